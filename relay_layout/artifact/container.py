@@ -1,0 +1,317 @@
+"""The file: a header, a library, weights and a manifest, where every byte is under a checksum or is zero.
+
+All numbers are little endian. The parts lie in this order, each as early as its alignment allows, and the
+gaps between them are zero:
+
+    header    64 bytes: magic, u32 version, u32 flags (0), u64 offset and u64 size of the manifest,
+              SHA-256 over the header's first 32 bytes and the manifest
+    library   at a multiple of 64: a shared object
+    weights   at a multiple of 4096, so that it can be mapped: arrays, each at a multiple of 64
+    manifest  at a multiple of 64, to the end of the file: UTF-8 JSON
+
+Since there is only one place where each part may be, parts cannot overlap, whatever a manifest claims.
+"""
+
+import hashlib
+import mmap
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from relay_layout.artifact import fields
+from relay_layout.artifact.manifest import MAX_MANIFEST_BYTES, Manifest, Section, WeightEntry
+from relay_layout.errors import ArtifactError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Path = str | os.PathLike[str]
+
+# As in PNG: the high bit and the line ends show a transfer that took the file for text.
+MAGIC = b"\x89RLA\r\n\x1a\n"
+FORMAT_VERSION = 1
+_HEADER = struct.Struct("<8sIIQQ32s")
+_DIGESTED = _HEADER.size - 32
+_ALIGNMENT = {"library": 64, "weights": 4096}
+_MANIFEST_ALIGNMENT = 64
+_ARRAY_ALIGNMENT = 64
+_CHUNK = 16 << 20
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A loaded artifact. Its memory is a mapping of the file, which lasts as long as anything refers to it.
+
+    library: the shared object's bytes.
+    weights: by name, read-only arrays on addresses that are multiples of 64. The mapping is private, so
+        whoever must hand one to DLPack without a copy may set its ``flags.writeable``; the file is safe.
+    """
+
+    path: str
+    manifest: Manifest
+    library: memoryview
+    weights: dict[str, Array]
+
+
+def write_artifact(
+    path: Path, manifest: Manifest, library: bytes | bytearray | memoryview, weights: Mapping[str, Array]
+) -> None:
+    """Writes an artifact to ``path``, or, upon any error, leaves what was there.
+
+    The manifest's ``sections`` and ``weights`` are filled in here. Arrays go to the file one after the
+    other; only one that is not C-contiguous and little endian is copied. A file that is being replaced
+    stays whole for those who have it open.
+
+    Raises ArtifactError for a path that cannot be written, an empty library, or an array of a dtype that
+    artifacts do not hold.
+    """
+    name = _shown(path)
+    if not memoryview(library).nbytes:
+        raise ArtifactError(f"{name}: the library to be written is empty")
+    try:
+        entries = _weight_entries(weights)
+        # Found out now, a manifest that readers would refuse costs no writing.
+        Manifest.decode(replace(manifest, sections=(), weights=entries).encode())
+    except ArtifactError as error:
+        raise ArtifactError(f"{name}: cannot be written: {error}") from None
+    temporary = None
+    try:
+        # Through a link to what it points at, as open() would do.
+        target = os.path.realpath(path)
+        folder = os.path.dirname(target)
+        if os.path.isdir(target):
+            raise ArtifactError(f"{name}: cannot be written: it is a directory")
+        if os.path.exists(target) and not os.path.isfile(target):
+            raise ArtifactError(f"{name}: cannot be written: it is not a regular file")
+        if not os.path.isdir(folder):
+            raise ArtifactError(f"{name}: cannot be written: the folder {_shown(folder)} does not exist")
+        temporary = os.path.join(folder, f".relay-layout-{secrets.token_hex(8)}.tmp")
+        with open(temporary, "xb") as file:
+            _write(file, manifest, library, entries, weights)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException as error:
+        if temporary is not None:
+            with suppress(OSError):
+                os.unlink(temporary)
+        if isinstance(error, ArtifactError) or not isinstance(error, OSError | ValueError):
+            raise
+        raise ArtifactError(f"{name}: cannot be written: {_reason(error)}") from error
+    _sync_folder(folder)
+
+
+def read_artifact(path: Path, *, verify: bool = True) -> Artifact:
+    """Maps the artifact at ``path``.
+
+    Header, manifest and the bounds of everything are always checked; with ``verify`` also the content of
+    each section, which reads the whole file. Does not ask whether this machine can run it; see
+    :func:`relay_layout.artifact.check_runnable`.
+
+    Raises ArtifactError for a file that cannot be read, is not an artifact, comes from a newer version, is
+    truncated or is damaged.
+    """
+    name = _shown(path)
+    data = _map(path, name)
+    manifest, end = _read_manifest(data, name)
+    sections = _check_sections(manifest, data, end, name)
+    if verify:
+        _check_content(manifest, data, end, name)
+    start, size = sections["library"].offset, sections["library"].size
+    arrays: dict[str, Array] = {}
+    for entry in manifest.weights:
+        kind = np.dtype(entry.dtype).newbyteorder("<")
+        offset = sections["weights"].offset + entry.offset
+        array: Array = np.ndarray(entry.shape, kind, buffer=data, offset=offset)
+        array.flags.writeable = False
+        arrays[entry.name] = array
+    return Artifact(os.fspath(path), manifest, data[start : start + size].toreadonly(), arrays)
+
+
+def _write(
+    file: BinaryIO,
+    manifest: Manifest,
+    library: bytes | bytearray | memoryview,
+    entries: tuple[WeightEntry, ...],
+    weights: Mapping[str, Array],
+) -> None:
+    file.write(bytes(_HEADER.size))
+
+    _pad(file, _ALIGNMENT["library"])
+    start = file.tell()
+    digest = hashlib.sha256()
+    _write_hashed(file, memoryview(library).cast("B"), digest)
+    sections = [Section("library", start, file.tell() - start, digest.hexdigest())]
+
+    _pad(file, _ALIGNMENT["weights"])
+    start = file.tell()
+    digest = hashlib.sha256()
+    for entry in entries:
+        _write_hashed(file, memoryview(bytes(start + entry.offset - file.tell())), digest)
+        kind = np.dtype(entry.dtype).newbyteorder("<")
+        array = np.asarray(weights[entry.name], dtype=kind, order="C")
+        if array.shape != entry.shape:
+            raise ArtifactError(f"the weight {entry.name!r} changed while it was being written")
+        _write_hashed(file, array.reshape(-1).view(np.uint8).data, digest)
+    sections.append(Section("weights", start, file.tell() - start, digest.hexdigest()))
+
+    _pad(file, _MANIFEST_ALIGNMENT)
+    start = file.tell()
+    encoded = replace(manifest, sections=tuple(sections), weights=entries).encode()
+    file.write(encoded)
+    fixed = _HEADER.pack(MAGIC, FORMAT_VERSION, 0, start, len(encoded), b"")[:_DIGESTED]
+    file.seek(0)
+    file.write(fixed + hashlib.sha256(fixed + encoded).digest())
+
+
+def _write_hashed(file: BinaryIO, data: memoryview, digest: "hashlib._Hash") -> None:
+    for start in range(0, data.nbytes, _CHUNK):
+        chunk = data[start : start + _CHUNK]
+        digest.update(chunk)
+        file.write(chunk)
+
+
+def _pad(file: BinaryIO, alignment: int) -> None:
+    file.write(bytes(_align(file.tell(), alignment) - file.tell()))
+
+
+def _align(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
+
+
+def _weight_entries(weights: Mapping[str, Array]) -> tuple[WeightEntry, ...]:
+    entries = []
+    end = 0
+    for name, array in weights.items():
+        where = f"weight {name!r}"
+        if not isinstance(array, np.ndarray):
+            raise ArtifactError(f"{where}: expected a numpy array, got {type(array).__name__}")
+        if array.dtype.name not in fields.DTYPES:
+            known = ", ".join(fields.DTYPES)
+            raise ArtifactError(f"{where}: artifacts do not hold the dtype {array.dtype.name}, only {known}")
+        offset = _align(end, _ARRAY_ALIGNMENT)
+        end = offset + array.nbytes
+        try:
+            entries.append(WeightEntry(name, array.dtype.name, array.shape, offset, array.nbytes))
+        except ArtifactError as error:
+            raise ArtifactError(f"{where}: {error}") from None
+    return tuple(entries)
+
+
+def _sync_folder(folder: str) -> None:
+    # Some file systems cannot do it, and the file itself is complete by now.
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _map(path: Path, name: str) -> memoryview:
+    try:
+        # Opening a pipe would wait for a writer.
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise ArtifactError(f"{name}: is {what}, not a relay-layout artifact")
+        with open(path, "rb") as file:
+            start = file.read(_HEADER.size)
+            if not MAGIC.startswith(start[: len(MAGIC)]):
+                raise ArtifactError(f"{name}: is not a relay-layout artifact (bad magic)")
+            if len(start) < _HEADER.size:
+                raise ArtifactError(
+                    f"{name}: truncated: {len(start)} bytes, the header alone takes {_HEADER.size}; "
+                    "build or copy the artifact again"
+                )
+            # Private and not read-only: DLPack takes no array that can never be made writable.
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    except ArtifactError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{name}: cannot be read: {_reason(error)}") from error
+
+
+def _read_manifest(data: memoryview, name: str) -> tuple[Manifest, int]:
+    magic, version, flags, offset, size, digest = _HEADER.unpack(data[: _HEADER.size])
+    if magic != MAGIC:
+        raise ArtifactError(f"{name}: is not a relay-layout artifact (bad magic)")
+    if version > FORMAT_VERSION:
+        raise ArtifactError(
+            f"{name}: has format version {version}, this relay-layout reads up to {FORMAT_VERSION}; "
+            "upgrade relay-layout"
+        )
+    if version < FORMAT_VERSION or flags:
+        raise _damaged(name, "header", f"unknown format version {version} or flags {flags:#x}")
+    if offset + size < data.nbytes:
+        raise _damaged(name, "header", f"it ends at byte {offset + size}, the file at {data.nbytes}")
+    if offset + size > data.nbytes:
+        raise ArtifactError(
+            f"{name}: truncated, or damaged in section header: "
+            f"{data.nbytes} bytes, the header counts {offset + size}; build or copy the artifact again"
+        )
+    if offset < _HEADER.size or size > MAX_MANIFEST_BYTES:
+        raise _damaged(name, "header", f"a manifest of {size} bytes at {offset}")
+    encoded = bytes(data[offset:])
+    if hashlib.sha256(bytes(data[:_DIGESTED]) + encoded).digest() != digest:
+        raise _damaged(name, "manifest", "checksum mismatch")
+    try:
+        return Manifest.decode(encoded), offset
+    except ArtifactError as error:
+        raise _damaged(name, "manifest", str(error)) from None
+
+
+def _check_sections(manifest: Manifest, data: memoryview, end: int, name: str) -> dict[str, Section]:
+    sections = {section.name: section for section in manifest.sections}
+    if list(sections) != list(_ALIGNMENT):
+        raise _damaged(name, "manifest", f"its sections are not {' and '.join(_ALIGNMENT)}")
+    position = _HEADER.size
+    for section in manifest.sections:
+        position = _align(position, _ALIGNMENT[section.name])
+        if section.offset != position or section.size > end - position:
+            raise _damaged(name, section.name, f"{section.size} bytes at {section.offset} of {data.nbytes}")
+        position += section.size
+    if _align(position, _MANIFEST_ALIGNMENT) != end:
+        raise _damaged(name, "manifest", f"begins at byte {end}, the section before it ends at {position}")
+    position = 0
+    for entry in manifest.weights:
+        if entry.offset != _align(position, _ARRAY_ALIGNMENT):
+            raise _damaged(name, "weights", f"{entry.name!r} lies at {entry.offset}, not after its neighbour")
+        position = entry.offset + entry.nbytes
+    if position != sections["weights"].size:
+        raise _damaged(name, "weights", f"{sections['weights'].size} bytes, its arrays take {position}")
+    return sections
+
+
+def _check_content(manifest: Manifest, data: memoryview, end: int, name: str) -> None:
+    position = _HEADER.size
+    for section in manifest.sections:
+        if any(data[position : section.offset]):
+            raise _damaged(name, section.name, "the padding before it is not zero")
+        position = section.offset + section.size
+        if hashlib.sha256(data[section.offset : position]).hexdigest() != section.sha256:
+            raise _damaged(name, section.name, "checksum mismatch")
+    if any(data[position:end]):
+        raise _damaged(name, "manifest", "the padding before it is not zero")
+
+
+def _damaged(name: str, section: str, why: str) -> ArtifactError:
+    return ArtifactError(f"{name}: damaged in section {section}: {why}; build or copy the artifact again")
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or fields.first_line(error)
+
+
+def _shown(path: Path) -> str:
+    text = os.fspath(path)
+    # Messages are one line, and a file name may hold a line end.
+    return text if text and text.isprintable() else repr(text)
+
+
+__all__ = ["FORMAT_VERSION", "MAGIC", "Artifact", "read_artifact", "write_artifact"]

@@ -1,0 +1,182 @@
+"""The manifest: what is in an artifact, in words that both people and the loader read."""
+
+import json
+import math
+import re
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from relay_layout.artifact import fields as check
+from relay_layout.artifact.target import check_target
+from relay_layout.artifact.tensors import TensorSpec
+from relay_layout.errors import ArtifactError
+
+MAX_MANIFEST_BYTES = 64 << 20
+MAX_THREADS = 1 << 16
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Producer:
+    """The versions of relay-layout and of TVM that built an artifact."""
+
+    relay_layout: str
+    tvm: str
+
+    def __post_init__(self) -> None:
+        check.text(self.relay_layout, "relay_layout")
+        check.text(self.tvm, "tvm")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the file: offset and size in bytes from its start, and the SHA-256 of the content in hex."""
+
+    name: str
+    offset: int
+    size: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        check.text(self.name, "name")
+        check.integer(self.offset, "offset", 0, check.MAX_BYTES)
+        check.integer(self.size, "size", 0, check.MAX_BYTES)
+        if not _SHA256.fullmatch(check.text(self.sha256, "sha256")):
+            raise ArtifactError("sha256: expected 64 digits of lower-case hex")
+
+
+@dataclass(frozen=True)
+class WeightEntry:
+    """An array in the section of weights, little endian and in C order.
+
+    offset, nbytes: in bytes, the offset from the section's start.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+    def __post_init__(self) -> None:
+        check.text(self.name, "name")
+        check.dtype(self.dtype, "dtype")
+        shape = check.sequence(self.shape, "shape")
+        if len(shape) > check.MAX_RANK:
+            raise ArtifactError(f"shape: {len(shape)} dimensions are more than {check.MAX_RANK}")
+        for axis, size in enumerate(shape):
+            check.integer(size, f"shape[{axis}]", 0, check.MAX_BYTES)
+        check.integer(self.offset, "offset", 0, check.MAX_BYTES)
+        check.integer(self.nbytes, "nbytes", 0, check.MAX_BYTES)
+        item = np.dtype(self.dtype).itemsize
+        # numpy multiplies the dimensions of an empty array too, leaving out the zeros.
+        if math.prod(size or 1 for size in shape) * item > check.MAX_BYTES:
+            raise ArtifactError(f"shape: {shape} is too large")
+        if math.prod(shape) * item != self.nbytes:
+            raise ArtifactError(f"nbytes: {self.nbytes} does not match {self.dtype} {shape}")
+        object.__setattr__(self, "shape", tuple(shape))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All an artifact says about itself.
+
+    producer: the versions that built it.
+    target: what it was built for; see :func:`relay_layout.artifact.target.check_target`.
+    inputs, outputs: in the order of the model's entry function.
+    num_threads_hint: threads it was tuned for, if any number in particular.
+    report: the compile report, any JSON object.
+    sections, weights: filled in by :func:`relay_layout.artifact.write_artifact`.
+
+    Raises ArtifactError, on construction, for a field of the wrong type or out of bounds.
+    """
+
+    producer: Producer
+    target: dict[str, Any]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    num_threads_hint: int | None = None
+    report: dict[str, Any] = field(default_factory=dict)
+    sections: tuple[Section, ...] = ()
+    weights: tuple[WeightEntry, ...] = ()
+
+    def __post_init__(self) -> None:
+        check.instance(self.producer, "producer", Producer)
+        object.__setattr__(self, "target", check_target(self.target))
+        if self.num_threads_hint is not None:
+            check.integer(self.num_threads_hint, "num_threads_hint", 1, MAX_THREADS)
+        report = check.mapping(self.report, "report")
+        try:
+            check.check_json(report)
+        except ArtifactError as error:
+            raise ArtifactError(f"report: {error}") from None
+        self._check_table("inputs", TensorSpec)
+        self._check_table("outputs", TensorSpec)
+        self._check_table("sections", Section)
+        self._check_table("weights", WeightEntry)
+
+    def _check_table(self, where: str, kind: type[TensorSpec | Section | WeightEntry]) -> None:
+        items = check.sequence(getattr(self, where), where)
+        for index, item in enumerate(items):
+            check.instance(item, f"{where}[{index}]", kind)
+        check.unique((item.name for item in items), where)
+        object.__setattr__(self, where, tuple(items))
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict that JSON can carry and :meth:`from_json` takes."""
+        return {
+            "producer": _plain(self.producer),
+            "target": self.target,
+            "num_threads_hint": self.num_threads_hint,
+            "inputs": [spec.to_json() for spec in self.inputs],
+            "outputs": [spec.to_json() for spec in self.outputs],
+            "report": self.report,
+            "sections": [_plain(section) for section in self.sections],
+            "weights": [_plain(entry) | {"shape": list(entry.shape)} for entry in self.weights],
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> "Manifest":
+        """The inverse of :meth:`to_json`. Raises ArtifactError, naming the field, for anything else."""
+        found = dict(check.record(data, "manifest", [item.name for item in fields(cls)]))
+        found["producer"] = _build(Producer, found["producer"], "producer")
+        for where in ("inputs", "outputs"):
+            items = enumerate(check.sequence(found[where], where))
+            found[where] = tuple(TensorSpec.from_json(item, f"{where}[{index}]") for index, item in items)
+        found["sections"] = _build_all(Section, found["sections"], "sections")
+        found["weights"] = _build_all(WeightEntry, found["weights"], "weights")
+        return cls(**found)
+
+    def encode(self) -> bytes:
+        """The manifest as UTF-8 JSON. Raises ArtifactError if it is larger than 64 MiB."""
+        encoded = json.dumps(self.to_json(), allow_nan=False, separators=(",", ":")).encode("utf-8")
+        if len(encoded) > MAX_MANIFEST_BYTES:
+            raise ArtifactError(f"the manifest takes {len(encoded)} bytes, more than {MAX_MANIFEST_BYTES}")
+        return encoded
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> "Manifest":
+        """The inverse of :meth:`encode`. Raises ArtifactError for anything else."""
+        return cls.from_json(check.parse_json(encoded))
+
+
+def _plain(item: Producer | Section | WeightEntry) -> dict[str, Any]:
+    return {entry.name: getattr(item, entry.name) for entry in fields(item)}
+
+
+def _build(kind: type[Any], data: object, where: str) -> Any:
+    found = check.record(data, where, [item.name for item in fields(kind)])
+    try:
+        return kind(**found)
+    except ArtifactError as error:
+        raise ArtifactError(f"{where}.{error}") from None
+
+
+def _build_all(kind: type[Any], data: object, where: str) -> tuple[Any, ...]:
+    items = enumerate(check.sequence(data, where))
+    return tuple(_build(kind, item, f"{where}[{index}]") for index, item in items)
+
+
+__all__ = ["MAX_MANIFEST_BYTES", "Manifest", "Producer", "Section", "WeightEntry"]

@@ -1,0 +1,100 @@
+"""What an artifact was built for, and whether this machine is that."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from relay_layout import host
+from relay_layout.artifact import fields
+from relay_layout.errors import ArtifactError
+
+_TEXTS = ("mtriple", "arch", "mcpu")
+_FEATURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# For other kinds, such as cuda, `arch` names the accelerator and not the machine that holds it.
+_HOST_KINDS = ("llvm", "c")
+_SYSTEMS = {
+    "linux": "linux",
+    "darwin": "darwin",
+    "macos": "darwin",
+    "windows": "windows",
+    "win32": "windows",
+}
+
+
+def check_target(target: object) -> dict[str, Any]:
+    """A copy of ``target``, found to be a target dictionary. Raises ArtifactError if it is not.
+
+    kind: str, as TVM names it, such as ``llvm``.
+    mtriple: str, LLVM's triple of the machine that loads the library; may be left out for the kinds
+        ``llvm`` and ``c`` if ``arch`` (str, such as ``x86_64``) is there.
+    mcpu: str, optional.
+    features: list of str, the CPU features the library needs, in LLVM's names without a sign; optional.
+    Further keys may hold any JSON.
+    """
+    found = fields.mapping(target, "target")
+    fields.text(found.get("kind"), "target.kind")
+    for key in _TEXTS:
+        if key in found:
+            fields.text(found[key], f"target.{key}", empty=key == "mcpu")
+    if not _machine(found):
+        raise ArtifactError("target: says no mtriple, so it cannot be told which machines can load it")
+    for index, feature in enumerate(fields.sequence(found.get("features", []), "target.features")):
+        where = f"target.features[{index}]"
+        if not _FEATURE.fullmatch(fields.text(feature, where)):
+            raise ArtifactError(f"{where}: {feature!r} is not the name of a CPU feature, such as avx2")
+    try:
+        fields.check_json(found)
+    except ArtifactError as error:
+        raise ArtifactError(f"target: {error}") from None
+    return dict(found)
+
+
+def check_runnable(target: Mapping[str, Any], *, name: str = "artifact") -> None:
+    """Raises ArtifactError if this machine cannot run what was built for ``target``, a manifest's.
+
+    Compares architecture, operating system and CPU features; what this machine does not tell about itself
+    is not checked. ``name`` begins the message; pass the artifact's path.
+    """
+    remedy = "compile it with --target native here"
+    here = host.architecture()
+    built_for = host.normalize_architecture(_machine(target))
+    if built_for != here:
+        mcpu = target.get("mcpu")
+        model = f" ({mcpu})" if mcpu else ""
+        raise ArtifactError(f"{name}: built for {built_for}{model}, this machine is {here}; {remedy}")
+    system, system_here = _system(target), host.operating_system()
+    if system and system_here and system != system_here:
+        raise ArtifactError(f"{name}: built for {system}, this machine runs {system_here}; {remedy}")
+    have = host.cpu_features()
+    if have is None:
+        return
+    missing = sorted(set(target.get("features", ())) - have)
+    if missing:
+        level = host.portable_target(have)
+        raise ArtifactError(
+            f"{name}: needs CPU feature{'s' if len(missing) > 1 else ''} {', '.join(missing)} which this "
+            f"machine lacks; recompile with --target {level}{' here' if level == 'native' else ''}"
+        )
+
+
+def host_features() -> frozenset[str]:
+    """The CPU features of this machine, to check or fill a target's ``features``; empty where unknown."""
+    return host.cpu_features() or frozenset()
+
+
+def _machine(target: Mapping[str, Any]) -> str:
+    triple = target.get("mtriple")
+    if triple:
+        return str(triple).split("-", 1)[0]
+    return str(target.get("arch", "")) if target.get("kind") in _HOST_KINDS else ""
+
+
+def _system(target: Mapping[str, Any]) -> str:
+    for part in str(target.get("mtriple", "")).lower().split("-")[1:]:
+        for prefix, system in _SYSTEMS.items():
+            if part.startswith(prefix):
+                return system
+    return ""
+
+
+__all__ = ["check_runnable", "check_target", "host_features"]

@@ -1,0 +1,247 @@
+"""The runtimes that a benchmark compares, each behind the same small interface.
+
+All are treated alike: the same ONNX file, float32, the same number of threads, inputs that were bound
+beforehand, and outputs that end up readable as numpy arrays within the measured time. Each is set up
+as its own documentation advises for latency. A runtime is imported only when it is prepared.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from relay_layout.errors import InputError, RelayLayoutError
+
+Array = np.ndarray[Any, Any]
+Inputs = Mapping[str, Array]
+"""One array per graph input, in the graph's order."""
+
+
+class PeerUnavailable(RelayLayoutError):
+    """A runtime whose package is not installed; the message says how to install it."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A model ready to run on inputs that are bound already."""
+
+    run: Callable[[], list[Array]]
+    """Runs once and returns the outputs in the graph's order; this call is what is timed."""
+
+
+Prepared = Callable[[Inputs], Runner]
+"""A compiled model; called with the inputs, it binds them."""
+
+Prepare = Callable[[Path, int], Prepared]
+"""Compiles the model in a file for a number of threads."""
+
+
+class Peer(Protocol):
+    """A runtime that a benchmark can measure."""
+
+    @property
+    def name(self) -> str:
+        """What tables and `--peers` call it."""
+
+    def missing(self) -> str | None:
+        """None if its packages are installed, else what is missing and how to install it."""
+
+    def version(self) -> str:
+        """The installed version of its package."""
+
+    def prepare(self, onnx_path: Path, threads: int) -> Prepared:
+        """Compile the model for this number of threads.
+
+        :raises PeerUnavailable: a package is missing.
+        """
+
+
+@dataclass(frozen=True)
+class CallablePeer:
+    """A peer made from a function that prepares a model."""
+
+    name: str
+    prepare_model: Prepare
+    modules: tuple[str, ...] = ()
+    """Names of modules that must be importable."""
+    distribution: str | None = None
+    """The package, as pip names it, whose version is reported."""
+
+    def missing(self) -> str | None:
+        absent = [module for module in self.modules if importlib.util.find_spec(module) is None]
+        if not absent:
+            return None
+        return f"{self.name}: needs {', '.join(absent)}: pip install 'relay-layout[bench]'"
+
+    def version(self) -> str:
+        try:
+            return importlib.metadata.version(self.distribution or self.name)
+        except importlib.metadata.PackageNotFoundError:
+            return "unknown"
+
+    def prepare(self, onnx_path: Path, threads: int) -> Prepared:
+        hint = self.missing()
+        if hint is not None:
+            raise PeerUnavailable(hint)
+        return self.prepare_model(onnx_path, threads)
+
+
+def prepare_relay_layout(model_path: Path, threads: int) -> Prepared:
+    """relay-layout itself, from an artifact, or from an ONNX file that is compiled here first."""
+    relay_layout: Any = importlib.import_module("relay_layout")
+    if model_path.suffix == ".onnx":
+        with tempfile.TemporaryDirectory() as directory:
+            artifact = Path(directory) / "model.artifact"
+            relay_layout.compile(model_path, artifact, threads=threads)
+            session = relay_layout.load(artifact, threads=threads)
+    else:
+        session = relay_layout.load(model_path, threads=threads)
+
+    def bind(inputs: Inputs) -> Runner:
+        return Runner(lambda: list(session.run(inputs).values()))
+
+    return bind
+
+
+def prepare_onnxruntime(onnx_path: Path, threads: int) -> Prepared:
+    """ONNX Runtime's CPU provider with all its graph optimisations."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    session = onnxruntime.InferenceSession(str(onnx_path), options, providers=["CPUExecutionProvider"])
+
+    def bind(inputs: Inputs) -> Runner:
+        # Arrays of the right type are read in place, so binding them first would gain nothing.
+        feeds = dict(inputs)
+        return Runner(lambda: cast("list[Array]", session.run(None, feeds)))
+
+    return bind
+
+
+def prepare_openvino(onnx_path: Path, threads: int) -> Prepared:
+    """OpenVINO's CPU plugin for one request at a time, in float32 even where bfloat16 is at hand."""
+    import openvino
+
+    compiled = openvino.Core().compile_model(
+        str(onnx_path),
+        "CPU",
+        {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_NUM_THREADS": str(threads),
+            "NUM_STREAMS": "1",
+        },
+    )
+    request = compiled.create_infer_request()
+    outputs = list(compiled.outputs)
+
+    def bind(inputs: Inputs) -> Runner:
+        feeds = list(inputs.values())
+
+        def run() -> list[Array]:
+            results = request.infer(feeds, share_inputs=True, share_outputs=True)
+            return [results[output] for output in outputs]
+
+        return Runner(run)
+
+    return bind
+
+
+def prepare_torch(onnx_path: Path, threads: int) -> Prepared:
+    """torch with oneDNN: weights and inputs channels_last, batch norms folded, traced and frozen."""
+    import torch
+
+    from relay_layout.bench.torch_onnx import convert, to_channels_last
+
+    torch.set_num_threads(threads)
+    module = convert(onnx_path)
+
+    def bind(inputs: Inputs) -> Runner:
+        tensors = tuple(to_channels_last(array) for array in inputs.values())
+        # Frozen and optimised traces ran faster than the eager module each time they were compared
+        # (median ms, 2 threads, torch 2.13: ResNet-18 13.5 against 14.2, ResNet-50 31.5 against 44.9,
+        # MobileNetV2 6.6 against 8.4). Traced without inference_mode: optimising changes the weights.
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            traced = torch.jit.trace(module, tensors, check_trace=False)
+            optimized = torch.jit.optimize_for_inference(torch.jit.freeze(traced))
+
+        def run() -> list[Array]:
+            with torch.inference_mode():
+                return [output.numpy() for output in optimized(*tensors)]
+
+        return Runner(run)
+
+    return bind
+
+
+def prepare_tvm(onnx_path: Path, threads: int) -> Prepared:
+    """Apache TVM as it comes: its ONNX importer and `tvm.compile` for this processor."""
+    # The pool reads this when it starts, and without it takes half of the processors only.
+    os.environ["TVM_NUM_THREADS"] = str(threads)
+    import onnx
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    module = from_onnx(onnx.load(onnx_path))
+    host = tvm.target.Target.from_device("cpu")
+    target = tvm.target.Target({"kind": "llvm", "mcpu": str(host.attrs["mcpu"]), "num-cores": threads})
+    machine = relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
+
+    def bind(inputs: Inputs) -> Runner:
+        tensors = [tvm.runtime.tensor(array) for array in inputs.values()]
+
+        def run() -> list[Array]:
+            result = machine["main"](*tensors)
+            outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+            return [output.numpy() for output in outputs]
+
+        return Runner(run)
+
+    return bind
+
+
+OURS = "relay-layout"
+
+PEERS: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        CallablePeer(OURS, prepare_relay_layout, ("tvm",), "relay-layout"),
+        CallablePeer("onnxruntime", prepare_onnxruntime, ("onnxruntime",), "onnxruntime"),
+        CallablePeer("openvino", prepare_openvino, ("openvino",), "openvino"),
+        CallablePeer("torch", prepare_torch, ("torch", "onnx"), "torch"),
+        CallablePeer("tvm", prepare_tvm, ("tvm", "onnx"), "apache-tvm"),
+    )
+}
+"""Every peer by name, in the order of a table's columns."""
+
+
+def find_peer(name: str) -> Peer:
+    """A peer of the table, or one of the caller's own, named `package.module:attribute`.
+
+    :raises InputError: there is none of this name.
+    """
+    if name in PEERS:
+        return PEERS[name]
+    module_name, separator, attribute = name.partition(":")
+    if separator:
+        try:
+            return cast(Peer, getattr(importlib.import_module(module_name), attribute))
+        except (ImportError, AttributeError) as error:
+            raise InputError(f"peer '{name}': {error}") from error
+    raise InputError(f"unknown peer '{name}': known ones are {', '.join(PEERS)}, or package.module:attribute")

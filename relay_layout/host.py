@@ -1,0 +1,219 @@
+"""What this machine is: its architecture, its CPU features and how many cores may be used.
+
+Compiling (``--target native``) and loading an artifact ask the same questions, so they ask them here.
+"""
+
+import functools
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+_ARCHITECTURES = {
+    "amd64": "x86_64",
+    "x64": "x86_64",
+    "x86-64": "x86_64",
+    "arm64": "aarch64",
+    "arm64e": "aarch64",
+    "i386": "x86",
+    "i486": "x86",
+    "i586": "x86",
+    "i686": "x86",
+}
+_NARROW = {"x86_64": "x86", "aarch64": "arm"}
+
+# /proc/cpuinfo and LLVM name the same feature differently; targets are written in LLVM's words.
+_X86_ALIASES = {
+    "3dnowprefetch": "prfchw",
+    "abm": "lzcnt",
+    "avx512f": "evex512",
+    "bmi1": "bmi",
+    "fpu": "x87",
+    "lahf_lm": "sahf",
+    "lm": "64bit",
+    "pclmulqdq": "pclmul",
+    "pni": "sse3",
+    "rdrand": "rdrnd",
+    "sha_ni": "sha",
+    "sse4_1": "sse4.1",
+    "user_shstk": "shstk",
+}
+_ARM_ALIASES = {
+    "asimd": "neon",
+    "asimddp": "dotprod",
+    "asimdfhm": "fp16fml",
+    "asimdhp": "fullfp16",
+    "asimdrdm": "rdm",
+    "atomics": "lse",
+    "crc32": "crc",
+    "fcma": "complxnum",
+    "fp": "fp-armv8",
+    "jscvt": "jsconv",
+    "lrcpc": "rcpc",
+}
+
+_X86_LEVELS = {
+    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
+    "x86-64-v2": ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
+}
+
+
+def normalize_architecture(name: str) -> str:
+    """One spelling each: ``amd64`` is ``x86_64``, ``arm64`` is ``aarch64``, ``armv7l`` is ``arm``.
+
+    A name it does not know comes back in lower case.
+    """
+    lowered = name.strip().lower()
+    if lowered in _ARCHITECTURES:
+        return _ARCHITECTURES[lowered]
+    if lowered.startswith(("arm", "thumb")):
+        return "arm"
+    return lowered
+
+
+def architecture() -> str:
+    """The architecture this process runs as, such as ``x86_64``, ``aarch64`` or ``arm``."""
+    name = normalize_architecture(platform.machine())
+    # A 32-bit Python on a 64-bit kernel can only load 32-bit libraries, whatever uname says.
+    return name if sys.maxsize > 2**32 else _NARROW.get(name, name)
+
+
+def operating_system() -> str:
+    """The operating system in lower case: ``linux``, ``darwin``, ``windows``; empty if unknown."""
+    return platform.system().lower()
+
+
+@functools.cache
+def cpu_features() -> frozenset[str] | None:
+    """The CPU features of this machine, in the kernel's words and in LLVM's (``sse4_1`` and ``sse4.1``).
+
+    None where the system does not tell (anything but Linux on x86 or ARM); then no check is possible.
+    """
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return parse_cpuinfo(text, architecture())
+
+
+def parse_cpuinfo(text: str, arch: str) -> frozenset[str] | None:
+    """The features that every processor of a ``/proc/cpuinfo`` listing has; None if it has none for ``arch``.
+
+    Only the field that belongs to ``arch`` counts: under an emulator the file may be the host's.
+    """
+    is_x86 = arch in ("x86_64", "x86")
+    wanted = "flags" if is_x86 else "features" if arch in ("aarch64", "arm") else None
+    common: frozenset[str] | None = None
+    for line in text.splitlines():
+        field, separator, value = line.partition(":")
+        if separator and field.strip().lower() == wanted:
+            words = frozenset(value.split())
+            common = words if common is None else common & words
+    if not common:
+        return None
+    return common | frozenset(_llvm_names(common, is_x86))
+
+
+def _llvm_names(flags: frozenset[str], is_x86: bool) -> Iterator[str]:
+    aliases = _X86_ALIASES if is_x86 else _ARM_ALIASES
+    for flag in flags:
+        if flag in aliases:
+            yield aliases[flag]
+        if is_x86 and flag == "sse4_2":
+            yield from ("sse4.2", "crc32")
+        elif is_x86 and flag.startswith("avx"):
+            yield flag.replace("_", "")
+        elif is_x86 and flag.startswith("amx_"):
+            yield flag.replace("_", "-")
+    if not is_x86 and {"sha1", "sha2"} <= flags:
+        yield "sha2"
+
+
+def portable_target(features: frozenset[str] | None) -> str:
+    """The highest ``x86-64-vN`` level that ``features`` (LLVM's names) satisfy, else ``native``."""
+    have = features or frozenset()
+    needed: set[str] = set()
+    best = "native"
+    for level, extra in reversed(_X86_LEVELS.items()):
+        needed.update(extra)
+        if not needed <= have:
+            break
+        best = level
+    return best
+
+
+def cpu_count() -> int:
+    """How many cores this process may keep busy, at least 1.
+
+    The scheduler's affinity mask, cut down to whole cores of the control group's quota: a thread more
+    than the quota allows would be stopped in the middle of a parallel loop that the others wait for.
+    """
+    try:
+        available = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        available = os.cpu_count() or 1
+    quota = cgroup_quota(Path("/sys/fs/cgroup"), _read(Path("/proc/self/cgroup")))
+    if quota is not None:
+        available = min(available, int(quota))
+    return max(1, available)
+
+
+def cgroup_quota(root: Path, membership: str) -> float | None:
+    """The least CPU quota, in cores, that control groups (version 1 or 2) set; None if none does.
+
+    ``root`` is where the control groups are mounted, ``membership`` the text of ``/proc/PID/cgroup``.
+    """
+    quotas = []
+    for line in membership.splitlines():
+        fields = line.split(":", 2)
+        if len(fields) != 3:
+            continue
+        hierarchy, controllers, group = fields
+        # In a container the group may lie outside of what is mounted; its parents still count.
+        parts = [part for part in group.split("/") if part not in ("", "..")]
+        if hierarchy == "0" and not controllers:
+            bases = [root, root / "unified"]
+        elif "cpu" in controllers.split(","):
+            bases = [root / controllers, root / "cpu"]
+        else:
+            continue
+        for base in bases:
+            for depth in range(len(parts), -1, -1):
+                quota = _folder_quota(base.joinpath(*parts[:depth]))
+                if quota is not None:
+                    quotas.append(quota)
+    return min(quotas, default=None)
+
+
+def _folder_quota(folder: Path) -> float | None:
+    words = _read(folder / "cpu.max").split()
+    if not words:
+        words = [*_read(folder / "cpu.cfs_quota_us").split(), *_read(folder / "cpu.cfs_period_us").split()]
+    if len(words) != 2:
+        return None
+    try:
+        quota, period = int(words[0]), int(words[1])
+    except ValueError:
+        return None
+    return quota / period if quota > 0 and period > 0 else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+__all__ = [
+    "architecture",
+    "cgroup_quota",
+    "cpu_count",
+    "cpu_features",
+    "normalize_architecture",
+    "operating_system",
+    "parse_cpuinfo",
+    "portable_target",
+]

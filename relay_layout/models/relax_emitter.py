@@ -1,0 +1,114 @@
+"""A network as a Relax module."""
+
+import re
+from typing import Any
+
+import numpy as np
+from tvm import IRModule, relax, tirx
+
+from relay_layout.models.network import Network, Value
+from relay_layout.models.operations import (
+    Add,
+    BatchNormalization,
+    Clip,
+    Concatenate,
+    Convolution,
+    Dense,
+    Flatten,
+    GlobalAveragePool,
+    MaxPool,
+    Operation,
+    Relu,
+)
+from relay_layout.models.parameters import Array
+
+
+def to_relax(network: Network) -> IRModule:
+    """A module with one function ``main``: the network's inputs to its output, or to a tuple of several.
+
+    Float32, NCHW and OIHW, one dataflow block, weights as constants. Operators are those Relax's ONNX
+    importer makes of the same network once its constants are folded, except that Clip becomes one
+    ``relax.clip``. Bindings carry the names of the nodes' values, with underscores for other characters
+    than letters, digits and underscores. A symbolic batch is a variable of the function's signature.
+    """
+    symbols: dict[str, Any] = {}
+    inputs = [_input(value, symbols) for value in network.inputs]
+    values: dict[str, Any] = {value.name: input for value, input in zip(network.inputs, inputs, strict=True)}
+    builder = relax.BlockBuilder()
+    with builder.function("main", inputs):
+        with builder.dataflow():
+            for node in network.nodes:
+                name = _identifier(node.output.name)
+                weights = [parameter.values() for parameter in node.parameters]
+                inputs_read = [values[source] for source in node.inputs]
+                expression = _expression(builder, node.operation, name, inputs_read, weights)
+                emit = builder.emit_output if node.output in network.outputs else builder.emit
+                values[node.output.name] = emit(expression, name_hint=name)
+            results = [values[value.name] for value in network.outputs]
+        builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
+    return builder.finalize()
+
+
+def _input(value: Value, symbols: dict[str, Any]) -> Any:
+    shape = [
+        extent if isinstance(extent, int) else symbols.setdefault(extent, tirx.Var(extent, "int64"))
+        for extent in value.shape
+    ]
+    return relax.Var(value.name, relax.TensorType(shape, "float32"))
+
+
+def _expression(
+    builder: Any, operation: Operation, name: str, inputs: list[Any], weights: list[Array]
+) -> Any:
+    match operation:
+        case Convolution():
+            result = relax.op.nn.conv2d(
+                inputs[0],
+                relax.const(weights[0]),
+                strides=operation.strides,
+                padding=operation.padding,
+                dilation=operation.dilation,
+                groups=operation.groups,
+                data_layout="NCHW",
+                kernel_layout="OIHW",
+            )
+            if len(weights) == 1:
+                return result
+            result = builder.emit(result, name_hint=f"{name}_unbiased")
+            return relax.op.add(result, relax.const(weights[1].reshape(1, -1, 1, 1)))
+        case BatchNormalization():
+            statistics = [relax.const(weight) for weight in weights]
+            result = relax.op.nn.batch_norm(
+                inputs[0], *statistics, axis=1, epsilon=operation.epsilon, training=False
+            )
+            return relax.TupleGetItem(builder.emit(result, name_hint=f"{name}_tuple"), 0)
+        case Relu():
+            return relax.op.nn.relu(inputs[0])
+        case Clip():
+            return relax.op.clip(inputs[0], operation.minimum, operation.maximum)
+        case MaxPool():
+            return relax.op.nn.max_pool2d(
+                inputs[0],
+                pool_size=operation.kernel,
+                strides=operation.strides,
+                padding=operation.padding,
+                dilation=operation.dilation,
+                ceil_mode=operation.ceil_mode,
+                layout="NCHW",
+            )
+        case GlobalAveragePool():
+            return relax.op.mean(inputs[0], axis=[2, 3], keepdims=True)
+        case Add():
+            return relax.op.add(inputs[0], inputs[1])
+        case Concatenate():
+            return relax.op.concat(inputs, axis=1)
+        case Flatten():
+            return relax.op.reshape(inputs[0], (inputs[0].ty.shape[0], -1))
+        case Dense():
+            product = relax.op.matmul(inputs[0], relax.const(np.ascontiguousarray(weights[0].T)))
+            product = builder.emit(product, name_hint=f"{name}_unbiased")
+            return relax.op.add(product, relax.const(weights[1]))
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)

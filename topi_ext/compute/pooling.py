@@ -1,0 +1,149 @@
+"""2-D pooling over windows, for plain and blocked layouts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te, tirx
+
+from topi_ext.indexing import logical_extent, physical_axes
+from topi_ext.workload import ANNOTATION, PoolingWorkload
+
+
+def max_pool2d(
+    data: te.Tensor,
+    *,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    layout: str,
+    out_shape: Sequence[Any],
+) -> te.Tensor:
+    """The largest element of each window; padding never wins.
+
+    Positions outside the image are moved to the nearest one inside instead of being padded with
+    minus infinity. With dilation 1 the edge element belongs to the same window, so its maximum is
+    unchanged, and neither a padded copy nor a branch in the inner loop is needed. A dilated window
+    may step over the edge, so it is padded.
+    """
+    dilated = any(step != 1 for step in dilation)
+    lowest = tirx.min_value(data.dtype)
+
+    def element(window: "_Window") -> tirx.Expr:
+        index, inside = window.position(clamp=not dilated)
+        value = data(*index)
+        if dilated:
+            value = tirx.if_then_else(inside, value, lowest)
+        return te.max(value, axis=window.axes)
+
+    return _pool(data, "max_pool2d", element, kernel, strides, padding, dilation, layout, out_shape)
+
+
+def avg_pool2d(
+    data: te.Tensor,
+    *,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    layout: str,
+    out_shape: Sequence[Any],
+    count_include_pad: bool,
+) -> te.Tensor:
+    """The mean of each window, over the elements inside the image or over all of the window."""
+
+    def element(window: "_Window") -> tirx.Expr:
+        index, inside = window.position(clamp=True)
+        return te.sum(tirx.if_then_else(inside, data(*index), tirx.const(0, data.dtype)), axis=window.axes)
+
+    total = _pool(data, "avg_pool2d", element, kernel, strides, padding, dilation, layout, out_shape)
+    axes = physical_axes(layout)
+    spatial = {name: place for place, (name, factor) in enumerate(axes) if name in "HW" and not factor}
+
+    def count(index: Sequence[tirx.Var], axis: int) -> Any:
+        name = "HW"[axis]
+        size = data.shape[spatial[name]]
+        start = index[spatial[name]] * strides[axis] - padding[axis]
+        if count_include_pad:
+            # The last window of ceil mode may reach past the padded image; what lies beyond is not counted.
+            reach = dilation[axis] * (kernel[axis] - 1) + 1
+            if dilation[axis] == 1:
+                return tirx.min(start + reach, size + padding[axis + 2]) - start
+            return kernel[axis]
+        step = dilation[axis]
+        first = tirx.max((0 - start + step - 1) // step, 0)
+        last = tirx.min((size - 1 - start) // step + 1, kernel[axis])
+        return last - first
+
+    return te.compute(
+        total.shape,
+        lambda *index: total(*index)
+        / tirx.max(count(index, 0) * count(index, 1), 1).astype(data.dtype),
+        name="average",
+    )
+
+
+class _Window:
+    """The window of one output element: its reduction axes and the positions they visit."""
+
+    def __init__(
+        self,
+        data: te.Tensor,
+        index: Sequence[tirx.Var],
+        axes: Sequence[te.Tensor],
+        layout: str,
+        strides: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+    ) -> None:
+        self.axes = list(axes)
+        self._data = data
+        self._index = index
+        self._layout = layout
+        self._geometry = (strides, padding, dilation)
+
+    def position(self, *, clamp: bool) -> tuple[list[Any], Any]:
+        """The index into the data, and the condition under which it lies inside the image."""
+        strides, padding, dilation = self._geometry
+        index: list[Any] = []
+        conditions = []
+        for (name, factor), position, size in zip(
+            physical_axes(self._layout), self._index, self._data.shape, strict=True
+        ):
+            if name not in "HW" or factor:
+                index.append(position)
+                continue
+            axis = "HW".index(name)
+            source = position * strides[axis] + self.axes[axis] * dilation[axis] - padding[axis]
+            conditions += [source >= 0, source < size]
+            index.append(tirx.max(tirx.min(source, size - 1), 0) if clamp else source)
+        return index, tirx.all(*conditions)
+
+
+def _pool(
+    data: te.Tensor,
+    operator: str,
+    element: Any,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    layout: str,
+    out_shape: Sequence[Any],
+) -> te.Tensor:
+    axes = [te.reduce_axis((0, kernel[0]), "rh"), te.reduce_axis((0, kernel[1]), "rw")]
+    channels = logical_extent(layout, data.shape, "C")
+    workload = PoolingWorkload(
+        operator=operator,
+        channels=int(channels) if isinstance(channels, (int, tirx.IntImm)) else str(channels),
+        kernel=(kernel[0], kernel[1]),
+        strides=(strides[0], strides[1]),
+        layout=layout,
+        dtype=str(data.dtype),
+    )
+    return te.compute(
+        out_shape,
+        lambda *index: element(_Window(data, index, axes, layout, strides, padding, dilation)),
+        name=operator,
+        attrs={ANNOTATION: workload.to_json()},
+    )

@@ -1,0 +1,85 @@
+"""From an element's coordinates on the named axes of a layout to its index in memory.
+
+A coordinate is either one expression or, where a loop nest already walks an axis as blocks, a
+:class:`BlockedCoordinate`. Handing over the pieces keeps divisions out of the index expressions
+whenever tensor and loop nest use the same block.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+Expression = Any
+"""An int, a ``tvm.tirx`` expression, or a variable."""
+
+
+@dataclass(frozen=True)
+class BlockedCoordinate:
+    """The position ``outer * block + inner`` on an axis."""
+
+    outer: Expression
+    inner: Expression
+    block: int
+
+    @property
+    def flat(self) -> Expression:
+        return self.outer * self.block + self.inner
+
+
+Coordinate = Expression | BlockedCoordinate
+
+
+@lru_cache(maxsize=None)
+def physical_axes(layout: str) -> tuple[tuple[str, int], ...]:
+    """The dimensions of ``layout`` in memory order as ``(axis, factor)``; factor 0 is the outer part.
+
+    >>> physical_axes("NCHW16c")
+    (('N', 0), ('C', 0), ('H', 0), ('W', 0), ('C', 16))
+    """
+    parts = re.findall(r"([A-Z])|(\d+)([a-z])", layout)
+    return tuple((outer, 0) if outer else (inner.upper(), int(factor)) for outer, factor, inner in parts)
+
+
+def block_of(layout: str, axis: str) -> int:
+    """Elements of ``axis`` in one block of ``layout``; 1 where the axis is not blocked."""
+    block = 1
+    for name, factor in physical_axes(layout):
+        if name == axis and factor:
+            block *= factor
+    return block
+
+
+def physical_index(layout: str, coordinates: Mapping[str, Coordinate]) -> list[Expression]:
+    """The index into a tensor stored as ``layout`` of the element at ``coordinates``."""
+    remaining = {name: block_of(layout, name) for name, _ in physical_axes(layout)}
+    index: list[Expression] = []
+    for name, factor in physical_axes(layout):
+        coordinate = coordinates[name]
+        whole = block_of(layout, name)
+        if isinstance(coordinate, BlockedCoordinate):
+            if coordinate.block == whole and whole == factor:
+                index.append(coordinate.inner)
+                continue
+            if coordinate.block == whole and not factor:
+                index.append(coordinate.outer)
+                continue
+            coordinate = coordinate.flat
+        if not factor:
+            index.append(coordinate if whole == 1 else coordinate // whole)
+            continue
+        stride = remaining[name] // factor
+        within = coordinate if remaining[name] == whole and whole == 1 else coordinate % remaining[name]
+        index.append(within if stride == 1 else within // stride)
+        remaining[name] = stride
+    return index
+
+
+def logical_extent(layout: str, shape: Sequence[Any], axis: str) -> Any:
+    """The extent of ``axis``, blocks included, of a tensor of ``shape`` stored as ``layout``."""
+    extent: Any = 1
+    for (name, _), size in zip(physical_axes(layout), shape, strict=True):
+        if name == axis:
+            extent = extent * size
+    return extent

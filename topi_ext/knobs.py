@@ -1,0 +1,218 @@
+"""The choices a convolution schedule leaves open, and a good default for each of them.
+
+The default comes from a cost estimate: cycles of the inner loop (bounded by multiply-accumulate
+throughput, by loads and by the latency of the accumulators), the share of work that overlapping
+tail tiles repeat, the balance between threads, and the traffic to the level-2 cache.
+"""
+
+import itertools
+import math
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from topi_ext.indexing import block_of
+from topi_ext.processor import Processor
+from topi_ext.workload import ConvolutionWorkload
+
+DTYPE_BYTES = {"float32": 4, "float16": 2, "int8": 1, "uint8": 1, "int32": 4, "float64": 8, "int64": 8}
+
+Order = Literal["channels", "pixels"]
+PadAt = Literal["stage", "chunk"]
+
+
+@dataclass(frozen=True)
+class ConvolutionKnobs:
+    """Named knobs of the direct convolution.
+
+    ``lanes``: output elements in one vector (channels, or pixels of a row for NCHW).
+    ``tile_pixels`` x ``tile_channels``: accumulators kept in registers, in pixels (vectors of pixels
+    for NCHW) and in vectors of channels (channels for NCHW).
+    ``order``: which axis is outermost, and so split among threads: "channels" reads each weight
+    once per thread, "pixels" each input row.
+    ``rows``: rows of output (tiles, where rows are fused) that one chunk of order "pixels" takes.
+    ``pad_at``: "stage" copies the padded image before the loops, "chunk" copies the rows of a chunk
+    when it needs them.
+    """
+
+    lanes: int
+    tile_pixels: int
+    tile_channels: int
+    order: Order = "channels"
+    rows: int = 1
+    pad_at: PadAt = "stage"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:
+    """NCHW without blocks has no channel-contiguous vector: its vectors run along a row."""
+    return workload.out_layout == "NCHW"
+
+
+def fuses_rows(workload: ConvolutionWorkload) -> bool:
+    """May a tile run over the end of a row? Only where the index stays affine: pointwise."""
+    return workload.is_pointwise and not workload.is_depthwise
+
+
+@lru_cache(maxsize=4096)
+def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> ConvolutionKnobs:
+    """The knobs with the least estimated cycles; needs static height, width and channels."""
+    lanes, channel_vectors, pixels = _vector_axes(workload, processor)
+    best: tuple[float, ConvolutionKnobs] | None = None
+    for tile_pixels, tile_channels in _register_tiles(workload, processor, lanes, channel_vectors, pixels):
+        cycles = _tile_cycles(workload, processor, lanes, tile_pixels, tile_channels)
+        tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
+        rows = 1 if fuses_rows(workload) else int(workload.out_height)
+        total = tiles * rows * cycles
+        for order, chunk_rows, pad_at in _orders(workload, processor, pixels, tile_pixels):
+            knobs = ConvolutionKnobs(lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at)
+            cost = total * _imbalance(workload, processor, knobs, pixels, channel_vectors)
+            cost += _traffic_cycles(workload, processor, knobs)
+            if best is None or cost < best[0]:
+                best = (cost, knobs)
+    assert best is not None
+    return best[1]
+
+
+def _vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
+    """Lanes of a vector, vectors (or channels) along the channel axis, tiles' extent along pixels."""
+    native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
+    row = int(workload.out_width)
+    if fuses_rows(workload):
+        row *= int(workload.out_height)
+    if lanes_are_pixels(workload):
+        lanes = min(native, 1 << (row.bit_length() - 1))
+        return lanes, workload.out_channels, math.ceil(row / lanes)
+    block = block_of(workload.out_layout, "C")
+    if block > 1:
+        return block, workload.out_channels // block, row
+    packed = block_of(workload.kernel_layout, "O")
+    if packed > 1:
+        lanes = packed
+    else:
+        lanes = min(native, 1 << (workload.out_channels.bit_length() - 1))
+    return lanes, math.ceil(workload.out_channels / lanes), row
+
+
+def _register_tiles(
+    workload: ConvolutionWorkload, processor: Processor, lanes: int, channel_vectors: int, pixels: int
+) -> list[tuple[int, int]]:
+    """Tiles whose accumulators, operands and one broadcast fit the register file."""
+    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    # Beside the accumulators the compiler keeps a vector per channel tile and some broadcasts;
+    # with less room than this it spills in the inner loop.
+    budget = (processor.vector_registers - 4) // registers
+    group_vectors = max(1, channel_vectors // workload.groups) if not workload.is_depthwise else 1
+    tiles = []
+    for tile_channels, tile_pixels in itertools.product((1, 2, 3, 4, 6, 8), range(1, 29)):
+        if tile_channels > group_vectors or tile_pixels > pixels:
+            continue
+        if tile_channels * tile_pixels + (tile_channels if tile_channels > 1 else 0) > budget:
+            continue
+        tiles.append((tile_pixels, tile_channels))
+    return tiles or [(1, 1)]
+
+
+def _tile_cycles(
+    workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
+) -> float:
+    """Cycles of one register tile over its whole reduction, with the work around the loop."""
+    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    accumulators = tile_pixels * tile_channels * registers
+    if lanes_are_pixels(workload):
+        loads = tile_pixels * registers + tile_channels
+        if workload.strides[1] > 1:
+            loads = tile_pixels * lanes + tile_channels
+    elif workload.is_depthwise:
+        loads = tile_pixels * tile_channels * registers + tile_channels * registers
+    else:
+        loads = tile_pixels + tile_channels * registers
+    steps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
+    cycles = max(
+        accumulators / processor.fma_per_cycle,
+        loads / processor.loads_per_cycle,
+        processor.fma_latency,
+    )
+    # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
+    overhead = 12 + 2.0 * accumulators
+    return steps * cycles + overhead
+
+
+def _orders(
+    workload: ConvolutionWorkload, processor: Processor, pixels: int, tile_pixels: int
+) -> list[tuple[Order, int, PadAt]]:
+    if fuses_rows(workload):
+        chunks = math.ceil(pixels / tile_pixels)
+        return [("channels", 1, "stage")] + [
+            ("pixels", rows, "stage") for rows in range(1, chunks + 1) if chunks % rows == 0
+        ]
+    height = int(workload.out_height)
+    divisors = [rows for rows in range(1, height + 1) if height % rows == 0]
+    padded = any(workload.padding)
+    if workload.is_depthwise:
+        return [("channels", rows, "chunk" if padded else "stage") for rows in divisors]
+    orders: list[tuple[Order, int, PadAt]] = [("channels", 1, "stage")]
+    return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors]
+
+
+def _imbalance(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    knobs: ConvolutionKnobs,
+    pixels: int,
+    channel_vectors: int,
+) -> float:
+    """How much longer the busiest thread works than an even share."""
+    batch = workload.batch if isinstance(workload.batch, int) else 1
+    channel_tiles = math.ceil(channel_vectors / knobs.tile_channels)
+    if fuses_rows(workload):
+        rows = math.ceil(pixels / knobs.tile_pixels)
+    else:
+        rows = int(workload.out_height)
+    chunks = batch * math.ceil(rows / knobs.rows)
+    if knobs.order == "channels":
+        chunks *= channel_tiles
+    threads = processor.threads
+    return math.ceil(chunks / threads) * threads / chunks
+
+
+def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
+    """Cycles spent on weights and rows that come from beyond the level-2 cache, and on padding."""
+    size = DTYPE_BYTES[workload.dtype]
+    batch = workload.batch if isinstance(workload.batch, int) else 1
+    image = workload.in_channels * int(workload.in_height) * int(workload.in_width) * size
+    taps = workload.kernel[0] * workload.kernel[1]
+    weights = workload.out_channels * workload.group_in_channels * taps * size
+    half_l2 = processor.l2_bytes // 2
+    bytes_per_cycle = 8.0
+    padding = 0.0
+    if any(workload.padding):
+        copied = image * batch
+        if knobs.pad_at == "chunk":
+            reach = (workload.kernel[0] - 1) * workload.dilation[0] + 1
+            needed = (knobs.rows - 1) * workload.strides[0] + reach
+            copied *= needed / (knobs.rows * workload.strides[0])
+            chunk = needed * int(workload.in_width) * workload.in_channels * size
+            if workload.is_depthwise:
+                chunk = chunk * knobs.lanes // workload.in_channels
+            # A chunk that stays in the cache is read back for free; a longer one is not.
+            copied *= 1 if chunk <= half_l2 else 4
+            padding = copied / 32
+        else:
+            padding = copied / 8 + 8000
+    if workload.is_depthwise:
+        return padding
+    if knobs.order == "channels":
+        passes = max(1, workload.out_channels // (knobs.lanes * knobs.tile_channels))
+        if lanes_are_pixels(workload):
+            passes = max(1, workload.out_channels // knobs.tile_channels)
+        again = image * batch * (passes - 1) if image > half_l2 else 0
+        return padding + again / bytes_per_cycle
+    if fuses_rows(workload):
+        chunks = math.ceil(int(workload.out_height) * int(workload.out_width) / (knobs.tile_pixels * knobs.rows))
+    else:
+        chunks = int(workload.out_height) // knobs.rows
+    again = weights * max(batch * chunks, processor.threads) if weights > half_l2 else 0
+    return padding + again / bytes_per_cycle

@@ -1,0 +1,1 @@
+"""Schedule rules for CPUs with vector units."""

@@ -1,0 +1,96 @@
+"""Everything else: vector and parallel loops for elementwise, data movement and reductions."""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.dlight import ScheduleRule
+from tvm.target import Target
+
+from topi_ext.processor import processor_of
+from topi_ext.schedule.blocks import SBlock, child_blocks, is_reduction, loop_extent, open_schedule
+
+PARALLEL_ELEMENTS = 1 << 14
+"""Below this much work a function stays on one thread; waking the others costs more."""
+
+MAXIMUM_VECTOR = 64
+"""Longest innermost loop that is vectorised whole."""
+
+
+class LoopNest(ScheduleRule):
+    """Takes any function: inlines what can be, then gives every remaining block vectors and threads."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None only for what is no function for a CPU."""
+        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
+            return None
+        sch = open_schedule(func)
+        lanes = processor_of(target).lanes(4)
+        blocks = child_blocks(sch)
+        for block in blocks[:-1]:
+            if not is_reduction(sch, block):
+                _try_inline(sch, block)
+        for block in child_blocks(sch):
+            _arrange(sch, block, lanes)
+        return sch
+
+
+def _try_inline(sch: Schedule, block: SBlock) -> None:
+    try:
+        sch.compute_inline(block)
+    except Exception:  # TVM raises its own ScheduleError family; a block that cannot be inlined stays
+        return
+
+
+def _arrange(sch: Schedule, block: SBlock, lanes: int) -> None:
+    loops = list(sch.get_loops(block))
+    if not loops:
+        return
+    kinds = [axis.iter_type for axis in sch.get(block).iter_vars]
+    if len(kinds) != len(loops) or any(kind not in (tirx.IterVar.DataPar, tirx.IterVar.CommReduce) for kind in kinds):
+        return
+    spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == tirx.IterVar.DataPar]
+    reduction = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == tirx.IterVar.CommReduce]
+    elements = 1
+    for loop in loops:
+        elements *= loop_extent(sch, loop) or lanes
+    if not spatial:
+        return
+    if not reduction:
+        _elementwise(sch, spatial, lanes, elements)
+        return
+    _reduction(sch, block, spatial, reduction, lanes, elements)
+
+
+def _elementwise(sch: Schedule, spatial: list[Any], lanes: int, elements: int) -> None:
+    extent = loop_extent(sch, spatial[-1])
+    vector = None
+    if extent is not None and 4 <= extent <= MAXIMUM_VECTOR and extent % 4 == 0:
+        vector = spatial.pop()
+    elif all(loop_extent(sch, loop) is not None for loop in spatial):
+        outer, vector = sch.split(sch.fuse(*spatial), [None, lanes])
+        spatial = [outer]
+    if spatial and elements >= PARALLEL_ELEMENTS:
+        sch.parallel(sch.fuse(*spatial))
+    if vector is not None:
+        sch.vectorize(vector)
+
+
+def _reduction(
+    sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], lanes: int, elements: int
+) -> None:
+    """Threads over the outer spatial axes, vectors over the innermost one, the reduction between."""
+    extent = loop_extent(sch, spatial[-1])
+    vector = None
+    if extent is not None and extent > 1:
+        width = extent if extent <= MAXIMUM_VECTOR and extent % 4 == 0 else lanes
+        if extent >= width:
+            outer, vector = sch.split(spatial.pop(), [None, width])
+            spatial.append(outer)
+    sch.reorder(*spatial, *reduction, *([vector] if vector is not None else []))
+    fused = sch.fuse(*spatial)
+    if elements >= PARALLEL_ELEMENTS:
+        sch.parallel(fused)
+    if vector is not None:
+        sch.vectorize(vector)
+    sch.decompose_reduction(block, reduction[0])

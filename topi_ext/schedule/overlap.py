@@ -1,0 +1,106 @@
+"""Remainder tiles without remainder code.
+
+A tile that does not divide its axis leaves a predicate in the innermost loop, which defeats
+unrolling and register allocation. Instead the last tile is moved back until it ends at the edge:
+the few elements that two tiles share are computed twice, with the same result, and every tile has
+the same constant shape. The blocks below must therefore be idempotent: they may be executed twice
+for one element as long as both executions write the same value, which holds for a reduction that
+initialises its own accumulator inside the tile.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm_ffi import structural_equal, structural_map, structural_walk
+
+TILE_LOOP = "topi_ext.overlap_below"
+"""Loop annotation: tiles that start here and overrun their axis are moved back to its edge."""
+
+
+def overlap_tail(sch: Schedule, loop: Any) -> None:
+    """Mark ``loop``: everything below it is one tile, of which the last one overlaps its neighbour."""
+    sch.annotate(loop, TILE_LOOP, 1)
+
+
+def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Rewrite every marked loop of a scheduled function; unmarked functions come back unchanged."""
+
+    def on_loop(loop: tirx.For) -> tirx.For:
+        if TILE_LOOP not in loop.annotations:
+            return loop
+        inner = _loops_below(loop)
+        body = structural_map(loop.body, (tvm.s_tir.SBlockRealize, lambda realize: _move_back(realize, inner)))
+        annotations = {key: value for key, value in loop.annotations.items() if key != TILE_LOOP}
+        return tirx.For(
+            loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, annotations, loop.step
+        )
+
+    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+
+
+def _loops_below(loop: tirx.For) -> list[tirx.For]:
+    found: list[tirx.For] = []
+    structural_walk(loop.body, (tirx.For, lambda inner: found.append(inner)))
+    return found
+
+
+def _move_back(realize: Any, inner: list[tirx.For]) -> Any:
+    values, predicate = list(realize.iter_values), realize.predicate
+    kept = []
+    for condition in _conjuncts(predicate):
+        moved = _shifted(condition, inner)
+        places = [
+            place
+            for place, value in enumerate(values)
+            if moved is not None and structural_equal(value, condition.a)
+        ]
+        if not places:
+            kept.append(condition)
+            continue
+        for place in places:
+            values[place] = moved
+    if len(kept) == len(_conjuncts(predicate)):
+        return realize
+    remaining = tirx.all(*kept) if kept else tirx.const(True, "bool")
+    return tvm.s_tir.SBlockRealize(values, remaining, realize.block)
+
+
+def _shifted(condition: Any, inner: list[tirx.For]) -> Any:
+    """``min(start, edge - tile) + offset`` for a condition ``start + offset < edge``, else None."""
+    if not isinstance(condition, tirx.LT):
+        return None
+    analyzer = tvm.sym.Analyzer()
+    used = [loop for loop in inner if _uses(condition.a, loop.loop_var)]
+    if not used:
+        return None
+    zeros = {loop.loop_var: tirx.IntImm("int32", 0) for loop in used}
+    start = analyzer.simplify(_substitute(condition.a, zeros))
+    offset = analyzer.simplify(condition.a - start)
+    for loop in used:
+        analyzer.bind(loop.loop_var, tvm.ir.Range(loop.min, loop.min + loop.extent))
+    tile = analyzer.const_int_bound(offset).max_value + 1
+    return tirx.min(start, analyzer.simplify(condition.b - tile)) + offset
+
+
+def _conjuncts(predicate: Any) -> list[Any]:
+    if isinstance(predicate, tirx.And):
+        return _conjuncts(predicate.a) + _conjuncts(predicate.b)
+    return [predicate]
+
+
+def _uses(expression: Any, variable: tirx.Var) -> bool:
+    found: list[bool] = []
+    structural_walk(expression, (tirx.Var, lambda other: found.append(True) if other.same_as(variable) else None))
+    return bool(found)
+
+
+def _substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:
+    def replace(variable: tirx.Var) -> Any:
+        for key, value in mapping.items():
+            if variable.same_as(key):
+                return value
+        return variable
+
+    return structural_map(expression, (tirx.Var, replace))

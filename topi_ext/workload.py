@@ -1,0 +1,111 @@
+"""What a convolution or a pooling *is*, apart from how it is computed.
+
+A workload names a kernel by mathematics and memory (operator, extents, strides, padding, dilation,
+groups, dtypes, layouts), so that it survives releases of TVM and can be read and merged by a
+person. It travels inside the function as a block annotation, and it is the key of a tuning record.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+ANNOTATION = "topi_ext.workload"
+"""Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
+
+
+@dataclass(frozen=True)
+class ConvolutionWorkload:
+    """A 2-D convolution; extents in elements, ``padding`` as (top, left, bottom, right)."""
+
+    batch: Any
+    in_channels: int
+    out_channels: int
+    in_height: Any
+    in_width: Any
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    dilation: tuple[int, int]
+    groups: int
+    data_layout: str
+    kernel_layout: str
+    out_layout: str
+    dtype: str
+    out_dtype: str
+    operator: str = "conv2d"
+
+    @property
+    def out_height(self) -> Any:
+        top, _, bottom, _ = self.padding
+        reach = self.dilation[0] * (self.kernel[0] - 1) + 1
+        return (self.in_height + top + bottom - reach) // self.strides[0] + 1
+
+    @property
+    def out_width(self) -> Any:
+        _, left, _, right = self.padding
+        reach = self.dilation[1] * (self.kernel[1] - 1) + 1
+        return (self.in_width + left + right - reach) // self.strides[1] + 1
+
+    @property
+    def is_depthwise(self) -> bool:
+        """One input channel per group: nothing is reduced over channels."""
+        return self.groups == self.in_channels and self.groups > 1
+
+    @property
+    def is_pointwise(self) -> bool:
+        """A matrix product over pixels: 1x1, stride 1, no padding."""
+        return self.kernel == (1, 1) and self.strides == (1, 1) and not any(self.padding)
+
+    @property
+    def group_in_channels(self) -> int:
+        return self.in_channels // self.groups
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the direct algorithm; extents must be integers."""
+        pixels = int(self.batch) * int(self.out_height) * int(self.out_width)
+        return pixels * self.out_channels * self.group_in_channels * self.kernel[0] * self.kernel[1]
+
+    def to_json(self) -> str:
+        """One line, keys sorted; symbolic extents become their names."""
+        return _to_json(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "ConvolutionWorkload":
+        return ConvolutionWorkload(**_from_json(text))
+
+
+@dataclass(frozen=True)
+class PoolingWorkload:
+    """A 2-D window reduction; ``operator`` is ``max_pool2d`` or ``avg_pool2d``."""
+
+    operator: str
+    channels: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    layout: str
+    dtype: str
+
+    def to_json(self) -> str:
+        """One line, keys sorted."""
+        return _to_json(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "PoolingWorkload":
+        return PoolingWorkload(**_from_json(text))
+
+
+def operator_of(annotation: str) -> str:
+    """The operator a serialised workload belongs to."""
+    return str(json.loads(annotation)["operator"])
+
+
+def _to_json(fields: dict[str, Any]) -> str:
+    return json.dumps(
+        {key: value if isinstance(value, (int, str, tuple, list)) else str(value) for key, value in fields.items()},
+        sort_keys=True,
+    )
+
+
+def _from_json(text: str) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(text).items()}
