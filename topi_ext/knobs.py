@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
@@ -46,6 +47,29 @@ class ConvolutionKnobs:
         return asdict(self)
 
 
+def check_knobs(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:
+    """Refuse knobs that do not fit the workload, e.g. from a record that was edited by hand.
+
+    Raises :class:`RelayLayoutError`: a tile longer than its axis would address memory before it.
+    """
+    height, width = int(workload.out_height), int(workload.out_width)
+    run = height * width if fuses_rows(workload) else width
+    pixels = knobs.tile_pixels * (knobs.lanes if lanes_are_pixels(workload) else 1)
+    channels = knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
+    rows = math.ceil(run / pixels) if fuses_rows(workload) else height
+    block = block_of(workload.out_layout, "C")
+    problems = [
+        (knobs.lanes < 1 or knobs.tile_pixels < 1 or knobs.tile_channels < 1, "a tile is empty"),
+        (pixels > run, f"tile of {pixels} pixels on a run of {run}"),
+        (channels > workload.out_channels, f"tile of {channels} channels of {workload.out_channels}"),
+        (block > 1 and knobs.lanes != block, f"{knobs.lanes} lanes for blocks of {block}"),
+        (knobs.rows < 1 or rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
+    ]
+    for found, what in problems:
+        if found:
+            raise RelayLayoutError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {what}")
+
+
 def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:
     """NCHW without blocks has no channel-contiguous vector: its vectors run along a row."""
     return workload.out_layout == "NCHW"
@@ -77,14 +101,18 @@ def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> Convol
 
 
 def _vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
-    """Lanes of a vector, vectors (or channels) along the channel axis, tiles' extent along pixels."""
+    """Lanes of a vector, and whole vectors along the channel axis and along the pixels of a row.
+
+    Where an axis holds a remainder, its last tile overlaps the one before, so a tile may be as long
+    as the whole vectors but no longer.
+    """
     native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
     row = int(workload.out_width)
     if fuses_rows(workload):
         row *= int(workload.out_height)
     if lanes_are_pixels(workload):
         lanes = min(native, 1 << (row.bit_length() - 1))
-        return lanes, workload.out_channels, math.ceil(row / lanes)
+        return lanes, workload.out_channels, row // lanes
     block = block_of(workload.out_layout, "C")
     if block > 1:
         return block, workload.out_channels // block, row
@@ -93,25 +121,25 @@ def _vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[i
         lanes = packed
     else:
         lanes = min(native, 1 << (workload.out_channels.bit_length() - 1))
-    return lanes, math.ceil(workload.out_channels / lanes), row
+    return lanes, workload.out_channels // lanes, row
 
 
 def _register_tiles(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, channel_vectors: int, pixels: int
 ) -> list[tuple[int, int]]:
-    """Tiles whose accumulators, operands and one broadcast fit the register file."""
+    """Tiles whose accumulators and operands fit the register file together."""
     registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
-    # Beside the accumulators the compiler keeps a vector per channel tile and some broadcasts;
-    # with less room than this it spills in the inner loop.
-    budget = (processor.vector_registers - 4) // registers
-    group_vectors = max(1, channel_vectors // workload.groups) if not workload.is_depthwise else 1
+    group_vectors = 1 if workload.is_depthwise else max(1, channel_vectors // workload.groups)
     tiles = []
-    for tile_channels, tile_pixels in itertools.product((1, 2, 3, 4, 6, 8), range(1, 29)):
+    for tile_channels, tile_pixels in itertools.product(range(1, 5), range(1, 29)):
         if tile_channels > group_vectors or tile_pixels > pixels:
             continue
-        if tile_channels * tile_pixels + (tile_channels if tile_channels > 1 else 0) > budget:
-            continue
-        tiles.append((tile_pixels, tile_channels))
+        accumulators = tile_channels * tile_pixels * registers
+        # One vector of channels lets the compiler broadcast from memory inside the multiply-add;
+        # with more it loads every broadcast into a register first, and spills when they do not fit.
+        operands = tile_channels * registers + tile_pixels if tile_channels * registers > 1 else 3
+        if accumulators + operands < processor.vector_registers:
+            tiles.append((tile_pixels, tile_channels))
     return tiles or [(1, 1)]
 
 

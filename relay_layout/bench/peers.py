@@ -177,7 +177,8 @@ def prepare_torch(onnx_path: Path, threads: int) -> Prepared:
         # MobileNetV2 6.6 against 8.4). Traced without inference_mode: optimising changes the weights.
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            traced = torch.jit.trace(module, tensors, check_trace=False)
+            trace: Any = torch.jit.trace  # torch gives it no types
+            traced = trace(module, tensors, check_trace=False)
             optimized = torch.jit.optimize_for_inference(torch.jit.freeze(traced))
 
         def run() -> list[Array]:

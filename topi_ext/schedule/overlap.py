@@ -26,12 +26,17 @@ def overlap_tail(sch: Schedule, loop: Any) -> None:
 
 def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Rewrite every marked loop of a scheduled function; unmarked functions come back unchanged."""
+    analyzer = tvm.sym.Analyzer()
+    for loop in _loops_within(func.body):
+        analyzer.bind(loop.loop_var, tvm.ir.Range(loop.min, loop.min + loop.extent))
 
     def on_loop(loop: tirx.For) -> tirx.For:
         if TILE_LOOP not in loop.annotations:
             return loop
-        inner = _loops_below(loop)
-        body = structural_map(loop.body, (tvm.s_tir.SBlockRealize, lambda realize: _move_back(realize, inner)))
+        tile = _loops_within(loop.body)
+        body = structural_map(
+            loop.body, (tvm.s_tir.SBlockRealize, lambda realize: _move_back(analyzer, realize, tile))
+        )
         annotations = {key: value for key, value in loop.annotations.items() if key != TILE_LOOP}
         return tirx.For(
             loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, annotations, loop.step
@@ -40,48 +45,52 @@ def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
 
 
-def _loops_below(loop: tirx.For) -> list[tirx.For]:
+def _loops_within(body: Any) -> list[tirx.For]:
     found: list[tirx.For] = []
-    structural_walk(loop.body, (tirx.For, lambda inner: found.append(inner)))
+    structural_walk(body, (tirx.For, found.append))
     return found
 
 
-def _move_back(realize: Any, inner: list[tirx.For]) -> Any:
-    values, predicate = list(realize.iter_values), realize.predicate
+def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
+    """The block with every axis that overruns its edge moved back, and the conditions on it dropped."""
+    values = list(realize.iter_values)
+    conditions = _conjuncts(realize.predicate)
     kept = []
-    for condition in _conjuncts(predicate):
-        moved = _shifted(condition, inner)
-        places = [
-            place
-            for place, value in enumerate(values)
-            if moved is not None and structural_equal(value, condition.a)
-        ]
-        if not places:
+    for condition in conditions:
+        moved = _moved(analyzer, condition, tile)
+        if moved is None:
             kept.append(condition)
             continue
+        places = [place for place, value in enumerate(values) if _same(analyzer, value, condition.a)]
+        if not places:
+            # Moving one block of the tile and not another would pair the wrong elements.
+            raise RuntimeError(f"no axis of block '{realize.block.name_hint}' is bounded by {condition}")
         for place in places:
             values[place] = moved
-    if len(kept) == len(_conjuncts(predicate)):
+    if len(kept) == len(conditions):
         return realize
     remaining = tirx.all(*kept) if kept else tirx.const(True, "bool")
     return tvm.s_tir.SBlockRealize(values, remaining, realize.block)
 
 
-def _shifted(condition: Any, inner: list[tirx.For]) -> Any:
-    """``min(start, edge - tile) + offset`` for a condition ``start + offset < edge``, else None."""
+def _moved(analyzer: Any, condition: Any, tile: list[tirx.For]) -> Any:
+    """``min(start, edge - length) + offset`` for a condition ``start + offset < edge``, else None."""
     if not isinstance(condition, tirx.LT):
         return None
-    analyzer = tvm.sym.Analyzer()
-    used = [loop for loop in inner if _uses(condition.a, loop.loop_var)]
-    if not used:
+    within = [loop for loop in tile if _uses(condition.a, loop.loop_var)]
+    if not within:
         return None
-    zeros = {loop.loop_var: tirx.IntImm("int32", 0) for loop in used}
-    start = analyzer.simplify(_substitute(condition.a, zeros))
+    first = {loop.loop_var: tirx.IntImm("int32", 0) for loop in within}
+    start = analyzer.simplify(_substitute(condition.a, first))
     offset = analyzer.simplify(condition.a - start)
-    for loop in used:
-        analyzer.bind(loop.loop_var, tvm.ir.Range(loop.min, loop.min + loop.extent))
-    tile = analyzer.const_int_bound(offset).max_value + 1
-    return tirx.min(start, analyzer.simplify(condition.b - tile)) + offset
+    length = analyzer.const_int_bound(offset).max_value + 1
+    return tirx.min(start, analyzer.simplify(condition.b - length)) + offset
+
+
+def _same(analyzer: Any, left: Any, right: Any) -> bool:
+    return structural_equal(left, right) or (
+        structural_equal(left.ty, right.ty) and analyzer.can_prove_equal(left, right)
+    )
 
 
 def _conjuncts(predicate: Any) -> list[Any]:

@@ -49,8 +49,14 @@ class Case:
         return " ".join(parts).replace("\n", "")
 
 
-def save(path: Path, nodes: list[Any], inputs: list[np.ndarray], constants: dict[str, np.ndarray],
-         outputs: list[str], opset: int = 21) -> Path:
+def save(
+    path: Path,
+    nodes: list[Any],
+    inputs: list[np.ndarray],
+    constants: dict[str, np.ndarray],
+    outputs: list[str],
+    opset: int = 21,
+) -> Path:
     graph = helper.make_graph(
         nodes,
         "case",
@@ -62,7 +68,9 @@ def save(path: Path, nodes: list[Any], inputs: list[np.ndarray], constants: dict
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     ir_version = 10 if opset >= 9 else 4
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version), path
+    )
     return path
 
 
@@ -88,14 +96,20 @@ def check_against_onnxruntime(path: Path, inputs: Sequence[np.ndarray]) -> Any:
     return module
 
 
-def conv(*weight: int, bias: bool = True, data: tuple[int, ...] = IMAGE, op: str = "Conv", **attributes: Any) -> Case:
+def conv(
+    *weight: int, bias: bool = True, data: tuple[int, ...] = IMAGE, op: str = "Conv", **attributes: Any
+) -> Case:
     channels = weight[1] * attributes.get("group", 1) if op == "ConvTranspose" else weight[0]
     stored = [floats(*weight), *([floats(channels)] if bias else [])]
     return Case(op, [floats(*data)], stored, attributes)
 
 
-def resize(scales: Sequence[float] = (), sizes: Sequence[int] = (), data: tuple[int, ...] = (1, 3, 6, 7),
-           **attributes: Any) -> Case:
+def resize(
+    scales: Sequence[float] = (),
+    sizes: Sequence[int] = (),
+    data: tuple[int, ...] = (1, 3, 6, 7),
+    **attributes: Any,
+) -> Case:
     stored: list[np.ndarray | None] = [None, np.asarray(scales, np.float32) if scales else None]
     if sizes:
         stored.append(integers(*sizes))
@@ -145,7 +159,11 @@ CASES = [
     ),
     Case("GlobalAveragePool"),
     Case("GlobalMaxPool"),
-    Case("BatchNormalization", stored=[floats(8), floats(8), floats(8), np.abs(floats(8))], attributes={"epsilon": 1e-3}),
+    Case(
+        "BatchNormalization",
+        stored=[floats(8), floats(8), floats(8), np.abs(floats(8))],
+        attributes={"epsilon": 1e-3},
+    ),
     Case("InstanceNormalization", stored=[floats(8), floats(8)]),
     Case("LayerNormalization", stored=[floats(13), floats(13)]),
     Case("LayerNormalization", stored=[floats(11, 13)], attributes={"axis": 2}),
@@ -317,7 +335,10 @@ def test_the_module_can_be_traced(tmp_path: Path) -> None:
     ("case", "message"),
     [
         (Case("Selu"), "operator Selu"),
-        (Case("Pad", stored=[integers(0, 1, 0, 0, 0, 0, 0, 0)], attributes={"mode": "reflect"}), "first two axes"),
+        (
+            Case("Pad", stored=[integers(0, 1, 0, 0, 0, 0, 0, 0)], attributes={"mode": "reflect"}),
+            "first two axes",
+        ),
         (Case("MaxPool", attributes={"kernel_shape": [2, 2]}, outputs=2), "Indices"),
         (resize([1, 1, 2, 2], mode="cubic"), "mode cubic"),
     ],

@@ -15,7 +15,7 @@ from tvm.target import Target
 
 from topi_ext.compute.convolution import reduction_axes
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.knobs import ConvolutionKnobs, default_knobs, fuses_rows, lanes_are_pixels
+from topi_ext.knobs import ConvolutionKnobs, check_knobs, default_knobs, fuses_rows, lanes_are_pixels
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import (
     SBlock,
@@ -51,6 +51,7 @@ def schedule_convolution(
     func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
 ) -> Schedule:
     """Arrange the loops of ``func``, whose annotated block computes ``workload``, as ``knobs`` say."""
+    check_knobs(workload, knobs)
     sch = open_schedule(func)
     found = annotated_block(sch)
     assert found is not None

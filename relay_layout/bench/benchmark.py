@@ -1,0 +1,193 @@
+"""The benchmark as a whole: every model in every runtime, side by side in one run."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from relay_layout.bench.compare import TOLERANCE, relative_error
+from relay_layout.bench.machine import describe_machine
+from relay_layout.bench.measure import measure_interleaved, summarize
+from relay_layout.bench.model_file import fix_input_shapes, make_inputs
+from relay_layout.bench.peers import OURS, PEERS, PeerUnavailable, find_peer
+from relay_layout.bench.results import (
+    BenchResult,
+    ModelResult,
+    PeerResult,
+    geometric_mean_of_ratios,
+    ratios,
+)
+from relay_layout.bench.worker_process import PeerError, WorkerProcess
+
+Array = np.ndarray[Any, Any]
+
+REFERENCE = "onnxruntime"
+"""Whose outputs the others are compared with."""
+
+CompileOurs = Callable[[Path, int], Path]
+"""Compiles an ONNX file for a number of threads; returns the artifact for workers to load."""
+
+Progress = Callable[[str], None]
+
+
+def print_progress(line: str) -> None:
+    """Say on standard error what is going on."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def run_bench(
+    models: Sequence[tuple[str, Path]],
+    peers: Sequence[str] | None = None,
+    *,
+    threads: int,
+    seconds: float = 5.0,
+    ours: CompileOurs | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    require_peers: bool = False,
+    progress: Progress = print_progress,
+) -> BenchResult:
+    """Measure relay-layout and its peers on every model.
+
+    :param models: label and ONNX file of each.
+    :param peers: names from :data:`PEERS`, or `package.module:attribute`; all of them if None.
+        relay-layout is always measured.
+    :param threads: for every peer alike.
+    :param seconds: running time to spend on each peer and model.
+    :param ours: compiles a model to an artifact; without it the worker compiles the ONNX file itself.
+    :param input_shapes: shapes by input name, for models that leave dimensions open.
+    :param require_peers: raise if a peer's package is missing, instead of reporting it.
+    :raises InputError: an unknown peer, or a model with open dimensions.
+    :raises ModelError: a model that cannot be read.
+    :raises PeerUnavailable: see `require_peers`.
+    """
+    wanted = list(dict.fromkeys([OURS, *(PEERS if peers is None else peers)]))
+    missing = {name: hint for name in wanted if (hint := find_peer(name).missing()) is not None}
+    if missing and require_peers:
+        raise PeerUnavailable("; ".join(missing.values()))
+    with tempfile.TemporaryDirectory(prefix="relay-layout-bench-") as directory:
+        # Every file is checked before the first is measured: that takes minutes.
+        tasks = [
+            _make_task(label, Path(path), input_shapes or {}, Path(directory) / str(index))
+            for index, (label, path) in enumerate(models)
+        ]
+        results = [_bench_model(task, wanted, missing, threads, seconds, ours, progress) for task in tasks]
+    return BenchResult(
+        models=results,
+        geometric_mean=geometric_mean_of_ratios(results),
+        machine=describe_machine(),
+    )
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One model, ready to be handed to workers."""
+
+    label: str
+    model: Path
+    inputs: Path
+    input_names: list[str]
+    directory: Path
+
+
+def _make_task(
+    label: str, onnx_path: Path, input_shapes: Mapping[str, Sequence[int]], directory: Path
+) -> _Task:
+    directory.mkdir()
+    model = fix_input_shapes(onnx_path, input_shapes, directory)
+    arrays = make_inputs(model)
+    inputs = directory / "inputs.npz"
+    np.savez(inputs, *arrays.values())
+    return _Task(label, model, inputs, list(arrays), directory)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A worker that has run its model once."""
+
+    worker: WorkerProcess
+    version: str
+    prepare_seconds: float
+    outputs: list[Array]
+
+
+def _bench_model(
+    task: _Task,
+    wanted: Sequence[str],
+    missing: Mapping[str, str],
+    threads: int,
+    seconds: float,
+    ours: CompileOurs | None,
+    progress: Progress,
+) -> ModelResult:
+    failures = {name: missing[name] for name in wanted if name in missing}
+    prepared: dict[str, _Prepared] = {}
+    with ExitStack() as workers:
+        for name in wanted:
+            if name in missing:
+                continue
+            progress(f"{task.label}: preparing {name}")
+            try:
+                prepared[name] = _prepare(task, name, threads, ours, workers)
+            except PeerError as error:
+                failures[name] = str(error)
+                progress(f"{task.label}: {error}")
+        reference = _reference_outputs(task, prepared, threads, progress)
+        progress(f"{task.label}: measuring {', '.join(prepared)}")
+        measured = measure_interleaved({name: entry.worker for name, entry in prepared.items()}, seconds)
+    for name, message in measured.failures.items():
+        failures[name] = message
+        progress(f"{task.label}: {message}")
+    results: dict[str, PeerResult] = {}
+    for name, times in measured.seconds.items():
+        entry = prepared[name]
+        error_found = None if reference is None else relative_error(entry.outputs, reference)
+        results[name] = PeerResult(
+            **summarize(times),
+            version=entry.version,
+            prepare_seconds=entry.prepare_seconds,
+            relative_error=error_found,
+            agrees=None if reference is None else error_found is not None and error_found <= TOLERANCE,
+        )
+    return ModelResult(
+        model=task.label, threads=threads, peers=results, failures=failures, ratios=ratios(results)
+    )
+
+
+def _prepare(task: _Task, name: str, threads: int, ours: CompileOurs | None, workers: ExitStack) -> _Prepared:
+    """Start a worker that lives as long as `workers`, and have it run the model once."""
+    model = task.model
+    if name == OURS and ours is not None:
+        try:
+            model = ours(task.model, threads)
+        except Exception as error:  # a model that we cannot compile must not hide what the others do
+            raise PeerError(f"{OURS}: {error}") from error
+    worker = workers.enter_context(WorkerProcess(name, threads))
+    outputs = task.directory / f"outputs_{name.replace(':', '_')}.npz"
+    reply = worker.prepare(model, task.inputs, task.input_names, outputs)
+    with np.load(outputs) as stored:
+        arrays = [stored[f"arr_{index}"] for index in range(len(stored.files))]
+    return _Prepared(worker, reply["version"], reply["prepare_seconds"], arrays)
+
+
+def _reference_outputs(
+    task: _Task, prepared: Mapping[str, _Prepared], threads: int, progress: Progress
+) -> list[Array] | None:
+    """The reference's outputs, from a worker of its own if it is not among the peers."""
+    if REFERENCE in prepared:
+        return prepared[REFERENCE].outputs
+    if find_peer(REFERENCE).missing() is not None:
+        progress(f"{task.label}: {REFERENCE} is not installed, outputs are not compared")
+        return None
+    try:
+        with ExitStack() as workers:
+            return _prepare(task, REFERENCE, threads, None, workers).outputs
+    except PeerError as error:
+        progress(f"{task.label}: outputs are not compared: {error}")
+        return None

@@ -1,0 +1,128 @@
+"""What every peer is given: an ONNX file whose input shapes are fixed, and arrays to run it on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from relay_layout.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+Array = np.ndarray[Any, Any]
+
+
+def fix_input_shapes(onnx_path: Path, input_shapes: Mapping[str, Sequence[int]], directory: Path) -> Path:
+    """The model with every input dimension known: the file itself, or a copy in `directory`.
+
+    Dimensions come from `input_shapes`; a batch that is left open becomes 1.
+
+    :raises ModelError: the file cannot be read.
+    :raises InputError: a dimension other than the batch is open, or a given shape does not fit.
+    """
+    import onnx
+
+    model = _load(onnx_path, with_weights=False)
+    inputs = {value.name: value for value in _graph_inputs(model)}
+    for name in input_shapes:
+        if name not in inputs:
+            raise InputError(f"{onnx_path}: no input '{name}'; its inputs are {', '.join(inputs)}")
+    wanted = {name: _fixed_shape(onnx_path, value, input_shapes.get(name)) for name, value in inputs.items()}
+    if all(_dimensions(value) == wanted[name] for name, value in inputs.items()):
+        return onnx_path
+    model = _load(onnx_path, with_weights=True)
+    for value in _graph_inputs(model):
+        shape = value.type.tensor_type.shape
+        del shape.dim[:]
+        for size in wanted[value.name]:
+            shape.dim.add().dim_value = size
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    # Shapes that were noted with the open dimensions would contradict the fixed ones.
+    del model.graph.value_info[:]
+    try:
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        result = directory / f"{onnx_path.stem}.static.onnx"
+        onnx.save(model, result)
+    except ValueError as error:
+        raise ModelError(f"{onnx_path}: cannot fix its input shapes: {error}") from error
+    return result
+
+
+def make_inputs(onnx_path: Path, seed: int = 0) -> dict[str, Array]:
+    """Arrays from a fixed seed for every input of a model with fixed shapes, in the graph's order.
+
+    Floating point inputs are normally distributed, 8-bit ones take all values, other integers and
+    booleans are 0 or 1, which is valid for indices too.
+
+    :raises ModelError: the file cannot be read, or an input is not an array of numbers.
+    """
+    import onnx
+
+    generator = np.random.default_rng(seed)
+    result: dict[str, Array] = {}
+    for value in _graph_inputs(_load(onnx_path, with_weights=False)):
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        shape = _dimensions(value)
+        if dtype.kind in "iub":
+            high = 256 if dtype == np.uint8 else 2
+            result[value.name] = generator.integers(0, high, shape).astype(dtype)
+        elif dtype.kind == "f":
+            result[value.name] = generator.standard_normal(shape, dtype=np.float32).astype(dtype)
+        else:
+            raise ModelError(f"{onnx_path}: input '{value.name}' has type {dtype}, which bench cannot fill")
+    return result
+
+
+def _load(path: Path, with_weights: bool) -> onnx.ModelProto:
+    import onnx
+
+    if not path.is_file():
+        raise ModelError(f"{path}: no such file")
+    try:
+        return onnx.load(path, load_external_data=with_weights)
+    except Exception as error:  # onnx raises whatever its parser or the file system raise
+        raise ModelError(f"{path}: not a readable ONNX model: {error}") from error
+
+
+def _graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that are not weights; older files list both."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in weights]
+
+
+def _dimensions(value: onnx.ValueInfoProto) -> list[int]:
+    """Sizes, with -1 for an open dimension, which some exporters write as 0 or below."""
+    return [
+        dimension.dim_value if dimension.dim_value > 0 else -1
+        for dimension in value.type.tensor_type.shape.dim
+    ]
+
+
+def _fixed_shape(path: Path, value: onnx.ValueInfoProto, given: Sequence[int] | None) -> list[int]:
+    declared = _dimensions(value)
+    if given is not None:
+        fits = len(given) == len(declared) and all(
+            old in (-1, new) for old, new in zip(declared, given, strict=True)
+        )
+        if not fits:
+            raise InputError(
+                f"{path}: input '{value.name}' is declared {_shape_text(declared)}, "
+                f"which {_shape_text(given)} does not fit"
+            )
+        return list(given)
+    shape = [1 if axis == 0 and size < 0 else size for axis, size in enumerate(declared)]
+    if any(size < 0 for size in shape):
+        raise InputError(
+            f"{path}: input '{value.name}' has open dimensions {_shape_text(declared)}: "
+            f"give its shape with --input-shape {value.name}:1,..."
+        )
+    return shape
+
+
+def _shape_text(shape: Sequence[int]) -> str:
+    return "[" + ", ".join("?" if size < 0 else str(size) for size in shape) + "]"
