@@ -94,7 +94,8 @@ class _Turns:
         repeats = max(1, round(self.block / self.latency) - settle)
         times = self.runner.run(settle, repeats)
         self.samples += times
-        self.spent += sum(times) + settle * self.latency
+        # Not their sum: a run that the machine held up would cost this peer some of its others.
+        self.spent += (settle + repeats) * float(np.median(times))
         self.rounds += 1
 
 

@@ -173,8 +173,8 @@ def prepare_torch(onnx_path: Path, threads: int) -> Prepared:
     def bind(inputs: Inputs) -> Runner:
         tensors = tuple(to_channels_last(array) for array in inputs.values())
         # Frozen and optimised traces ran faster than the eager module each time they were compared
-        # (median ms, 2 threads, torch 2.13: ResNet-18 13.5 against 14.2, ResNet-50 31.5 against 44.9,
-        # MobileNetV2 6.6 against 8.4). Traced without inference_mode: optimising changes the weights.
+        # (median ms, 2 threads, torch 2.13: ResNet-18 11.3 against 12.0, ResNet-50 25.8 against 30.9,
+        # MobileNetV2 5.2 against 6.7). Traced without inference_mode: optimising changes the weights.
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trace: Any = torch.jit.trace  # torch gives it no types

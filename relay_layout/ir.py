@@ -1,0 +1,91 @@
+"""Small conveniences over Relax expressions that every pass needs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+from tvm.ir import Op
+from tvm.ir.expr import GenericConst as Constant
+
+Expression = Any
+"""A Relax expression (``tvm.relax.Expr``)."""
+
+Extent = Any
+"""An int, or a symbolic ``tvm.tirx`` expression."""
+
+
+def operator_name(expression: Expression) -> str:
+    """``"nn.conv2d"`` for a call of ``relax.nn.conv2d``; "" for anything that is no operator call."""
+    if isinstance(expression, relax.Call) and isinstance(expression.op, Op):
+        return str(expression.op.name).removeprefix("relax.")
+    return ""
+
+
+def is_tensor(expression: Expression) -> bool:
+    return isinstance(expression.ty, relax.TensorType)
+
+
+def shape_of(expression: Expression) -> tuple[Extent, ...] | None:
+    """The extents of a tensor, ints where they are static; None where the rank is unknown."""
+    shape = expression.ty.shape
+    if shape is None or not hasattr(shape, "values"):
+        return None
+    return tuple(as_extent(extent) for extent in shape.values)
+
+
+def as_extent(extent: Any) -> Extent:
+    """A plain int where the extent is one."""
+    if isinstance(extent, (int, tirx.IntImm)):
+        return int(extent)
+    return extent
+
+
+def dtype_of(expression: Expression) -> str:
+    return str(expression.ty.dtype)
+
+
+def is_static(shape: Sequence[Extent]) -> bool:
+    return all(isinstance(extent, int) for extent in shape)
+
+
+def size_in_bytes(shape: Sequence[Extent], dtype: str) -> int:
+    """Bytes of a tensor; a symbolic extent counts as one."""
+    count = 1
+    for extent in shape:
+        count *= extent if isinstance(extent, int) else 1
+    return count * max(1, tvm.DataType(dtype).bits // 8)
+
+
+def constant_array(expression: Expression) -> np.ndarray:
+    """The value of a constant tensor; shares its memory."""
+    array: np.ndarray = np.from_dlpack(expression.value)
+    return array
+
+
+def constant(array: np.ndarray) -> Constant:
+    return relax.const(np.ascontiguousarray(array), str(array.dtype))
+
+
+def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates: Any) -> relax.Call:
+    """``call`` with other arguments and some attributes changed, its type to be inferred anew."""
+    attributes = call.attrs
+    if updates:
+        information = type(attributes).__tvm_ffi_type_info__
+        fields = {field.name: getattr(attributes, field.name) for field in information.fields}
+        unknown = set(updates) - set(fields)
+        assert not unknown, f"{information.type_key} has no attribute {sorted(unknown)}"
+        attributes = tvm.ir.make_node(information.type_key, **{**fields, **updates})
+    return relax.Call(call.op, list(arguments), attributes, call.ty_args)
+
+
+def rebuild_functions(
+    module: tvm.IRModule, rebuild: Callable[[tvm.ir.GlobalVar, relax.Function], relax.Function]
+) -> tvm.IRModule:
+    """A copy of ``module`` whose every Relax function went through ``rebuild``."""
+    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    for variable, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            updated.update_func(variable, rebuild(variable, function))
+    return updated
