@@ -64,6 +64,10 @@ def check_knobs(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:
         (channels > workload.out_channels, f"tile of {channels} channels of {workload.out_channels}"),
         (block > 1 and knobs.lanes != block, f"{knobs.lanes} lanes for blocks of {block}"),
         (knobs.rows < 1 or rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
+        (
+            knobs.order == "channels" and knobs.pad_at == "chunk" and not pads_by_chunk(workload),
+            "padding by chunk where a tile's input channels are no run of the same length",
+        ),
     ]
     for found, what in problems:
         if found:
@@ -77,19 +81,39 @@ def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:
 
 def fuses_rows(workload: ConvolutionWorkload) -> bool:
     """May a tile run over the end of a row? Only where the index stays affine: pointwise."""
-    return workload.is_pointwise and not workload.is_depthwise
+    return workload.is_pointwise and not workload.is_depthwise and "H" in workload.out_layout
+
+
+def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> ConvolutionKnobs:
+    """The knobs with the least estimated cycles; needs static height, width and channels."""
+    return _cheapest(workload, processor)[1]
+
+
+def estimated_cycles(workload: ConvolutionWorkload, processor: Processor) -> float:
+    """Cycles that the default knobs are estimated to take on ``processor.threads`` threads."""
+    return _cheapest(workload, processor)[0] / processor.threads
+
+
+def pads_by_chunk(workload: ConvolutionWorkload) -> bool:
+    """May a tile of channels pad its own input? It needs all channels, or those that it computes.
+
+    Elsewhere the channels to copy depend on the tile by a division, and would not move with a tile
+    that overlaps its neighbour.
+    """
+    own = workload.is_depthwise and workload.out_channels == workload.in_channels
+    return workload.groups == 1 or own
 
 
 @lru_cache(maxsize=4096)
-def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> ConvolutionKnobs:
-    """The knobs with the least estimated cycles; needs static height, width and channels."""
+def _cheapest(workload: ConvolutionWorkload, processor: Processor) -> tuple[float, ConvolutionKnobs]:
     lanes, channel_vectors, pixels = _vector_axes(workload, processor)
+    batch = workload.batch if isinstance(workload.batch, int) else 1
     best: tuple[float, ConvolutionKnobs] | None = None
     for tile_pixels, tile_channels in _register_tiles(workload, processor, lanes, channel_vectors, pixels):
         cycles = _tile_cycles(workload, processor, lanes, tile_pixels, tile_channels)
         tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
         rows = 1 if fuses_rows(workload) else int(workload.out_height)
-        total = tiles * rows * cycles
+        total = batch * tiles * rows * cycles
         for order, chunk_rows, pad_at in _orders(workload, processor, pixels, tile_pixels):
             knobs = ConvolutionKnobs(lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at)
             cost = total * _imbalance(workload, processor, knobs, pixels, channel_vectors)
@@ -97,7 +121,7 @@ def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> Convol
             if best is None or cost < best[0]:
                 best = (cost, knobs)
     assert best is not None
-    return best[1]
+    return best
 
 
 def _vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
@@ -176,11 +200,14 @@ def _orders(
         return [("channels", 1, "stage")] + [
             ("pixels", rows, "stage") for rows in range(1, chunks + 1) if chunks % rows == 0
         ]
+    if "H" not in workload.out_layout:
+        return [("channels", 1, "stage")]
     height = int(workload.out_height)
     divisors = [rows for rows in range(1, height + 1) if height % rows == 0]
     padded = any(workload.padding)
     if workload.is_depthwise:
-        return [("channels", rows, "chunk" if padded else "stage") for rows in divisors]
+        chunked = padded and pads_by_chunk(workload)
+        return [("channels", rows, "chunk" if chunked else "stage") for rows in divisors]
     orders: list[tuple[Order, int, PadAt]] = [("channels", 1, "stage")]
     return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors]
 

@@ -85,21 +85,21 @@ class _Walk:
         if isinstance(node, (int, np.generic, np.ndarray)):
             return np.asarray(node)
         if isinstance(node, tirx.IntImm):
-            return np.asarray(bool(node.value) if str(node.dtype) == "bool" else node.value)
+            return np.asarray(bool(node.value) if str(node.ty) == "bool" else node.value)
         if isinstance(node, tirx.Var):
             return self._values[node] if node in self._values else np.asarray(self._symbols[node.name])
         if type(node) in _ARITHMETIC:
             return _ARITHMETIC[type(node)](self.value(node.a, mask), self.value(node.b, mask))
         if isinstance(node, tirx.Not):
             return np.logical_not(self.value(node.a, mask))
-        if isinstance(node, tirx.BufferLoad):
-            self._access(node.buffer, node.indices, mask)
-        elif isinstance(node, tirx.Call) and str(node.op.name) == "tirx.if_then_else":
+        if isinstance(node, tvm.ir.TensorLoad):
+            self._access(node.source, node.indices, mask)
+        elif isinstance(node, tvm.ir.Call) and str(node.op.name).endswith("if_then_else"):
             condition = self.value(node.args[0], mask).astype(bool)
             chosen = self.value(node.args[1], mask & condition)
             other = self.value(node.args[2], mask & ~condition)
             return np.where(condition, chosen, other)
-        elif isinstance(node, tirx.Call):
+        elif isinstance(node, tvm.ir.Call):
             for argument in node.args:
                 self.value(argument, mask)
         elif isinstance(node, tirx.Cast):
@@ -110,17 +110,16 @@ class _Walk:
         elif isinstance(node, tirx.Div):
             self.value(node.a, mask)
             self.value(node.b, mask)
-        elif not isinstance(node, (tirx.FloatImm, tirx.StringImm)):
+        elif not isinstance(node, (tirx.FloatImm, tvm.ir.StringImm)):
             raise NotImplementedError(type(node).__name__)
         return np.asarray(0)
 
     def _loop(self, node: Any, mask: Any) -> None:
         first, extent = self.value(node.min, mask), self.value(node.extent, mask)
-        assert first.ndim == 0 and extent.ndim == 0, "a loop whose extent depends on another"
-        steps = np.arange(int(extent))
-        self._values[node.loop_var] = (first + steps).reshape(-1, *[1] * self._depth)
+        steps = np.arange(int(extent.max())).reshape(-1, *[1] * self._depth)
+        self._values[node.loop_var] = first + steps
         self._depth += 1
-        self.statement(node.body, mask)
+        self.statement(node.body, mask & (steps < extent))
         self._depth -= 1
 
     def _access(self, buffer: Any, indices: Any, mask: Any) -> None:

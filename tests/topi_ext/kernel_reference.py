@@ -22,14 +22,16 @@ def axes_of(layout: str) -> list[tuple[str, int]]:
 def pack(array: Array, order: str, layout: str) -> Array:
     """``array``, whose dimensions are the axes ``order``, as it is stored in ``layout``."""
     axes = axes_of(layout)
-    split: list[tuple[str, int]] = []
     shape: list[int] = []
+    place: dict[int, int] = {}
     for axis, extent in zip(order, array.shape, strict=True):
-        factors = [factor for name, factor in axes if name == axis and factor]
+        outer = axes.index((axis, 0))
+        blocks = [at for at, (name, factor) in enumerate(axes) if name == axis and factor]
+        factors = [axes[at][1] for at in blocks]
         assert extent % prod(factors) == 0, f"{extent} of {axis} in {layout}"
-        split += [(axis, 0), *((axis, factor) for factor in factors)]
+        place.update({at: len(shape) + step for step, at in enumerate([outer, *blocks])})
         shape += [extent // prod(factors), *factors]
-    return np.ascontiguousarray(array.reshape(shape).transpose([split.index(axis) for axis in axes]))
+    return np.ascontiguousarray(array.reshape(shape).transpose([place[at] for at in range(len(axes))]))
 
 
 def unpack(array: Array, order: str, layout: str) -> Array:

@@ -40,6 +40,7 @@ def conv2d(
 
     ``padding`` is (top, left, bottom, right), zeros. Channels of groups that do not fill a block are
     addressed element by element, so every grouped convolution is right in every blocked layout.
+    A layout may leave out axes of extent one: "WC" with "OI16o" is a product of rows by a matrix.
     The result has ``out_layout``; it is accumulated in ``out_dtype`` (that of ``data`` by default).
     """
     workload = ConvolutionWorkload(
@@ -115,10 +116,10 @@ def _direct(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload) -
                 group = _flat(out_channel) // group_out_channels
                 in_channel = group * channels + _flat(in_group)
         pixel = {
-            "N": spatial["N", 0],
+            "N": spatial.get(("N", 0), 0),
             "C": in_channel,
-            "H": spatial["H", 0] * stride_h + axes["rh"] * dilation_h,
-            "W": spatial["W", 0] * stride_w + axes["rw"] * dilation_w,
+            "H": spatial.get(("H", 0), 0) * stride_h + axes["rh"] * dilation_h,
+            "W": spatial.get(("W", 0), 0) * stride_w + axes["rw"] * dilation_w,
         }
         tap = {"O": out_channel, "I": in_group, "H": axes["rh"], "W": axes["rw"]}
         value = padded(*physical_index(workload.data_layout, pixel))

@@ -64,16 +64,11 @@ def avg_pool2d(
         name = "HW"[axis]
         size = data.shape[spatial[name]]
         start = index[spatial[name]] * strides[axis] - padding[axis]
-        if count_include_pad:
-            # The last window of ceil mode may reach past the padded image; what lies beyond is not counted.
-            reach = dilation[axis] * (kernel[axis] - 1) + 1
-            if dilation[axis] == 1:
-                return tirx.min(start + reach, size + padding[axis + 2]) - start
-            return kernel[axis]
         step = dilation[axis]
-        first = tirx.max((0 - start + step - 1) // step, 0)
-        last = tirx.min((size - 1 - start) // step + 1, kernel[axis])
-        return last - first
+        # The last window of ceil mode may reach past the padded image; what lies beyond is not counted.
+        end = size + padding[axis + 2] if count_include_pad else size
+        first = 0 if count_include_pad else tirx.max((0 - start + step - 1) // step, 0)
+        return tirx.min((end - 1 - start) // step + 1, kernel[axis]) - first
 
     return te.compute(
         total.shape,

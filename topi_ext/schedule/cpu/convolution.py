@@ -88,6 +88,7 @@ class _Nest:
         threads = ["n", "chunk"] if knobs.order == "pixels" else ["n", "channel", "chunk"]
         if knobs.order == "channels" and not self.workload.is_depthwise:
             threads.append("row")
+        threads = [name for name in threads if name in outer]
         parallel = sch.fuse(*[outer[name] for name in threads])
         sch.parallel(parallel)
         innermost = [name for name in outer if name not in threads]
@@ -143,14 +144,16 @@ class _Nest:
             channel, tile_channel, lane = self._tile(
                 loops["channel"], [knobs.tile_channels, knobs.lanes], mark="channel"
             )
-        row = pixel if flat else loops["row"]
-        chunk, row = sch.split(row, [None, knobs.rows])
-        if knobs.order == "channels" and workload.is_depthwise:
-            order = {"n": loops["n"], "channel": channel, "chunk": chunk, "row": row}
-        elif knobs.order == "channels":
-            order = {"n": loops["n"], "channel": channel, "chunk": chunk, "row": row}
+        order = {"n": loops["n"]} if "n" in loops else {}
+        row = pixel if flat else loops.get("row")
+        if row is None:
+            order["channel"] = channel
         else:
-            order = {"n": loops["n"], "chunk": chunk, "channel": channel, "row": row}
+            chunk, row = sch.split(row, [None, knobs.rows])
+            if knobs.order == "channels":
+                order |= {"channel": channel, "chunk": chunk, "row": row}
+            else:
+                order |= {"chunk": chunk, "channel": channel, "row": row}
         if not flat:
             order["pixel"] = pixel
         self.marks = ["row" if mark == "pixel" and flat else mark for mark in self.marks]

@@ -1,0 +1,69 @@
+# Needs Python 3.10 or newer and make; everything else goes into $(VENV).
+
+VENV ?= .venv
+# The first of these that is new enough makes $(VENV).
+PYTHON ?= python3.13 python3.12 python3.11 python3.10 python3 python
+MODEL ?= resnet50
+
+CHECK_PYTHON = -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
+
+# $(call install,EXTRA): quiet, but for one line.
+install = printf 'Installing relay-layout[$(1)] into $(VENV) ... '; start=$$(date +%s); \
+	$(VENV)/bin/python -m pip install -qq --no-input --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[$(1)]' && \
+	echo "$$(($$(date +%s) - start)) s" && touch $(2)
+
+.PHONY: help demo test lint format sweep clean distclean
+
+help:
+	@echo 'make demo    compile and run $(MODEL), compare with ONNX Runtime (MODEL=resnet18 for another)'
+	@echo 'make test    lint and test, all but the slow tests'
+	@echo 'make sweep   the slow tests'
+	@echo 'make lint    ruff and mypy'
+	@echo 'make format  let ruff format and mend'
+	@echo 'make clean   remove what tools left; make distclean also removes $(VENV)'
+
+demo: $(VENV)/.demo-installed
+	@$(VENV)/bin/python -m relay_layout.cli.demo --model $(MODEL)
+
+test: lint
+	@$(VENV)/bin/python -m pytest
+
+sweep: $(VENV)/.dev-installed
+	@$(VENV)/bin/python -m pytest -m slow
+
+lint: $(VENV)/.dev-installed
+	@$(VENV)/bin/ruff check --quiet
+	@$(VENV)/bin/ruff format --check --quiet
+	@$(VENV)/bin/mypy
+
+format: $(VENV)/.dev-installed
+	@$(VENV)/bin/ruff check --quiet --fix
+	@$(VENV)/bin/ruff format
+
+$(VENV)/.demo-installed: $(VENV)/.created pyproject.toml constraints.txt
+	@$(call install,demo,$@)
+
+# What lint and tests need holds what the demo needs.
+$(VENV)/.dev-installed: $(VENV)/.created pyproject.toml constraints.txt
+	@$(call install,dev,$@ $(VENV)/.demo-installed)
+
+$(VENV)/.created:
+	@if ! $(VENV)/bin/python $(CHECK_PYTHON); then \
+		for python in $(PYTHON); do \
+			if "$$python" $(CHECK_PYTHON); then found=$$python; break; fi; \
+		done; \
+		if [ -z "$$found" ]; then \
+			echo 'make: no Python 3.10 or newer with venv and ensurepip found; name one: make PYTHON=/path/to/python3' >&2; \
+			exit 1; \
+		fi; \
+		"$$found" -m venv $(VENV); \
+	fi
+	@touch $@
+
+clean:
+	rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)

@@ -1,0 +1,78 @@
+"""The signatures worth offering to the solver: layouts spread from the operators that choose them.
+
+Convolutions name layouts; every operator around them that can carry one gets a signature for it,
+first in the direction of the data and then against it, so that a transform may sit on either side
+of a chain. What no operator asks for is not considered.
+"""
+
+from relay_layout.graph import Graph, Node, Value
+from relay_layout.layout import Layout
+from relay_layout.ops import TABLE, Offers, Signature, Wanted, unchanged
+
+
+def collect_signatures(graph: Graph, offers: Offers, *, pinned: bool = False) -> dict[Node, list[Signature]]:
+    """All signatures of every node, the unchanged one first.
+
+    With ``pinned`` the convolutions that are offered anything lose their unchanged signature: the
+    caller asked for a layout, so it is taken whatever it costs.
+    """
+    spread = _Spread(graph, offers, pinned)
+    spread.forward()
+    spread.backward()
+    spread.forward()
+    return spread.signatures
+
+
+class _Spread:
+    def __init__(self, graph: Graph, offers: Offers, pinned: bool) -> None:
+        self.graph = graph
+        self.offers = offers
+        self.pinned = pinned
+        self.signatures: dict[Node, list[Signature]] = {}
+        self.provided: dict[Value, dict[Layout, None]] = {}
+        self.asked: dict[Value, dict[Layout, None]] = {}
+
+    def forward(self) -> None:
+        for value in self.graph.parameters:
+            self.provided[value] = {value.identity: None}
+        for node in self.graph.nodes:
+            self.signatures[node] = self._signatures_of(node)
+            for position, value in enumerate(node.results):
+                layouts = self.provided.setdefault(value, {})
+                for signature in self.signatures[node]:
+                    layouts[signature.results[position]] = None
+
+    def backward(self) -> None:
+        for node in reversed(self.graph.nodes):
+            self.signatures[node] = self._signatures_of(node)
+            for signature in self.signatures[node]:
+                for value, layout in zip(node.operands, signature.operands, strict=True):
+                    if value.constant is None and len(layout.primal) == value.rank and not _has_unit_block(layout):
+                        self.asked.setdefault(value, {})[layout] = None
+
+    def _signatures_of(self, node: Node) -> list[Signature]:
+        original = unchanged(node, self._original_cost(node))
+        rule = TABLE.get(node.operator)
+        if rule is None:
+            return [original]
+        wanted = Wanted(
+            tuple(tuple(self.provided.get(value, ())) for value in node.operands),
+            tuple(tuple(self.asked.get(value, ())) for value in node.results),
+        )
+        found = [signature for signature in rule.signatures(node, wanted, self.offers) if signature != original]
+        if self.pinned and found and node.operator in ("nn.conv2d",):
+            return found
+        return [original, *found]
+
+    def _original_cost(self, node: Node) -> float:
+        if not node.operator or node.operator not in TABLE:
+            return 0.0
+        return self.offers.operator_cost(
+            node,
+            [value.identity for value in node.operands],
+            [value.identity for value in node.results],
+        )
+
+
+def _has_unit_block(layout: Layout) -> bool:
+    return any(axis.factor == 1 for axis in layout.axes)

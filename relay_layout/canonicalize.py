@@ -1,0 +1,147 @@
+"""Inference form: batch norm folded into convolutions, everything constant computed once.
+
+Weights are changed with numpy, without compiling anything.
+"""
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, rebuild_functions
+
+
+def canonicalize(module: tvm.IRModule) -> tvm.IRModule:
+    """The module as layout conversion likes it: no batch norm, no dropout, nothing unused.
+
+    A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
+    its only user becomes part of the weights; any other with constant statistics becomes a multiply
+    and an add. Results differ from the original's by rounding only.
+    """
+    module = relax.transform.Normalize()(module)
+    module = rebuild_functions(module, lambda variable, function: _Inference(function).visit_expr(function))
+    module = relax.transform.CanonicalizeBindings()(module)
+    return relax.transform.DeadCodeElimination()(module)
+
+
+@mutator
+class _Inference(PyExprMutator):
+    """Replaces batch norm and dropout, binding by binding."""
+
+    def __init__(self, function: relax.Function) -> None:
+        super().__init__()
+        self.uses = _count_uses(function)
+
+    def visit_call_(self, call: relax.Call) -> Expression:
+        """Batch norm to arithmetic; other calls only get their new arguments."""
+        call = super().visit_call_(call)
+        name = operator_name(call)
+        if name == "nn.dropout":
+            return relax.Tuple([call.args[0], call.args[0]])
+        if name != "nn.batch_norm" or bool(call.attrs.training):
+            return call
+        statistics = [argument for argument in call.args[1:]]
+        if not all(isinstance(argument, Constant) for argument in statistics):
+            return call
+        scale, shift = _scale_and_shift(call)
+        axis = int(call.attrs.axis) % len(call.args[0].ty.shape.values)
+        result = self._folded(call.args[0], scale, shift, axis)
+        if result is None:
+            rank = len(call.args[0].ty.shape.values)
+            scaled = self.builder_.emit(relax.op.multiply(call.args[0], _along(scale, axis, rank)))
+            result = relax.op.add(scaled, _along(shift, axis, rank))
+        variable = self.builder_.emit(result)
+        return relax.Tuple([variable, call.args[3], call.args[4]])
+
+    def _folded(
+        self, data: Expression, scale: np.ndarray, shift: np.ndarray, axis: int
+    ) -> Expression | None:
+        """The convolution (and bias) that computes ``data``, with scale and shift in its constants."""
+        producer, bias = self._produced(data), None
+        if producer is not None and operator_name(producer) == "add" and isinstance(producer.args[1], Constant):
+            bias = constant_array(producer.args[1])
+            producer = self._produced(producer.args[0])
+        if producer is None or operator_name(producer) != "nn.conv2d" or not isinstance(producer.args[1], Constant):
+            return None
+        attributes = producer.attrs
+        out_layout = str(attributes.out_layout or attributes.data_layout)
+        kernel_layout = str(attributes.kernel_layout)
+        rank = len(out_layout)
+        if not out_layout.isupper() or out_layout.index("C") != axis or not kernel_layout.isupper():
+            return None
+        if bias is not None:
+            if bias.size not in (1, scale.size) or (bias.size > 1 and _channel_axis(bias, rank) != axis):
+                return None
+            shift = shift + bias.reshape(-1) * scale
+        weight = constant_array(producer.args[1])
+        along_outputs = [1] * weight.ndim
+        along_outputs[kernel_layout.index("O")] = -1
+        folded = (weight * scale.reshape(along_outputs)).astype(weight.dtype)
+        convolution = self.builder_.emit(
+            relax.Call(producer.op, [producer.args[0], constant(folded)], attributes, producer.ty_args)
+        )
+        return relax.op.add(convolution, _along(shift.astype(weight.dtype), axis, rank))
+
+    def _produced(self, data: Expression) -> relax.Call | None:
+        """The call bound to ``data``, if nothing else reads it."""
+        if not isinstance(data, relax.Var) or self.uses.get(data.name, 0) > 1:
+            return None
+        bound = self.lookup_binding(data)
+        return bound if isinstance(bound, relax.Call) else None
+
+
+def _count_uses(function: relax.Function) -> dict[str, int]:
+    """How often each variable is read, by name; shared names add up, which only prevents a fold."""
+    uses: dict[str, int] = {}
+
+    def count(expression: Expression) -> None:
+        for variable in _read(expression):
+            uses[variable.name] = uses.get(variable.name, 0) + 1
+
+    body = function.body
+    for block in body.blocks:
+        for binding in block.bindings:
+            count(binding.value)
+    count(body.body)
+    return uses
+
+
+def _read(expression: Expression) -> list[relax.Var]:
+    if isinstance(expression, relax.Var):
+        return [expression]
+    if isinstance(expression, relax.Call):
+        return [variable for argument in expression.args for variable in _read(argument)]
+    if isinstance(expression, relax.Tuple):
+        return [variable for element in expression.fields for variable in _read(element)]
+    if isinstance(expression, relax.TupleGetItem):
+        return _read(expression.tuple_value)
+    if isinstance(expression, (Constant, relax.ShapeExpr)):
+        return []
+    return list(relax.analysis.free_vars(expression)) if isinstance(expression, relax.Expr) else []
+
+
+def _scale_and_shift(call: relax.Call) -> tuple[np.ndarray, np.ndarray]:
+    """``x * scale + shift``, computed in double precision from the four statistics."""
+    gamma, beta, mean, variance = (constant_array(argument).astype("float64") for argument in call.args[1:])
+    scale = 1.0 / np.sqrt(variance + float(call.attrs.epsilon))
+    if bool(call.attrs.scale):
+        scale = scale * gamma
+    shift = -mean * scale
+    if bool(call.attrs.center):
+        shift = shift + beta
+    dtype = constant_array(call.args[1]).dtype
+    return scale.astype(dtype), shift.astype(dtype)
+
+
+def _along(vector: np.ndarray, axis: int, rank: int) -> Constant:
+    shape = [1] * rank
+    shape[axis] = vector.size
+    return constant(vector.reshape(shape))
+
+
+def _channel_axis(array: np.ndarray, rank: int) -> int:
+    """The one axis of more than one element of an array broadcast to ``rank`` dimensions; -1 for several."""
+    long = [axis for axis, extent in enumerate(array.shape) if extent > 1]
+    return long[0] + rank - array.ndim if len(long) == 1 else -1

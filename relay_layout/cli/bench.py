@@ -1,0 +1,113 @@
+"""``relay-layout bench MODEL...``."""
+
+import tempfile
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from relay_layout.cli import options
+from relay_layout.cli.output import Outcome, note, progress
+from relay_layout.errors import InputError
+
+if TYPE_CHECKING:
+    from relay_layout.bench import BenchResult
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("models", nargs="+", metavar="MODEL", help=options.MODEL_HELP)
+    parser.add_argument(
+        "--peers",
+        type=_peers,
+        metavar="PEER,PEER",
+        help="of onnxruntime, openvino, torch and tvm, or none; otherwise all that are installed",
+    )
+    options.add_threads_option(parser)
+    parser.add_argument(
+        "--seconds",
+        type=options.seconds,
+        default=5.0,
+        metavar="S",
+        help="running time to spend on each model and peer (5)",
+    )
+    options.add_input_shape_option(parser)
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Compares; the exit status is 1 where relay-layout failed or computed something else."""
+    shapes = options.input_shapes(arguments)
+    from relay_layout import host
+    from relay_layout.bench import format_table, run_bench
+
+    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+        result = run_bench(
+            model_files(arguments.models, Path(folder)),
+            arguments.peers,
+            threads=arguments.threads or host.cpu_count(),
+            seconds=arguments.seconds,
+            ours=_Compiler(Path(folder)),
+            input_shapes=shapes,
+            # Who names a peer wants its numbers.
+            require_peers=arguments.peers is not None,
+            progress=note,
+        )
+    return Outcome(result, format_table(result), 1 if subject_failed(result) else 0)
+
+
+def model_files(models: Sequence[str], folder: Path) -> list[tuple[str, Path]]:
+    """Label and ONNX file of each model; built-in networks are written to ``folder``.
+
+    Raises InputError for a model that is neither.
+    """
+    from relay_layout.models import export_onnx, names
+
+    for model in models:
+        if model not in names() and not model.endswith(".onnx"):
+            raise InputError(
+                f"bench takes .onnx files and built-in networks ({', '.join(names())}), not '{model}'"
+            )
+    files = []
+    for model in models:
+        if model not in names():
+            files.append((model, Path(model)))
+            continue
+        path = folder / f"{model}.onnx"
+        progress(f"writing {model} as ONNX")
+        export_onnx(model, path)
+        files.append((model, path))
+    return files
+
+
+def subject_failed(result: "BenchResult") -> bool:
+    """Whether relay-layout has no time for some model, or outputs that differ."""
+    from relay_layout.bench.peers import OURS
+
+    return any(
+        OURS not in model["peers"] or model["peers"][OURS]["agrees"] is False for model in result["models"]
+    )
+
+
+class _Compiler:
+    """Compiles ONNX files to artifacts in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+
+    def __call__(self, model: Path, threads: int) -> Path:
+        import relay_layout
+
+        self._count += 1
+        artifact = self._folder / f"{self._count}.artifact"
+        relay_layout.compile(str(model), threads=threads, progress=progress).save(artifact)
+        return artifact
+
+
+def _peers(text: str) -> list[str]:
+    if text == "none":
+        return []
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise ArgumentTypeError(f"expected names with commas between them, got '{text}'")
+    return names

@@ -1,0 +1,33 @@
+"""``relay-layout convert MODEL``: the conversion alone."""
+
+from argparse import ArgumentParser, Namespace
+
+from relay_layout.cli import options
+from relay_layout.cli.output import Outcome, note, table
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("model", metavar="MODEL", help=options.MODEL_HELP)
+    options.add_layout_options(parser)
+    parser.add_argument("--print", action="store_true", help="print the converted module")
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Converts the model; prints the module or what the conversion left."""
+    keywords = options.layout_options(arguments)
+    import relay_layout
+
+    conversion = relay_layout.convert(arguments.model, **keywords)
+    report = conversion.report
+    summary = table(
+        [
+            ["layout transforms", f"{report['layout_transforms']} on activations and anything computed"],
+            ["on weights", f"{report['layout_transforms_weights']} on parameters and constants"],
+            ["verified", "yes" if report["verified"] else "no"],
+        ]
+    )
+    if not arguments.print:
+        return Outcome(report, summary)
+    note(summary)
+    return Outcome(report, conversion.module.script())

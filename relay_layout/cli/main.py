@@ -1,0 +1,168 @@
+"""The command: finds the verb, and turns every way it can end into output and an exit status."""
+
+import importlib
+import importlib.metadata
+import os
+import sys
+import traceback
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from relay_layout.cli.options import Parser
+from relay_layout.cli.output import (
+    Outcome,
+    discard_stdout,
+    note,
+    one_line,
+    stdout_to_stderr,
+    table,
+    write_stdout,
+)
+from relay_layout.errors import InputError, RelayLayoutError
+
+VERBS = {
+    "compile": "compile a model into an artifact",
+    "run": "run an artifact and measure its latency",
+    "convert": "convert a model's layouts and report the transforms that are left",
+    "bench": "compare with other runtimes, side by side",
+}
+"""Every verb, which is also its module's name in this package, and what it does."""
+
+BAD_INPUT = 2
+INTERNAL_ERROR = 1
+INTERRUPTED = 130
+STDOUT_CLOSED = 141
+
+
+class Verb(Protocol):
+    """What a verb's module offers."""
+
+    def add_arguments(self, parser: Parser) -> None:
+        """Declares the verb's arguments."""
+
+    def run(self, arguments: Namespace) -> Outcome:
+        """Does the work; raises RelayLayoutError for anything that the caller can mend."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the arguments of ``argv``, or of the process; returns the exit status.
+
+    0: done. 1: the work found something wrong, or failed for a reason that is not the caller's. 2: bad
+    input. 130: interrupted. 141: standard output was closed, as by ``| head``.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    return guarded(lambda: _run(words), with_traceback="--traceback" in words)
+
+
+def guarded(work: Callable[[], "Printed"], *, with_traceback: bool) -> int:
+    """Does the work and prints what it returns; whatever is raised becomes a line and an exit status."""
+    try:
+        with warnings.catch_warnings():
+            if not sys.warnoptions:
+                # Warnings of libraries are for developers, and an error is to be the only line.
+                warnings.simplefilter("ignore")
+            printed = work()
+    except (RelayLayoutError, OSError) as error:
+        if with_traceback:
+            traceback.print_exc()
+        note(f"relay-layout: error: {one_line(_reason(error))}")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        note("relay-layout: interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if with_traceback:
+            traceback.print_exc()
+        message = one_line(f"{type(error).__name__}: {error}")
+        hint = "please report it" if with_traceback else "please report it with the output of --traceback"
+        note(f"relay-layout: internal error: {message}; {hint}")
+        return INTERNAL_ERROR
+    return printed.to_stdout()
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Lines for standard output, and the exit status when they are written."""
+
+    text: str
+    exit_status: int = 0
+
+    def to_stdout(self) -> int:
+        """Writes the lines; returns the exit status."""
+        try:
+            write_stdout(self.text)
+        except BrokenPipeError:
+            discard_stdout()
+            return STDOUT_CLOSED
+        except OSError as error:
+            discard_stdout()
+            note(f"relay-layout: error: standard output: {one_line(_reason(error))}")
+            return BAD_INPUT
+        return self.exit_status
+
+
+def _run(words: Sequence[str]) -> Printed:
+    if not words:
+        raise InputError(f"no verb given; the verbs are {', '.join(VERBS)}; see relay-layout --help")
+    verb, *rest = words
+    if verb in ("-h", "--help"):
+        return Printed(_help())
+    if verb == "--version":
+        return Printed(f"relay-layout {_version()}")
+    if verb not in VERBS:
+        kind = "option" if verb.startswith("-") else "verb"
+        raise InputError(
+            f"unknown {kind} '{verb}'; the verbs are {', '.join(VERBS)}; see relay-layout --help"
+        )
+    module = cast(Verb, importlib.import_module(f"relay_layout.cli.{verb}"))
+    parser = Parser(verb, f"{VERBS[verb].capitalize()}.")
+    module.add_arguments(parser)
+    return perform(parser, rest, module.run)
+
+
+def perform(parser: Parser, words: Sequence[str], run: Callable[[Namespace], Outcome]) -> Printed:
+    """Parses the words and does the work, keeping standard output clean for the JSON if that is wanted."""
+    # argparse would print the help itself, and end the process.
+    if any(word in ("-h", "--help") for word in words):
+        return Printed(parser.format_help().rstrip())
+    arguments = parser.parse_args(words)
+    if not arguments.json:
+        outcome = run(arguments)
+        return Printed(outcome.text, outcome.exit_status)
+    with stdout_to_stderr():
+        outcome = run(arguments)
+        note(outcome.text)
+    return Printed(outcome.json_line(), outcome.exit_status)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        return f"{where}{error.strerror}"
+    return str(error)
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("relay-layout")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _help() -> str:
+    verbs = table([["", verb, description] for verb, description in VERBS.items()])
+    return (
+        "usage: relay-layout VERB ...\n\n"
+        "Compile convolutional networks with layouts chosen for the whole graph.\n\n"
+        f"verbs:\n{verbs}\n\n"
+        "options:\n"
+        "  -h, --help  show this help; relay-layout VERB --help shows a verb's\n"
+        "  --version   show the version"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Files of named arrays, as numpy.savez writes them.
+
+Not through numpy.load and numpy.savez: the one takes damaged files for pickles, the other cannot hold
+an array that is called "file" and leaves half a file upon an error.
+"""
+
+import os
+import secrets
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from relay_layout.errors import InputError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_SUFFIX = ".npy"
+
+
+def read_arrays(path: str) -> dict[str, Array]:
+    """The arrays of an .npz file by name. Raises InputError, naming the file, if it is not one."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(f"{path}: not a file")
+    try:
+        with open(path, "rb") as file:
+            if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
+                raise InputError(
+                    f"{path}: a single array; save it with its name: numpy.savez(path, NAME=array)"
+                )
+            with zipfile.ZipFile(file) as archive:
+                return {
+                    name.removesuffix(_SUFFIX): _read_member(path, archive, name)
+                    for name in archive.namelist()
+                }
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path}: not a readable .npz file: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _read_member(path: str, archive: zipfile.ZipFile, name: str) -> Array:
+    try:
+        with archive.open(name) as member:
+            array: Array = npy.read_array(member, allow_pickle=False)
+            return array
+    except Exception as error:  # a damaged member makes zipfile, zlib and numpy raise nearly anything
+        what = f"array '{name.removesuffix(_SUFFIX)}' cannot be read"
+        raise InputError(f"{path}: {what}: {error or type(error).__name__}") from None
+
+
+def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
+    """Writes an .npz file, complete or not at all. Raises InputError if it cannot be written."""
+    target = os.path.realpath(path)
+    # Beside the target, since os.replace is atomic only within one file system.
+    unfinished = os.path.join(os.path.dirname(target), f".relay-layout-{secrets.token_hex(8)}.tmp")
+    try:
+        # Replacing a device or a pipe would remove it.
+        if os.path.exists(target) and not os.path.isfile(target):
+            raise InputError(f"{path}: cannot be written: it is not a regular file")
+        with open(unfinished, "xb") as file:
+            _write(file, arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, target)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            os.unlink(unfinished)
+
+
+def _write(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(name + _SUFFIX, "w", force_zip64=True) as member:
+                npy.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+__all__ = ["read_arrays", "write_arrays"]

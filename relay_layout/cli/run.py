@@ -1,0 +1,112 @@
+"""``relay-layout run ARTIFACT``."""
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from relay_layout.cli import options
+from relay_layout.cli.output import Outcome, one_line, progress, table
+from relay_layout.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from relay_layout.artifact import TensorSpec
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+SEED = 0
+_WARM_UP_RUNS = 3
+_WARM_UP_SECONDS = 1.0
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("artifact", metavar="ARTIFACT", help="what relay-layout compile wrote")
+    parser.add_argument(
+        "--inputs", metavar="IN.npz", help="one array per input name; otherwise made from a fixed seed"
+    )
+    parser.add_argument("--outputs", metavar="OUT.npz", help="the file to write the outputs to, by name")
+    parser.add_argument(
+        "--repeat", type=options.positive, default=10, metavar="N", help="how many runs to time (10)"
+    )
+    options.add_threads_option(parser)
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Runs the artifact; the outputs are those of the first run, the times those of later ones."""
+    if arguments.outputs is not None:
+        sources = [arguments.artifact, *([arguments.inputs] if arguments.inputs is not None else [])]
+        options.check_writable("--outputs", arguments.outputs, sources)
+    from relay_layout.cli.npz import read_arrays, write_arrays
+
+    given = None if arguments.inputs is None else read_arrays(arguments.inputs)
+    import relay_layout
+
+    session = relay_layout.load(arguments.artifact, threads=arguments.threads)
+    inputs = random_inputs(session.inputs) if given is None else given
+    progress("running")
+    try:
+        outputs = session.run(inputs)
+    except InputError as error:
+        raise InputError(f"{arguments.inputs}: {error}" if given is not None else str(error)) from None
+    latency = measure(lambda: session.run(inputs), arguments.repeat)
+    if arguments.outputs is not None:
+        write_arrays(arguments.outputs, outputs)
+    found = [
+        {"name": name, "shape": list(array.shape), "dtype": array.dtype.name}
+        for name, array in outputs.items()
+    ]
+    report = {"latency_ms": latency, "repeat": arguments.repeat, "outputs": found}
+    return Outcome(report, format_report(report))
+
+
+def random_inputs(specs: "Sequence[TensorSpec]") -> "dict[str, Array]":
+    """An array per input, the same at every call; a dimension that is only known at run time is 1.
+
+    Floating point inputs are normally distributed, 8-bit ones take all values, other integers and
+    booleans are 0 or 1, which is valid for indices too.
+    """
+    import numpy as np
+
+    generator = np.random.default_rng(SEED)
+    arrays = {}
+    for spec in specs:
+        kind = np.dtype(spec.dtype)
+        shape = [1 if isinstance(extent, str) else extent for extent in spec.shape]
+        if kind.kind == "f":
+            arrays[spec.name] = np.asarray(generator.standard_normal(shape), dtype=kind)
+        else:
+            low, high = (np.iinfo(kind).min, np.iinfo(kind).max) if kind in (np.int8, np.uint8) else (0, 1)
+            arrays[spec.name] = np.asarray(generator.integers(low, high, shape, endpoint=True), dtype=kind)
+    return arrays
+
+
+def measure(
+    run_once: Callable[[], object], repeat: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
+    """The least and the median time of ``repeat`` runs in milliseconds, after a few that do not count."""
+    import statistics
+
+    limit = clock() + _WARM_UP_SECONDS
+    for _ in range(_WARM_UP_RUNS):
+        run_once()
+        if clock() > limit:
+            break
+    times = []
+    for _ in range(repeat):
+        start = clock()
+        run_once()
+        times.append((clock() - start) * 1e3)
+    return {"min": min(times), "median": statistics.median(times)}
+
+
+def format_report(report: Mapping[str, Any]) -> str:
+    """The report of a run for people."""
+    latency, repeat = report["latency_ms"], report["repeat"]
+    times = f"{latency['median']:.3f} ms median, {latency['min']:.3f} ms least of {repeat} runs"
+    rows = [["latency", times]]
+    for output in report["outputs"]:
+        rows.append([f"output {one_line(output['name'])}", f"{output['dtype']} {output['shape']}"])
+    return table(rows)

@@ -1,0 +1,139 @@
+"""One ONNX node as a converter sees it."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx_values import (
+    Array,
+    Extent,
+    Extents,
+    Unsupported,
+    Value,
+    dtype_of,
+    same,
+    shape_of,
+)
+
+
+class Constants:
+    """Relax constants, one per numpy array however often the array is read."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Array, Any]] = {}
+
+    def __call__(self, array: Array) -> Any:
+        # The array is kept with its constant: an identity may be reused once the object is gone.
+        kept = self._made.get(id(array))
+        if kept is None:
+            kept = (array, relax.const(array, str(array.dtype)))
+            self._made[id(array)] = kept
+        return kept[1]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node's operator, inputs and attributes, and the builder that takes its Relax expressions.
+
+    ``opset`` is the version of the operator's domain. ``inputs`` holds None for an input left out.
+    ``outputs`` are names, empty where an output is not wanted.
+    """
+
+    operator: str
+    name: str
+    opset: int
+    inputs: tuple[Value, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    builder: Any
+    constants: Constants
+
+    def has(self, index: int) -> bool:
+        """Whether the input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def input(self, index: int) -> Value:
+        """An input that must be given."""
+        if not self.has(index):
+            raise Unsupported(f"lacks its input {index}")
+        return self.inputs[index]
+
+    def tensor(self, index: int) -> Any:
+        """An input as a Relax expression."""
+        return self.expression(self.input(index))
+
+    def constant(self, index: int) -> Array:
+        """An input whose value must be known now."""
+        value = self.input(index)
+        if not isinstance(value, np.ndarray):
+            raise Unsupported(f"needs a constant for its input {index}, not a tensor computed at run time")
+        return value
+
+    def extents(self, index: int) -> list[Extent]:
+        """A shape-like input: a 1-D integer tensor known up to symbolic extents."""
+        value = self.input(index)
+        if isinstance(value, Extents):
+            value = value.array
+        if not isinstance(value, np.ndarray):
+            raise Unsupported(f"needs a constant for its input {index}, not a tensor computed at run time")
+        return [int(extent) if isinstance(extent, np.integer) else extent for extent in value.reshape(-1)]
+
+    def expression(self, value: Value) -> Any:
+        """Any tensor value as a Relax expression."""
+        if isinstance(value, np.ndarray):
+            return self.constants(value)
+        if isinstance(value, Extents):
+            return self._computed(value)
+        if not isinstance(getattr(value, "ty", None), relax.TensorType):
+            raise Unsupported("needs a tensor where it is given none")
+        return value
+
+    def like(self, number: float | bool, value: Value) -> Any:
+        """A scalar constant of the element type of ``value``."""
+        return relax.const(number, dtype_of(value))
+
+    def emit(self, expression: Any, part: str = "") -> Any:
+        """Bind an intermediate expression to a variable named after the node's first output."""
+        return self.builder.emit(expression, name_hint=identifier(f"{self.outputs[0]}_{part or 'part'}"))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front."""
+        if not -rank <= axis < rank:
+            raise Unsupported(f"has axis {axis} where there are {rank} dimensions")
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        """Distinct axes, ascending, counted from the front."""
+        normalized = sorted(self.axis(int(axis), rank) for axis in axes)
+        if len(set(normalized)) != len(normalized):
+            raise Unsupported(f"names an axis twice: {list(axes)}")
+        return normalized
+
+    def reshaped(self, value: Value, shape: Sequence[Extent]) -> Value:
+        """``value`` in another shape; a constant stays one, and nothing is done for nothing."""
+        if isinstance(value, np.ndarray):
+            return value.reshape([int(extent) for extent in shape])
+        present = shape_of(value)
+        if len(present) == len(shape) and all(map(same, present, shape)):
+            return value
+        return relax.op.reshape(self.expression(value), relax.ShapeExpr(list(shape)))
+
+    def _computed(self, value: Extents) -> Any:
+        flat = relax.op.shape_to_tensor(relax.ShapeExpr(list(value.array.reshape(-1))))
+        result = self.emit(flat, "shape")
+        if value.array.ndim != 1:
+            result = self.emit(relax.op.reshape(result, value.array.shape), "shape")
+        return result if value.dtype == "int64" else self.emit(relax.op.astype(result, value.dtype), "shape")
+
+
+Converter = Callable[[Node], Value]
+"""Turns a node into the value of its output, or into a list of one value per output."""
+
+
+def identifier(name: str) -> str:
+    """A name with underscores for other characters than letters, digits and underscores."""
+    return re.sub(r"\W", "_", name)

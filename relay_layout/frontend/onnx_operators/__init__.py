@@ -1,0 +1,24 @@
+"""Converters of ONNX operators to Relax, by family; :data:`CONVERTERS` holds them by operator name."""
+
+from relay_layout.frontend.onnx_node import Converter
+from relay_layout.frontend.onnx_operators import (
+    elementwise,
+    images,
+    linear,
+    normalization,
+    pooling,
+    reduction,
+    shapes,
+)
+
+CONVERTERS: dict[str, Converter] = {
+    **elementwise.CONVERTERS,
+    **images.CONVERTERS,
+    **linear.CONVERTERS,
+    **normalization.CONVERTERS,
+    **pooling.CONVERTERS,
+    **reduction.CONVERTERS,
+    **shapes.CONVERTERS,
+}
+
+__all__ = ["CONVERTERS"]

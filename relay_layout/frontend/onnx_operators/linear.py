@@ -1,0 +1,183 @@
+"""ONNX operators that are linear in their data: convolutions and matrix products."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx_node import Converter, Node
+from relay_layout.frontend.onnx_operators.windows import Window, integers, window
+from relay_layout.frontend.onnx_values import Array, Extent, Unsupported, Value, shape_of, written
+
+_CONVOLUTIONS: dict[int, tuple[Callable[..., Any], str, str]] = {
+    1: (relax.op.nn.conv1d, "NCW", "OIW"),
+    2: (relax.op.nn.conv2d, "NCHW", "OIHW"),
+    3: (relax.op.nn.conv3d, "NCDHW", "OIDHW"),
+}
+
+_TRANSPOSED_CONVOLUTIONS: dict[int, tuple[Callable[..., Any], str, str]] = {
+    1: (relax.op.nn.conv1d_transpose, "NCW", "IOW"),
+    2: (relax.op.nn.conv2d_transpose, "NCHW", "IOHW"),
+    3: (relax.op.nn.conv3d_transpose, "NCDHW", "IODHW"),
+}
+
+
+def _convolution(node: Node) -> Value:
+    shape, weight = shape_of(node.input(0)), shape_of(node.input(1))
+    operator, layout, kernel_layout = _of_rank(_CONVOLUTIONS, shape, weight)
+    groups = node.attributes.get("group", 1)
+    if groups < 1 or shape[1] != weight[1] * groups or weight[0] % groups:
+        raise Unsupported(
+            f"convolves {written(shape)} with a weight of {written(weight)} in {groups} groups, "
+            "whose channels do not fit"
+        )
+    sliding = window(node, _kernel(node, weight), shape[2:])
+    result = operator(
+        node.tensor(0),
+        node.tensor(1),
+        strides=list(sliding.strides),
+        padding=sliding.padding,
+        dilation=list(sliding.dilation),
+        groups=groups,
+        data_layout=layout,
+        kernel_layout=kernel_layout,
+    )
+    return _biased(node, result, weight[0], len(shape))
+
+
+def _transposed_convolution(node: Node) -> Value:
+    shape, weight = shape_of(node.input(0)), shape_of(node.input(1))
+    operator, layout, kernel_layout = _of_rank(_TRANSPOSED_CONVOLUTIONS, shape, weight)
+    groups = node.attributes.get("group", 1)
+    if groups < 1 or shape[1] != weight[0] or weight[0] % groups:
+        raise Unsupported(
+            f"convolves {written(shape)} with a weight of {written(weight)} in {groups} groups, "
+            "whose channels do not fit"
+        )
+    kernel = _kernel(node, weight)
+    beyond = integers(node, "output_padding", [0] * len(kernel), least=0)
+    sliding = _transposed_window(node, kernel, beyond, shape[2:])
+    result = operator(
+        node.tensor(0),
+        node.tensor(1),
+        strides=list(sliding.strides),
+        padding=sliding.padding,
+        output_padding=list(beyond),
+        dilation=list(sliding.dilation),
+        groups=groups,
+        data_layout=layout,
+        kernel_layout=kernel_layout,
+    )
+    return _biased(node, result, weight[1] * groups, len(shape))
+
+
+def _of_rank(
+    operators: dict[int, tuple[Callable[..., Any], str, str]], shape: list[Extent], weight: list[Extent]
+) -> tuple[Callable[..., Any], str, str]:
+    if len(shape) != len(weight) or len(shape) - 2 not in operators:
+        raise Unsupported(f"convolves {written(shape)} with a weight of {written(weight)}")
+    return operators[len(shape) - 2]
+
+
+def _kernel(node: Node, weight: list[Extent]) -> list[int]:
+    kernel = list(weight[2:])
+    if not all(isinstance(extent, int) for extent in weight):
+        raise Unsupported(f"has a weight of symbolic shape {written(weight)}")
+    declared = list(node.attributes.get("kernel_shape", kernel))
+    if declared != kernel:
+        raise Unsupported(f"has kernel_shape {declared}, but its weight is {written(weight)}")
+    return kernel
+
+
+def _biased(node: Node, result: Any, channels: int, rank: int) -> Value:
+    if not node.has(2):
+        return result
+    bias = shape_of(node.input(2))
+    if bias != [channels]:
+        raise Unsupported(f"has a bias of {written(bias)} for {channels} output channels")
+    spread = node.reshaped(node.input(2), [1, channels, *[1] * (rank - 2)])
+    return relax.op.add(node.emit(result, "unbiased"), node.expression(spread))
+
+
+def _transposed_window(node: Node, kernel: list[int], beyond: tuple[int, ...], spatial: list[Extent]) -> Window:
+    rank = len(kernel)
+    mode = node.attributes.get("auto_pad", "NOTSET")
+    strides = integers(node, "strides", [1] * rank, least=1)
+    dilation = integers(node, "dilations", [1] * rank, least=1)
+    pads = integers(node, "pads", [0] * (2 * rank), least=0)
+    plain = Window(tuple(kernel), strides, dilation, pads[:rank], pads[rank:])
+    sizes = tuple(node.attributes.get("output_shape", ()))[-rank:]
+    if not sizes and mode == "NOTSET":
+        return plain
+    if not sizes and mode == "VALID":
+        return Window(tuple(kernel), strides, dilation, (0,) * rank, (0,) * rank)
+    totals = []
+    for axis, reach in enumerate(plain.reach):
+        # Without output_shape the goal is extent * stride, whatever the extent.
+        total = reach + beyond[axis] - strides[axis]
+        if sizes:
+            if not isinstance(spatial[axis], int):
+                raise Unsupported(
+                    f"has an output_shape for the symbolic extent '{spatial[axis]}': "
+                    "give the model's input a fixed shape (--input-shape)"
+                )
+            total += strides[axis] * spatial[axis] - sizes[axis]
+        if total < 0:
+            raise Unsupported(f"cannot reach its output shape {list(sizes)} without negative padding")
+        totals.append(total)
+    less = tuple(total // 2 for total in totals)
+    more = tuple(total - total // 2 for total in totals)
+    before, after = (less, more) if mode == "SAME_UPPER" else (more, less)
+    return Window(tuple(kernel), strides, dilation, before, after)
+
+
+def _matrix_product(node: Node) -> Value:
+    return relax.op.matmul(node.tensor(0), node.tensor(1))
+
+
+def _general_matrix_product(node: Node) -> Value:
+    alpha, beta = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0)
+    left = _transposed(node, node.input(0), node.attributes.get("transA", 0))
+    right = _transposed(node, node.input(1), node.attributes.get("transB", 0))
+    # The factor goes to the operand that is folded, if there is one.
+    if isinstance(right, np.ndarray):
+        right = _scaled(node, right, alpha)
+    else:
+        left = _scaled(node, left, alpha)
+    result = relax.op.matmul(node.expression(left), node.expression(right))
+    if not node.has(2):
+        return result
+    result = node.emit(result, "unbiased")
+    bias = node.input(2)
+    if isinstance(bias, np.ndarray) and bias.ndim == 2 and bias.shape[0] == 1:
+        bias = bias.reshape(-1)
+    return relax.op.add(result, node.expression(_scaled(node, bias, beta)))
+
+
+def _transposed(node: Node, matrix: Value, transposed: int) -> Value:
+    rank = len(shape_of(matrix))
+    if rank != 2:
+        raise Unsupported(f"multiplies {written(shape_of(matrix))}, which is no matrix")
+    if not transposed:
+        return matrix
+    if isinstance(matrix, np.ndarray):
+        return np.ascontiguousarray(matrix.T)
+    return relax.op.permute_dims(matrix, [1, 0])
+
+
+def _scaled(node: Node, matrix: Value, factor: float) -> Value:
+    if factor == 1.0:
+        return matrix
+    if isinstance(matrix, np.ndarray):
+        scaled: Array = (matrix * np.asarray(factor, matrix.dtype)).astype(matrix.dtype)
+        return scaled
+    return relax.op.multiply(matrix, node.like(factor, matrix))
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Conv": _convolution,
+    "ConvTranspose": _transposed_convolution,
+    "Gemm": _general_matrix_product,
+    "MatMul": _matrix_product,
+}

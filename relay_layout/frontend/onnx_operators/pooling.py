@@ -1,0 +1,112 @@
+"""ONNX pooling operators."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx_node import Converter, Node
+from relay_layout.frontend.onnx_operators.windows import Window, window
+from relay_layout.frontend.onnx_values import Extent, Unsupported, Value, dtype_of, shape_of, written
+
+_MAX_POOLS = {1: relax.op.nn.max_pool1d, 2: relax.op.nn.max_pool2d, 3: relax.op.nn.max_pool3d}
+_AVERAGE_POOLS = {1: relax.op.nn.avg_pool1d, 2: relax.op.nn.avg_pool2d, 3: relax.op.nn.avg_pool3d}
+_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+
+def _max_pool(node: Node) -> Value:
+    if len(node.outputs) > 1 and node.outputs[1]:
+        raise Unsupported("has its output Indices in use, which is not supported")
+    return _pool(node, _MAX_POOLS, {})
+
+
+def _average_pool(node: Node) -> Value:
+    include = bool(node.attributes.get("count_include_pad", 0))
+    return _pool(node, _AVERAGE_POOLS, {"count_include_pad": include})
+
+
+def _power_pool(node: Node) -> Value:
+    power = float(node.attributes.get("p", 2))
+    data = node.tensor(0)
+    powers = node.emit(_power_of(node, relax.op.abs(data), power), "powers")
+    shape = shape_of(powers)
+    operator, sliding = _sliding(node, _AVERAGE_POOLS, shape)
+    mean = operator(powers, **_arguments(node, sliding), count_include_pad=True)
+    # A window cut short by ceil_mode is averaged over fewer elements than the kernel has.
+    counts = _window_sizes(node, sliding, shape[2:])
+    total = relax.op.multiply(mean, node.expression(np.asarray(counts, dtype_of(data))))
+    return _power_of(node, node.emit(total, "total"), 1 / power)
+
+
+def _pool(node: Node, operators: dict[int, Callable[..., Any]], options: dict[str, Any]) -> Value:
+    data = node.tensor(0)
+    operator, sliding = _sliding(node, operators, shape_of(data))
+    return operator(data, **_arguments(node, sliding), **options)
+
+
+def _sliding(
+    node: Node, operators: dict[int, Callable[..., Any]], shape: Sequence[Extent]
+) -> tuple[Callable[..., Any], Window]:
+    if len(shape) - 2 not in operators:
+        raise Unsupported(f"pools {written(shape)}, which has no 1 to 3 spatial dimensions")
+    return operators[len(shape) - 2], window(node, node.attributes["kernel_shape"], shape[2:])
+
+
+def _arguments(node: Node, sliding: Window) -> dict[str, Any]:
+    return {
+        "pool_size": list(sliding.kernel),
+        "strides": list(sliding.strides),
+        "padding": sliding.padding,
+        "dilation": list(sliding.dilation),
+        "ceil_mode": _rounds_up(node),
+        "layout": _LAYOUTS[len(sliding.kernel)],
+    }
+
+
+def _rounds_up(node: Node) -> bool:
+    # Padding worked out from auto_pad leaves nothing to round.
+    return bool(node.attributes.get("ceil_mode", 0)) and node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
+
+
+def _window_sizes(node: Node, sliding: Window, spatial: Sequence[Extent]) -> Any:
+    if not _rounds_up(node):
+        return np.prod(sliding.kernel)
+    raise Unsupported("has ceil_mode, which is not supported")
+
+
+def _power_of(node: Node, data: Any, power: float) -> Any:
+    if power == 1.0:
+        return data
+    return relax.op.power(data, node.like(power, node.input(0)))
+
+
+def _spatial_axes(node: Node) -> list[int]:
+    rank = len(shape_of(node.input(0)))
+    if rank < 3:
+        raise Unsupported(f"pools a tensor of {rank} dimensions")
+    return list(range(2, rank))
+
+
+def _global_average_pool(node: Node) -> Value:
+    return relax.op.mean(node.tensor(0), axis=_spatial_axes(node), keepdims=True)
+
+
+def _global_max_pool(node: Node) -> Value:
+    return relax.op.max(node.tensor(0), axis=_spatial_axes(node), keepdims=True)
+
+
+def _global_power_pool(node: Node) -> Value:
+    power = float(node.attributes.get("p", 2))
+    powers = node.emit(_power_of(node, relax.op.abs(node.tensor(0)), power), "powers")
+    return _power_of(node, relax.op.sum(powers, axis=_spatial_axes(node), keepdims=True), 1 / power)
+
+
+CONVERTERS: dict[str, Converter] = {
+    "AveragePool": _average_pool,
+    "GlobalAveragePool": _global_average_pool,
+    "GlobalLpPool": _global_power_pool,
+    "GlobalMaxPool": _global_max_pool,
+    "LpPool": _power_pool,
+    "MaxPool": _max_pool,
+}

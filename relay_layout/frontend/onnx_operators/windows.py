@@ -1,0 +1,88 @@
+"""The sliding window that convolution and pooling share: kernel, strides, dilation and padding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from relay_layout.frontend.onnx_node import Node
+from relay_layout.frontend.onnx_values import Extent, Unsupported
+
+
+@dataclass(frozen=True)
+class Window:
+    """One entry per spatial dimension; padding before and after it."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def padding(self) -> list[int]:
+        """Padding as Relax and ONNX write it: all that comes before, then all that comes after."""
+        return [*self.before, *self.after]
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """The extent of the dilated kernel."""
+        return tuple(
+            dilation * (kernel - 1) + 1 for kernel, dilation in zip(self.kernel, self.dilation, strict=True)
+        )
+
+
+def window(node: Node, kernel: Sequence[int], spatial: Sequence[Extent]) -> Window:
+    """The node's window over an image of extents ``spatial``, with ``auto_pad`` worked out."""
+    rank = len(spatial)
+    strides = integers(node, "strides", [1] * rank, least=1)
+    dilation = integers(node, "dilations", [1] * rank, least=1)
+    pads = integers(node, "pads", [0] * (2 * rank), least=0)
+    if len(kernel) != rank or min(kernel, default=1) < 1:
+        raise Unsupported(f"has kernel_shape {list(kernel)} for {rank} spatial dimensions")
+    fixed = Window(tuple(kernel), strides, dilation, pads[:rank], pads[rank:])
+    mode = node.attributes.get("auto_pad", "NOTSET")
+    if mode == "NOTSET":
+        _check_fit(fixed, spatial)
+        return fixed
+    if mode == "VALID":
+        unpadded = Window(tuple(kernel), strides, dilation, (0,) * rank, (0,) * rank)
+        _check_fit(unpadded, spatial)
+        return unpadded
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        raise Unsupported(f"has the unknown auto_pad '{mode}'")
+    totals = [
+        _same_padding(extent, reach, stride)
+        for extent, reach, stride in zip(spatial, fixed.reach, strides, strict=True)
+    ]
+    less = tuple(total // 2 for total in totals)
+    more = tuple(total - total // 2 for total in totals)
+    before, after = (less, more) if mode == "SAME_UPPER" else (more, less)
+    return Window(tuple(kernel), strides, dilation, before, after)
+
+
+def integers(node: Node, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
+    """An attribute of as many integers as its default has, none below ``least``."""
+    given = tuple(node.attributes.get(name, ())) or tuple(default)
+    if len(given) != len(default) or min(given, default=least) < least:
+        raise Unsupported(f"has {name} {list(given)} where {len(default)} integers from {least} up are due")
+    return given
+
+
+def _same_padding(extent: Extent, reach: int, stride: int) -> int:
+    """Padding that leaves ceil(extent / stride) positions for the window."""
+    if isinstance(extent, int):
+        return max((-(-extent // stride) - 1) * stride + reach - extent, 0)
+    if stride == 1:
+        return reach - 1
+    raise Unsupported(
+        f"pads by an amount that depends on the symbolic extent '{extent}': "
+        "give the model's input a fixed shape (--input-shape)"
+    )
+
+
+def _check_fit(window: Window, spatial: Sequence[Extent]) -> None:
+    for extent, reach, before, after in zip(spatial, window.reach, window.before, window.after, strict=True):
+        if isinstance(extent, int) and extent + before + after < reach:
+            raise Unsupported(
+                f"has a window reaching {reach}, which does not fit "
+                f"an extent of {extent} padded by {before} and {after}"
+            )

@@ -1,0 +1,102 @@
+"""What a name in an ONNX graph can stand for while the graph is imported.
+
+A value is a numpy array (a constant), :class:`Extents` (integers that depend on symbolic extents only), a
+Relax expression (computed at run time), or None (an optional input left out). Constants stay numpy arrays
+until a Relax operator needs them, so that whatever is computed from constants alone is folded on the way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tvm import arith, relax, tirx
+
+Array = NDArray[Any]
+
+Extent = Any
+"""One extent of a shape: a Python integer, or a scalar TVM expression over symbolic extents."""
+
+
+class Unsupported(Exception):
+    """A node that cannot be converted; the message is a clause to follow the node's name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Extents:
+    """An integer tensor known up to symbolic extents, such as the shape of a tensor.
+
+    ``array`` is an object array of :data:`Extent`, of which at least one is symbolic; ``dtype`` is the
+    ONNX tensor's own, "int64" or "int32".
+    """
+
+    array: Array
+    dtype: str = "int64"
+
+
+Value = Any
+"""A numpy array, Extents, a Relax expression, None, or an object of TVM's own converters."""
+
+
+def extents(elements: Any, dtype: str = "int64") -> Array | Extents:
+    """An integer tensor from nested lists or an object array of :data:`Extent`."""
+    array = np.array(elements, dtype=object)
+    simplified = np.empty(array.shape, dtype=object)
+    for index, element in np.ndenumerate(array):
+        simplified[index] = simplify(element)
+    if all(isinstance(element, int) for element in simplified.flat):
+        return simplified.astype(dtype)
+    return Extents(simplified, dtype)
+
+
+def simplify(extent: Extent) -> Extent:
+    """A Python integer where the extent is known, and the simplest expression TVM finds otherwise."""
+    if isinstance(extent, int | np.integer):
+        return int(extent)
+    simplest = arith.Analyzer().simplify(extent)
+    return int(simplest) if isinstance(simplest, tirx.IntImm) else simplest
+
+
+def same(left: Extent, right: Extent) -> bool:
+    """Whether two extents are proven equal."""
+    difference = simplify(left - right)
+    return isinstance(difference, int) and difference == 0
+
+
+def product(shape: Sequence[Extent]) -> Extent:
+    """The number of elements of ``shape``."""
+    total: Extent = 1
+    for extent in shape:
+        total = total * extent
+    return simplify(total)
+
+
+def shape_of(value: Value) -> list[Extent]:
+    """The shape of a tensor; Unsupported where only its run-time value tells."""
+    if isinstance(value, np.ndarray):
+        return list(value.shape)
+    if isinstance(value, Extents):
+        return list(value.array.shape)
+    tensor = getattr(value, "ty", None)
+    if not isinstance(tensor, relax.TensorType):
+        raise Unsupported("needs a tensor where it is given none")
+    if not isinstance(tensor.shape, relax.ShapeExpr):
+        raise Unsupported("needs the shape of a tensor whose shape is known only at run time")
+    return [int(extent) if isinstance(extent, tirx.IntImm) else extent for extent in tensor.shape]
+
+
+def dtype_of(value: Value) -> str:
+    """The element type of a tensor, in numpy's name."""
+    if isinstance(value, np.ndarray):
+        return str(value.dtype)
+    if isinstance(value, Extents):
+        return value.dtype
+    if not isinstance(getattr(value, "ty", None), relax.TensorType):
+        raise Unsupported("needs a tensor where it is given none")
+    return str(value.ty.dtype)
+
+
+def written(shape: Sequence[Extent]) -> str:
+    """A shape as messages show it: ``[N,3,224,224]``."""
+    return "[" + ",".join(str(extent) for extent in shape) + "]"

@@ -1,0 +1,41 @@
+"""Weights as arguments: constants leave the module, so that an artifact can map them from a file."""
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm_ffi import structural_map
+
+from relay_layout.ir import Constant, constant_array, dtype_of, shape_of
+
+INLINE_BYTES = 64
+"""Constants up to this size stay in the code."""
+
+
+def lift_weights(module: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, np.ndarray]]:
+    """Turn the constants of "main" into further parameters, in order of use.
+
+    Returns the module and the arrays by parameter name; equal constants share one parameter.
+    """
+    function = module["main"]
+    lifted: dict[int, relax.Var] = {}
+    arrays: dict[str, np.ndarray] = {}
+
+    def lift(value: Constant) -> relax.Expr:
+        array = constant_array(value)
+        if array.nbytes <= INLINE_BYTES:
+            return value
+        key = value.__chandle__()
+        if key not in lifted:
+            name = f"weight_{len(lifted)}"
+            lifted[key] = relax.Var(name, relax.TensorType(shape_of(value), dtype_of(value)))
+            arrays[name] = array
+        return lifted[key]
+
+    body = structural_map(function.body, (Constant, lift))
+    parameters = [*function.params, *lifted.values()]
+    attributes = dict(function.attrs) if function.attrs is not None else {}
+    attributes["num_input"] = len(function.params)
+    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    new = relax.Function(parameters, body, function.ret_ty, function.is_pure)
+    updated.update_func(module.get_global_var("main"), new.with_attrs(attributes))
+    return updated, arrays

@@ -1,0 +1,72 @@
+"""One way in which an operator can run: a layout for each operand and result, and what it costs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from relay_layout.graph import Node
+from relay_layout.ir import Expression
+from relay_layout.layout import Layout
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Layouts over the axes of the original tensors (A is dimension 0), and a cost in microseconds.
+
+    An operand layout with more axes than the operand has dimensions asks for leading unit dimensions
+    first, as broadcasting does. ``attributes`` replaces attributes of the call; ``alias`` marks a
+    choice under which the operator moves no data, so that its operand is its result.
+    """
+
+    operands: tuple[Layout, ...]
+    results: tuple[Layout, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
+    cost: float = 0.0
+    alias: bool = False
+
+
+class Rule(Protocol):
+    """How one kind of operator takes part in layouts; a row of the operator table names one."""
+
+    def signatures(self, node: Node, wanted: "Wanted", offers: "Offers") -> Iterable[Signature]:
+        """Every way to run ``node`` other than as it is, given layouts its neighbours may have."""
+
+    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
+        """The call that runs ``node`` as ``signature`` says, on operands already in its layouts."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Layouts that occur around a node: what producers may provide and consumers may ask for."""
+
+    operands: tuple[tuple[Layout, ...], ...]
+    results: tuple[tuple[Layout, ...], ...]
+
+
+class Offers(Protocol):
+    """Asked by anchor operators: the layouts a target (or the caller) runs them in."""
+
+    def convolution_layouts(self, node: Node) -> Iterable["ConvolutionLayouts"]:
+        """Layouts in the convolution's own letters, most preferred first."""
+
+    def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
+        """Microseconds of a node that is bound by memory rather than by arithmetic."""
+
+
+@dataclass(frozen=True)
+class ConvolutionLayouts:
+    """One combination that a kernel exists for, and its estimated microseconds."""
+
+    data: str
+    kernel: str
+    out: str
+    cost: float = 0.0
+
+
+def unchanged(node: Node, cost: float = 0.0) -> Signature:
+    """The operator as the original module has it."""
+    return Signature(
+        tuple(value.identity for value in node.operands),
+        tuple(value.identity for value in node.results),
+        cost=cost,
+    )

@@ -1,0 +1,196 @@
+"""From a solution to a new function: operators with new attributes, transforms where it says."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tvm import relax, tirx
+from tvm_ffi import structural_map
+
+from relay_layout.graph import Graph, Node, Tree, Value
+from relay_layout.ir import Expression, constant, constant_array, size_in_bytes
+from relay_layout.layout import Layout, apply, index_map
+from relay_layout.ops import TABLE, Signature
+from relay_layout.solver import Solution, expanded, expanded_shape, same_memory
+
+
+@dataclass
+class Placement:
+    """One node as it was rewritten: what the verifier checks."""
+
+    node: Node
+    signature: Signature
+    operands: list[Expression]
+    results: list[Expression]
+
+
+@dataclass
+class TransformCount:
+    """Transforms that remain to be done at run time."""
+
+    activations: int = 0
+    activation_bytes: int = 0
+    weights: int = 0
+
+
+@dataclass
+class Rewritten:
+    """The new function, and what the verifier and the report need to know of it."""
+
+    function: relax.Function
+    placements: list[Placement] = field(default_factory=list)
+    transforms: TransformCount = field(default_factory=TransformCount)
+
+
+def rewrite(graph: Graph, solution: Solution, outputs: dict[Value, Layout]) -> Rewritten:
+    """Build the function that runs every node with its chosen signature.
+
+    Constants are transformed here, once; equal requests for one value share one transform.
+    """
+    return _Rewriter(graph, solution, outputs).run()
+
+
+class _Rewriter:
+    def __init__(self, graph: Graph, solution: Solution, outputs: dict[Value, Layout]) -> None:
+        self.graph = graph
+        self.solution = solution
+        self.outputs = outputs
+        self.builder = relax.BlockBuilder()
+        # Every form in which a value exists so far; the first is the one its producer wrote.
+        self.forms: dict[Value, dict[Layout, Expression]] = {}
+        self.placements: list[Placement] = []
+        self.transforms = TransformCount()
+
+    def run(self) -> Rewritten:
+        function = self.graph.function
+        for value in self.graph.parameters:
+            self.forms[value] = {value.identity: value.expression}
+        name = "main"
+        dataflow = all(node.operator for node in self.graph.nodes)
+        with self.builder.function(name, list(function.params), attrs=_attributes(function)):
+            if dataflow:
+                with self.builder.dataflow():
+                    for node in self.graph.nodes:
+                        self._emit(node)
+                    output = self.builder.emit_output(self._output(self.graph.output))
+            else:
+                for node in self.graph.nodes:
+                    self._emit(node)
+                output = self.builder.emit(self._output(self.graph.output))
+            self.builder.emit_func_output(output)
+        module = self.builder.finalize()
+        if not dataflow:
+            module = relax.transform.ConvertToDataflow(min_size=1)(module)
+        module = relax.transform.CanonicalizeBindings()(relax.transform.DeadCodeElimination()(module))
+        return Rewritten(module[name], self.placements, self.transforms)
+
+    def _emit(self, node: Node) -> None:
+        signature = self.solution.signatures[node]
+        operands = [
+            self._form(value, layout, as_weight=position > 0 and node.operator.startswith("nn.conv"))
+            for position, (value, layout) in enumerate(zip(node.operands, signature.operands, strict=True))
+        ]
+        results = self._compute(node, signature, operands)
+        for value, layout, result in zip(node.results, signature.results, results, strict=True):
+            self.forms[value] = {layout: result}
+        self.placements.append(Placement(node, signature, operands, results))
+
+    def _compute(self, node: Node, signature: Signature, operands: list[Expression]) -> list[Expression]:
+        if signature.alias:
+            return [self._reshape(operands[0], node.results[0], signature.results[0], node.name)]
+        if not node.operator:
+            expression = _substituted(node, operands)
+        elif node.operator in TABLE:
+            expression = TABLE[node.operator].rewrite(node, signature, operands)
+        else:
+            expression = relax.Call(
+                node.expression.op, _arguments(node, operands), node.expression.attrs, node.expression.ty_args
+            )
+        variable = self.builder.emit(expression, name_hint=node.name)
+        if len(node.results) == 1 and isinstance(variable.ty, relax.TensorType):
+            return [variable]
+        return [relax.TupleGetItem(variable, index) for index in range(len(node.results))]
+
+    def _form(self, value: Value, layout: Layout, *, as_weight: bool = False) -> Expression:
+        """``value`` in ``layout``, transformed if no node wrote it so."""
+        if value.constant is not None:
+            return self._constant(value, layout)
+        forms = self.forms[value]
+        if layout in forms:
+            return forms[layout]
+        for present, expression in forms.items():
+            if same_memory(value, present, layout):
+                forms[layout] = self._reshape(expression, value, layout, f"{value.name}_view")
+                return forms[layout]
+        written, expression = next(iter(forms.items()))
+        forms[layout] = self._transform(value, expression, written, layout)
+        if as_weight and value.producer is None:
+            self.transforms.weights += 1
+        else:
+            self.transforms.activations += 1
+            self.transforms.activation_bytes += size_in_bytes(value.shape or (), value.dtype)
+        return forms[layout]
+
+    def _constant(self, value: Value, layout: Layout) -> Expression:
+        forms = self.forms.setdefault(value, {value.identity: value.expression})
+        if layout not in forms:
+            array = constant_array(value.expression)
+            rank = len(layout.primal)
+            array = array.reshape((1,) * (rank - array.ndim) + array.shape)
+            forms[layout] = constant(np.ascontiguousarray(apply(array, Layout.generic(rank), layout)))
+        return forms[layout]
+
+    def _transform(self, value: Value, expression: Expression, source: Layout, target: Layout) -> Expression:
+        rank = max(len(source.primal), len(target.primal))
+        if len(source.primal) < rank:
+            shape = expanded(source, rank).shape(expanded_shape(value, rank), Layout.generic(rank))
+            expression = self.builder.emit(relax.op.reshape(expression, shape), name_hint=f"{value.name}_expanded")
+            source = expanded(source, rank)
+        moves = index_map(source, target)
+        hint = f"{value.name}_transformed"
+        if moves.is_permutation:
+            return self.builder.emit(relax.op.permute_dims(expression, list(moves.permutation)), name_hint=hint)
+        function = tirx.IndexMap.from_func(lambda *index: list(moves.map_index(index)), ndim=source.rank)
+        return self.builder.emit(relax.op.layout_transform(expression, function), name_hint=hint)
+
+    def _reshape(self, expression: Expression, value: Value, layout: Layout, hint: str) -> Expression:
+        rank = len(layout.primal)
+        shape = layout.shape(expanded_shape(value, rank), Layout.generic(rank)) if rank else ()
+        present = expression.ty.shape
+        if present is not None and list(present.values) == list(shape):
+            return expression
+        return self.builder.emit(relax.op.reshape(expression, shape), name_hint=hint)
+
+    def _output(self, tree: Tree) -> Expression:
+        if isinstance(tree, Value):
+            return self._form(tree, self.outputs.get(tree, tree.identity))
+        if isinstance(tree, tuple):
+            return relax.Tuple([self._output(branch) for branch in tree])
+        return tree
+
+
+def _attributes(function: relax.Function) -> dict[str, Any]:
+    return dict(function.attrs) if function.attrs is not None else {}
+
+
+def _arguments(node: Node, operands: list[Expression]) -> list[Expression]:
+    from relay_layout.ops.axis_rules import rebuild_arguments
+
+    return rebuild_arguments(node, operands)
+
+
+def _substituted(node: Node, operands: list[Expression]) -> Expression:
+    """An expression that is no operator call, with the values it uses replaced."""
+    replacement = {
+        value.expression: operand
+        for value, operand in zip(node.operands, operands, strict=True)
+        if isinstance(value.expression, relax.Var)
+    }
+
+    def replace(variable: relax.Var) -> Expression:
+        return replacement.get(variable, variable)
+
+    return structural_map(node.expression, (relax.Var, replace))
+
+

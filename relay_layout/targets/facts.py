@@ -1,0 +1,45 @@
+"""What is known of each family of targets, as data."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """Layouts a family's kernels exist for, and the rates its costs are estimated with.
+
+    ``channel_blocks``: sizes of the channel block of NCHW{n}c worth offering, best first.
+    ``gigahertz``: clock that turns cycles into time. ``gigabytes_per_second``: bandwidth of one
+    pass over activations that are in the last-level cache. ``launch_us``: entering one kernel.
+    ``strided_window_penalty``: how much slower pooling is where channels are not innermost.
+    """
+
+    name: str
+    channel_blocks: tuple[int, ...]
+    gigahertz: float
+    gigabytes_per_second: float
+    launch_us: float
+    strided_window_penalty: float
+
+
+X86_AVX512 = TargetFacts("x86 AVX-512", (16, 8), 3.0, 40.0, 2.0, 8.0)
+X86_AVX2 = TargetFacts("x86 AVX2", (8, 16), 3.0, 30.0, 2.0, 6.0)
+X86_SSE = TargetFacts("x86 SSE", (4, 8), 3.0, 20.0, 2.0, 4.0)
+AARCH64 = TargetFacts("aarch64 NEON", (8, 4), 2.0, 10.0, 4.0, 4.0)
+
+
+INSTRUCTION_SETS: dict[str, tuple[str, ...]] = {
+    "x86-64-v2": ("cx16", "popcnt", "sse3", "sse4_1", "sse4_2", "ssse3"),
+    "x86-64-v3": ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"),
+    "x86-64-v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
+}
+"""Extensions that each level of the x86-64 ABI adds, as the operating system spells them."""
+
+
+def level_features(name: str) -> tuple[str, ...]:
+    """All extensions of an x86-64 level, those of the levels below included."""
+    features: list[str] = []
+    for level, added in INSTRUCTION_SETS.items():
+        features += added
+        if level == name:
+            return tuple(features)
+    raise KeyError(name)

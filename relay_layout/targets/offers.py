@@ -1,0 +1,232 @@
+"""What a convolution may run in: offered by the target, or pinned by the caller."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from relay_layout.errors import LayoutError
+from relay_layout.graph import Node
+from relay_layout.ir import is_static, size_in_bytes
+from relay_layout.layout import Layout
+from relay_layout.ops import ConvolutionLayouts
+from relay_layout.targets.target import BuildTarget
+from topi_ext.knobs import estimated_cycles
+from topi_ext.workload import ConvolutionWorkload
+
+WINDOWED = ("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d")
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Extents of a convolution node in its own letters."""
+
+    batch: object
+    in_channels: int
+    out_channels: int
+    height: object
+    width: object
+    kernel: tuple[int, int]
+    groups: int
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.groups > 1 and self.groups == self.in_channels
+
+
+def convolution_of(node: Node) -> Convolution | None:
+    """The extents of ``node``; None where channels or kernel are symbolic, or a layout is blocked."""
+    attributes = node.attributes
+    texts = [str(attributes.data_layout), str(attributes.kernel_layout)]
+    shapes = node.operand_shapes()
+    if any(not text.isupper() or len(shape) != len(text) for text, shape in zip(texts, shapes, strict=False)):
+        return None
+    data = dict(zip(texts[0], shapes[0], strict=True))
+    weight = dict(zip(texts[1], shapes[1], strict=True))
+    if not is_static([data["C"], *weight.values()]):
+        return None
+    return Convolution(
+        data["N"], data["C"], weight["O"], data["H"], data["W"], (weight["H"], weight["W"]), int(attributes.groups)
+    )
+
+
+class TargetOffers:
+    """Every layout the target has kernels for, with estimated costs."""
+
+    def __init__(self, target: BuildTarget) -> None:
+        self.target = target
+
+    def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
+        """NCHW{n}c for the target's blocks, NHWC, and the layout the module has."""
+        convolution = convolution_of(node)
+        if convolution is None or node.operator != "nn.conv2d":
+            return
+        blocks = self.target.facts.channel_blocks
+        choices = [blocked_layouts(convolution, data, out) for data in blocks for out in blocks]
+        choices.append(plain_layouts(convolution, "NHWC"))
+        for layouts in dict.fromkeys(choice for choice in choices if choice is not None):
+            cost = self.convolution_cost(node, convolution, layouts)
+            yield ConvolutionLayouts(layouts.data, layouts.kernel, layouts.out, cost)
+
+    def convolution_cost(self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts) -> float:
+        """Estimated microseconds of the default kernel."""
+        attributes = node.attributes
+        if not is_static([convolution.height, convolution.width]):
+            return 0.0
+        packed = packed_kernel(layouts.kernel, convolution)
+        workload = ConvolutionWorkload(
+            batch=convolution.batch if isinstance(convolution.batch, int) else 1,
+            in_channels=convolution.in_channels,
+            out_channels=convolution.out_channels,
+            in_height=convolution.height,
+            in_width=convolution.width,
+            kernel=convolution.kernel,
+            strides=tuple(int(step) for step in attributes.strides),
+            padding=tuple(int(amount) for amount in attributes.padding),
+            dilation=tuple(int(step) for step in attributes.dilation),
+            groups=convolution.groups,
+            data_layout=layouts.data,
+            kernel_layout=packed,
+            out_layout=layouts.out,
+            dtype=node.operands[0].dtype,
+            out_dtype=node.results[0].dtype,
+        )
+        cycles = estimated_cycles(workload, self.target.processor)
+        return cycles / (self.target.facts.gigahertz * 1e3) + self.target.facts.launch_us
+
+    def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
+        """Bytes moved at the target's bandwidth; windows cost more where channels are not innermost."""
+        if node.operator == "nn.conv2d":
+            return self._original_cost(node)
+        facts = self.target.facts
+        moved = sum(
+            size_in_bytes(value.shape or (), value.dtype)
+            for value in (*node.operands, *node.results)
+            if value.constant is None
+        )
+        microseconds = moved / (facts.gigabytes_per_second * 1e3)
+        if node.operator in WINDOWED:
+            text = str(node.attributes.layout)
+            channel = "ABCDE"[text.index("C")] if "C" in text else ""
+            if operands and operands[0].axes and operands[0].axes[-1].name != channel:
+                microseconds *= facts.strided_window_penalty
+        return microseconds
+
+
+    def _original_cost(self, node: Node) -> float:
+        convolution, attributes = convolution_of(node), node.attributes
+        if convolution is None:
+            return 0.0
+        data, kernel = str(attributes.data_layout), str(attributes.kernel_layout)
+        out = str(attributes.out_layout or data)
+        return self.convolution_cost(node, convolution, ConvolutionLayouts(data, kernel, out))
+
+
+@dataclass
+class DesiredOffers:
+    """The caller's ``desired_layouts``: one entry for each operator that is to be converted.
+
+    Keys are Relay's operator names ("nn.conv2d"), values one layout for each operand, "default"
+    for the kernel standing for the one that goes with the data layout. ``skip_layers`` leaves out
+    convolutions by their position. Operators without an entry follow at least cost.
+    """
+
+    desired: Mapping[str, Sequence[str]]
+    base: TargetOffers
+    skip_layers: frozenset[int] = frozenset()
+    reasons: dict[str, str] = field(default_factory=dict)
+    positions: dict[Node, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for operator, layouts in self.desired.items():
+            if operator.removeprefix("relax.") in ("nn.conv2d",) and len(layouts) not in (1, 2):
+                raise LayoutError(
+                    f"desired layouts of {operator}: {len(layouts)} given, expected two (data, kernel)"
+                )
+
+    def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
+        """The desired combination, or nothing where it does not fit."""
+        convolution = convolution_of(node)
+        entry = self.desired.get(node.operator) or self.desired.get(f"relax.{node.operator}")
+        if entry is None or convolution is None or self.positions.get(node) in self.skip_layers:
+            return
+        data = Layout.parse(entry[0])
+        kernel = entry[1] if len(entry) > 1 else "default"
+        if sorted(data.primal) != ["C", "H", "N", "W"]:
+            raise LayoutError(
+                f"layout '{entry[0]}' does not fit {node.operator} '{node.name}', whose data has the axes N, C, H "
+                f"and W; use e.g. 'NHWC' or 'NCHW16c'"
+            )
+        if kernel != "default":
+            out = str(data)
+            yield self._with_cost(node, convolution, ConvolutionLayouts(entry[0], kernel, out))
+            return
+        layouts = desired_layouts(convolution, data)
+        if layouts is None:
+            self.reasons[node.name] = f"{convolution.out_channels} channels have no kernel in {entry[0]}"
+            return
+        yield self._with_cost(node, convolution, layouts)
+
+    def _with_cost(self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts) -> ConvolutionLayouts:
+        cost = self.base.convolution_cost(node, convolution, layouts)
+        return ConvolutionLayouts(layouts.data, layouts.kernel, layouts.out, cost)
+
+    def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
+        return self.base.operator_cost(node, operands, results)
+
+
+def desired_layouts(convolution: Convolution, data: Layout) -> ConvolutionLayouts | None:
+    """The usual combination for a data layout; a smaller block where the asked one does not divide."""
+    if not data.is_blocked:
+        return plain_layouts(convolution, str(data))
+    if data.blocked_axes != ("C",) or not str(data).startswith("NCHW"):
+        return None
+    return blocked_layouts(convolution, data.block("C"), data.block("C"))
+
+
+def plain_layouts(convolution: Convolution, data: str) -> ConvolutionLayouts:
+    """NCHW with OIHW, NHWC with HWIO, or HWOI for depthwise, as in Relay; others keep their order."""
+    kernel = "".join({"N": "O", "C": "I"}.get(axis, axis) for axis in data)
+    if data == "NHWC":
+        kernel = "HWOI" if convolution.is_depthwise else "HWIO"
+    return ConvolutionLayouts(data, kernel, data)
+
+
+def blocked_layouts(convolution: Convolution, data_block: int, out_block: int) -> ConvolutionLayouts | None:
+    """NCHW{n}c on both sides, with the largest blocks that divide the channels.
+
+    Few input channels (a first layer) stay NCHW: the kernel broadcasts single elements, so blocks
+    would only add a transform. None where the output channels have no block of at least 2.
+    """
+    out = largest_block(convolution.out_channels, out_block)
+    if out < 2:
+        return None
+    if convolution.is_depthwise:
+        out = largest_block(convolution.in_channels, out_block)
+        if convolution.out_channels != convolution.in_channels or out < 2:
+            return None
+        return ConvolutionLayouts(f"NCHW{out}c", f"OIHW{out}o", f"NCHW{out}c")
+    data = largest_block(convolution.in_channels, data_block)
+    if data < 4:
+        return ConvolutionLayouts("NCHW", f"OIHW{out}o", f"NCHW{out}c")
+    group_channels = convolution.in_channels // convolution.groups
+    inner = f"{data}i" if group_channels % data == 0 else ""
+    return ConvolutionLayouts(f"NCHW{data}c", f"OIHW{inner}{out}o", f"NCHW{out}c")
+
+
+def largest_block(channels: int, limit: int) -> int:
+    """The largest divisor of ``channels`` up to ``limit``, powers of two before others."""
+    block = limit
+    while block > 1 and channels % block:
+        block //= 2
+    if block >= 4:
+        return block
+    return max(divisor for divisor in range(1, limit + 1) if channels % divisor == 0)
+
+
+def packed_kernel(kernel: str, convolution: Convolution) -> str:
+    """The layout in which lowering stores a constant NHWC kernel: a vector of outputs innermost."""
+    if kernel not in ("HWIO", "OHWI") or convolution.is_depthwise:
+        return kernel
+    for lanes in (16, 8, 4):
+        if convolution.out_channels % lanes == 0:
+            return f"OHWI{lanes}o"
+    return "HWIO"

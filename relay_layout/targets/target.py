@@ -1,0 +1,151 @@
+"""Targets by name: what TVM compiles for, which instructions the result needs, what it costs."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm.target import codegen
+
+from relay_layout.errors import TargetError
+from relay_layout.host import architecture, cpu_count, cpu_features
+from relay_layout.targets.facts import (
+    AARCH64,
+    INSTRUCTION_SETS,
+    X86_AVX2,
+    X86_AVX512,
+    X86_SSE,
+    TargetFacts,
+    level_features,
+)
+from topi_ext.processor import Processor, processor_of
+
+
+@dataclass(frozen=True)
+class BuildTarget:
+    """A target as compilation needs it.
+
+    ``name`` is what was asked for, ``description`` what it resolved to. ``features`` are the CPU
+    extensions that an artifact built for it needs at run time.
+    """
+
+    name: str
+    tvm_target: tvm.target.Target
+    facts: TargetFacts
+    features: tuple[str, ...]
+    architecture: str
+
+    @property
+    def processor(self) -> Processor:
+        return processor_of(self.tvm_target)
+
+    @property
+    def threads(self) -> int:
+        return int(self.tvm_target.attrs["num-cores"])
+
+    @property
+    def description(self) -> str:
+        cpu = self.tvm_target.attrs.get("mcpu", "generic")
+        return f"{cpu} ({self.facts.name}, {self.threads} threads)"
+
+    def manifest(self) -> dict[str, Any]:
+        """The target as an artifact declares it."""
+        triple = str(self.tvm_target.attrs.get("mtriple", "")) or codegen.llvm_get_system_triple()
+        return {
+            "kind": "llvm",
+            "mtriple": triple,
+            "mcpu": str(self.tvm_target.attrs.get("mcpu", "generic")),
+            "features": list(self.features),
+        }
+
+
+def resolve_target(target: "str | Mapping[str, Any] | tvm.target.Target | BuildTarget" = "native", *, threads: int | None = None) -> BuildTarget:
+    """The target for ``native``, an x86-64 level, a name LLVM knows, TVM's JSON, or a TVM target.
+
+    ``threads`` is how many threads the kernels are shaped for; by default all cores of this
+    machine. Raises :class:`TargetError` with the names that are understood.
+    """
+    if isinstance(target, BuildTarget):
+        return target
+    if isinstance(target, tvm.target.Target):
+        return _from_description(str(target.kind.name), dict(target.attrs), target.kind.name, threads)
+    if isinstance(target, Mapping):
+        return _from_description(json.dumps(dict(target)), dict(target), str(target.get("kind", "llvm")), threads)
+    text = target.strip()
+    if text.startswith("{"):
+        try:
+            description = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise TargetError(f"target {text!r} is not valid JSON: {error.msg} at column {error.colno}") from None
+        return _from_description(text, description, str(description.get("kind", "llvm")), threads)
+    if text == "native":
+        return _native(threads)
+    if text in INSTRUCTION_SETS:
+        return _build(text, {"mcpu": text}, level_features(text), "x86_64", threads)
+    if architecture() == "x86_64" and text in _known_processors():
+        return _build(text, {"mcpu": text}, _compiled_features(text), "x86_64", threads)
+    raise TargetError(
+        f"target {target!r} is not known; use 'native', one of {', '.join(INSTRUCTION_SETS)}, "
+        "a processor name that LLVM knows, or TVM's target JSON"
+    )
+
+
+def _known_processors() -> set[str]:
+    return {str(name) for name in codegen.llvm_get_cpu_archlist(tvm.target.Target({"kind": "llvm"}))}
+
+
+def _native(threads: int | None) -> BuildTarget:
+    cpu = codegen.llvm_get_system_cpu()
+    present = cpu_features()
+    features: tuple[str, ...] = ()
+    if present is not None and architecture() == "x86_64":
+        # A virtual machine may hide extensions that the processor's name implies.
+        features = tuple(name for name in _compiled_features(cpu) if name in present)
+    return _build("native", {"mcpu": cpu}, features, architecture(), threads)
+
+
+def _compiled_features(cpu: str) -> tuple[str, ...]:
+    """Vector and scalar extensions of a processor that an operating system reports by the same name."""
+    known = {name for level in INSTRUCTION_SETS.values() for name in level} | _BEYOND_LEVELS
+    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+    compiled = {str(name).replace(".", "_") for name in codegen.llvm_get_cpu_features(target)}
+    aliases = {"bmi": "bmi1", "sse3": "sse3"}
+    return tuple(sorted(known & {aliases.get(name, name) for name in compiled}))
+
+
+_BEYOND_LEVELS = {"avx512vnni", "avx512bf16", "avx512vbmi", "avx512vbmi2", "avxvnni", "gfni", "vaes", "vpclmulqdq"}
+
+
+def _from_description(name: str, description: dict[str, Any], kind: str, threads: int | None) -> BuildTarget:
+    if kind != "llvm":
+        raise TargetError(f"target {name}: kind '{kind}' has no kernels yet; use a CPU target (kind 'llvm')")
+    attributes = {key: value for key, value in description.items() if key in ("mcpu", "mattr", "mtriple", "num-cores")}
+    if "num-cores" in attributes:
+        threads = threads or int(attributes.pop("num-cores"))
+    triple = str(attributes.get("mtriple", ""))
+    machine = triple.split("-")[0] if triple else architecture()
+    cpu = str(attributes.get("mcpu", ""))
+    features = _compiled_features(cpu) if cpu and machine == "x86_64" else ()
+    return _build(name, attributes, features, machine, threads)
+
+
+def _build(
+    name: str, attributes: dict[str, Any], features: tuple[str, ...], machine: str, threads: int | None
+) -> BuildTarget:
+    description = {"kind": "llvm", **attributes, "num-cores": threads or cpu_count()}
+    try:
+        target = tvm.target.Target(description)
+        processor = processor_of(target)
+    except Exception as error:
+        raise TargetError(f"target {name}: TVM does not accept it: {_first_line(error)}") from None
+    if machine in ("aarch64", "arm64"):
+        facts = AARCH64
+    else:
+        facts = {64: X86_AVX512, 32: X86_AVX2}.get(processor.vector_bytes, X86_SSE)
+    return BuildTarget(name, target, facts, features, machine)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,155 @@
+"""Compiling kernels and running them between guard zones."""
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import kernel_bounds
+import numpy as np
+import tvm
+import tvm_ffi
+from numpy.typing import NDArray
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.dlight import ScheduleRule
+from tvm.target import Target
+
+from topi_ext.schedule import cpu_rules
+
+Array = NDArray[np.generic]
+
+ALIGNMENT = 64
+"""Bytes; what TVM's generated code assumes of its arguments."""
+
+MARGIN = 4096
+"""Bytes on either side of an array that no kernel may touch."""
+
+_FILLS = (0xFF, 0x7E)
+"""Margins are filled with these bytes: NaN, and about 8e37 as a float. A maximum hides one of them at most."""
+
+
+def cpu_features() -> set[str]:
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return {word for line in lines if line.startswith("flags") for word in line.split()}
+    except OSError:
+        return set()
+
+
+def host_cpus() -> list[str | None]:
+    """The instruction sets to test that this machine can execute; None is the least common one."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return [None]
+    features = cpu_features()
+    found: list[str | None] = []
+    if {"avx2", "fma"} <= features:
+        found.append("x86-64-v3")
+    if "avx512f" in features:
+        found.append("x86-64-v4")
+    return found or [None]
+
+
+def target_for(cpu: str | None, cores: int = 2) -> Target:
+    return Target({"kind": "llvm", "num-cores": cores, **({"mcpu": cpu} if cpu else {})})
+
+
+def prim_func(tensors: Sequence[te.Tensor], index_dtype: str | None = None) -> tirx.PrimFunc:
+    """What Relax makes of a tensor expression; ``index_dtype`` "int64" is what its ``call_te`` asks for."""
+    func = te.create_prim_func(list(tensors), index_dtype)
+    return func.with_attr("global_symbol", "main")
+
+
+def apply_rules(func: tirx.PrimFunc, target: Target) -> tuple[str, Schedule]:
+    """The first rule that takes ``func``, as dlight would find it, and its schedule."""
+    for rule in cpu_rules():
+        schedule = rule.apply(func, target, False)
+        if schedule is not None:
+            return type(rule).__name__, schedule
+    raise AssertionError("no rule takes the function")
+
+
+def scheduled_by(rule: ScheduleRule, func: tirx.PrimFunc, target: Target) -> Schedule:
+    schedule = rule.apply(func, target, False)
+    assert isinstance(schedule, Schedule), f"{type(rule).__name__} does not take the function"
+    return schedule
+
+
+def compile_function(func: tirx.PrimFunc, target: Target) -> Any:
+    module = tvm.IRModule({"main": func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})})
+    return tvm.compile(module, target)
+
+
+def run_guarded(library: Any, inputs: Sequence[Array], shape: Sequence[int], dtype: str = "float32") -> Array:
+    """Call ``main`` with every array between guard zones, once for each filling of the zones.
+
+    A read beyond an array changes the result from one call to the other, a write beyond it changes
+    the zone; the output starts as part of the zone, so that an element never written shows as well.
+    """
+    results = []
+    for fill in _FILLS:
+        zones, views = [], []
+        for array in (*inputs, None):
+            zone, view = _guarded(shape, dtype, fill) if array is None else _guarded(array.shape, array.dtype, fill)
+            if array is not None:
+                view[...] = array
+            zones.append(zone)
+            views.append(view)
+        before = [zone.copy() for zone in zones]
+        library["main"](*[tvm_ffi.from_dlpack(view) for view in views])
+        for place, (zone, kept, view) in enumerate(zip(zones, before, views, strict=True)):
+            start = view.ctypes.data - zone.ctypes.data
+            outside = np.ones(zone.size, bool)
+            if place == len(inputs):
+                outside[start : start + view.nbytes] = False
+            touched = np.flatnonzero((zone != kept) & outside)
+            assert touched.size == 0, f"argument {place} written at byte {touched[0] - start} of {view.nbytes}"
+        results.append(views[-1].copy())
+    first, second = results
+    differing = np.flatnonzero(first.reshape(-1).view("uint8") != second.reshape(-1).view("uint8"))
+    assert differing.size == 0, f"reads beyond an argument, or leaves output unwritten, at byte {differing[0]}"
+    return first
+
+
+def _guarded(shape: Sequence[int], dtype: Any, fill: int) -> tuple[NDArray[np.uint8], Array]:
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    zone = np.full(size + 2 * MARGIN + ALIGNMENT, fill, "uint8")
+    start = MARGIN + (-zone.ctypes.data - MARGIN) % ALIGNMENT
+    return zone, zone[start : start + size].view(dtype).reshape(shape)
+
+
+def check_kernel(
+    func: tirx.PrimFunc,
+    target: Target,
+    inputs: Sequence[Array],
+    expected: Array,
+    *,
+    symbols: Mapping[str, int] | None = None,
+    tolerance: float = 0.0,
+    case: object = None,
+    schedule: Callable[[tirx.PrimFunc, Target], Schedule] | None = None,
+    run: bool = True,
+) -> None:
+    """Schedule, look at every index, compile, run, compare; a failure starts with ``case``.
+
+    Integers stored as floats keep the arithmetic exact, so the default is to demand equality.
+    """
+    try:
+        arranged = schedule(func, target) if schedule else apply_rules(func, target)[1]
+        scheduled = arranged.mod["main"]
+        found = kernel_bounds.out_of_bounds(scheduled, symbols)
+        assert not found, found
+        if not run:
+            return
+        library = compile_function(scheduled, target)
+        got = run_guarded(library, inputs, expected.shape, str(expected.dtype))
+        if tolerance:
+            np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+        else:
+            np.testing.assert_array_equal(got, expected)
+    except Exception as error:
+        raise AssertionError(f"{case!r}: {type(error).__name__}: {str(error).strip()[-1500:]}") from error
+
+
+def integers(rng: np.random.Generator, shape: Sequence[int], dtype: str = "float32") -> Array:
+    """Non-zero integers of one digit: sums and products of them are exact, and none goes unnoticed."""
+    return (rng.integers(1, 5, shape) * rng.choice([-1, 1], shape)).astype(dtype)
