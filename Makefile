@@ -49,7 +49,7 @@ $(VENV)/.dev-installed: $(VENV)/.created pyproject.toml constraints.txt
 	@$(call install,dev,$@ $(VENV)/.demo-installed)
 
 $(VENV)/.created:
-	@if ! $(VENV)/bin/python $(CHECK_PYTHON); then \
+	@found=; if ! $(VENV)/bin/python $(CHECK_PYTHON); then \
 		for python in $(PYTHON); do \
 			if "$$python" $(CHECK_PYTHON); then found=$$python; break; fi; \
 		done; \

@@ -1,0 +1,58 @@
+"""Relay's layout conversion and tuned convolution kernels for today's Apache TVM.
+
+>>> import relay_layout
+>>> compiled = relay_layout.compile("resnet18")
+>>> compiled.save("resnet18.rla")
+>>> outputs = relay_layout.load("resnet18.rla").run({"input": image})
+
+Names are loaded when they are first used, so that importing the package is quick and needs nothing
+but numpy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from relay_layout.compiler import CompiledModel, Conversion, compile, convert
+    from relay_layout.errors import RelayLayoutError
+    from relay_layout.frontend import from_onnx
+    from relay_layout.layout import Layout
+    from relay_layout.lower import pipeline
+    from relay_layout.runtime import Session, load
+    from relay_layout.transform import ConvertLayout
+
+_HOMES = {
+    "CompiledModel": "compiler",
+    "Conversion": "compiler",
+    "ConvertLayout": "transform",
+    "Layout": "layout",
+    "RelayLayoutError": "errors",
+    "Session": "runtime",
+    "compile": "compiler",
+    "convert": "compiler",
+    "from_onnx": "frontend",
+    "load": "runtime",
+    "pipeline": "lower",
+}
+
+__all__ = [
+    "CompiledModel",
+    "Conversion",
+    "ConvertLayout",
+    "Layout",
+    "RelayLayoutError",
+    "Session",
+    "compile",
+    "convert",
+    "from_onnx",
+    "load",
+    "pipeline",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'relay_layout' has no attribute '{name}'")
+    return getattr(import_module(f"relay_layout.{_HOMES[name]}"), name)

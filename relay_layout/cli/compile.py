@@ -1,12 +1,12 @@
 """``relay-layout compile MODEL -o ARTIFACT``."""
 
-import json
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from typing import Any
 
 from relay_layout.cli import options
+from relay_layout.cli.layout_report import layout_rows
 from relay_layout.cli.output import Outcome, one_line, progress, size_text, table
 
 
@@ -27,46 +27,36 @@ def run(arguments: Namespace) -> Outcome:
     compiled = relay_layout.compile(arguments.model, **keywords, threads=arguments.threads, progress=progress)
     progress(f"writing {arguments.output}")
     compiled.save(arguments.output)
-    size = os.path.getsize(arguments.output)
-    report = {**compiled.report, "artifact": arguments.output, "artifact_bytes": size}
+    report = {
+        **compiled.report,
+        "artifact": arguments.output,
+        "artifact_bytes": os.path.getsize(arguments.output),
+        "target": compiled.manifest.target,
+        "threads": compiled.manifest.num_threads_hint,
+    }
     return Outcome(report, format_report(report))
 
 
 def format_report(report: Mapping[str, Any]) -> str:
     """The report of a compilation for people."""
-    solver, kernels = report["solver"], report["kernels"]
+    kernels = report["kernels"]
     rows = [
         ["artifact", f"{one_line(report['artifact'])}, {size_text(report['artifact_bytes'])}"],
-        ["target", target_text(report.get("target", "native"))],
+        ["target", f"{target_text(report['target'])}, threads: {report['threads'] or 'any number'}"],
         ["operators", str(report["ops"])],
-        ["layouts", layouts_text(report.get("layouts", {}))],
+        *layout_rows(report),
         ["layout transforms", transforms_text(report["layout_transforms"], report["layout_transform_bytes"])],
-        ["solver", solver_text(solver)],
+        ["solver", solver_text(report["solver"])],
         ["kernels", ", ".join(f"{kernels[kind]} {kind}" for kind in ("tuned", "default", "fallback"))],
         ["compiled in", f"{report['compile_seconds']:.1f} s"],
     ]
     return table(rows)
 
 
-def target_text(target: str | Mapping[str, Any]) -> str:
-    """A target in a few words."""
-    if isinstance(target, str):
-        return one_line(target)
-    words = [str(target[key]) for key in ("kind", "mtriple", "mcpu", "arch") if target.get(key)]
-    if target.get("num-cores"):
-        words.append(f"{target['num-cores']} cores")
-    return one_line(", ".join(words) or json.dumps(target))
-
-
-def layouts_text(layouts: Mapping[str, Mapping[str, int]]) -> str:
-    """How often each operator runs in which layout."""
-    return (
-        "; ".join(
-            f"{operator} " + ", ".join(f"{count} {layout}" for layout, count in counts.items())
-            for operator, counts in layouts.items()
-        )
-        or "unchanged"
-    )
+def target_text(target: Mapping[str, Any]) -> str:
+    """A target, as a manifest holds it, in a few words."""
+    words = [str(target[key]) for key in ("kind", "mtriple", "arch", "mcpu") if target.get(key)]
+    return one_line(" ".join(words))
 
 
 def transforms_text(count: int, moved: int) -> str:

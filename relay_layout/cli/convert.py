@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from relay_layout.cli import options
+from relay_layout.cli.layout_report import layout_rows
 from relay_layout.cli.output import Outcome, note, table
 
 
@@ -22,6 +23,7 @@ def run(arguments: Namespace) -> Outcome:
     report = conversion.report
     summary = table(
         [
+            *layout_rows(report),
             ["layout transforms", f"{report['layout_transforms']} on activations and anything computed"],
             ["on weights", f"{report['layout_transforms_weights']} on parameters and constants"],
             ["verified", "yes" if report["verified"] else "no"],

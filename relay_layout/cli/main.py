@@ -1,7 +1,6 @@
 """The command: finds the verb, and turns every way it can end into output and an exit status."""
 
 import importlib
-import importlib.metadata
 import os
 import sys
 import traceback
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
+from relay_layout import __version__
 from relay_layout.cli.options import Parser
 from relay_layout.cli.output import (
     Outcome,
@@ -111,7 +111,7 @@ def _run(words: Sequence[str]) -> Printed:
     if verb in ("-h", "--help"):
         return Printed(_help())
     if verb == "--version":
-        return Printed(f"relay-layout {_version()}")
+        return Printed(f"relay-layout {__version__}")
     if verb not in VERBS:
         kind = "option" if verb.startswith("-") else "verb"
         raise InputError(
@@ -143,13 +143,6 @@ def _reason(error: Exception) -> str:
         where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
         return f"{where}{error.strerror}"
     return str(error)
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("relay-layout")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 def _help() -> str:

@@ -12,12 +12,14 @@ from contextlib import suppress
 from typing import IO, Any
 
 import numpy as np
-from numpy.lib import format as npy
+from numpy.lib import format as numpy_format
 
 from relay_layout.errors import InputError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+# The numpy that Python 3.10 gets has no types for these functions.
+npy: Any = numpy_format
 _SUFFIX = ".npy"
 
 
@@ -36,10 +38,12 @@ def read_arrays(path: str) -> dict[str, Array]:
                     name.removesuffix(_SUFFIX): _read_member(path, archive, name)
                     for name in archive.namelist()
                 }
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{path}: not a readable .npz file: {error}") from None
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # zipfile raises more than BadZipFile for a damaged file
+        raise InputError(f"{path}: not a readable .npz file: {str(error) or type(error).__name__}") from None
 
 
 def _read_member(path: str, archive: zipfile.ZipFile, name: str) -> Array:
@@ -49,7 +53,7 @@ def _read_member(path: str, archive: zipfile.ZipFile, name: str) -> Array:
             return array
     except Exception as error:  # a damaged member makes zipfile, zlib and numpy raise nearly anything
         what = f"array '{name.removesuffix(_SUFFIX)}' cannot be read"
-        raise InputError(f"{path}: {what}: {error or type(error).__name__}") from None
+        raise InputError(f"{path}: {what}: {str(error) or type(error).__name__}") from None
 
 
 def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:

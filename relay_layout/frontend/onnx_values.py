@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tvm import arith, relax, tirx
+from tvm import relax, sym, tirx
 
 Array = NDArray[Any]
 
@@ -54,7 +54,7 @@ def simplify(extent: Extent) -> Extent:
     """A Python integer where the extent is known, and the simplest expression TVM finds otherwise."""
     if isinstance(extent, int | np.integer):
         return int(extent)
-    simplest = arith.Analyzer().simplify(extent)
+    simplest = sym.Analyzer().simplify(extent)
     return int(simplest) if isinstance(simplest, tirx.IntImm) else simplest
 
 

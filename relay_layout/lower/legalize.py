@@ -62,14 +62,12 @@ def _conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 
 def packed_layout(kernel_layout: str, weight: Expression, groups: int) -> str:
-    """A vector of output channels innermost, where a whole number of vectors covers them."""
+    """A vector of output channels innermost, or all of them where vectors do not divide them."""
     extents = dict(zip(kernel_layout, shape_of(weight) or (), strict=True))
     if groups > 1 and extents["I"] == 1:
         return kernel_layout
-    for lanes in (16, 8, 4):
-        if extents["O"] % lanes == 0:
-            return f"OHWI{lanes}o"
-    return kernel_layout
+    lanes = 16 if extents["O"] % 16 == 0 else 8 if extents["O"] == 8 else 0
+    return f"OHWI{lanes}o" if lanes else "HWIO"
 
 
 def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -78,8 +76,7 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if not _is_dense(data, weight):
         return _default(builder, call)
     matrix = constant_array(weight)
-    lanes = next((lanes for lanes in (16, 8, 4) if matrix.shape[1] % lanes == 0), 0)
-    kernel_layout = f"OI{lanes}o" if lanes else "IO"
+    kernel_layout = "OI16o" if matrix.shape[1] % 16 == 0 else "IO"
     packed = constant(apply(matrix, "IO", kernel_layout))
 
     def product(rows: te.Tensor, kernel: te.Tensor) -> te.Tensor:

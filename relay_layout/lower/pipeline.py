@@ -4,13 +4,12 @@ from typing import Any
 
 import tvm
 from tvm import relax
-from tvm.s_tir import dlight
 
 from relay_layout.canonicalize import canonicalize
 from relay_layout.lower.legalize import legalization_map
+from relay_layout.lower.schedule import schedule_functions
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.transform import LayoutRequest, convert_layout
-from topi_ext.schedule import cpu_rules
 
 
 def legalize_passes() -> list[tvm.transform.Pass]:
@@ -23,15 +22,14 @@ def legalize_passes() -> list[tvm.transform.Pass]:
     ]
 
 
-def fuse_and_schedule_passes() -> list[tvm.transform.Pass]:
-    """Functions fused with their elementwise neighbours, then given loops by our rules."""
+def fuse_passes() -> list[tvm.transform.Pass]:
+    """Functions fused with their elementwise neighbours."""
     return [
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
         # Before scheduling: a reshape is recognised by its unscheduled loops.
         relax.transform.RewriteDataflowReshape(),
-        dlight.ApplyDefaultSchedule(*cpu_rules()),
     ]
 
 
@@ -64,8 +62,8 @@ def pipeline(target: Any = "native", *, desired_layout: str = "auto") -> tvm.tra
         del context
         module, _ = convert_layout(canonicalize(module), request, resolved)
         with resolved.tvm_target:
-            return tvm.transform.Sequential(
-                [*legalize_passes(), *fuse_and_schedule_passes(), *lower_passes()]
-            )(module)
+            module = tvm.transform.Sequential([*legalize_passes(), *fuse_passes()])(module)
+            module, _ = schedule_functions(module, resolved.tvm_target)
+            return tvm.transform.Sequential(lower_passes())(module)
 
     return run

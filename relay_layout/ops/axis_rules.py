@@ -45,7 +45,8 @@ class AxisRule:
             return
         everything = set("".join(text for text in (*labels.operands, *labels.results) if text))
         original = Layout.parse("".join(sorted(everything))) if everything else Layout.generic(0)
-        seen: set[Layout] = {original}
+        # Without moving data is not how an aliasing operator runs as it is, so even the original order counts.
+        seen: set[Layout] = set() if self.alias else {original}
         slots = [*zip(labels.operands, wanted.operands, strict=True), *zip(labels.results, wanted.results, strict=True)]
         for text, layouts in slots:
             if text is None or set(text) != everything:

@@ -12,6 +12,7 @@ from relay_layout.targets.target import BuildTarget
 from topi_ext.knobs import estimated_cycles
 from topi_ext.workload import ConvolutionWorkload
 
+REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
 WINDOWED = ("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d")
 
 
@@ -55,14 +56,13 @@ class TargetOffers:
         self.target = target
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
-        """NCHW{n}c for the target's blocks, NHWC, and the layout the module has."""
+        """NCHW{n}c for the target's blocks and NHWC, on either side of the convolution."""
         convolution = convolution_of(node)
         if convolution is None or node.operator != "nn.conv2d":
             return
-        blocks = self.target.facts.channel_blocks
-        choices = [blocked_layouts(convolution, data, out) for data in blocks for out in blocks]
-        choices.append(plain_layouts(convolution, "NHWC"))
-        for layouts in dict.fromkeys(choice for choice in choices if choice is not None):
+        memory = [f"NCHW{block}c" for block in self.target.facts.channel_blocks] + ["NHWC"]
+        choices = [fitting_layouts(convolution, data, out) for data in memory for out in memory]
+        for layouts in dict.fromkeys(choices):
             cost = self.convolution_cost(node, convolution, layouts)
             yield ConvolutionLayouts(layouts.data, layouts.kernel, layouts.out, cost)
 
@@ -93,7 +93,7 @@ class TargetOffers:
         return cycles / (self.target.facts.gigahertz * 1e3) + self.target.facts.launch_us
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
-        """Bytes moved at the target's bandwidth; windows cost more where channels are not innermost."""
+        """Bytes moved at the target's bandwidth; windows and reductions along a vector cost more."""
         if node.operator == "nn.conv2d":
             return self._original_cost(node)
         facts = self.target.facts
@@ -103,11 +103,8 @@ class TargetOffers:
             if value.constant is None
         )
         microseconds = moved / (facts.gigabytes_per_second * 1e3)
-        if node.operator in WINDOWED:
-            text = str(node.attributes.layout)
-            channel = "ABCDE"[text.index("C")] if "C" in text else ""
-            if operands and operands[0].axes and operands[0].axes[-1].name != channel:
-                microseconds *= facts.strided_window_penalty
+        if operands and operands[0].axes and operands[0].axes[-1].name in _swept_axes(node):
+            microseconds *= facts.strided_window_penalty
         return microseconds
 
 
@@ -118,6 +115,17 @@ class TargetOffers:
         data, kernel = str(attributes.data_layout), str(attributes.kernel_layout)
         out = str(attributes.out_layout or data)
         return self.convolution_cost(node, convolution, ConvolutionLayouts(data, kernel, out))
+
+
+def _swept_axes(node: Node) -> str:
+    """The axes that a window or a reduction runs along; a vector must not."""
+    rank = node.operands[0].rank
+    if node.operator in WINDOWED:
+        text = str(node.attributes.layout)
+        return "".join("ABCDE"[place] for place, axis in enumerate(text) if axis in "DHW")
+    if node.operator in REDUCTIONS and node.attributes.axis is not None:
+        return "".join(chr(ord("A") + int(axis) % rank) for axis in node.attributes.axis)
+    return ""
 
 
 @dataclass
@@ -161,7 +169,7 @@ class DesiredOffers:
             return
         layouts = desired_layouts(convolution, data)
         if layouts is None:
-            self.reasons[node.name] = f"{convolution.out_channels} channels have no kernel in {entry[0]}"
+            self.reasons[node.name] = f"there is no convolution kernel for data in {entry[0]}"
             return
         yield self._with_cost(node, convolution, layouts)
 
@@ -177,9 +185,9 @@ def desired_layouts(convolution: Convolution, data: Layout) -> ConvolutionLayout
     """The usual combination for a data layout; a smaller block where the asked one does not divide."""
     if not data.is_blocked:
         return plain_layouts(convolution, str(data))
-    if data.blocked_axes != ("C",) or not str(data).startswith("NCHW"):
+    if data.blocked_axes != ("C",) or str(data.primal_layout) != "NCHW":
         return None
-    return blocked_layouts(convolution, data.block("C"), data.block("C"))
+    return fitting_layouts(convolution, str(data), str(data))
 
 
 def plain_layouts(convolution: Convolution, data: str) -> ConvolutionLayouts:
@@ -190,43 +198,52 @@ def plain_layouts(convolution: Convolution, data: str) -> ConvolutionLayouts:
     return ConvolutionLayouts(data, kernel, data)
 
 
-def blocked_layouts(convolution: Convolution, data_block: int, out_block: int) -> ConvolutionLayouts | None:
-    """NCHW{n}c on both sides, with the largest blocks that divide the channels.
+def fitting_layouts(convolution: Convolution, data: str, out: str) -> ConvolutionLayouts:
+    """The combination nearest to ``data`` and ``out`` that fits the channels, with its kernel layout.
 
-    Few input channels (a first layer) stay NCHW: the kernel broadcasts single elements, so blocks
-    would only add a transform. None where the output channels have no block of at least 2.
+    A block that does not divide becomes the next smaller one; channels without any block of at least
+    4 are stored as NHWC, whose kernels take any number. Few input channels (a first layer) stay NCHW:
+    the kernel broadcasts single elements, so another layout would only add a transform.
     """
-    out = largest_block(convolution.out_channels, out_block)
-    if out < 2:
-        return None
+    out = _fitting_memory(convolution.out_channels, out)
     if convolution.is_depthwise:
-        out = largest_block(convolution.in_channels, out_block)
-        if convolution.out_channels != convolution.in_channels or out < 2:
-            return None
-        return ConvolutionLayouts(f"NCHW{out}c", f"OIHW{out}o", f"NCHW{out}c")
-    data = largest_block(convolution.in_channels, data_block)
-    if data < 4:
-        return ConvolutionLayouts("NCHW", f"OIHW{out}o", f"NCHW{out}c")
+        if convolution.out_channels != convolution.in_channels:
+            out = "NHWC"
+        block = Layout.parse(out).block("C")
+        return ConvolutionLayouts(out, f"OIHW{block}o" if block > 1 else "HWOI", out)
+    if convolution.in_channels < SMALLEST_BLOCK and data != "NHWC":
+        data = "NCHW"
+    else:
+        data = _fitting_memory(convolution.in_channels, data)
+    block = Layout.parse(data).block("C")
     group_channels = convolution.in_channels // convolution.groups
-    inner = f"{data}i" if group_channels % data == 0 else ""
-    return ConvolutionLayouts(f"NCHW{data}c", f"OIHW{inner}{out}o", f"NCHW{out}c")
+    inner = f"{block}i" if block > 1 and group_channels % block == 0 else ""
+    window = "HWI" if data == "NHWC" else "IHW"
+    vector = Layout.parse(out).block("C")
+    if vector == 1:
+        vector = next((lanes for lanes in (16, 8) if convolution.out_channels % lanes == 0), 1)
+        if vector < 16 and convolution.out_channels > 16:
+            # Full vectors of which the last two overlap beat whole vectors of half the width.
+            vector = 1
+    kernel = f"O{window}{inner}{vector}o" if vector > 1 else f"{window}{inner}O"
+    return ConvolutionLayouts(data, kernel, out)
 
 
-def largest_block(channels: int, limit: int) -> int:
-    """The largest divisor of ``channels`` up to ``limit``, powers of two before others."""
-    block = limit
-    while block > 1 and channels % block:
+SMALLEST_BLOCK = 4
+
+
+def _fitting_memory(channels: int, layout: str) -> str:
+    """``layout`` with the largest block that divides ``channels``, NHWC where none of at least 4 does."""
+    block = Layout.parse(layout).block("C")
+    if block == 1:
+        return layout
+    while block >= SMALLEST_BLOCK and channels % block:
         block //= 2
-    if block >= 4:
-        return block
-    return max(divisor for divisor in range(1, limit + 1) if channels % divisor == 0)
+    return f"NCHW{block}c" if block >= SMALLEST_BLOCK else "NHWC"
 
 
 def packed_kernel(kernel: str, convolution: Convolution) -> str:
-    """The layout in which lowering stores a constant NHWC kernel: a vector of outputs innermost."""
+    """The layout in which lowering stores a constant kernel of NHWC: a vector of outputs innermost."""
     if kernel not in ("HWIO", "OHWI") or convolution.is_depthwise:
         return kernel
-    for lanes in (16, 8, 4):
-        if convolution.out_channels % lanes == 0:
-            return f"OHWI{lanes}o"
-    return "HWIO"
+    return fitting_layouts(convolution, "NHWC", "NHWC").kernel

@@ -1,0 +1,83 @@
+"""Any kind of model to a Relax module."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvm import IRModule
+
+from relay_layout import models
+from relay_layout.errors import ModelError
+from relay_layout.frontend.input_shapes import positive_extents
+from relay_layout.frontend.onnx import from_onnx
+
+if TYPE_CHECKING:
+    import onnx
+
+Shapes = Mapping[str, Sequence[int]]
+Loader = Callable[[Path, Shapes], IRModule]
+
+
+def _load_onnx(path: Path, input_shapes: Shapes) -> IRModule:
+    return from_onnx(path, input_shapes=input_shapes)
+
+
+LOADERS: dict[str, Loader | None] = {
+    ".onnx": _load_onnx,
+    ".pt2": None,
+    ".tflite": None,
+    ".relay": None,
+    ".txt": None,
+    ".json": None,
+}
+"""What reads a file, by its suffix in lower case; None for kinds that are known but not read yet."""
+
+
+def load_model(
+    model: "str | os.PathLike[str] | IRModule | onnx.ModelProto",
+    *,
+    input_shapes: Shapes | None = None,
+) -> IRModule:
+    """A Relax module from a model file, an ONNX model object, or the name of a built-in network.
+
+    A module is returned as it is. A name of :func:`relay_layout.models.names` comes before a file of that
+    name; such a network takes ``{"input": (N, 3, H, W)}``. For files see :func:`.from_onnx`.
+
+    ModelError where there is no such model, it cannot be read, or ``input_shapes`` do not fit it.
+    """
+    shapes = input_shapes or {}
+    if isinstance(model, IRModule):
+        if shapes:
+            raise ModelError("input shapes cannot be given for a module, which has its own")
+        return model
+    if not isinstance(model, str | os.PathLike):
+        return from_onnx(model, input_shapes=shapes)
+    if model in models.names():
+        return _build(str(model), shapes)
+    path = Path(model)
+    if not path.exists():
+        raise ModelError(f"model '{path}': no such file; built-in models are {', '.join(models.names())}")
+    if path.is_dir():
+        raise ModelError(f"model '{path}' is a directory, not a model file")
+    suffix = path.suffix.lower()
+    loader = LOADERS.get(suffix)
+    if loader is not None:
+        return loader(path, shapes)
+    readable = ", ".join(known for known, reader in LOADERS.items() if reader is not None)
+    if suffix in LOADERS:
+        raise ModelError(f"model '{path}': {suffix} files are not supported yet, only {readable}")
+    raise ModelError(f"model '{path}': its suffix names no kind of model; supported is {readable}")
+
+
+def _build(name: str, shapes: Shapes) -> IRModule:
+    for given in shapes:
+        if given != "input":
+            raise ModelError(f"model '{name}' has no input '{given}'; its inputs are input")
+    if not shapes:
+        return models.to_relax(models.build(name))
+    extents = positive_extents(shapes["input"], f"model '{name}': input 'input'")
+    text = ",".join(map(str, extents))
+    if len(extents) != 4 or extents[1] != 3:
+        raise ModelError(f"model '{name}': input 'input' is N,3,H,W, not {text}")
+    return models.to_relax(models.build(name, batch=extents[0], image_size=(extents[2], extents[3])))

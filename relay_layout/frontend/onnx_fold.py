@@ -1,0 +1,118 @@
+"""Folding of nodes whose inputs are all constants."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tvm import ir, relax
+
+from relay_layout.frontend.onnx_values import Array, Unsupported, Value
+
+if TYPE_CHECKING:
+    import onnx
+
+LARGEST_FOLDED = 2**28
+"""Elements of the largest constant that folding makes out of smaller ones."""
+
+_NOT_FOLDED = frozenset(
+    {
+        "AveragePool",
+        "Bernoulli",
+        "Conv",
+        "ConvTranspose",
+        "DeformConv",
+        "GRU",
+        "GridSample",
+        "If",
+        "LSTM",
+        "Loop",
+        "LpPool",
+        "MaxPool",
+        "Multinomial",
+        "NonMaxSuppression",
+        "RNN",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "Resize",
+        "RoiAlign",
+        "Scan",
+        "Upsample",
+    }
+)
+"""Operators too slow in numpy, random, or with subgraphs; TVM folds what is left of them."""
+
+
+def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str, int]) -> list[Array] | None:
+    """The outputs of a node whose inputs are all constants, by onnx's reference implementation.
+
+    None where it has none for this node; Unsupported where the result is out of proportion.
+    """
+    if proto.op_type in _NOT_FOLDED or not all(value is None or isinstance(value, np.ndarray) for value in inputs):
+        return None
+    _check_size(proto.op_type, inputs)
+    from onnx.reference import ReferenceEvaluator
+
+    feeds = {name: value for name, value in zip(proto.input, inputs, strict=True) if name}
+    with np.errstate(all="ignore"):
+        try:
+            results = ReferenceEvaluator(proto, opsets=dict(opsets)).run(None, feeds)
+        except Exception:
+            # Whatever it cannot do is left to the converters, which report on their own.
+            return None
+    arrays = [np.asarray(result) for result in results if isinstance(result, np.ndarray | np.generic)]
+    if len(arrays) != len(results) or any(array.dtype.kind in "OSU" for array in arrays):
+        return None
+    return arrays
+
+
+def _check_size(operator: str, inputs: tuple[Value, ...]) -> None:
+    if operator not in _GROWING:
+        return
+    try:
+        size = _GROWING[operator](*inputs)
+    except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
+        return
+    if size > LARGEST_FOLDED:
+        raise Unsupported(f"makes a constant of {size} elements")
+
+
+def _product(shape: Array) -> int:
+    total = 1
+    for extent in shape.reshape(-1).tolist():
+        total *= max(int(extent), 1)
+    return total
+
+
+_GROWING: dict[str, Callable[..., int]] = {
+    "ConstantOfShape": lambda shape: _product(shape),
+    "Expand": lambda data, shape: data.size * _product(shape),
+    "OneHot": lambda indices, depth, values: indices.size * int(depth.reshape(-1)[0]),
+    "Pad": lambda data, pads, *rest: _product(np.array(data.shape) + np.abs(pads[pads.size // 2 :])),
+    "Range": lambda start, limit, delta: int((limit - start) / delta),
+    "Tile": lambda data, repeats: data.size * _product(repeats),
+}
+"""Elements of the result of operators whose result may be far larger than their inputs."""
+
+
+def fold_leftovers(module: Any) -> Any:
+    """The module without operators of constants alone, which TVM's own converters may leave.
+
+    TVM compiles each of them to find its value, so it is asked only if there is one.
+    """
+    found = False
+
+    def visit(expression: Any) -> None:
+        nonlocal found
+        if isinstance(expression, relax.Call) and expression.args:
+            found = found or all(_is_fixed(argument) for argument in expression.args)
+
+    relax.analysis.post_order_visit(module["main"], visit)
+    return relax.transform.FoldConstant()(module) if found else module
+
+
+def _is_fixed(argument: Any) -> bool:
+    if isinstance(argument, relax.Tuple):
+        return all(_is_fixed(field) for field in argument.fields)
+    return isinstance(argument, ir.GenericConst)

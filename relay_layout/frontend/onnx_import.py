@@ -1,0 +1,205 @@
+"""The walk over an ONNX graph that builds a Relax function."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend import onnx_fallback
+from relay_layout.frontend.onnx_arithmetic import arithmetic
+from relay_layout.frontend.onnx_fold import fold
+from relay_layout.frontend.onnx_node import Constants, Node, identifier
+from relay_layout.frontend.onnx_operators import CONVERTERS
+from relay_layout.frontend.onnx_values import Extents, Unsupported, Value
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class Importer:
+    """Converts nodes in the order of the graph, each once, and only those that the outputs need."""
+
+    def __init__(self, label: str, opsets: Mapping[str, int]) -> None:
+        self._label = label
+        self._opsets = opsets
+        self._constants = Constants()
+        self._values: dict[str, Value] = {}
+        self._outputs: frozenset[str] = frozenset()
+        self.builder = relax.BlockBuilder()
+
+    def build(self, graph: "onnx.GraphProto", inputs: Sequence[Any], tensors: Mapping[str, Any]) -> Any:
+        """A module with the function "main" of ``inputs``; ``tensors`` are the graph's initializers."""
+        outputs = [output.name for output in graph.output]
+        attributes = {"input_names": [variable.name for variable in inputs], "output_names": outputs}
+        self._values = {**tensors, **{variable.name: variable for variable in inputs}}
+        self._outputs = frozenset(outputs)
+        failure: ModelError | None = None
+        results: list[Any] = []
+        with self.builder.function("main", list(inputs), attributes):
+            with self.builder.dataflow():
+                try:
+                    self._run(needed(graph.node, outputs))
+                    results = [self._result(name) for name in outputs]
+                except ModelError as error:
+                    # Leaving the builder's blocks unfinished makes TVM log a warning.
+                    failure = error
+            self.builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
+        if failure is not None:
+            raise failure
+        return self.builder.finalize()
+
+    def _run(self, protos: Iterable["onnx.NodeProto"]) -> None:
+        for proto in protos:
+            place = f"node '{proto.name or proto.output[0]}' ({proto.op_type})"
+            try:
+                self._convert(proto)
+            except Unsupported as error:
+                raise ModelError(f"{self._label}: {place} {error}") from None
+            except ModelError:
+                raise
+            except Exception as error:
+                raise ModelError(f"{self._label}: {place} cannot be imported: {first_line(error)}") from None
+
+    def _convert(self, proto: "onnx.NodeProto") -> None:
+        inputs = tuple(self._values[name] if name else None for name in proto.input)
+        if proto.op_type == "If" and _in_default_domain(proto):
+            self._inline_branch(proto, inputs)
+            return
+        node = Node(
+            operator=proto.op_type,
+            name=proto.name,
+            opset=self._opsets.get("" if _in_default_domain(proto) else proto.domain, 1),
+            inputs=inputs,
+            outputs=tuple(proto.output),
+            attributes=_attributes(proto),
+            builder=self.builder,
+            constants=self._constants,
+        )
+        results = self._results(proto, node)
+        for name, value in zip(proto.output, results, strict=False):
+            if name:
+                self._values[name] = self._bound(name, value)
+
+    def _results(self, proto: "onnx.NodeProto", node: Node) -> Sequence[Value]:
+        folded = _constant(node) if node.operator == "Constant" else fold(proto, node.inputs, self._opsets)
+        if folded is not None:
+            return folded
+        result = arithmetic(node)
+        if result is NotImplemented and _in_default_domain(proto):
+            converter = CONVERTERS.get(node.operator)
+            result = NotImplemented if converter is None else converter(node)
+        if result is NotImplemented:
+            result = onnx_fallback.convert(proto, node)
+        return result if isinstance(result, list) else [result]
+
+    def _bound(self, name: str, value: Value) -> Value:
+        """An expression bound to a variable of that name; other values as they are."""
+        if not isinstance(value, relax.Expr) or isinstance(value, relax.Var):
+            return value
+        emit = self.builder.emit_output if name in self._outputs else self.builder.emit
+        return emit(value, name_hint=identifier(name))
+
+    def _result(self, name: str) -> Any:
+        value = self._values[name]
+        if isinstance(value, relax.Var) and not isinstance(value, relax.DataflowVar):
+            return value
+        if isinstance(value, np.ndarray):
+            value = self._constants(value)
+        elif isinstance(value, Extents) or not isinstance(getattr(value, "ty", None), relax.TensorType):
+            raise ModelError(f"{self._label}: output '{name}' is not a tensor computed from the inputs")
+        return self.builder.emit_output(value, name_hint=identifier(name))
+
+    def _inline_branch(self, proto: "onnx.NodeProto", inputs: tuple[Value, ...]) -> None:
+        condition = inputs[0]
+        if not isinstance(condition, np.ndarray):
+            raise Unsupported("chooses between branches at run time, which is not supported")
+        wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
+        branch = next(attribute.g for attribute in proto.attribute if attribute.name == wanted)
+        self._values.update(read_tensors(branch.initializer, self._label))
+        names = [output.name for output in branch.output]
+        self._run(needed(branch.node, names))
+        for name, inner in zip(proto.output, names, strict=True):
+            self._values[name] = self._values[inner]
+
+
+def needed(nodes: Sequence["onnx.NodeProto"], outputs: Iterable[str]) -> list["onnx.NodeProto"]:
+    """The nodes that ``outputs`` depend on, in the given order."""
+    wanted = set(outputs)
+    kept = []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            wanted.update(used_names(node))
+            kept.append(node)
+    return kept[::-1]
+
+
+def used_names(node: "onnx.NodeProto") -> set[str]:
+    """The names a node reads, those its subgraphs read from outside included."""
+    names = set(node.input)
+    for attribute in node.attribute:
+        for graph in [attribute.g, *attribute.graphs]:
+            for inner in graph.node:
+                names |= used_names(inner)
+            names.update(output.name for output in graph.output)
+    return names
+
+
+def read_tensors(tensors: Iterable["onnx.TensorProto"], label: str) -> dict[str, Any]:
+    """Initializers as numpy arrays; ModelError for one that is damaged or holds strings."""
+    from onnx import numpy_helper
+
+    result = {}
+    for tensor in tensors:
+        try:
+            array = numpy_helper.to_array(tensor)
+        except Exception as error:
+            raise ModelError(f"{label}: initializer '{tensor.name}' is damaged: {first_line(error)}") from None
+        if array.dtype.kind in "OSU":
+            raise ModelError(f"{label}: initializer '{tensor.name}' holds strings, which is not supported")
+        result[tensor.name] = array
+    return result
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message that says something, without TVM's preamble."""
+    for line in str(error).splitlines():
+        text = line.strip()
+        if text and not text.startswith(("Traceback", "File ", "---", "Stack trace", "[bt]")):
+            return text
+    return type(error).__name__
+
+
+def _in_default_domain(proto: "onnx.NodeProto") -> bool:
+    return proto.domain in ("", "ai.onnx")
+
+
+def _attributes(proto: "onnx.NodeProto") -> dict[str, Any]:
+    """Attributes with text as str, integer and float lists as lists, tensors as numpy arrays."""
+    from onnx import AttributeProto, helper, numpy_helper
+
+    result = {}
+    for attribute in proto.attribute:
+        value = helper.get_attribute_value(attribute)
+        if attribute.type == AttributeProto.STRING:
+            value = value.decode("utf-8", errors="replace")
+        elif attribute.type == AttributeProto.STRINGS:
+            value = [text.decode("utf-8", errors="replace") for text in value]
+        elif attribute.type == AttributeProto.TENSOR:
+            value = numpy_helper.to_array(value)
+        elif attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
+            value = list(value)
+        result[attribute.name] = value
+    return result
+
+
+def _constant(node: Node) -> list[Any]:
+    """The value of a Constant node."""
+    dtypes = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}
+    for name, value in node.attributes.items():
+        if name == "value" and value.dtype.kind not in "OSU":
+            return [value]
+        if name in dtypes:
+            return [np.array(value, dtype=dtypes[name])]
+    raise Unsupported("holds strings or a sparse tensor, which is not supported")

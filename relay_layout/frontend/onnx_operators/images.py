@@ -1,0 +1,118 @@
+"""ONNX operators that pad images or trade space against channels; resizing is in :mod:`.resizing`."""
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx_node import Converter, Node
+from relay_layout.frontend.onnx_operators import resizing
+from relay_layout.frontend.onnx_values import Extent, Unsupported, Value, dtype_of, shape_of, written
+
+_PAD_MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
+
+
+def _pad(node: Node) -> Value:
+    data = node.tensor(0)
+    shape = shape_of(data)
+    before, after = _pad_widths(node, shape)
+    mode = node.attributes.get("mode", "constant")
+    if mode not in _PAD_MODES:
+        raise Unsupported(f"pads in the unknown mode '{mode}'")
+    if mode != "constant" and min([*before, *after], default=0) < 0:
+        raise Unsupported(f"pads by a negative amount in mode '{mode}', which is not supported")
+    data = _cropped(node, data, shape, before, after)
+    widths = [max(width, 0) for pair in zip(before, after, strict=True) for width in pair]
+    if not any(widths):
+        return data
+    value = _pad_value(node, dtype_of(data)) if mode == "constant" else 0
+    return relax.op.nn.pad(data, widths, _PAD_MODES[mode], value)
+
+
+def _pad_widths(node: Node, shape: list[Extent]) -> tuple[list[int], list[int]]:
+    if node.opset < 11:
+        pads = [int(width) for width in node.attributes.get("pads", ())]
+    else:
+        pads = [int(width) for width in node.constant(1).reshape(-1)]
+    rank = len(shape)
+    axes = list(range(rank))
+    if node.has(3):
+        axes = [node.axis(int(axis), rank) for axis in node.constant(3).reshape(-1)]
+    if len(pads) != 2 * len(axes) or len(set(axes)) != len(axes):
+        raise Unsupported(f"has pads {pads} for axes {axes}")
+    before, after = [0] * rank, [0] * rank
+    for index, axis in enumerate(axes):
+        before[axis], after[axis] = pads[index], pads[index + len(axes)]
+    return before, after
+
+
+def _cropped(node: Node, data: Any, shape: list[Extent], before: list[int], after: list[int]) -> Any:
+    """``data`` without what negative padding takes away."""
+    axes = [axis for axis in range(len(shape)) if before[axis] < 0 or after[axis] < 0]
+    if not axes:
+        return data
+    ends = [shape[axis] + min(after[axis], 0) for axis in axes]
+    begins = [-min(before[axis], 0) for axis in axes]
+    if any(isinstance(end, int) and end < begin for begin, end in zip(begins, ends, strict=True)):
+        raise Unsupported(f"takes more from {written(shape)} than there is, with pads {[*before, *after]}")
+    return node.emit(relax.op.strided_slice(data, axes, begins, ends, assume_inbound=True), "cropped")
+
+
+def _pad_value(node: Node, dtype: str) -> float | int:
+    if node.opset < 11:
+        return float(node.attributes.get("value", 0.0))
+    if not node.has(2):
+        return 0
+    number: float | int = np.asarray(node.constant(2), dtype=dtype).reshape(-1)[0].item()
+    return number
+
+
+def _depth_to_space(node: Node) -> Value:
+    batch, channels, height, width = _image(node)
+    block = _block(node, channels)
+    fewer = channels // block**2
+    column_major = node.attributes.get("mode", "DCR") == "CRD"
+    split = [batch, fewer, block, block, height, width] if column_major else [
+        batch, block, block, fewer, height, width
+    ]  # fmt: skip
+    parts = relax.op.reshape(node.tensor(0), relax.ShapeExpr(split))
+    order = [0, 1, 4, 2, 5, 3] if column_major else [0, 3, 4, 1, 5, 2]
+    woven = relax.op.permute_dims(node.emit(parts, "blocks"), order)
+    goal = [batch, fewer, height * block, width * block]
+    return relax.op.reshape(node.emit(woven, "woven"), relax.ShapeExpr(goal))
+
+
+def _space_to_depth(node: Node) -> Value:
+    batch, channels, height, width = _image(node)
+    block = _block(node)
+    for extent in (height, width):
+        if isinstance(extent, int) and extent % block:
+            raise Unsupported(f"cannot cut {written([height, width])} into blocks of {block}")
+    split = [batch, channels, height // block, block, width // block, block]
+    parts = relax.op.reshape(node.tensor(0), relax.ShapeExpr(split))
+    woven = relax.op.permute_dims(node.emit(parts, "blocks"), [0, 3, 5, 1, 2, 4])
+    goal = [batch, channels * block**2, height // block, width // block]
+    return relax.op.reshape(node.emit(woven, "woven"), relax.ShapeExpr(goal))
+
+
+def _image(node: Node) -> list[Extent]:
+    shape = shape_of(node.input(0))
+    if len(shape) != 4 or not isinstance(shape[1], int):
+        raise Unsupported(f"needs [N,C,H,W], not {written(shape)}")
+    return shape
+
+
+def _block(node: Node, channels: int | None = None) -> int:
+    block = int(node.attributes["blocksize"])
+    if block < 1 or (channels is not None and channels % block**2):
+        raise Unsupported(f"has blocks of {block} for {channels} channels")
+    return block
+
+
+CONVERTERS: dict[str, Converter] = {
+    "DepthToSpace": _depth_to_space,
+    "Pad": _pad,
+    "Resize": resizing.resize,
+    "SpaceToDepth": _space_to_depth,
+    "Upsample": resizing.upsample,
+}

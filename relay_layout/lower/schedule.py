@@ -1,0 +1,47 @@
+"""Apply our schedule rules to every function of a module, and remember which rule took which."""
+
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+
+from topi_ext.schedule import LoopNest, cpu_rules
+from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.workload import operator_of
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One scheduled function: its operator, what it computes, and where its loops come from.
+
+    ``source`` is "default" (knobs from the cost estimate), "fallback" (an operator with a kernel
+    whose rule could not take this case), or "loops" (bound by memory: plain vector loops).
+    """
+
+    name: str
+    operator: str
+    workload: str
+    source: str
+
+
+def schedule_functions(module: tvm.IRModule, target: tvm.target.Target) -> tuple[tvm.IRModule, list[Kernel]]:
+    """The module with every primitive function scheduled, and one record for each."""
+    rules = cpu_rules()
+    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    kernels = []
+    for variable, function in module.functions_items():
+        if not isinstance(function, tirx.PrimFunc) or (function.attrs and "tirx.is_scheduled" in function.attrs):
+            continue
+        found = annotated_block(open_schedule(function))
+        workload = found[1] if found else ""
+        for rule in rules:
+            schedule = rule.apply(function, target, False)
+            if schedule is None:
+                continue
+            scheduled = schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+            updated.update_func(variable, scheduled)
+            source = "loops" if not workload else "fallback" if isinstance(rule, LoopNest) else "default"
+            name = str(variable.name_hint)
+            kernels.append(Kernel(name, operator_of(workload) if workload else "", workload, source))
+            break
+    return updated, kernels

@@ -1,0 +1,89 @@
+"""Running an artifact: load it once, then feed arrays by name."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.artifact import Artifact, TensorSpec, check_inputs, check_runnable, read_artifact
+from relay_layout.errors import InputError
+from relay_layout.host import cpu_count
+
+WORKER_GROUP_BIG = 1
+"""TVM's thread affinity mode that starts from the fastest cores."""
+
+
+class Session:
+    """A loaded network. Not for use by several threads at once; load one per thread."""
+
+    def __init__(self, artifact: Artifact, *, threads: int | None = None) -> None:
+        """Map the weights, load the library, and set the number of threads (all cores by default)."""
+        check_runnable(artifact.manifest.target, name=str(artifact.path))
+        set_threads(threads)
+        self.artifact = artifact
+        self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
+        self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
+        self._machine = relax.VirtualMachine(_load_library(artifact.library), tvm.cpu())
+        self._main = self._machine["main"]
+        self._weights = [_share(array) for array in artifact.weights.values()]
+        self._buffers: dict[str, Any] = {}
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name, in the model's order.
+
+        Raises :class:`InputError` naming the input where a shape, a dtype or a name is wrong.
+        """
+        arrays = check_inputs(self.inputs, inputs)
+        result = self._main(*[self._feed(name, array) for name, array in arrays.items()], *self._weights)
+        tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+        return {spec.name: tensor.numpy() for spec, tensor in zip(self.outputs, tensors, strict=True)}
+
+    def _feed(self, name: str, array: np.ndarray) -> Any:
+        """The input in memory with the alignment that kernels rely on; one buffer serves all calls."""
+        buffer = self._buffers.get(name)
+        if buffer is None or tuple(buffer.shape) != array.shape:
+            buffer = tvm.runtime.empty(array.shape, str(array.dtype))
+            self._buffers[name] = buffer
+        buffer.copyfrom(array)
+        return buffer
+
+
+def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Session:
+    """Read, check and load an artifact.
+
+    Raises :class:`ArtifactError` where it is damaged or was built for another machine.
+    """
+    return Session(read_artifact(Path(path)), threads=threads)
+
+
+def set_threads(threads: int | None) -> None:
+    """How many threads TVM's pool uses from now on; TVM by itself takes half of an x86 machine's.
+
+    The pool's size is fixed when it is first used, so it is made as large as the machine.
+    """
+    if threads is not None and threads < 1:
+        raise InputError(f"threads: expected at least 1, got {threads}")
+    count = threads or cpu_count()
+    os.environ.setdefault("TVM_NUM_THREADS", str(max(count, cpu_count())))
+    tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
+
+
+def _load_library(library: memoryview) -> Any:
+    """Load a shared library from memory, through a file that is gone again when this returns."""
+    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+        path = Path(folder) / "library.so"
+        path.write_bytes(library)
+        return tvm.runtime.load_module(str(path))
+
+
+def _share(array: np.ndarray) -> Any:
+    """A TVM tensor over the mapped weights; the mapping is private, so the file cannot change."""
+    if array.size == 0:
+        return tvm.runtime.tensor(array)
+    array.flags.writeable = True
+    return tvm.runtime.from_dlpack(array)

@@ -1,0 +1,136 @@
+"""The verb ``bench``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import relay_layout.bench
+from relay_layout import host
+from relay_layout.cli.main import main
+
+
+def result(peers: dict[str, Any]) -> dict[str, Any]:
+    model = {"model": "m", "threads": 2, "peers": peers, "failures": {}, "ratios": {}}
+    machine = {"cpu": "a processor", "cores": 2, "system": "a system", "python": "3.11"}
+    return {"models": [model], "geometric_mean": {}, "machine": machine}
+
+
+def peer(agrees: bool | None = True) -> dict[str, Any]:
+    return {
+        "median_ms": 2.0,
+        "min_ms": 1.0,
+        "iqr_ms": 0.1,
+        "repeats": 10,
+        "version": "1",
+        "prepare_seconds": 1.0,
+        "relative_error": 1e-6,
+        "agrees": agrees,
+    }
+
+
+class Bench:
+    """Stands for run_bench."""
+
+    def __init__(self) -> None:
+        self.models: list[tuple[str, Path]] = []
+        self.peers: Any = None
+        self.keywords: dict[str, Any] = {}
+        self.artifacts: list[bytes] = []
+        self.result = result({"relay-layout": peer()})
+
+    def __call__(self, models: Any, peers: Any, **keywords: Any) -> dict[str, Any]:
+        self.models, self.peers, self.keywords = models, peers, keywords
+        for _, path in models:
+            assert path.suffix == ".onnx"
+            self.artifacts.append(keywords["ours"](path, 2).read_bytes())
+        return self.result
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, work: Any) -> Bench:
+    def export(name: str, path: Path) -> None:
+        path.write_text(name)
+
+    fake = Bench()
+    monkeypatch.setattr(relay_layout.bench, "run_bench", fake)
+    monkeypatch.setattr("relay_layout.models.export_onnx", export)
+    return fake
+
+
+def test_files_and_built_in_networks(bench: Bench, work: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "a.onnx", "resnet18"]) == 0
+    assert bench.models[0] == ("a.onnx", Path("a.onnx"))
+    assert bench.models[1][0] == "resnet18"
+    assert bench.peers is None
+    assert bench.keywords["threads"] == host.cpu_count()
+    assert bench.keywords["seconds"] == 5.0
+    assert bench.keywords["input_shapes"] is None
+    assert bench.keywords["require_peers"] is False
+    assert bench.artifacts == [b"x" * 1234] * 2
+    assert [arguments[0] for _, arguments, _ in work.calls] == ["a.onnx", str(bench.models[1][1])]
+    assert not bench.models[1][1].exists()
+    assert "relay-layout" in capsys.readouterr().out
+
+
+def test_options(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "bench a.onnx --peers onnxruntime,tvm --threads 1 --seconds 0.5 --input-shape x:1,3 --json"
+    assert main(words.split()) == 0
+    assert bench.peers == ["onnxruntime", "tvm"]
+    assert bench.keywords["require_peers"] is True
+    assert (bench.keywords["threads"], bench.keywords["seconds"]) == (1, 0.5)
+    assert bench.keywords["input_shapes"] == {"x": (1, 3)}
+    captured = capsys.readouterr()
+    (line,) = captured.out.splitlines()
+    assert json.loads(line) == bench.result
+    assert "a processor" in captured.err
+
+
+def test_no_peers(bench: Bench) -> None:
+    assert main(["bench", "a.onnx", "--peers", "none"]) == 0
+    assert bench.peers == []
+
+
+@pytest.mark.parametrize("peers", [{}, {"relay-layout": peer(agrees=False)}])
+def test_a_benchmark_whose_subject_fails_has_failed(bench: Bench, peers: dict[str, Any]) -> None:
+    bench.result = result(peers)
+    assert main(["bench", "a.onnx"]) == 1
+
+
+def test_outputs_that_were_not_compared_are_no_failure(bench: Bench) -> None:
+    bench.result = result({"relay-layout": peer(agrees=None)})
+    assert main(["bench", "a.onnx"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "resnet18 model.pt2",
+            "bench takes .onnx files and built-in networks "
+            "(mobilenet_v2, resnet18, resnet50, squeezenet1_1, vgg16), not 'model.pt2'",
+        ),
+        (
+            "a.onnx --peers onnxruntime,",
+            "bench: argument --peers: expected names with commas between them, got 'onnxruntime,'; "
+            "see relay-layout bench --help",
+        ),
+        (
+            "a.onnx --seconds nan",
+            "bench: argument --seconds: expected a number of seconds above 0, at most 3600, got 'nan'; "
+            "see relay-layout bench --help",
+        ),
+    ],
+)
+def test_bad_input(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *words.split()]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", f"relay-layout: error: {message}\n")
+
+
+def test_an_unknown_peer_and_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "a.onnx", "--peers", "nobody"]) == 2
+    assert capsys.readouterr().err.startswith("relay-layout: error: unknown peer 'nobody': ")
+    assert main(["bench", "a.onnx", "--peers", "none"]) == 2
+    assert capsys.readouterr().err == "relay-layout: error: a.onnx: no such file\n"
