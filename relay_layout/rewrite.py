@@ -10,7 +10,8 @@ from tvm_ffi import structural_map
 
 from relay_layout.graph import Graph, Node, Tree, Value
 from relay_layout.ir import Expression, constant, constant_array, size_in_bytes
-from relay_layout.layout import Layout, apply, index_map
+from relay_layout.layout import Layout
+from relay_layout.layout_transform import apply, index_map
 from relay_layout.ops import TABLE, Signature
 from relay_layout.solver import Solution, expanded, expanded_shape, same_memory
 

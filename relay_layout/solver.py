@@ -18,7 +18,8 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 from scipy.sparse import coo_array
 
 from relay_layout.graph import Graph, Node, Value
-from relay_layout.layout import Layout, equivalent_memory
+from relay_layout.layout import Layout
+from relay_layout.layout_transform import equivalent_memory
 from relay_layout.ops import Signature
 
 TransformCost = Callable[[Value], float]

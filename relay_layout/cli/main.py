@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from relay_layout import __version__
+from relay_layout.cli.interrupts import noted_interrupts
 from relay_layout.cli.options import Parser
 from relay_layout.cli.output import (
     Outcome,
@@ -59,27 +60,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def guarded(work: Callable[[], "Printed"], *, with_traceback: bool) -> int:
     """Does the work and prints what it returns; whatever is raised becomes a line and an exit status."""
-    try:
-        with warnings.catch_warnings():
-            if not sys.warnoptions:
-                # Warnings of libraries are for developers, and an error is to be the only line.
-                warnings.simplefilter("ignore")
-            printed = work()
-    except (RelayLayoutError, OSError) as error:
-        if with_traceback:
-            traceback.print_exc()
-        note(f"relay-layout: error: {one_line(_reason(error))}")
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        note("relay-layout: interrupted")
-        return INTERRUPTED
-    except Exception as error:
-        if with_traceback:
-            traceback.print_exc()
-        message = one_line(f"{type(error).__name__}: {error}")
-        hint = "please report it" if with_traceback else "please report it with the output of --traceback"
-        note(f"relay-layout: internal error: {message}; {hint}")
-        return INTERNAL_ERROR
+    with noted_interrupts() as interrupts:
+        try:
+            with warnings.catch_warnings():
+                if not sys.warnoptions:
+                    # Warnings of libraries are for developers, and an error is to be the only line.
+                    warnings.simplefilter("ignore")
+                printed = work()
+        except (Exception, KeyboardInterrupt) as error:
+            if with_traceback:
+                traceback.print_exc()
+            line, status = _verdict(error, with_traceback)
+            if interrupts:
+                line, status = "interrupted", INTERRUPTED
+            note(f"relay-layout: {line}")
+            return status
     return printed.to_stdout()
 
 
@@ -136,6 +131,17 @@ def perform(parser: Parser, words: Sequence[str], run: Callable[[Namespace], Out
         outcome = run(arguments)
         note(outcome.text)
     return Printed(outcome.json_line(), outcome.exit_status)
+
+
+def _verdict(error: BaseException, with_traceback: bool) -> tuple[str, int]:
+    """What to say of an error, and the exit status."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", INTERRUPTED
+    if isinstance(error, RelayLayoutError | OSError):
+        return f"error: {one_line(_reason(error))}", BAD_INPUT
+    message = one_line(f"{type(error).__name__}: {error}")
+    hint = "please report it" if with_traceback else "please report it with the output of --traceback"
+    return f"internal error: {message}; {hint}", INTERNAL_ERROR
 
 
 def _reason(error: Exception) -> str:

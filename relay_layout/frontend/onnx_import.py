@@ -12,7 +12,7 @@ from relay_layout.frontend.onnx_arithmetic import arithmetic
 from relay_layout.frontend.onnx_fold import fold
 from relay_layout.frontend.onnx_node import Constants, Node, identifier
 from relay_layout.frontend.onnx_operators import CONVERTERS
-from relay_layout.frontend.onnx_values import Extents, Unsupported, Value
+from relay_layout.frontend.onnx_values import Extents, Unsupported, Value, shape_of, written
 
 if TYPE_CHECKING:
     import onnx
@@ -81,6 +81,7 @@ class Importer:
         for name, value in zip(proto.output, results, strict=False):
             if name:
                 self._values[name] = self._bound(name, value)
+                self._check_shape(node, self._values[name])
 
     def _results(self, proto: "onnx.NodeProto", node: Node) -> Sequence[Value]:
         folded = _constant(node) if node.operator == "Constant" else fold(proto, node.inputs, self._opsets)
@@ -100,6 +101,16 @@ class Importer:
             return value
         emit = self.builder.emit_output if name in self._outputs else self.builder.emit
         return emit(value, name_hint=identifier(name))
+
+    def _check_shape(self, node: Node, value: Value) -> None:
+        # TVM takes operands whose shapes may or may not fit, and then cannot compile the operator.
+        known = not isinstance(value, relax.Var) or getattr(value.ty, "shape", ()) is not None
+        if not known and node.operator in CONVERTERS:
+            operands = [written(shape_of(operand)) for operand in node.inputs if operand is not None]
+            raise Unsupported(
+                f"gives a result of unknown shape from {' and '.join(operands)}: "
+                "give the model's inputs fixed shapes (--input-shape)"
+            )
 
     def _result(self, name: str) -> Any:
         value = self._values[name]

@@ -88,9 +88,17 @@ class Node:
             return self.constants(value)
         if isinstance(value, Extents):
             return self._computed(value)
-        if not isinstance(getattr(value, "ty", None), relax.TensorType):
+        # A call has no type until the builder has taken it; every one made here gives a tensor.
+        if not isinstance(value, relax.Call) and not isinstance(getattr(value, "ty", None), relax.TensorType):
             raise Unsupported("needs a tensor where it is given none")
         return value
+
+    def cast(self, value: Value, dtype: str) -> Any:
+        """Any tensor value as a Relax expression of an element type."""
+        if isinstance(value, np.ndarray):
+            return self.constants(value.astype(dtype, copy=False))
+        expression = self.expression(value)
+        return expression if dtype_of(value) == dtype else relax.op.astype(expression, dtype)
 
     def like(self, number: float | bool, value: Value) -> Any:
         """A scalar constant of the element type of ``value``."""

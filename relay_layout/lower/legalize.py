@@ -18,7 +18,7 @@ from relay_layout.ir import (
     is_static,
     shape_of,
 )
-from relay_layout.layout import apply
+from relay_layout.layout_transform import apply
 from topi_ext import compute
 from topi_ext.indexing import physical_axes
 

@@ -13,16 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from relay_layout.errors import LayoutError
-from relay_layout.layout import (
-    Axis,
-    Layout,
-    apply,
-    dim_order,
-    equivalent_memory,
-    from_dim_order,
-    index_map,
-)
+from relay_layout.layout import Axis, Layout
 from relay_layout.layout_grammar import LARGEST_NUMBER
+from relay_layout.layout_transform import apply, dim_order, equivalent_memory, from_dim_order, index_map
 
 # No deadline: the machine is shared, and the first example fills caches.
 quick = settings(deadline=None, max_examples=100, derandomize=True)

@@ -69,6 +69,8 @@ def convolution_case(seed: int) -> ConvolutionCase:
 
 def _draw_convolution(rng: random.Random) -> ConvolutionCase:
     data_layout, out_layout = _layouts(rng)
+    if data_layout == "WC":
+        return _draw_product(rng)
     in_block, out_block = block_of(data_layout, "C"), block_of(out_layout, "C")
     groups, in_channels, out_channels = _channels(rng, in_block, out_block)
     window = rng.choice([(1, 1), (1, 1), (3, 3), (3, 3), (2, 2), (5, 5), (1, 3), (3, 1), (4, 3), (2, 5)])
@@ -95,8 +97,31 @@ def _draw_convolution(rng: random.Random) -> ConvolutionCase:
     )
 
 
+def _draw_product(rng: random.Random) -> ConvolutionCase:
+    """Rows by a matrix: a convolution whose layouts leave out the axes of extent one."""
+    out_channels = rng.choice([1, 5, 16, 24, 31, 48, 96])
+    kernel_layouts = ["OI", "IO"] + [f"OI{size}o" for size in (4, 8, 16) if out_channels % size == 0]
+    return ConvolutionCase(
+        batch=1,
+        in_channels=rng.choice([1, 3, 16, 65, 128]),
+        out_channels=out_channels,
+        height=1,
+        width=rng.choice([1, 2, 7, 16, 33]),
+        kernel=(1, 1),
+        data_layout="WC",
+        kernel_layout=rng.choice(kernel_layouts),
+        out_layout="WC",
+        epilogue=rng.choice(["none", "bias_relu", "bias_add_clip"]),
+        index_dtype=rng.choice([None, "int64"]),
+        cpu=rng.choice(host_cpus()),
+        cores=rng.randint(1, 4),
+    )
+
+
 def _layouts(rng: random.Random) -> tuple[str, str]:
     kind = rng.random()
+    if kind < 0.05:
+        return "WC", "WC"
     if kind < 0.2:
         return "NCHW", "NCHW"
     if kind < 0.45:

@@ -25,6 +25,9 @@ def pack(array: Array, order: str, layout: str) -> Array:
     shape: list[int] = []
     place: dict[int, int] = {}
     for axis, extent in zip(order, array.shape, strict=True):
+        if all(name != axis for name, _ in axes):
+            assert extent == 1, f"{layout} leaves out {extent} of {axis}"
+            continue
         outer = axes.index((axis, 0))
         blocks = [at for at, (name, factor) in enumerate(axes) if name == axis and factor]
         factors = [axes[at][1] for at in blocks]

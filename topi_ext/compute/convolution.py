@@ -9,6 +9,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import (
     BlockedCoordinate,
     Coordinate,
@@ -21,6 +22,9 @@ from topi_ext.workload import ANNOTATION, ConvolutionWorkload
 
 REDUCTION_AXES = ("rc", "rh", "rw", "rb")
 """Names of the reduction loops: channels (outer part), kernel rows, kernel columns, channels in a block."""
+
+PADDING = "data_pad"
+"""Name of the block that copies the image with its padding."""
 
 
 def conv2d(
@@ -63,7 +67,26 @@ def conv2d(
         dtype=str(data.dtype),
         out_dtype=out_dtype or str(data.dtype),
     )
+    _check_channels(workload, _as_int(logical_extent(kernel_layout, weight.shape, "I")))
     return _direct(data, weight, workload)
+
+
+def _check_channels(workload: ConvolutionWorkload, weight_channels: Any) -> None:
+    """Channels that do not fit together would be left out of the result without a word."""
+    channels, out_channels, groups = workload.in_channels, workload.out_channels, workload.groups
+    if not all(isinstance(extent, int) for extent in (channels, out_channels, weight_channels)):
+        return
+    block = block_of(workload.out_layout, "C")
+    problem = ""
+    if channels != groups * weight_channels:
+        problem = f"{channels} input channels for {groups} groups of {weight_channels}"
+    elif out_channels % groups:
+        problem = f"{out_channels} output channels in {groups} groups"
+    elif out_channels % block:
+        problem = f"{out_channels} output channels in blocks of {block}"
+    if problem:
+        layouts = f"{workload.data_layout}, {workload.kernel_layout} to {workload.out_layout}"
+        raise RelayLayoutError(f"conv2d of {layouts}: {problem}")
 
 
 def reduction_axes(workload: ConvolutionWorkload) -> tuple[str, ...]:
@@ -161,7 +184,7 @@ def _pad(data: te.Tensor, workload: ConvolutionWorkload) -> te.Tensor:
         source = [position - low if low else position for position, low in zip(index, before, strict=True)]
         return tirx.if_then_else(tirx.all(*inside), data(*source), tirx.const(0, data.dtype))
 
-    return te.compute(shape, element, name="data_pad")
+    return te.compute(shape, element, name=PADDING)
 
 
 def _as_int(extent: Any) -> Any:

@@ -1,9 +1,11 @@
 """Finding and preparing the blocks of a fused function before its loops are arranged."""
 
+from dataclasses import dataclass
 from typing import Any
 
+import tvm
 from tvm import tirx
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlockRealize, Schedule
 
 from topi_ext.workload import ANNOTATION
 
@@ -17,8 +19,11 @@ def open_schedule(func: tirx.PrimFunc) -> Schedule:
 
 
 def child_blocks(sch: Schedule) -> list[SBlock]:
-    """The blocks of the function in the order in which they compute."""
-    return list(sch.get_child_blocks(sch.get_sblock("root")))
+    """The blocks of the function in the order in which they compute; none where its body is opaque."""
+    body = sch.mod["main"].body
+    if not isinstance(body, SBlockRealize):
+        return []
+    return list(sch.get_child_blocks(sch.get_sblock(body.block.name_hint)))
 
 
 def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
@@ -30,17 +35,109 @@ def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
     return None
 
 
-def inline_epilogue(sch: Schedule, anchor: SBlock) -> SBlock | None:
-    """Inline everything after ``anchor`` into the last block, which writes the function's output.
+@dataclass(frozen=True)
+class Surroundings:
+    """The blocks around an anchor: those before it, the epilogue that joins its tiles, and the others after it."""
 
-    Returns that block; None where ``anchor`` itself writes the output.
+    before: list[SBlock]
+    epilogue: SBlock | None
+    after: list[SBlock]
+
+
+def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
+    """Make one block of all that follows ``anchor`` element by element.
+
+    There is no such epilogue where the anchor's result must exist as a whole, because it is an output
+    or because something reads other elements of it: tiles overlap and run on several threads, so
+    accumulators must belong to one tile and a finished element must be written in one go.
     """
     blocks = child_blocks(sch)
-    names = [sch.get(block).name_hint for block in blocks]
-    after = blocks[names.index(sch.get(anchor).name_hint) + 1 :]
-    for block in after[:-1]:
+    place = [sch.get(block).name_hint for block in blocks].index(sch.get(anchor).name_hint)
+    fusible, others = _elementwise_after(sch, anchor, blocks[place + 1 :])
+    buffers = [_result(sch, block) for block in (anchor, *fusible)]
+    needed = [buffer for block in others for buffer in _inputs(sch, block)]
+    temporary = sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
+    last = next(
+        (at for at, buffer in enumerate(buffers) if _holds(needed, buffer) or not _holds(temporary, buffer)), 0
+    )
+    rest = fusible[last:]
+    if last == 0 or any(_holds(buffers[:last], buffer) for block in rest for buffer in _inputs(sch, block)):
+        return Surroundings(blocks[:place], None, [*fusible, *others])
+    for block in fusible[: last - 1]:
         sch.compute_inline(block)
-    return after[-1] if after else None
+    return Surroundings(blocks[:place], fusible[last - 1], [*rest, *others])
+
+
+def _elementwise_after(
+    sch: Schedule, anchor: SBlock, after: list[SBlock]
+) -> tuple[list[SBlock], list[SBlock]]:
+    """The blocks that compute each element from the same element of the anchor's result, and the others.
+
+    What does not depend on the anchor at all is inlined where that is possible.
+    """
+    fusible: list[SBlock] = []
+    others: list[SBlock] = []
+    for block in after:
+        inputs = _inputs(sch, block)
+        buffers = [_result(sch, found) for found in (anchor, *fusible)]
+        left = [_result(sch, found) for found in others]
+        if not any(_holds(buffers + left, buffer) for buffer in inputs):
+            if is_reduction(sch, block) or not try_inline(sch, block):
+                others.append(block)
+        elif not any(_holds(left, buffer) for buffer in inputs) and _is_elementwise(sch, block, anchor, buffers):
+            fusible.append(block)
+        else:
+            others.append(block)
+    return fusible, others
+
+
+def _is_elementwise(sch: Schedule, block: SBlock, anchor: SBlock, buffers: list[Any]) -> bool:
+    """Does ``block`` walk the anchor's result, and meet all of ``buffers`` at the element it writes?"""
+    node = sch.get(block)
+    axes = [axis for axis in sch.get(anchor).iter_vars if axis.iter_type == tirx.IterVar.DataPar]
+    if len(node.writes) != 1 or len(node.iter_vars) != len(axes) or is_reduction(sch, block):
+        return False
+    analyzer = tvm.sym.Analyzer()
+    for own, other in zip(node.iter_vars, axes, strict=True):
+        if not analyzer.can_prove_equal(own.dom.extent, other.dom.extent):
+            return False
+    regions = [*node.writes, *(region for region in node.reads if _holds(buffers, region.source))]
+    return all(_is_own_element(region.region, node.iter_vars) for region in regions)
+
+
+def _is_own_element(region: Any, axes: Any) -> bool:
+    if len(region) != len(axes):
+        return False
+    return all(
+        _is_int(part.extent, 1)
+        and (axis.var.same_as(part.min) or (_is_int(axis.dom.extent, 1) and _is_int(part.min, 0)))
+        for part, axis in zip(region, axes, strict=True)
+    )
+
+
+def _is_int(value: Any, expected: int) -> bool:
+    return isinstance(value, (int, tirx.IntImm)) and int(value) == expected
+
+
+def _inputs(sch: Schedule, block: SBlock) -> list[Any]:
+    return [region.source for region in sch.get(block).reads]
+
+
+def _result(sch: Schedule, block: SBlock) -> Any:
+    return sch.get(block).writes[0].source
+
+
+def _holds(buffers: Any, buffer: Any) -> bool:
+    return any(buffer.same_as(other) for other in buffers)
+
+
+def try_inline(sch: Schedule, block: SBlock) -> bool:
+    """Inline ``block`` into its consumers; False where TVM cannot, and then nothing has changed."""
+    try:
+        sch.compute_inline(block)
+    except Exception:  # ScheduleError, or an internal check of TVM's, depending on what is in the way
+        return False
+    return True
 
 
 def is_reduction(sch: Schedule, block: SBlock) -> bool:

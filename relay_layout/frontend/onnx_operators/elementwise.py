@@ -52,15 +52,18 @@ def _is_integer(value: Value) -> bool:
 
 
 def _power(node: Node) -> Value:
-    base, exponent = node.tensor(0), _second(node)
-    dtype = dtype_of(base)
-    if _is_integer(base):
-        # The power is computed in floating point, as ONNX Runtime does.
-        wide = relax.op.power(relax.op.astype(base, "float64"), relax.op.astype(exponent, "float64"))
-        return relax.op.astype(wide, dtype)
-    if dtype_of(exponent) != dtype:
-        exponent = relax.op.astype(exponent, dtype)
-    return relax.op.power(base, exponent)
+    dtype = dtype_of(node.input(0))
+    given = node.input(1)
+    if isinstance(given, np.ndarray) and given.ndim == 0 and given in (1, 2, 3, 4):
+        # A product is exact, and TVM warns of every other whole exponent.
+        base = node.tensor(0)
+        power = reduce(relax.op.multiply, [base] * int(given))
+        return power
+    # The power of integers is computed in floating point, as ONNX Runtime does.
+    computed = "float64" if _is_integer(node.input(0)) else dtype
+    exponent = _second(node) if dtype_of(node.input(1)) == computed else node.cast(node.input(1), computed)
+    result = relax.op.power(node.cast(node.input(0), computed), exponent)
+    return result if computed == dtype else relax.op.astype(result, dtype)
 
 
 def _modulo(node: Node) -> Value:

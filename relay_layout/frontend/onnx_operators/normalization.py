@@ -33,21 +33,13 @@ def _batch_normalization(node: Node) -> Value:
     # Statistics wider than the data are not rounded: the data are widened instead.
     wide = "float32" if mixed and dtype in ("float16", "bfloat16") else dtype
     result = relax.op.nn.batch_norm(
-        *(_as(node, node.input(index), wide) for index in range(5)),
+        *(node.cast(node.input(index), wide) for index in range(5)),
         axis=1,
         epsilon=node.attributes.get("epsilon", 1e-5),
         training=False,
     )
     normalized = relax.TupleGetItem(node.emit(result, "tuple"), 0)
     return normalized if wide == dtype else relax.op.astype(node.emit(normalized, "wide"), dtype)
-
-
-def _as(node: Node, value: Value, dtype: str) -> Any:
-    if dtype_of(value) == dtype:
-        return node.expression(value)
-    if isinstance(value, np.ndarray):
-        return node.expression(value.astype(dtype))
-    return relax.op.astype(value, dtype)
 
 
 def _instance_normalization(node: Node) -> Value:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -135,6 +136,22 @@ def test_an_interrupt(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
     work.raises = KeyboardInterrupt()
     assert main(["convert", "model.onnx"]) == 130
     assert error_of(capsys) == "relay-layout: interrupted"
+
+
+def test_an_interrupt_that_native_code_turned_into_an_error(
+    work: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def convert(*_: Any, **__: Any) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("in native code") from None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(vars(relay_layout), "convert", convert)
+        assert main(["convert", "model.onnx"]) == 130
+    assert error_of(capsys) == "relay-layout: interrupted"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_with_json_standard_output_holds_the_object_alone(

@@ -59,9 +59,17 @@ CASES: dict[str, dict[str, Any]] = {
     "leaky_relu_negative_alpha": _nodes("y = LeakyRelu <alpha=-0.3>(x)", X),
     "thresholded_relu_alpha": _nodes("y = ThresholdedRelu <alpha=0.4>(x)"),
     "thresholded_relu_double": _nodes(
-        "y = ThresholdedRelu(x)", X.astype("float64"), outputs={"y": "float64"}
+        "y = ThresholdedRelu(x)",
+        X.astype("float64"),
+        outputs={"y": "float64"},
+        expected=[np.where(X > 1, X, 0).astype("float64")],
     ),
-    "elu_double": _nodes("y = Elu(x)", X.astype("float64"), outputs={"y": "float64"}),
+    "elu_double": _nodes(
+        "y = Elu(x)",
+        X.astype("float64"),
+        outputs={"y": "float64"},
+        expected=[np.where(X > 0, X, np.expm1(X.astype("float64")))],
+    ),
     "hard_sigmoid_given": _nodes("y = HardSigmoid <alpha=0.4, beta=0.2>(x)"),
     "shrink_given": _nodes("y = Shrink <lambd=0.4, bias=0.3>(x)"),
     "is_infinite": _nodes("y = IsInf(x)", SPECIAL, outputs={"y": "bool"}),
@@ -161,6 +169,7 @@ CASES: dict[str, dict[str, Any]] = {
     "where": {
         "nodes": "y = Where(x, a, b)",
         "inputs": {"x": BOOLEANS, "a": WIDE[:1, 0, :4].copy(), "b": _scalar(2)},
+        "symbolic": False,
     },
     # Any number of operands
     **{

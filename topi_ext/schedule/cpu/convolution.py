@@ -6,6 +6,7 @@ This is the register-tiled direct convolution of NeoCPU (Liu et al., ATC 2019) a
 al. (SC 2018), for any mix of layouts.
 """
 
+import logging
 from typing import Any
 
 from tvm import tirx
@@ -13,18 +14,21 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
-from topi_ext.compute.convolution import reduction_axes
+from topi_ext.compute.convolution import PADDING, reduction_axes
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, default_knobs, fuses_rows, lanes_are_pixels
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import (
     SBlock,
     annotated_block,
-    inline_epilogue,
+    fuse_epilogue,
     open_schedule,
 )
+from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail
 from topi_ext.workload import ConvolutionWorkload, operator_of
+
+_LOG = logging.getLogger(__name__)
 
 Loop = Any
 """A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""
@@ -37,14 +41,18 @@ class DirectConvolution(ScheduleRule):
         """Tile with the default knobs of ``target``; None where the function is no such convolution."""
         if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
             return None
-        sch = open_schedule(func)
-        found = annotated_block(sch)
-        if found is None or operator_of(found[1]) != "conv2d":
+        try:
+            found = annotated_block(open_schedule(func))
+            if found is None or operator_of(found[1]) != "conv2d":
+                return None
+            workload = ConvolutionWorkload.from_json(found[1])
+            if not _is_static(workload):
+                return None
+            return schedule_convolution(func, workload, default_knobs(workload, processor_of(target)))
+        except Exception:
+            # What TVM refuses here costs speed and no more: the next rule takes the function.
+            _LOG.debug("not a convolution that can be tiled: %s", func, exc_info=True)
             return None
-        workload = ConvolutionWorkload.from_json(found[1])
-        if not _is_static(workload):
-            return None
-        return schedule_convolution(func, workload, default_knobs(workload, processor_of(target)))
 
 
 def schedule_convolution(
@@ -74,10 +82,15 @@ class _Nest:
 
     def arrange(self) -> None:
         sch, knobs = self.sch, self.knobs
-        epilogue = inline_epilogue(sch, self.anchor)
+        around = fuse_epilogue(sch, self.anchor)
+        epilogue = around.epilogue
         if epilogue is None:
             epilogue = sch.cache_write(self.anchor, 0, "global")
             # The new block copies the accumulators out; the anchor now fills a temporary.
+        pad = next((block for block in around.before if sch.get(block).name_hint.startswith(PADDING)), None)
+        for block in around.before:
+            if block is not pad:
+                arrange_block(sch, block, knobs.lanes)
         flat = fuses_rows(self.workload)
         if flat:
             self._fuse_rows(epilogue)
@@ -94,12 +107,14 @@ class _Nest:
         innermost = [name for name in outer if name not in threads]
         place = outer[innermost[-1]] if innermost else parallel
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
-        self._pad(parallel)
+        if pad is not None:
+            self._pad(pad, parallel)
         self._finish(epilogue, tile, reduction[0])
         if self.marks:
             named = {**{name: outer[name] for name in innermost}, **{name: parallel for name in threads}}
             for loop_name in dict.fromkeys(self.marks):
                 overlap_tail(sch, named[loop_name])
+        arrange_loops(sch, around.after, knobs.lanes)
 
     def _loop_names(self, flat: bool) -> list[str]:
         names = []
@@ -167,11 +182,8 @@ class _Nest:
             self.marks.append(mark)
         return list(self.sch.split(loop, [None, *factors]))
 
-    def _pad(self, parallel: Loop) -> None:
+    def _pad(self, pad: SBlock, parallel: Loop) -> None:
         sch = self.sch
-        if not any(self.workload.padding):
-            return
-        pad = sch.get_producers(self.anchor)[0]
         if self.knobs.pad_at == "chunk":
             sch.compute_at(pad, parallel, preserve_unit_loops=True)
             loops = sch.get_loops(pad)

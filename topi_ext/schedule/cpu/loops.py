@@ -1,5 +1,6 @@
 """Everything else: vector and parallel loops for elementwise, data movement and reductions."""
 
+import logging
 from typing import Any
 
 from tvm import tirx
@@ -8,7 +9,16 @@ from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
 from topi_ext.processor import processor_of
-from topi_ext.schedule.blocks import SBlock, child_blocks, is_reduction, loop_extent, open_schedule
+from topi_ext.schedule.blocks import (
+    SBlock,
+    child_blocks,
+    is_reduction,
+    loop_extent,
+    open_schedule,
+    try_inline,
+)
+
+_LOG = logging.getLogger(__name__)
 
 PARALLEL_ELEMENTS = 1 << 14
 """Below this much work a function stays on one thread; waking the others costs more."""
@@ -24,22 +34,29 @@ class LoopNest(ScheduleRule):
         """None only for what is no function for a CPU."""
         if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
             return None
-        sch = open_schedule(func)
-        lanes = processor_of(target).lanes(4)
-        blocks = child_blocks(sch)
-        for block in blocks[:-1]:
-            if not is_reduction(sch, block):
-                _try_inline(sch, block)
-        for block in child_blocks(sch):
-            _arrange(sch, block, lanes)
+        try:
+            sch = open_schedule(func)
+            arrange_loops(sch, child_blocks(sch), processor_of(target).lanes(4))
+        except Exception:
+            # A function without blocks, e.g. one that was lowered by hand, is compiled as it is.
+            _LOG.debug("no schedule for %s", func, exc_info=True)
+            return None
         return sch
 
 
-def _try_inline(sch: Schedule, block: SBlock) -> None:
+def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int) -> None:
+    """Inline those of ``blocks`` that can be, and arrange the loops of the others."""
+    for block in [block for block in blocks if is_reduction(sch, block) or not try_inline(sch, block)]:
+        arrange_block(sch, block, lanes)
+
+
+def arrange_block(sch: Schedule, block: SBlock, lanes: int) -> None:
+    """Give one block vectors and threads, as far as its loops allow."""
     try:
-        sch.compute_inline(block)
-    except Exception:  # TVM raises its own ScheduleError family; a block that cannot be inlined stays
-        return
+        _arrange(sch, block, lanes)
+    except Exception:
+        # Every primitive either keeps the meaning or refuses: what was done before still stands.
+        _LOG.debug("block %s keeps some plain loops", sch.get(block).name_hint, exc_info=True)
 
 
 def _arrange(sch: Schedule, block: SBlock, lanes: int) -> None:

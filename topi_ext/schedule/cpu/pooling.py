@@ -1,5 +1,6 @@
 """Window pooling: a run of output pixels by one vector of channels, the window unrolled."""
 
+import logging
 import math
 
 from tvm import tirx
@@ -10,9 +11,12 @@ from tvm.target import Target
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import processor_of
-from topi_ext.schedule.blocks import annotated_block, inline_epilogue, loop_extent, open_schedule
+from topi_ext.schedule.blocks import annotated_block, fuse_epilogue, loop_extent, open_schedule
+from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail
 from topi_ext.workload import PoolingWorkload, operator_of
+
+_LOG = logging.getLogger(__name__)
 
 TILE_PIXELS = 4
 """Output pixels per tile; enough independent maxima to hide their latency."""
@@ -28,6 +32,14 @@ class WindowPooling(ScheduleRule):
         """None for NCHW, symbolic widths, and anything that is no pooling."""
         if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
             return None
+        try:
+            return self._schedule(func, target)
+        except Exception:
+            # What TVM refuses here costs speed and no more: the next rule takes the function.
+            _LOG.debug("not a pooling that can be tiled: %s", func, exc_info=True)
+            return None
+
+    def _schedule(self, func: tirx.PrimFunc, target: Target) -> Schedule | None:
         sch = open_schedule(func)
         found = annotated_block(sch)
         if found is None or operator_of(found[1]) not in ("max_pool2d", "avg_pool2d"):
@@ -35,7 +47,8 @@ class WindowPooling(ScheduleRule):
         anchor, workload = found[0], PoolingWorkload.from_json(found[1])
         if physical_axes(workload.layout)[-1][0] != "C":
             return None
-        epilogue = inline_epilogue(sch, anchor)
+        around = fuse_epilogue(sch, anchor)
+        epilogue = around.epilogue
         if epilogue is None:
             epilogue = sch.cache_write(anchor, 0, "global")
         loops = sch.get_loops(anchor)
@@ -65,4 +78,7 @@ class WindowPooling(ScheduleRule):
         sch.decompose_reduction(anchor, window[0])
         if width % tile:
             overlap_tail(sch, pixel)
+        for block in around.before:
+            arrange_block(sch, block, vector)
+        arrange_loops(sch, around.after, vector)
         return open_schedule(apply_overlap(sch.mod["main"]))
