@@ -47,7 +47,11 @@ class _Spread:
             self.signatures[node] = self._signatures_of(node)
             for signature in self.signatures[node]:
                 for value, layout in zip(node.operands, signature.operands, strict=True):
-                    if value.constant is None and len(layout.primal) == value.rank and not _has_unit_block(layout):
+                    if (
+                        value.constant is None
+                        and len(layout.primal) == value.rank
+                        and not _has_unit_block(layout)
+                    ):
                         self.asked.setdefault(value, {})[layout] = None
 
     def _signatures_of(self, node: Node) -> list[Signature]:
@@ -59,7 +63,9 @@ class _Spread:
             tuple(tuple(self.provided.get(value, ())) for value in node.operands),
             tuple(tuple(self.asked.get(value, ())) for value in node.results),
         )
-        found = [signature for signature in rule.signatures(node, wanted, self.offers) if signature != original]
+        found = [
+            signature for signature in rule.signatures(node, wanted, self.offers) if signature != original
+        ]
         if self.pinned and found and node.operator in ("nn.conv2d",):
             return found
         return [original, *found]

@@ -3,8 +3,6 @@
 Weights are changed with numpy, without compiling anything.
 """
 
-from typing import Any
-
 import numpy as np
 import tvm
 from tvm import relax
@@ -55,15 +53,21 @@ class _Inference(PyExprMutator):
         variable = self.builder_.emit(result)
         return relax.Tuple([variable, call.args[3], call.args[4]])
 
-    def _folded(
-        self, data: Expression, scale: np.ndarray, shift: np.ndarray, axis: int
-    ) -> Expression | None:
+    def _folded(self, data: Expression, scale: np.ndarray, shift: np.ndarray, axis: int) -> Expression | None:
         """The convolution (and bias) that computes ``data``, with scale and shift in its constants."""
         producer, bias = self._produced(data), None
-        if producer is not None and operator_name(producer) == "add" and isinstance(producer.args[1], Constant):
+        if (
+            producer is not None
+            and operator_name(producer) == "add"
+            and isinstance(producer.args[1], Constant)
+        ):
             bias = constant_array(producer.args[1])
             producer = self._produced(producer.args[0])
-        if producer is None or operator_name(producer) != "nn.conv2d" or not isinstance(producer.args[1], Constant):
+        if (
+            producer is None
+            or operator_name(producer) != "nn.conv2d"
+            or not isinstance(producer.args[1], Constant)
+        ):
             return None
         attributes = producer.attrs
         out_layout = str(attributes.out_layout or attributes.data_layout)

@@ -18,7 +18,7 @@ from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
 from relay_layout.ir import shape_of
-from relay_layout.lower.pipeline import fuse_passes, legalize_passes, lower_passes
+from relay_layout.lower.passes import fuse_passes, legalize_passes, lower_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
 from relay_layout.targets import BuildTarget, resolve_target
@@ -220,5 +220,6 @@ def _count_operations(module: tvm.IRModule) -> int:
         1
         for block in module["main"].body.blocks
         for binding in block.bindings
-        if isinstance(binding.value, relax.Call) and str(getattr(binding.value.op, "name", "")) == "relax.call_tir"
+        if isinstance(binding.value, relax.Call)
+        and str(getattr(binding.value.op, "name", "")) == "relax.call_tir"
     )

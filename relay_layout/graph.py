@@ -129,7 +129,9 @@ class _Reader:
             node.operands = list(leaves(node.tree))
         else:
             node.operands = [
-                value for variable in relax.analysis.free_vars(expression) for value in leaves(self._tree(variable))
+                value
+                for variable in relax.analysis.free_vars(expression)
+                for value in leaves(self._tree(variable))
             ]
         for position, value in enumerate(node.operands):
             value.consumers.append((node, position))

@@ -7,7 +7,10 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.ir import Op
-from tvm.ir.expr import GenericConst as Constant
+from tvm.ir.expr import GenericConst
+
+Constant = GenericConst
+"""A tensor whose value is known (``relax.const``)."""
 
 Expression = Any
 """A Relax expression (``tvm.relax.Expr``)."""

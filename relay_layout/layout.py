@@ -266,7 +266,9 @@ class Layout:
             raise LayoutError("layout '*': any layout has no axes; give a definite one, e.g. 'NCHW'")
         for name in names:
             if name not in self.primal:
-                raise LayoutError(f"layout '{self}': it has no axis {name!r}; its axes are {letters_of(self)}")
+                raise LayoutError(
+                    f"layout '{self}': it has no axis {name!r}; its axes are {letters_of(self)}"
+                )
 
     def _order(self, primal_order: "str | Layout") -> "Layout":
         """``primal_order``, checked to be a plain order of this layout's axes."""
@@ -287,14 +289,16 @@ class Layout:
         order = self._order(primal_order)
         if len(primal_shape) != len(order.primal):
             raise LayoutError(
-                f"shape {show_shape(primal_shape)}: it has {len(primal_shape)} dimensions but order '{order}' has "
-                f"{len(order.primal)}; give one extent per axis"
+                f"shape {show_shape(primal_shape)}: it has {len(primal_shape)} dimensions but order '{order}' "
+                f"has {len(order.primal)}; give one extent per axis"
             )
         extents = dict(zip(order.primal, primal_shape, strict=True))
         for name, extent in extents.items():
             known = known_extent(extent)
             if known is not None and known < 0:
-                raise LayoutError(f"shape {show_shape(primal_shape)}: axis '{name}' is {extent}; give 0 or more")
+                raise LayoutError(
+                    f"shape {show_shape(primal_shape)}: axis '{name}' is {extent}; give 0 or more"
+                )
         return extents
 
     def physical_shape(self, extents: Mapping[str, Dimension]) -> tuple[Dimension | int, ...]:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
@@ -146,12 +145,16 @@ class _Rewriter:
         rank = max(len(source.primal), len(target.primal))
         if len(source.primal) < rank:
             shape = expanded(source, rank).shape(expanded_shape(value, rank), Layout.generic(rank))
-            expression = self.builder.emit(relax.op.reshape(expression, shape), name_hint=f"{value.name}_expanded")
+            expression = self.builder.emit(
+                relax.op.reshape(expression, shape), name_hint=f"{value.name}_expanded"
+            )
             source = expanded(source, rank)
         moves = index_map(source, target)
         hint = f"{value.name}_transformed"
         if moves.is_permutation:
-            return self.builder.emit(relax.op.permute_dims(expression, list(moves.permutation)), name_hint=hint)
+            return self.builder.emit(
+                relax.op.permute_dims(expression, list(moves.permutation)), name_hint=hint
+            )
         function = tirx.IndexMap.from_func(lambda *index: list(moves.map_index(index)), ndim=source.rank)
         return self.builder.emit(relax.op.layout_transform(expression, function), name_hint=hint)
 
@@ -193,5 +196,3 @@ def _substituted(node: Node, operands: list[Expression]) -> Expression:
         return replacement.get(variable, variable)
 
     return structural_map(node.expression, (relax.Var, replace))
-
-

@@ -31,9 +31,13 @@ def _check(function: str, placement: Placement, value: Value, layout: Layout, ex
         return
     expected = tuple(layout.shape(expanded_shape(value, rank), Layout.generic(rank))) if rank else ()
     provided = shape_of(expression)
-    if provided is None or len(provided) != len(expected) or any(
-        isinstance(left, int) and isinstance(right, int) and left != right
-        for left, right in zip(provided, expected, strict=True)
+    if (
+        provided is None
+        or len(provided) != len(expected)
+        or any(
+            isinstance(left, int) and isinstance(right, int) and left != right
+            for left, right in zip(provided, expected, strict=True)
+        )
     ):
         node = placement.node
         raise VerificationError(

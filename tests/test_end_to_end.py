@@ -26,13 +26,17 @@ def exported(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("networks")
     made: dict[tuple[str, int], tuple[Path, np.ndarray, np.ndarray]] = {}
 
-    def export(name: str, batch: int, image_size: int, width: float = 1.0) -> tuple[Path, np.ndarray, np.ndarray]:
+    def export(
+        name: str, batch: int, image_size: int, width: float = 1.0
+    ) -> tuple[Path, np.ndarray, np.ndarray]:
         key = (name, batch)
         if key not in made:
             path = folder / f"{name}_{batch}.onnx"
             network = models.build(name, batch=batch, image_size=image_size, width=width)
             models.export_onnx(network, path)
-            image = np.random.default_rng(7).standard_normal((batch, 3, image_size, image_size), dtype="float32")
+            image = np.random.default_rng(7).standard_normal(
+                (batch, 3, image_size, image_size), dtype="float32"
+            )
             session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
             made[key] = (path, image, session.run(None, {"input": image})[0])
         return made[key]
@@ -43,7 +47,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("name", models.names())
-def test_every_layout_agrees_with_onnx_runtime(exported, tmp_path: Path, name: str, batch: int, layout: str) -> None:
+def test_every_layout_agrees_with_onnx_runtime(
+    exported, tmp_path: Path, name: str, batch: int, layout: str
+) -> None:
     # A quarter of vgg16's channels: its 138 million weights would take most of the suite's time.
     width = 0.25 if name == "vgg16" else 1.0
     path, image, reference = exported(name, batch, 64, width)
@@ -85,7 +91,9 @@ def test_trained_digits_are_classified_as_onnx_runtime_does(tmp_path: Path, layo
     session = ort.InferenceSession(str(data / "digits.onnx"), providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     reference = session.run(None, {name: images})[0].argmax(axis=1)
-    compiled = relay_layout.compile(data / "digits.onnx", desired_layout=layout, input_shapes={name: images.shape})
+    compiled = relay_layout.compile(
+        data / "digits.onnx", desired_layout=layout, input_shapes={name: images.shape}
+    )
     compiled.save(tmp_path / "digits.rla")
     session = relay_layout.load(tmp_path / "digits.rla")
     output = next(iter(session.run({name: images}).values())).argmax(axis=1)
@@ -126,6 +134,13 @@ def test_stock_tvm_takes_the_pass_and_the_pipeline() -> None:
 def test_report_is_json(tmp_path: Path) -> None:
     compiled = relay_layout.compile("squeezenet1_1", input_shapes={"input": (1, 3, 64, 64)})
     report = json.loads(json.dumps(compiled.report))
-    assert {"ops", "layout_transforms", "layout_transform_bytes", "solver", "kernels", "compile_seconds"} <= set(report)
+    assert {
+        "ops",
+        "layout_transforms",
+        "layout_transform_bytes",
+        "solver",
+        "kernels",
+        "compile_seconds",
+    } <= set(report)
     assert report["kernels"]["fallback"] == 0
     assert report["solver"]["status"] == "optimal"

@@ -101,11 +101,12 @@ def operator_of(annotation: str) -> str:
 
 
 def _to_json(fields: dict[str, Any]) -> str:
-    return json.dumps(
-        {key: value if isinstance(value, (int, str, tuple, list)) else str(value) for key, value in fields.items()},
-        sort_keys=True,
-    )
+    plain = {
+        key: value if isinstance(value, (int, str, tuple, list)) else str(value) for key, value in fields.items()
+    }
+    return json.dumps(plain, sort_keys=True)
 
 
 def _from_json(text: str) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(text).items()}
+    fields = json.loads(text)
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}

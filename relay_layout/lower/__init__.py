@@ -1,5 +1,5 @@
 """From a converted module to scheduled loops: our computes, fusion, our schedules."""
 
-from relay_layout.lower.pipeline import lower_passes, pipeline
+from relay_layout.lower.passes import lower_passes, pipeline
 
 __all__ = ["lower_passes", "pipeline"]

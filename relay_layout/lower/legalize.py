@@ -109,7 +109,7 @@ def _max_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
             padding=_ints(attributes.padding),
             dilation=_ints(attributes.dilation),
             layout=str(attributes.layout),
-            out_shape=shape_of(call),
+            out_shape=shape_of(call) or (),
         )
 
     return _call(builder, pool, "max_pool2d", call.args[0])
@@ -126,7 +126,7 @@ def _avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
             padding=_ints(attributes.padding),
             dilation=_ints(attributes.dilation),
             layout=str(attributes.layout),
-            out_shape=shape_of(call),
+            out_shape=shape_of(call) or (),
             count_include_pad=bool(attributes.count_include_pad),
         )
 
@@ -139,7 +139,9 @@ def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expre
     size = call.attrs.output_size
     data = call.args[0]
     shape = shape_of(data)
-    axes = [place for place, (name, factor) in enumerate(physical_axes(layout)) if name in "HW" and not factor]
+    axes = [
+        place for place, (name, factor) in enumerate(physical_axes(layout)) if name in "HW" and not factor
+    ]
     if size is None or _ints(size) != [1, 1] or shape is None:
         return _default(builder, call)
     pixels = 1

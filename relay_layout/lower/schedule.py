@@ -30,7 +30,9 @@ def schedule_functions(module: tvm.IRModule, target: tvm.target.Target) -> tuple
     updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     kernels = []
     for variable, function in module.functions_items():
-        if not isinstance(function, tirx.PrimFunc) or (function.attrs and "tirx.is_scheduled" in function.attrs):
+        if not isinstance(function, tirx.PrimFunc) or (
+            function.attrs and "tirx.is_scheduled" in function.attrs
+        ):
             continue
         found = annotated_block(open_schedule(function))
         workload = found[1] if found else ""

@@ -45,9 +45,12 @@ class AxisRule:
             return
         everything = set("".join(text for text in (*labels.operands, *labels.results) if text))
         original = Layout.parse("".join(sorted(everything))) if everything else Layout.generic(0)
-        # Without moving data is not how an aliasing operator runs as it is, so even the original order counts.
+        # An aliasing operator moves data when it runs as it is, so for it the original order is a choice too.
         seen: set[Layout] = set() if self.alias else {original}
-        slots = [*zip(labels.operands, wanted.operands, strict=True), *zip(labels.results, wanted.results, strict=True)]
+        slots = [
+            *zip(labels.operands, wanted.operands, strict=True),
+            *zip(labels.results, wanted.results, strict=True),
+        ]
         for text, layouts in slots:
             if text is None or set(text) != everything:
                 continue
@@ -68,7 +71,8 @@ class AxisRule:
             for text, value in zip(labels.operands, node.operands, strict=True)
         ]
         results = [
-            _projected(layout, text, value.shape) for text, value in zip(labels.results, node.results, strict=True)
+            _projected(layout, text, value.shape)
+            for text, value in zip(labels.results, node.results, strict=True)
         ]
         if any(projected is None for projected in (*operands, *results)):
             return None

@@ -14,6 +14,18 @@ _ALONG_AXIS = AxisRule(axis.along_axis, axis.axis_attribute)
 _REDUCTION = AxisRule(axis.reduced, axis.reduced_attributes)
 _SPATIAL = AxisRule(axis.spatial, axis.spatial_attributes)
 
+_ONE_OPERAND = """
+    abs acos acosh asin asinh atan atanh astype bitwise_not ceil clip cos cosh erf exp floor isfinite isinf isnan
+    log logical_not negative nn.dropout nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.selu nn.silu nn.softplus
+    round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc
+""".split()
+
+_BROADCAST = """
+    add atan2 bitwise_and bitwise_or bitwise_xor divide equal floor_divide floor_mod greater greater_equal
+    left_shift less less_equal log_add_exp logical_and logical_or logical_xor maximum minimum mod multiply
+    not_equal power right_shift subtract where
+""".split()
+
 TABLE: dict[str, Rule] = {
     "nn.conv2d": ConvolutionRule(),
     "nn.max_pool2d": _SPATIAL,
@@ -30,21 +42,7 @@ TABLE: dict[str, Rule] = {
     "prod": _REDUCTION,
     "variance": _REDUCTION,
     "std": _REDUCTION,
-    **dict.fromkeys(
-        [
-            # One operand.
-            "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "astype", "bitwise_not", "ceil", "clip",
-            "cos", "cosh", "erf", "exp", "floor", "isfinite", "isinf", "isnan", "log", "logical_not", "negative",
-            "nn.dropout", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.relu", "nn.selu", "nn.silu",
-            "nn.softplus", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh",
-            "trunc",
-            # Several, broadcast.
-            "add", "bitwise_and", "bitwise_or", "bitwise_xor", "divide", "equal", "floor_divide", "floor_mod",
-            "greater", "greater_equal", "left_shift", "less", "less_equal", "logical_and", "logical_or",
-            "logical_xor", "maximum", "minimum", "mod", "multiply", "not_equal", "power", "right_shift",
-            "subtract", "where",
-        ],
-        _ELEMENTWISE,
-    ),
-}  # fmt: skip
+    **dict.fromkeys(_ONE_OPERAND, _ELEMENTWISE),
+    **dict.fromkeys(_BROADCAST, _ELEMENTWISE),
+}
 """Relax operator name, without ``relax.``, to its rule."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Node
@@ -45,7 +46,13 @@ def convolution_of(node: Node) -> Convolution | None:
     if not is_static([data["C"], *weight.values()]):
         return None
     return Convolution(
-        data["N"], data["C"], weight["O"], data["H"], data["W"], (weight["H"], weight["W"]), int(attributes.groups)
+        data["N"],
+        data["C"],
+        weight["O"],
+        data["H"],
+        data["W"],
+        (weight["H"], weight["W"]),
+        int(attributes.groups),
     )
 
 
@@ -79,9 +86,9 @@ class TargetOffers:
             in_height=convolution.height,
             in_width=convolution.width,
             kernel=convolution.kernel,
-            strides=tuple(int(step) for step in attributes.strides),
-            padding=tuple(int(amount) for amount in attributes.padding),
-            dilation=tuple(int(step) for step in attributes.dilation),
+            strides=_pair(attributes.strides),
+            padding=(*_pair(attributes.padding), *_pair(attributes.padding[2:])),
+            dilation=_pair(attributes.dilation),
             groups=convolution.groups,
             data_layout=layouts.data,
             kernel_layout=packed,
@@ -107,7 +114,6 @@ class TargetOffers:
             microseconds *= facts.strided_window_penalty
         return microseconds
 
-
     def _original_cost(self, node: Node) -> float:
         convolution, attributes = convolution_of(node), node.attributes
         if convolution is None:
@@ -115,6 +121,10 @@ class TargetOffers:
         data, kernel = str(attributes.data_layout), str(attributes.kernel_layout)
         out = str(attributes.out_layout or data)
         return self.convolution_cost(node, convolution, ConvolutionLayouts(data, kernel, out))
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    return int(values[0]), int(values[1])
 
 
 def _swept_axes(node: Node) -> str:
@@ -160,8 +170,8 @@ class DesiredOffers:
         kernel = entry[1] if len(entry) > 1 else "default"
         if sorted(data.primal) != ["C", "H", "N", "W"]:
             raise LayoutError(
-                f"layout '{entry[0]}' does not fit {node.operator} '{node.name}', whose data has the axes N, C, H "
-                f"and W; use e.g. 'NHWC' or 'NCHW16c'"
+                f"layout '{entry[0]}' does not fit {node.operator} '{node.name}', whose data has the axes "
+                f"N, C, H and W; use e.g. 'NHWC' or 'NCHW16c'"
             )
         if kernel != "default":
             out = str(data)
@@ -173,7 +183,9 @@ class DesiredOffers:
             return
         yield self._with_cost(node, convolution, layouts)
 
-    def _with_cost(self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts) -> ConvolutionLayouts:
+    def _with_cost(
+        self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts
+    ) -> ConvolutionLayouts:
         cost = self.base.convolution_cost(node, convolution, layouts)
         return ConvolutionLayouts(layouts.data, layouts.kernel, layouts.out, cost)
 

@@ -60,7 +60,11 @@ class BuildTarget:
         }
 
 
-def resolve_target(target: "str | Mapping[str, Any] | tvm.target.Target | BuildTarget" = "native", *, threads: int | None = None) -> BuildTarget:
+def resolve_target(
+    target: "str | Mapping[str, Any] | tvm.target.Target | BuildTarget" = "native",
+    *,
+    threads: int | None = None,
+) -> BuildTarget:
     """The target for ``native``, an x86-64 level, a name LLVM knows, TVM's JSON, or a TVM target.
 
     ``threads`` is how many threads the kernels are shaped for; by default all cores of this
@@ -71,13 +75,17 @@ def resolve_target(target: "str | Mapping[str, Any] | tvm.target.Target | BuildT
     if isinstance(target, tvm.target.Target):
         return _from_description(str(target.kind.name), dict(target.attrs), target.kind.name, threads)
     if isinstance(target, Mapping):
-        return _from_description(json.dumps(dict(target)), dict(target), str(target.get("kind", "llvm")), threads)
+        return _from_description(
+            json.dumps(dict(target)), dict(target), str(target.get("kind", "llvm")), threads
+        )
     text = target.strip()
     if text.startswith("{"):
         try:
             description = json.loads(text)
         except json.JSONDecodeError as error:
-            raise TargetError(f"target {text!r} is not valid JSON: {error.msg} at column {error.colno}") from None
+            raise TargetError(
+                f"target {text!r} is not valid JSON: {error.msg} at column {error.colno}"
+            ) from None
         return _from_description(text, description, str(description.get("kind", "llvm")), threads)
     if text == "native":
         return _native(threads)
@@ -114,13 +122,24 @@ def _compiled_features(cpu: str) -> tuple[str, ...]:
     return tuple(sorted(known & {aliases.get(name, name) for name in compiled}))
 
 
-_BEYOND_LEVELS = {"avx512vnni", "avx512bf16", "avx512vbmi", "avx512vbmi2", "avxvnni", "gfni", "vaes", "vpclmulqdq"}
+_BEYOND_LEVELS = {
+    "avx512vnni",
+    "avx512bf16",
+    "avx512vbmi",
+    "avx512vbmi2",
+    "avxvnni",
+    "gfni",
+    "vaes",
+    "vpclmulqdq",
+}
 
 
 def _from_description(name: str, description: dict[str, Any], kind: str, threads: int | None) -> BuildTarget:
     if kind != "llvm":
         raise TargetError(f"target {name}: kind '{kind}' has no kernels yet; use a CPU target (kind 'llvm')")
-    attributes = {key: value for key, value in description.items() if key in ("mcpu", "mattr", "mtriple", "num-cores")}
+    attributes = {
+        key: value for key, value in description.items() if key in ("mcpu", "mattr", "mtriple", "num-cores")
+    }
     if "num-cores" in attributes:
         threads = threads or int(attributes.pop("num-cores"))
     triple = str(attributes.get("mtriple", ""))

@@ -45,7 +45,10 @@ def random_module(seed: int) -> tvm.IRModule:
 
 
 def cost_of(
-    graph: Graph, chosen: dict[Node, Signature], transform_cost: dict[Value, float], outputs: dict[Value, Layout]
+    graph: Graph,
+    chosen: dict[Node, Signature],
+    transform_cost: dict[Value, float],
+    outputs: dict[Value, Layout],
 ) -> float:
     """The model's objective, computed from its definition rather than from constraints."""
     total = sum(signature.cost for signature in chosen.values())

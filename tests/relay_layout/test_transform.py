@@ -22,7 +22,9 @@ def weight(outputs: int, inputs: int, size: int = 3, seed: int = 0) -> relax.Exp
     return relax.const(values * 0.1)
 
 
-def conv(builder: relax.BlockBuilder, data: relax.Expr, outputs: int, seed: int = 0, **attributes: object) -> relax.Expr:
+def conv(
+    builder: relax.BlockBuilder, data: relax.Expr, outputs: int, seed: int = 0, **attributes: object
+) -> relax.Expr:
     inputs = int(data.ty.shape.values[1])
     groups = int(attributes.get("groups", 1))
     attributes.setdefault("padding", 1)
@@ -44,7 +46,9 @@ def module_of(emit: Emit, shape: tuple[int, ...] = (1, 16, 9, 9)) -> tvm.IRModul
 
 
 def run(module: tvm.IRModule, image: np.ndarray, layout: str) -> list[np.ndarray]:
-    executable = tvm.compile(module, TARGET.tvm_target, relax_pipeline=pipeline(TARGET, desired_layout=layout))
+    executable = tvm.compile(
+        module, TARGET.tvm_target, relax_pipeline=pipeline(TARGET, desired_layout=layout)
+    )
     result = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(image))
     return [tensor.numpy() for tensor in (result if not isinstance(result, tvm.runtime.Tensor) else [result])]
 
@@ -154,7 +158,9 @@ def test_back_to_nchw() -> None:
 
 def test_shared_input_is_transformed_once() -> None:
     converted, report = convert_layout(module_of(inception), LayoutRequest.parse("NHWC"), TARGET)
-    calls = [operator_name(binding.value) for block in converted["main"].body.blocks for binding in block.bindings]
+    calls = [
+        operator_name(binding.value) for block in converted["main"].body.blocks for binding in block.bindings
+    ]
     assert calls.count("permute_dims") == report.layout_transforms == 2
 
 
@@ -209,7 +215,8 @@ def test_symbolic_batch_converts() -> None:
         ),
         (
             {"desired_layouts": {"nn.conv9d": ["NHWC", "default"]}},
-            "desired layouts for nn.conv9d: no such operator chooses layouts; operators that do are nn.conv2d",
+            "desired layouts for nn.conv9d: no such operator chooses layouts; "
+            "operators that do are nn.conv2d",
         ),
         (
             {"desired_layouts": {"nn.conv2d": ["NHWC", "HWIO", "NHWC"]}},

@@ -100,9 +100,9 @@ def _conjuncts(predicate: Any) -> list[Any]:
 
 
 def _uses(expression: Any, variable: tirx.Var) -> bool:
-    found: list[bool] = []
-    structural_walk(expression, (tirx.Var, lambda other: found.append(True) if other.same_as(variable) else None))
-    return bool(found)
+    found: list[tirx.Var] = []
+    structural_walk(expression, (tirx.Var, found.append))
+    return any(other.same_as(variable) for other in found)
 
 
 def _substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:

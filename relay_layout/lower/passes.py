@@ -57,7 +57,6 @@ def pipeline(target: Any = "native", *, desired_layout: str = "auto") -> tvm.tra
     resolved: BuildTarget = resolve_target(target)
     request = LayoutRequest.parse(desired_layout)
 
-    @tvm.transform.module_pass(opt_level=0, name="relay_layout.pipeline")
     def run(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
         del context
         module, _ = convert_layout(canonicalize(module), request, resolved)
@@ -66,4 +65,4 @@ def pipeline(target: Any = "native", *, desired_layout: str = "auto") -> tvm.tra
             module, _ = schedule_functions(module, resolved.tvm_target)
             return tvm.transform.Sequential(lower_passes())(module)
 
-    return run
+    return tvm.transform.module_pass(run, opt_level=0, name="relay_layout.pipeline")
