@@ -1,7 +1,7 @@
 """Small conveniences over Relax expressions that every pass needs."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
@@ -9,7 +9,7 @@ from tvm import relax, tirx
 from tvm.ir import Op
 from tvm.ir.expr import GenericConst
 
-Constant = GenericConst
+Constant: TypeAlias = GenericConst
 """A tensor whose value is known (``relax.const``)."""
 
 Expression = Any

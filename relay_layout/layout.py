@@ -289,8 +289,8 @@ class Layout:
         order = self._order(primal_order)
         if len(primal_shape) != len(order.primal):
             raise LayoutError(
-                f"shape {show_shape(primal_shape)}: it has {len(primal_shape)} dimensions but order '{order}' "
-                f"has {len(order.primal)}; give one extent per axis"
+                f"shape {show_shape(primal_shape)}: it has {len(primal_shape)} dimensions but order "
+                f"'{order}' has {len(order.primal)}; give one extent per axis"
             )
         extents = dict(zip(order.primal, primal_shape, strict=True))
         for name, extent in extents.items():

@@ -14,18 +14,6 @@ _ALONG_AXIS = AxisRule(axis.along_axis, axis.axis_attribute)
 _REDUCTION = AxisRule(axis.reduced, axis.reduced_attributes)
 _SPATIAL = AxisRule(axis.spatial, axis.spatial_attributes)
 
-_ONE_OPERAND = """
-    abs acos acosh asin asinh atan atanh astype bitwise_not ceil clip cos cosh erf exp floor isfinite isinf isnan
-    log logical_not negative nn.dropout nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.selu nn.silu nn.softplus
-    round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc
-""".split()
-
-_BROADCAST = """
-    add atan2 bitwise_and bitwise_or bitwise_xor divide equal floor_divide floor_mod greater greater_equal
-    left_shift less less_equal log_add_exp logical_and logical_or logical_xor maximum minimum mod multiply
-    not_equal power right_shift subtract where
-""".split()
-
 TABLE: dict[str, Rule] = {
     "nn.conv2d": ConvolutionRule(),
     "nn.max_pool2d": _SPATIAL,
@@ -42,7 +30,73 @@ TABLE: dict[str, Rule] = {
     "prod": _REDUCTION,
     "variance": _REDUCTION,
     "std": _REDUCTION,
-    **dict.fromkeys(_ONE_OPERAND, _ELEMENTWISE),
-    **dict.fromkeys(_BROADCAST, _ELEMENTWISE),
+    "abs": _ELEMENTWISE,
+    "acos": _ELEMENTWISE,
+    "acosh": _ELEMENTWISE,
+    "add": _ELEMENTWISE,
+    "asin": _ELEMENTWISE,
+    "asinh": _ELEMENTWISE,
+    "astype": _ELEMENTWISE,
+    "atan": _ELEMENTWISE,
+    "atan2": _ELEMENTWISE,
+    "atanh": _ELEMENTWISE,
+    "bitwise_and": _ELEMENTWISE,
+    "bitwise_not": _ELEMENTWISE,
+    "bitwise_or": _ELEMENTWISE,
+    "bitwise_xor": _ELEMENTWISE,
+    "ceil": _ELEMENTWISE,
+    "clip": _ELEMENTWISE,
+    "cos": _ELEMENTWISE,
+    "cosh": _ELEMENTWISE,
+    "divide": _ELEMENTWISE,
+    "equal": _ELEMENTWISE,
+    "erf": _ELEMENTWISE,
+    "exp": _ELEMENTWISE,
+    "floor": _ELEMENTWISE,
+    "floor_divide": _ELEMENTWISE,
+    "floor_mod": _ELEMENTWISE,
+    "greater": _ELEMENTWISE,
+    "greater_equal": _ELEMENTWISE,
+    "isfinite": _ELEMENTWISE,
+    "isinf": _ELEMENTWISE,
+    "isnan": _ELEMENTWISE,
+    "left_shift": _ELEMENTWISE,
+    "less": _ELEMENTWISE,
+    "less_equal": _ELEMENTWISE,
+    "log": _ELEMENTWISE,
+    "log_add_exp": _ELEMENTWISE,
+    "logical_and": _ELEMENTWISE,
+    "logical_not": _ELEMENTWISE,
+    "logical_or": _ELEMENTWISE,
+    "logical_xor": _ELEMENTWISE,
+    "maximum": _ELEMENTWISE,
+    "minimum": _ELEMENTWISE,
+    "mod": _ELEMENTWISE,
+    "multiply": _ELEMENTWISE,
+    "negative": _ELEMENTWISE,
+    "nn.dropout": _ELEMENTWISE,
+    "nn.gelu": _ELEMENTWISE,
+    "nn.gelu_tanh": _ELEMENTWISE,
+    "nn.leakyrelu": _ELEMENTWISE,
+    "nn.relu": _ELEMENTWISE,
+    "nn.selu": _ELEMENTWISE,
+    "nn.silu": _ELEMENTWISE,
+    "nn.softplus": _ELEMENTWISE,
+    "not_equal": _ELEMENTWISE,
+    "power": _ELEMENTWISE,
+    "right_shift": _ELEMENTWISE,
+    "round": _ELEMENTWISE,
+    "rsqrt": _ELEMENTWISE,
+    "sigmoid": _ELEMENTWISE,
+    "sign": _ELEMENTWISE,
+    "sin": _ELEMENTWISE,
+    "sinh": _ELEMENTWISE,
+    "sqrt": _ELEMENTWISE,
+    "square": _ELEMENTWISE,
+    "subtract": _ELEMENTWISE,
+    "tan": _ELEMENTWISE,
+    "tanh": _ELEMENTWISE,
+    "trunc": _ELEMENTWISE,
+    "where": _ELEMENTWISE,
 }
 """Relax operator name, without ``relax.``, to its rule."""
