@@ -1,16 +1,13 @@
 """Small conveniences over Relax expressions that every pass needs."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.ir import Op
-from tvm.ir.expr import GenericConst
-
-Constant: TypeAlias = GenericConst
-"""A tensor whose value is known (``relax.const``)."""
+from tvm.ir.expr import GenericConst as Constant
 
 Expression = Any
 """A Relax expression (``tvm.relax.Expr``)."""
@@ -24,10 +21,6 @@ def operator_name(expression: Expression) -> str:
     if isinstance(expression, relax.Call) and isinstance(expression.op, Op):
         return str(expression.op.name).removeprefix("relax.")
     return ""
-
-
-def is_tensor(expression: Expression) -> bool:
-    return isinstance(expression.ty, relax.TensorType)
 
 
 def shape_of(expression: Expression) -> tuple[Extent, ...] | None:
@@ -92,3 +85,20 @@ def rebuild_functions(
         if isinstance(function, relax.Function):
             updated.update_func(variable, rebuild(variable, function))
     return updated
+
+
+__all__ = [
+    "Constant",
+    "Expression",
+    "Extent",
+    "as_extent",
+    "constant",
+    "constant_array",
+    "dtype_of",
+    "is_static",
+    "operator_name",
+    "rebuild_functions",
+    "shape_of",
+    "size_in_bytes",
+    "with_attributes",
+]

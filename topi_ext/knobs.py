@@ -67,6 +67,7 @@ def check_knobs(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:
         (channels > workload.out_channels, f"tile of {channels} channels of {workload.out_channels}"),
         (block > 1 and knobs.lanes != block, f"{knobs.lanes} lanes for blocks of {block}"),
         (knobs.rows < 1 or rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
+        (knobs.order == "pixels" and "H" not in workload.out_layout, "no rows to split among threads"),
         (
             knobs.order == "channels" and knobs.pad_at == "chunk" and not pads_by_chunk(workload),
             "padding by chunk where a tile's input channels are no run of the same length",

@@ -102,7 +102,7 @@ def prepare_relay_layout(model_path: Path, threads: int) -> Prepared:
     if model_path.suffix == ".onnx":
         with tempfile.TemporaryDirectory() as directory:
             artifact = Path(directory) / "model.artifact"
-            relay_layout.compile(model_path, artifact, threads=threads)
+            relay_layout.compile(model_path, threads=threads).save(artifact)
             session = relay_layout.load(artifact, threads=threads)
     else:
         session = relay_layout.load(model_path, threads=threads)

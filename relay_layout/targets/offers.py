@@ -96,8 +96,10 @@ class TargetOffers:
             dtype=node.operands[0].dtype,
             out_dtype=node.results[0].dtype,
         )
-        cycles = estimated_cycles(workload, self.target.processor)
-        return cycles / (self.target.facts.gigahertz * 1e3) + self.target.facts.launch_us
+        facts = self.target.facts
+        microseconds = estimated_cycles(workload, self.target.processor) / (facts.gigahertz * 1e3)
+        plain = (layouts.data, layouts.out).count("NHWC")
+        return microseconds * (1.0 + plain * facts.channels_last_penalty) + facts.launch_us
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
         """Bytes moved at the target's bandwidth; windows and reductions along a vector cost more."""

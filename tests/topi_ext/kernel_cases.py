@@ -258,7 +258,7 @@ def random_knobs(workload: ConvolutionWorkload, seed: int) -> ConvolutionKnobs:
     rows = height
     if fuses_rows(workload):
         rows = -(-run // (tile_pixels * (lanes if lanes_are_pixels(workload) else 1)))
-    order: Order = rng.choice(["channels", "pixels"])
+    order: Order = rng.choice(["channels", "pixels"]) if "H" in workload.out_layout else "channels"
     return ConvolutionKnobs(
         lanes=lanes,
         tile_pixels=tile_pixels,

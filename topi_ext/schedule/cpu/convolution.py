@@ -137,11 +137,15 @@ class _Nest:
             pixel = index[row] * width + index[row + 1]
             return [*index[:row], pixel, *index[row + 2 :]]
 
+        def mapping(block: SBlock, rank: int) -> tirx.IndexMap:
+            # The map's own default is int64, and a cast around an index stops what follows.
+            dtype = str(sch.get(block).iter_vars[0].var.ty)
+            return tirx.IndexMap.from_func(fuse, ndim=rank, index_dtype=dtype)
+
         for block in (self.anchor, epilogue):
-            rank = len(sch.get(block).iter_vars)
-            sch.transform_block_layout(block, tirx.IndexMap.from_func(fuse, ndim=rank))
+            sch.transform_block_layout(block, mapping(block, len(sch.get(block).iter_vars)))
         sch.transform_layout(
-            self.anchor, ("write", 0), tirx.IndexMap.from_func(fuse, ndim=len(axes)), assume_injective_transform=True
+            self.anchor, ("write", 0), mapping(self.anchor, len(axes)), assume_injective_transform=True
         )
 
     def _split(self, loops: dict[str, Loop], flat: bool) -> tuple[list[Loop], dict[str, Loop]]:
