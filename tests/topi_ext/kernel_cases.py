@@ -8,10 +8,21 @@ import numpy as np
 from kernel_harness import Array, check_kernel, host_cpus, integers, prim_func, target_for
 from kernel_reference import convolve, pack, pool
 from tvm import te, tirx, topi
+from tvm.s_tir import Schedule
+from tvm.target import Target
 
 from topi_ext.compute import avg_pool2d, conv2d, max_pool2d
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.knobs import ConvolutionKnobs, Order, check_knobs, fuses_rows, lanes_are_pixels, pads_by_chunk
+from topi_ext.knobs import (
+    ConvolutionKnobs,
+    Order,
+    check_knobs,
+    default_knobs,
+    fuses_rows,
+    lanes_are_pixels,
+    pads_by_chunk,
+)
+from topi_ext.processor import processor_of
 from topi_ext.schedule import DirectConvolution, WindowPooling
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.convolution import schedule_convolution
@@ -75,12 +86,13 @@ def _draw_convolution(rng: random.Random) -> ConvolutionCase:
     groups, in_channels, out_channels = _channels(rng, in_block, out_block)
     window = rng.choice([(1, 1), (1, 1), (3, 3), (3, 3), (2, 2), (5, 5), (1, 3), (3, 1), (4, 3), (2, 5)])
     plain = rng.random() < 0.4
+    wide = rng.random() < 0.1
     return ConvolutionCase(
         batch=rng.choice([1, 1, 2, 3]),
         in_channels=in_channels,
         out_channels=out_channels,
-        height=rng.randint(1, 17),
-        width=rng.randint(1, 17),
+        height=rng.randint(1, 3 if wide else 17),
+        width=rng.randint(60, 100) if wide else rng.randint(1, 17),
         kernel=window,
         strides=(1, 1) if plain else (rng.randint(1, 3), rng.randint(1, 3)),
         padding=(0, 0, 0, 0) if rng.random() < 0.3 else tuple(rng.randint(0, 2) for _ in range(4)),  # type: ignore[arg-type]
@@ -225,12 +237,17 @@ def run_convolution(case: ConvolutionCase) -> None:
     """Compute the case with the convolution rule, or with the case's own knobs, and compare."""
     func, inputs, expected = convolution_function(case)
 
-    def schedule(func: tirx.PrimFunc, target: Any) -> Any:
+    def schedule(func: tirx.PrimFunc, target: Target) -> Schedule:
+        workload = workload_of(func)
+        knobs = case.knobs or default_knobs(workload, processor_of(target))
         if case.knobs is None:
             arranged = DirectConvolution().apply(func, target, False)
-            assert arranged is not None, "DirectConvolution does not take the function"
-            return arranged
-        return schedule_convolution(func, workload_of(func), case.knobs)
+            if arranged is not None:
+                return arranged
+        # The rule answers None instead of raising; this raises where it would have.
+        arranged = schedule_convolution(func, workload, knobs)
+        assert case.knobs is not None, "DirectConvolution does not take the function"
+        return arranged
 
     check_kernel(
         func,
@@ -250,11 +267,12 @@ def random_knobs(workload: ConvolutionWorkload, seed: int) -> ConvolutionKnobs:
     run = height * width if fuses_rows(workload) else width
     block = block_of(workload.out_layout, "C")
     limit = run if lanes_are_pixels(workload) else workload.out_channels
-    lanes = block if block > 1 else rng.choice([size for size in (1, 2, 3, 4, 8, 12, 16, 32) if size <= limit])
+    lanes = block if block > 1 else rng.choice([size for size in (1, 2, 3, 4, 8, 10, 16, 32) if size <= limit])
     pixels, channels = run, workload.out_channels // lanes
     if lanes_are_pixels(workload):
         pixels, channels = run // lanes, workload.out_channels
-    tile_pixels = rng.randint(1, min(pixels, 14))
+    tile_channels = rng.randint(1, min(channels, 7))
+    tile_pixels = rng.randint(1, min(pixels, max(1, 28 // tile_channels)))
     rows = height
     if fuses_rows(workload):
         rows = -(-run // (tile_pixels * (lanes if lanes_are_pixels(workload) else 1)))
@@ -262,7 +280,7 @@ def random_knobs(workload: ConvolutionWorkload, seed: int) -> ConvolutionKnobs:
     return ConvolutionKnobs(
         lanes=lanes,
         tile_pixels=tile_pixels,
-        tile_channels=rng.randint(1, min(channels, 4)),
+        tile_channels=tile_channels,
         order=order,
         rows=rng.choice([count for count in range(1, rows + 1) if rows % count == 0]),
         pad_at=rng.choice(["stage", "chunk"]) if order == "pixels" or pads_by_chunk(workload) else "stage",

@@ -127,7 +127,6 @@ def check_kernel(
     tolerance: float = 0.0,
     case: object = None,
     schedule: Callable[[tirx.PrimFunc, Target], Schedule] | None = None,
-    run: bool = True,
 ) -> None:
     """Schedule, look at every index, compile, run, compare; a failure starts with ``case``.
 
@@ -138,8 +137,6 @@ def check_kernel(
         scheduled = arranged.mod["main"]
         found = kernel_bounds.out_of_bounds(scheduled, symbols)
         assert not found, found
-        if not run:
-            return
         library = compile_function(scheduled, target)
         got = run_guarded(library, inputs, expected.shape, str(expected.dtype))
         if tolerance:

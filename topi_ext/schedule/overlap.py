@@ -15,6 +15,8 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
+_LONGEST_TILE = 1 << 30
+
 TILE_LOOP = "topi_ext.overlap_below"
 """Loop annotation: tiles that start here and overrun their axis are moved back to its edge."""
 
@@ -54,17 +56,17 @@ def _loops_within(body: Any) -> list[tirx.For]:
 def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
     """The block with every axis that overruns its edge moved back, and the conditions on it dropped."""
     values = list(realize.iter_values)
-    conditions = _conjuncts(realize.predicate)
+    conditions = [_Condition(analyzer, condition, tile) for condition in _conjuncts(realize.predicate)]
     kept = []
     for condition in conditions:
-        moved = _moved(analyzer, condition, tile)
-        if moved is None:
-            kept.append(condition)
+        if not condition.bounds_tile:
+            kept.append(condition.expression)
             continue
-        places = [place for place, value in enumerate(values) if _same(analyzer, value, condition.a)]
+        moved = condition.moved(conditions)
+        places = [place for place, value in enumerate(values) if _same(analyzer, value, condition.expression.a)]
         if not places:
             # Moving one block of the tile and not another would pair the wrong elements.
-            raise RuntimeError(f"no axis of block '{realize.block.name_hint}' is bounded by {condition}")
+            raise RuntimeError(f"no axis of block '{realize.block.name_hint}' is bounded by {condition.expression}")
         for place in places:
             values[place] = moved
     if len(kept) == len(conditions):
@@ -73,18 +75,44 @@ def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
     return tvm.s_tir.SBlockRealize(values, remaining, realize.block)
 
 
-def _moved(analyzer: Any, condition: Any, tile: list[tirx.For]) -> Any:
-    """``min(start, edge - length) + offset`` for a condition ``start + offset < edge``, else None."""
-    if not isinstance(condition, tirx.LT):
-        return None
-    within = [loop for loop in tile if _uses(condition.a, loop.loop_var)]
-    if not within:
-        return None
-    first = {loop.loop_var: tirx.IntImm("int32", 0) for loop in within}
-    start = analyzer.simplify(_substitute(condition.a, first))
-    offset = analyzer.simplify(condition.a - start)
-    length = analyzer.const_int_bound(offset).max_value + 1
-    return tirx.min(start, analyzer.simplify(condition.b - length)) + offset
+class _Condition:
+    """A conjunct of a predicate, read as ``start + offset < edge`` where only ``offset`` varies within the tile.
+
+    ``bounds_tile`` is false where it says nothing of the tile's place: it holds for the tile as a whole,
+    or it trims the tile's own loops.
+    """
+
+    def __init__(self, analyzer: Any, expression: Any, tile: list[tirx.For]) -> None:
+        self.expression = expression
+        self.offset: Any = None
+        self.bounds_tile = False
+        self._analyzer = analyzer
+        if not isinstance(expression, tirx.LT):
+            return
+        within = [loop for loop in tile if _uses(expression.a, loop.loop_var)]
+        if not within:
+            return
+        first = {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty), 0) for loop in within}
+        self._start = analyzer.simplify(_substitute(expression.a, first))
+        self.offset = analyzer.simplify(expression.a - self._start)
+        self.bounds_tile = not isinstance(self._start, tirx.IntImm)
+
+    def moved(self, conditions: list["_Condition"]) -> Any:
+        """``min(start, edge - length) + offset``: the tile, ending at the edge at the latest."""
+        analyzer = self._analyzer
+        bound = analyzer.const_int_bound(self.offset)
+        longest = [bound.max_value + 1] + [
+            int(other.expression.b)
+            for other in conditions
+            if other.offset is not None
+            and not other.bounds_tile
+            and isinstance(other.expression.b, tirx.IntImm)
+            and _same(analyzer, other.expression.a, self.offset)
+        ]
+        length = min(longest)
+        if bound.min_value != 0 or length > _LONGEST_TILE:
+            raise RuntimeError(f"the tile in {self.expression} has no constant length")
+        return tirx.min(self._start, analyzer.simplify(self.expression.b - length)) + self.offset
 
 
 def _same(analyzer: Any, left: Any, right: Any) -> bool:

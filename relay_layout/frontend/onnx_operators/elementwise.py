@@ -151,7 +151,7 @@ def _selu(node: Node) -> Value:
 
 
 def _exponential(node: Node, alpha: float, rate: float) -> Any:
-    """x where x > 0, alpha * (exp(rate * x) - 1) elsewhere."""
+    """alpha * (exp(rate * x) - 1) where x < 0, x elsewhere."""
     data = node.tensor(0)
     zero = node.like(0.0, data)
     # The exponent is kept at or below 0: an overflow would meet the unused branch.
@@ -160,7 +160,7 @@ def _exponential(node: Node, alpha: float, rate: float) -> Any:
         exponent = node.emit(relax.op.multiply(exponent, node.like(rate, data)), "exponent")
     grown = relax.op.subtract(relax.op.exp(exponent), node.like(1.0, data))
     negative = node.emit(relax.op.multiply(grown, node.like(alpha, data)), "negative")
-    return relax.op.where(relax.op.greater(data, zero), data, negative)
+    return relax.op.where(relax.op.less(data, zero), negative, data)
 
 
 def _thresholded_relu(node: Node) -> Value:

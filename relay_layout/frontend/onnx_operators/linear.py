@@ -163,7 +163,7 @@ def _transposed(node: Node, matrix: Value, transposed: int) -> Value:
         return matrix
     if isinstance(matrix, np.ndarray):
         return np.ascontiguousarray(matrix.T)
-    return relax.op.permute_dims(matrix, [1, 0])
+    return node.emit(relax.op.permute_dims(matrix, [1, 0]), "transposed")
 
 
 def _scaled(node: Node, matrix: Value, factor: float) -> Value:
@@ -175,9 +175,15 @@ def _scaled(node: Node, matrix: Value, factor: float) -> Value:
     return relax.op.multiply(matrix, node.like(factor, matrix))
 
 
+def _einsum(node: Node) -> Value:
+    operands = [node.tensor(index) for index in range(len(node.inputs))]
+    return relax.op.einsum(operands, node.attributes["equation"].replace(" ", ""))
+
+
 CONVERTERS: dict[str, Converter] = {
     "Conv": _convolution,
     "ConvTranspose": _transposed_convolution,
+    "Einsum": _einsum,
     "Gemm": _general_matrix_product,
     "MatMul": _matrix_product,
 }

@@ -78,6 +78,10 @@ def _window_sizes(node: Node, sliding: Window, spatial: Sequence[Extent]) -> Any
 def _power_of(node: Node, data: Any, power: float) -> Any:
     if power == 1.0:
         return data
+    if power == 2.0:
+        return relax.op.multiply(data, data)
+    if power == 0.5:
+        return relax.op.sqrt(data)
     return relax.op.power(data, node.like(power, node.input(0)))
 
 
