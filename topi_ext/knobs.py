@@ -118,7 +118,7 @@ def _cheapest(workload: ConvolutionWorkload, processor: Processor) -> tuple[floa
         tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
         rows = 1 if fuses_rows(workload) else int(workload.out_height)
         total = batch * tiles * rows * cycles
-        for order, chunk_rows, pad_at in _orders(workload, processor, pixels, tile_pixels):
+        for order, chunk_rows, pad_at in _orders(workload, lanes, tile_pixels):
             knobs = ConvolutionKnobs(lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at)
             cost = total * _imbalance(workload, processor, knobs, pixels, channel_vectors)
             cost += _traffic_cycles(workload, processor, knobs)
@@ -199,11 +199,11 @@ def _tile_cycles(
     return steps * cycles + overhead
 
 
-def _orders(
-    workload: ConvolutionWorkload, processor: Processor, pixels: int, tile_pixels: int
-) -> list[tuple[Order, int, PadAt]]:
+def _orders(workload: ConvolutionWorkload, lanes: int, tile_pixels: int) -> list[tuple[Order, int, PadAt]]:
     if fuses_rows(workload):
-        chunks = math.ceil(pixels / tile_pixels)
+        # Of single pixels: those of NCHW that fill no vector need a tile as well.
+        step = tile_pixels * lanes if lanes_are_pixels(workload) else tile_pixels
+        chunks = math.ceil(int(workload.out_height) * int(workload.out_width) / step)
         return [("channels", 1, "stage")] + [
             ("pixels", rows, "stage") for rows in range(1, chunks + 1) if chunks % rows == 0
         ]

@@ -10,9 +10,9 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.onnx_arithmetic import arithmetic
 from relay_layout.frontend.onnx_fold import fold
-from relay_layout.frontend.onnx_node import Constants, Node, identifier
+from relay_layout.frontend.onnx_node import Expressions, Node, identifier
 from relay_layout.frontend.onnx_operators import CONVERTERS
-from relay_layout.frontend.onnx_values import Extents, Unsupported, Value, shape_of, written
+from relay_layout.frontend.onnx_values import Unsupported, Value, shape_of, written
 
 if TYPE_CHECKING:
     import onnx
@@ -24,10 +24,10 @@ class Importer:
     def __init__(self, label: str, opsets: Mapping[str, int]) -> None:
         self._label = label
         self._opsets = opsets
-        self._constants = Constants()
         self._values: dict[str, Value] = {}
         self._outputs: frozenset[str] = frozenset()
         self.builder = relax.BlockBuilder()
+        self._expressions = Expressions(self.builder)
 
     def build(self, graph: "onnx.GraphProto", inputs: Sequence[Any], tensors: Mapping[str, Any]) -> Any:
         """A module with the function "main" of ``inputs``; ``tensors`` are the graph's initializers."""
@@ -75,7 +75,7 @@ class Importer:
             outputs=tuple(proto.output),
             attributes=_attributes(proto),
             builder=self.builder,
-            constants=self._constants,
+            expressions=self._expressions,
         )
         results = self._results(proto, node)
         for name, value in zip(proto.output, results, strict=False):
@@ -116,10 +116,10 @@ class Importer:
         value = self._values[name]
         if isinstance(value, relax.Var) and not isinstance(value, relax.DataflowVar):
             return value
-        if isinstance(value, np.ndarray):
-            value = self._constants(value)
-        elif isinstance(value, Extents) or not isinstance(getattr(value, "ty", None), relax.TensorType):
-            raise ModelError(f"{self._label}: output '{name}' is not a tensor computed from the inputs")
+        try:
+            value = self._expressions(value, name)
+        except Unsupported:
+            raise ModelError(f"{self._label}: output '{name}' is not a tensor, which is not supported") from None
         return self.builder.emit_output(value, name_hint=identifier(name))
 
     def _inline_branch(self, proto: "onnx.NodeProto", inputs: tuple[Value, ...]) -> None:

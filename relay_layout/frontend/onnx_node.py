@@ -20,19 +20,40 @@ from relay_layout.frontend.onnx_values import (
 )
 
 
-class Constants:
-    """Relax constants, one per numpy array however often the array is read."""
+class Expressions:
+    """Makes Relax expressions of values; one constant per numpy array however often the array is read."""
 
-    def __init__(self) -> None:
-        self._made: dict[int, tuple[Array, Any]] = {}
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+        self._constants: dict[int, tuple[Array, Any]] = {}
 
-    def __call__(self, array: Array) -> Any:
+    def __call__(self, value: Value, name: str) -> Any:
+        """Any tensor value as a Relax expression; variables that it takes are named after ``name``."""
+        if isinstance(value, np.ndarray):
+            return self._constant(value)
+        if isinstance(value, Extents):
+            return self._computed(value, identifier(f"{name}_shape"))
+        # A call has no type until the builder has taken it; every one made here gives a tensor.
+        if not isinstance(value, relax.Call) and not isinstance(getattr(value, "ty", None), relax.TensorType):
+            raise Unsupported("needs a tensor where it is given none")
+        return value
+
+    def _constant(self, array: Array) -> Any:
         # The array is kept with its constant: an identity may be reused once the object is gone.
-        kept = self._made.get(id(array))
+        kept = self._constants.get(id(array))
         if kept is None:
             kept = (array, relax.const(array, str(array.dtype)))
-            self._made[id(array)] = kept
+            self._constants[id(array)] = kept
         return kept[1]
+
+    def _computed(self, value: Extents, name: str) -> Any:
+        flat = relax.op.shape_to_tensor(relax.ShapeExpr(list(value.array.reshape(-1))))
+        result = self._builder.emit(flat, name_hint=name)
+        if value.array.ndim != 1:
+            result = self._builder.emit(relax.op.reshape(result, value.array.shape), name_hint=name)
+        if value.dtype != "int64":
+            result = self._builder.emit(relax.op.astype(result, value.dtype), name_hint=name)
+        return result
 
 
 @dataclass(frozen=True)
@@ -50,7 +71,7 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     builder: Any
-    constants: Constants
+    expressions: Expressions
 
     def has(self, index: int) -> bool:
         """Whether the input is given."""
@@ -84,19 +105,12 @@ class Node:
 
     def expression(self, value: Value) -> Any:
         """Any tensor value as a Relax expression."""
-        if isinstance(value, np.ndarray):
-            return self.constants(value)
-        if isinstance(value, Extents):
-            return self._computed(value)
-        # A call has no type until the builder has taken it; every one made here gives a tensor.
-        if not isinstance(value, relax.Call) and not isinstance(getattr(value, "ty", None), relax.TensorType):
-            raise Unsupported("needs a tensor where it is given none")
-        return value
+        return self.expressions(value, self.outputs[0])
 
     def cast(self, value: Value, dtype: str) -> Any:
         """Any tensor value as a Relax expression of an element type."""
         if isinstance(value, np.ndarray):
-            return self.constants(value.astype(dtype, copy=False))
+            return self.expression(value.astype(dtype, copy=False))
         expression = self.expression(value)
         return expression if dtype_of(value) == dtype else relax.op.astype(expression, dtype)
 
@@ -129,13 +143,6 @@ class Node:
         if len(present) == len(shape) and all(map(same, present, shape)):
             return value
         return relax.op.reshape(self.expression(value), relax.ShapeExpr(list(shape)))
-
-    def _computed(self, value: Extents) -> Any:
-        flat = relax.op.shape_to_tensor(relax.ShapeExpr(list(value.array.reshape(-1))))
-        result = self.emit(flat, "shape")
-        if value.array.ndim != 1:
-            result = self.emit(relax.op.reshape(result, value.array.shape), "shape")
-        return result if value.dtype == "int64" else self.emit(relax.op.astype(result, value.dtype), "shape")
 
 
 Converter = Callable[[Node], Value]

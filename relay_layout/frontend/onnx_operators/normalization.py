@@ -136,6 +136,18 @@ def _local_response_normalization(node: Node) -> Value:
     return relax.op.divide(data, relax.op.power(base, node.like(beta, data)))
 
 
+def _power_normalization(node: Node) -> Value:
+    data = node.tensor(0)
+    axis = node.axis(node.attributes.get("axis", -1), len(shape_of(data)))
+    if node.attributes.get("p", 2) == 1:
+        norm = relax.op.sum(relax.op.abs(data), axis, keepdims=True)
+    else:
+        norm = relax.op.sqrt(relax.op.sum(relax.op.multiply(data, data), axis, keepdims=True))
+    # Zeros stay zeros.
+    smallest = node.like(float(np.finfo(dtype_of(data)).tiny), data)
+    return relax.op.divide(data, relax.op.maximum(norm, smallest))
+
+
 def _mean_variance_normalization(node: Node) -> Value:
     data = node.tensor(0)
     axes = node.axes(node.attributes.get("axes", (0, 2, 3)), len(shape_of(data)))
@@ -174,6 +186,7 @@ CONVERTERS: dict[str, Converter] = {
     "LRN": _local_response_normalization,
     "LayerNormalization": _layer_normalization,
     "LogSoftmax": _softmax(relax.op.nn.log_softmax),
+    "LpNormalization": _power_normalization,
     "MeanVarianceNormalization": _mean_variance_normalization,
     "Softmax": _softmax(relax.op.nn.softmax),
 }

@@ -219,7 +219,7 @@ def _axis_by_axis(node: Node, data: Any, mapping: Mapping, axes: list[Axis]) -> 
             within = (positions >= 0) & (positions <= axis.before - 1)
             inside = inside & within.reshape([-1 if index == axis.axis else 1 for index in range(rank)])
         if mapping.mode == "nearest":
-            data = relax.op.take(data, node.expression(_nearest(mapping, axis)), axis.axis)
+            data = relax.op.take(data, node.expression(_nearest(mapping, axis)), axis.axis, mode="clip")
         else:
             data = _weighted(node, data, _weights(mapping, axis, positions), axis.axis)
         data = node.emit(data, f"axis{axis.axis}")

@@ -11,6 +11,7 @@ from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_values import (
     Array,
     Extent,
+    Extents,
     Unsupported,
     Value,
     dtype_of,
@@ -235,18 +236,16 @@ def _gather(node: Node) -> Value:
         if indices.size and not -shape[axis] <= indices.min() <= indices.max() < shape[axis]:
             raise Unsupported(f"picks elements of axis {axis} of {written(shape)} that do not exist")
         picked = np.where(indices < 0, indices + shape[axis], indices).astype("int64")
-        return relax.op.take(node.tensor(0), node.expression(picked), axis)
-    wanted = node.tensor(1)
-    dtype = dtype_of(wanted)
-    # Negative indices count from the end; an index that is out of range stays within memory.
-    end = _extent_tensor(node, shape[axis], dtype)
-    counted = relax.op.where(relax.op.less(wanted, node.like(0, wanted)), relax.op.add(wanted, end), wanted)
-    return relax.op.take(node.tensor(0), node.emit(counted, "indices"), axis, mode="clip")
+        return relax.op.take(node.tensor(0), node.expression(picked), axis, mode="clip")
+    # An index that is out of range stays within memory.
+    return relax.op.take(node.tensor(0), _from_the_front(node, node.tensor(1), shape[axis]), axis, mode="clip")
 
 
-def _extent_tensor(node: Node, extent: Extent, dtype: str) -> Any:
-    value = extents(extent, dtype)
-    return node.expression(value)
+def _from_the_front(node: Node, indices: Any, extent: Extent) -> Any:
+    """Run-time indices with negative ones, which count from the end, replaced."""
+    end = node.expression(extents(extent, dtype_of(indices)))
+    negative = relax.op.less(indices, node.like(0, indices))
+    return node.emit(relax.op.where(negative, relax.op.add(indices, end), indices), "indices")
 
 
 def _expand(node: Node) -> Value:
@@ -296,9 +295,10 @@ def _constant_of_shape(node: Node) -> Value:
 
 
 def _range_of(node: Node) -> Value:
+    if not all(isinstance(value, np.ndarray | Extents) for value in node.inputs):
+        return NotImplemented
     start, limit, delta = (node.extents(index)[0] for index in range(3))
-    dtype = dtype_of(node.input(0))
-    return relax.op.arange(start, limit, delta, dtype)
+    return relax.op.arange(start, limit, delta, dtype_of(node.input(0)))
 
 
 def _cumulative_sum(node: Node) -> Value:
@@ -311,6 +311,15 @@ def _cumulative_sum(node: Node) -> Value:
     return relax.op.flip(node.emit(total, "backwards"), axis)
 
 
+def _one_hot(node: Node) -> Value:
+    indices, depth, values = node.tensor(0), int(node.constant(1).reshape(-1)[0]), node.constant(2)
+    if depth < 1 or not dtype_of(indices).startswith("int"):
+        raise Unsupported(f"has {depth} classes of {dtype_of(indices)} indices, which is not supported")
+    off, on = (tirx.const(number.item(), str(values.dtype)) for number in values.reshape(-1))
+    axis = node.axis(node.attributes.get("axis", -1), len(shape_of(indices)) + 1)
+    return relax.op.one_hot(_from_the_front(node, indices, depth), on, off, depth, axis)
+
+
 CONVERTERS: dict[str, Converter] = {
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
@@ -320,6 +329,7 @@ CONVERTERS: dict[str, Converter] = {
     "Flatten": _flatten,
     "Gather": _gather,
     "Identity": _identity,
+    "OneHot": _one_hot,
     "Range": _range_of,
     "Reshape": _reshape,
     "Shape": _shape,

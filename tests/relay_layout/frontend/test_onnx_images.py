@@ -1,0 +1,159 @@
+"""Padding, resizing and rearranging of images from ONNX work as in ONNX Runtime."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+RANDOM = np.random.default_rng(6)
+
+
+def _random(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype("float32")
+
+
+X = _random(2, 3, 6, 5)
+
+
+def _nodes(nodes: str, x: np.ndarray = X, /, **options: Any) -> dict[str, Any]:
+    return {"nodes": nodes, "inputs": {"x": x}, **options}
+
+
+def _integers(*numbers: int) -> np.ndarray:
+    return np.array(numbers, "int64")
+
+
+def _pad(mode: str, *pads: int, x: np.ndarray = X, **options: Any) -> dict[str, Any]:
+    return _nodes(f'y = Pad <mode="{mode}"> (x, p)', x, constants={"p": _integers(*pads)}, **options)
+
+
+def _scaled(attributes: str, *scales: float, x: np.ndarray = X, **options: Any) -> dict[str, Any]:
+    full = (1.0,) * (x.ndim - len(scales)) + scales
+    constants = {"s": np.array(full, "float32")}
+    return _nodes(f"y = Resize <{attributes}> (x, , s)", x, **{"constants": constants, "atol": 1e-5, **options})
+
+
+def _sized(attributes: str, *sizes: int, x: np.ndarray = X, **options: Any) -> dict[str, Any]:
+    full = (*x.shape[: x.ndim - len(sizes)], *sizes)
+    return _nodes(
+        f"y = Resize <{attributes}> (x, , , s)",
+        x,
+        **{"constants": {"s": _integers(*full)}, "atol": 1e-5, "symbolic": False, **options},
+    )
+
+
+def _mode(mode: str, coordinates: str, *others: str) -> str:
+    return ", ".join([f'mode="{mode}"', f'coordinate_transformation_mode="{coordinates}"', *others])
+
+
+_COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric")
+_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_SCALES = {"double": (2.0, 3.0), "fraction": (1.5, 0.6), "down": (0.5, 0.4)}
+_SIZES = {"up": (9, 13), "down": (4, 2), "one": (1, 5)}
+_REGION = {
+    "s": _integers(2, 3, 8, 7),
+    "r": np.array([0, 0, 0.2, -0.1, 1, 1, 0.8, 1.3], "float32"),
+}
+
+CASES: dict[str, dict[str, Any]] = {
+    "pad": _pad("constant", 0, 0, 1, 2, 0, 0, 0, 3, ours=["nn.pad"]),
+    "pad_channels": _pad("constant", 0, 2, 0, 0, 0, 1, 0, 0),
+    "pad_value": _nodes(
+        "y = Pad(x, p, v)", constants={"p": _integers(0, 0, 1, 1, 0, 0, 1, 1), "v": np.array(-1.5, "float32")}
+    ),
+    "pad_edge": _pad("edge", 0, 0, 1, 2, 0, 0, 0, 3, ours=["nn.pad"]),
+    "pad_reflect": _pad("reflect", 0, 0, 1, 2, 0, 0, 0, 3, ours=["nn.pad"]),
+    "pad_wrap": _pad("wrap", 0, 0, 1, 2, 0, 0, 0, 3, opset=19, ours=["nn.pad"]),
+    "pad_axes": _nodes(
+        "y = Pad(x, p, , a)", opset=18, constants={"p": _integers(1, 2, 3, 0), "a": _integers(-1, 2)}
+    ),
+    "pad_crops": _pad("constant", 0, 0, -1, 2, 0, 0, -2, -1, ours=["nn.pad", "strided_slice"]),
+    "pad_nothing": _pad("constant", *[0] * 8, ours=[]),
+    "pad_10": _nodes("y = Pad <pads=[0, 0, 1, 0, 0, 0, 0, 2], value=0.5> (x)", opset=10, ours=["nn.pad"]),
+    "pad_10_reflect": _nodes('y = Pad <pads=[0, 0, 1, 0, 0, 0, 0, 2], mode="reflect"> (x)', opset=10),
+    "pad_integers": _nodes(
+        "y = Pad(x, p, v)",
+        RANDOM.integers(0, 9, (2, 3)),
+        constants={"p": _integers(0, 1, 0, 2), "v": np.array(7, "int64")},
+        outputs={"y": "int64"},
+    ),
+    "pad_line": _pad("reflect", 0, 0, 2, 0, 0, 1, x=_random(2, 3, 4)),
+    "depth_to_space": _nodes("y = DepthToSpace <blocksize=2> (x)", _random(2, 12, 2, 3)),
+    "depth_to_space_crd": _nodes('y = DepthToSpace <blocksize=2, mode="CRD"> (x)', _random(2, 12, 2, 3)),
+    "space_to_depth": _nodes("y = SpaceToDepth <blocksize=2> (x)", _random(2, 3, 4, 6)),
+    **{
+        f"nearest_{coordinates}_{rounding}_{name}": _scaled(
+            _mode("nearest", coordinates, f'nearest_mode="{rounding}"'), *scales, opset=19
+        )
+        for coordinates, rounding, (name, scales) in product(_COORDINATES, _ROUNDINGS, _SCALES.items())
+    },
+    **{
+        f"nearest_{coordinates}_{rounding}_size_{name}": _sized(
+            _mode("nearest", coordinates, f'nearest_mode="{rounding}"'), *sizes, opset=19
+        )
+        for coordinates, rounding, (name, sizes) in product(_COORDINATES, _ROUNDINGS, _SIZES.items())
+    },
+    **{
+        f"{mode}_{coordinates}_{name}": _scaled(_mode(mode, coordinates), *scales, opset=19)
+        for mode, coordinates, (name, scales) in product(("linear", "cubic"), _COORDINATES, _SCALES.items())
+    },
+    **{
+        f"{mode}_{coordinates}_size_{name}": _sized(_mode(mode, coordinates), *sizes, opset=19)
+        for mode, coordinates, (name, sizes) in product(("linear", "cubic"), _COORDINATES, _SIZES.items())
+    },
+    "nearest_usual": _scaled(
+        _mode("nearest", "asymmetric", 'nearest_mode="floor"'), 2.0, 2.0, ours=["image.resize2d"]
+    ),
+    "linear_usual": _scaled(_mode("linear", "half_pixel"), 2.0, 2.0, ours=["image.resize2d"]),
+    "cubic_coefficient": _scaled(_mode("cubic", "half_pixel", "cubic_coeff_a=-0.5"), 2.0, 1.5),
+    "cubic_exclude_outside": _sized(_mode("cubic", "half_pixel", "exclude_outside=1"), 9, 4),
+    "linear_antialias": _sized(_mode("linear", "half_pixel", "antialias=1"), 4, 3, opset=18),
+    "cubic_antialias": _sized(_mode("cubic", "half_pixel", "antialias=1"), 3, 9, opset=18),
+    "linear_channels": _scaled(_mode("linear", "half_pixel"), 2.0, 1.0, 1.0, opset=18),
+    "linear_line": _scaled(_mode("linear", "align_corners"), 1.7, x=_random(2, 3, 6)),
+    "linear_volume": _scaled(_mode("linear", "half_pixel"), 2.0, 1.5, 0.5, x=_random(1, 2, 4, 5, 6)),
+    "linear_nothing": _scaled(_mode("linear", "half_pixel"), 1.0, 1.0, ours=[]),
+    "resize_axes": _nodes(
+        'y = Resize <mode="linear", axes=[3, 2]> (x, , s)',
+        opset=18,
+        constants={"s": np.array([1.5, 2], "float32")},
+        atol=1e-5,
+    ),
+    **{
+        f"keep_aspect_ratio_{policy}": _sized(
+            _mode("linear", "half_pixel", "axes=[2, 3]", f'keep_aspect_ratio_policy="{policy}"'),
+            opset=18,
+            constants={"s": _integers(13, 9)},
+        )
+        for policy in ("not_larger", "not_smaller")
+    },
+    **{
+        f"crop_and_resize_{mode}": _nodes(
+            f"y = Resize <{_mode(mode, 'tf_crop_and_resize', 'extrapolation_value=7.5')}> (x, r, , s)",
+            constants=_REGION,
+            atol=1e-5,
+            symbolic=False,
+        )
+        for mode in ("nearest", "linear")
+    },
+    "resize_10": _nodes(
+        'y = Resize <mode="linear"> (x, s)', opset=10, constants={"s": np.array([1, 1, 2, 1.6], "float32")}, atol=1e-5
+    ),
+    "resize_10_nearest": _nodes("y = Resize(x, s)", opset=10, constants={"s": np.array([1, 1, 2, 0.6], "float32")}),
+    "upsample_9": _nodes("y = Upsample(x, s)", opset=9, constants={"s": np.array([1, 1, 2, 3], "float32")}),
+    "upsample_7": _nodes("y = Upsample <scales=[1.0, 1.0, 2.0, 2.0]> (x)", opset=7, ours=["image.resize2d"]),
+    "upsample_linear": _nodes(
+        'y = Upsample <mode="linear"> (x, s)', opset=9, constants={"s": np.array([1, 1, 2, 1.5], "float32")}, atol=1e-5
+    ),
+    "resize_by_computed_size": _nodes(
+        "s = Shape(x)  h = Slice(s, two, four)  d = Mul(h, twos)  n = Slice(s, zero, two)  g = Concat <axis=0> (n, d)"
+        '  y = Resize <mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"> (x, , , g)',
+        constants={"zero": _integers(0), "two": _integers(2), "four": _integers(4), "twos": _integers(2, 2)},
+        ours=["image.resize2d"],
+    ),
+}
+
+
+def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
+    agree(case_name)

@@ -1,0 +1,83 @@
+"""The poolings' mathematics, without a schedule: what padding, dilation and ceil mode mean."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kernel_cases import PoolingCase, pooling_function
+from kernel_harness import compile_function, host_cpus, prim_func, run_guarded, target_for
+from tvm import te
+
+from topi_ext.compute import avg_pool2d, max_pool2d
+
+TARGET = target_for(host_cpus()[-1])
+
+PADDED = PoolingCase("max_pool2d", 1, 3, 7, 6, (3, 3), (2, 2), (1, 1, 0, 1))
+CASES = [
+    PADDED,
+    replace(PADDED, ceil_mode=True, layout="NHWC"),
+    replace(PADDED, dilation=(2, 1), padding=(1, 1, 1, 1)),
+    replace(PADDED, dilation=(2, 2), padding=(1, 1, 1, 1), ceil_mode=True),
+    PoolingCase("max_pool2d", 1, 1, 1, 1, (3, 3), (1, 1), (1, 1, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, *(replace(case, operator="avg_pool2d") for case in CASES)], ids=str)
+@pytest.mark.parametrize("count_include_pad", [False, True])
+def test_unscheduled(case: PoolingCase, count_include_pad: bool) -> None:
+    func, inputs, expected = pooling_function(replace(case, count_include_pad=count_include_pad))
+    got = run_guarded(compile_function(func, TARGET), inputs, expected.shape)
+    np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_padding_never_wins_a_maximum(dilation: int) -> None:
+    data = te.placeholder((1, 4, 4, 8), name="data")
+    side = 4 + 2 - 2 * dilation
+    result = max_pool2d(
+        data,
+        kernel=(3, 3),
+        strides=(1, 1),
+        padding=(1, 1, 1, 1),
+        dilation=(dilation, dilation),
+        layout="NHWC",
+        out_shape=(1, side, side, 8),
+    )
+    library = compile_function(prim_func([data, result]), TARGET)
+    got = run_guarded(library, [np.full((1, 4, 4, 8), -7, "float32")], (1, side, side, 8))
+    assert (got == -7).all()
+
+
+def test_integers_have_a_maximum() -> None:
+    data = te.placeholder((1, 4, 4, 16), "int8", "data")
+    result = max_pool2d(
+        data,
+        kernel=(2, 2),
+        strides=(2, 2),
+        padding=(0, 0, 0, 0),
+        dilation=(1, 1),
+        layout="NHWC",
+        out_shape=(1, 2, 2, 16),
+    )
+    values = np.random.default_rng(0).integers(-128, 128, (1, 4, 4, 16)).astype("int8")
+    got = run_guarded(compile_function(prim_func([data, result]), TARGET), [values], (1, 2, 2, 16), "int8")
+    np.testing.assert_array_equal(got, values.reshape(1, 2, 2, 2, 2, 16).max(axis=(2, 4)))
+
+
+@pytest.mark.parametrize(("dilation", "counted"), [(1, 1), (2, 1)])
+def test_what_ceil_mode_adds_beyond_the_padding_is_not_counted(dilation: int, counted: int) -> None:
+    """The second window starts on the last column and reaches beyond the padded image."""
+    data = te.placeholder((1, 1, 1, 4), name="data")
+    result = avg_pool2d(
+        data,
+        kernel=(1, 2),
+        strides=(1, 3),
+        padding=(0, 0, 0, 0),
+        dilation=(1, dilation),
+        layout="NCHW",
+        out_shape=(1, 1, 1, 2),
+        count_include_pad=True,
+    )
+    library = compile_function(prim_func([data, result]), TARGET)
+    got = run_guarded(library, [np.array([[[[1, 3, 5, 8]]]], "float32")], (1, 1, 1, 2))
+    assert got.ravel().tolist() == [2 if dilation == 1 else 3, 8 / counted]

@@ -1,0 +1,234 @@
+"""Default knobs of the networks' convolutions, and knobs that are refused."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from tvm.target import Target
+
+from topi_ext import knobs as knobs_module
+from topi_ext.errors import RelayLayoutError
+from topi_ext.indexing import block_of
+from topi_ext.knobs import ConvolutionKnobs, check_knobs, default_knobs, lanes_are_pixels
+from topi_ext.processor import Processor, processor_of
+from topi_ext.workload import ConvolutionWorkload
+
+# In channels, out channels, image, kernel, stride, groups.
+Shape = tuple[int, int, int, int, int, int]
+
+PROCESSORS = {
+    name: processor_of(Target({"kind": "llvm", "num-cores": cores, **target}))
+    for name, cores, target in [
+        ("avx512", 2, {"mcpu": "x86-64-v4"}),
+        ("avx512-one", 1, {"mcpu": "x86-64-v4"}),
+        ("avx2", 4, {"mcpu": "x86-64-v3"}),
+        ("sse", 2, {"mcpu": "x86-64"}),
+        ("neon", 4, {"mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a76"}),
+    ]
+}
+
+
+def resnet50_shapes() -> Iterator[Shape]:
+    yield 3, 64, 224, 7, 2, 1
+    entering, image = 64, 56
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        width = 64 << stage
+        stride = 1 if stage == 0 else 2
+        yield entering, width, image, 1, 1, 1
+        yield width, width, image, 3, stride, 1
+        yield entering, 4 * width, image, 1, stride, 1
+        image //= stride
+        yield width, 4 * width, image, 1, 1, 1
+        entering = 4 * width
+        if blocks > 1:
+            yield entering, width, image, 1, 1, 1
+            yield width, width, image, 3, 1, 1
+
+
+def mobilenet_v2_shapes() -> Iterator[Shape]:
+    yield 3, 32, 224, 3, 2, 1
+    entering, image = 32, 112
+    for expansion, out, blocks, stride in [
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ]:
+        for step in [stride, 1][: min(blocks, 2)]:
+            inner = entering * expansion
+            if expansion > 1:
+                yield entering, inner, image, 1, 1, 1
+            yield inner, inner, image, 3, step, inner
+            image //= step
+            yield inner, out, image, 1, 1, 1
+            entering = out
+    yield 320, 1280, 7, 1, 1, 1
+
+
+SHAPES = sorted({*resnet50_shapes(), *mobilenet_v2_shapes()})
+
+
+def workload_for(shape: Shape, data_layout: str, kernel_layout: str, out_layout: str) -> ConvolutionWorkload:
+    channels, out_channels, image, kernel, stride, groups = shape
+    return ConvolutionWorkload(
+        batch=1,
+        in_channels=channels,
+        out_channels=out_channels,
+        in_height=image,
+        in_width=image,
+        kernel=(kernel, kernel),
+        strides=(stride, stride),
+        padding=(kernel // 2,) * 4,  # type: ignore[arg-type]
+        dilation=(1, 1),
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        dtype="float32",
+        out_dtype="float32",
+    )
+
+
+def workloads() -> Iterator[ConvolutionWorkload]:
+    for shape in SHAPES:
+        channels, out_channels, *_, groups = shape
+        yield workload_for(shape, "NCHW", "OIHW", "NCHW")
+        yield workload_for(shape, "NHWC", "HWOI" if groups > 1 else "HWIO", "NHWC")
+        for block in (8, 16):
+            if out_channels % block:
+                continue
+            if groups == 1:
+                yield workload_for(shape, "NHWC", f"OHWI{block}o", "NHWC")
+            if channels % block == 0:
+                kernel_layout = f"OIHW{block}o" if groups > 1 else f"OIHW{block}i{block}o"
+                yield workload_for(shape, f"NCHW{block}c", kernel_layout, f"NCHW{block}c")
+            elif groups == 1:
+                yield workload_for(shape, "NCHW", f"OIHW{block}o", f"NCHW{block}c")
+
+
+WORKLOADS = list(workloads())
+
+
+def registers_per_vector(knobs: ConvolutionKnobs, processor: Processor) -> int:
+    return math.ceil(knobs.lanes * 4 / processor.vector_bytes)
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_default_knobs_of_the_networks_fit(name: str) -> None:
+    for workload in WORKLOADS:
+        check_knobs(workload, default_knobs(workload, PROCESSORS[name]))
+
+
+def forget_knobs() -> None:
+    for function in vars(knobs_module).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
+
+
+def test_default_knobs_are_deterministic() -> None:
+    processor = PROCESSORS["avx512"]
+    forget_knobs()
+    first = [default_knobs(workload, processor) for workload in WORKLOADS]
+    forget_knobs()
+    again = [
+        default_knobs(ConvolutionWorkload.from_json(workload.to_json()), processor)
+        for workload in reversed(WORKLOADS)
+    ]
+    assert first == again[::-1]
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_default_tiles_stay_in_registers(name: str) -> None:
+    """Accumulators, one vector of weights per vector of channels, and one broadcast or vector of data."""
+    processor = PROCESSORS[name]
+    for workload in WORKLOADS:
+        knobs = default_knobs(workload, processor)
+        vector = registers_per_vector(knobs, processor)
+        accumulators = knobs.tile_pixels * knobs.tile_channels * vector
+        weights = 0 if lanes_are_pixels(workload) else knobs.tile_channels * vector
+        assert accumulators + weights + 1 <= processor.vector_registers, (workload, knobs)
+
+
+@pytest.mark.parametrize("name", ["avx512", "avx2"])
+def test_default_tiles_hide_the_latency_of_the_multiply_add(name: str) -> None:
+    """Fewer accumulators than a multiply-add takes cycles leave its unit idle."""
+    processor = PROCESSORS[name]
+    for workload in WORKLOADS:
+        if not lanes_are_pixels(workload):
+            knobs = default_knobs(workload, processor)
+            accumulators = knobs.tile_pixels * knobs.tile_channels * registers_per_vector(knobs, processor)
+            assert accumulators >= processor.fma_latency, (workload, knobs)
+
+
+def test_blocked_layouts_fix_the_lanes() -> None:
+    for workload in WORKLOADS:
+        block = block_of(workload.out_layout, "C")
+        if block > 1:
+            assert default_knobs(workload, PROCESSORS["avx2"]).lanes == block
+
+
+@pytest.mark.parametrize("batch", [4, "n"])
+def test_any_batch_has_knobs(batch: int | str) -> None:
+    for workload in WORKLOADS[::5]:
+        check_knobs(workload, default_knobs(replace(workload, batch=batch), PROCESSORS["avx512"]))
+
+
+BLOCKED = workload_for((32, 64, 14, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
+PLAIN = workload_for((32, 60, 14, 3, 1, 1), "NCHW", "OIHW", "NCHW")
+POINTWISE = workload_for((32, 64, 14, 1, 1, 1), "NHWC", "OHWI16o", "NHWC")
+MULTIPLIED = workload_for((32, 64, 14, 3, 1, 32), "NHWC", "HWOI", "NHWC")
+ROWLESS = replace(POINTWISE, data_layout="WC", kernel_layout="OI16o", out_layout="WC", in_height=1)
+
+FITTING = ConvolutionKnobs(16, 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("workload", "knobs", "reason"),
+    [
+        (BLOCKED, replace(FITTING, lanes=0), "a tile is empty"),
+        (BLOCKED, replace(FITTING, tile_pixels=0), "a tile is empty"),
+        (BLOCKED, replace(FITTING, tile_channels=-1), "a tile is empty"),
+        (BLOCKED, replace(FITTING, tile_pixels=15), "tile of 15 pixels on a run of 14"),
+        (PLAIN, ConvolutionKnobs(8, 2, 3), "tile of 16 pixels on a run of 14"),
+        (POINTWISE, replace(FITTING, tile_pixels=197), "tile of 197 pixels on a run of 196"),
+        (BLOCKED, replace(FITTING, tile_channels=5), "tile of 80 channels of 64"),
+        (PLAIN, ConvolutionKnobs(4, 1, 61), "tile of 61 channels of 60"),
+        (BLOCKED, replace(FITTING, lanes=8), "8 lanes for blocks of 16"),
+        (BLOCKED, replace(FITTING, rows=4, order="pixels"), "chunks of 4 rows do not divide 14"),
+        (BLOCKED, replace(FITTING, rows=0), "chunks of 0 rows do not divide 14"),
+        (POINTWISE, replace(FITTING, rows=3), "chunks of 3 rows do not divide 28"),
+        (ROWLESS, replace(FITTING, order="pixels"), "no rows to split among threads"),
+        (
+            MULTIPLIED,
+            replace(FITTING, pad_at="chunk"),
+            "padding by chunk where a tile's input channels are no run of the same length",
+        ),
+    ],
+)
+def test_knobs_that_do_not_fit_are_refused(
+    workload: ConvolutionWorkload, knobs: ConvolutionKnobs, reason: str
+) -> None:
+    with pytest.raises(RelayLayoutError) as refused:
+        check_knobs(workload, knobs)
+    assert str(refused.value) == f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("workload", "knobs"),
+    [
+        (BLOCKED, FITTING),
+        (BLOCKED, replace(FITTING, tile_pixels=14, tile_channels=4, order="pixels", rows=14, pad_at="chunk")),
+        (PLAIN, ConvolutionKnobs(14, 1, 60)),
+        (PLAIN, ConvolutionKnobs(3, 4, 7, "pixels", 7, "chunk")),
+        (POINTWISE, replace(FITTING, tile_pixels=196)),
+        (POINTWISE, replace(FITTING, rows=4, order="pixels")),
+        (MULTIPLIED, replace(FITTING, order="pixels", pad_at="chunk")),
+        (ROWLESS, FITTING),
+    ],
+)
+def test_knobs_that_fit_are_accepted(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:
+    check_knobs(workload, knobs)

@@ -1,0 +1,71 @@
+"""Workloads: derived facts, and the line of JSON that is the key of a record."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from tvm import tirx
+
+from topi_ext.workload import ConvolutionWorkload, PoolingWorkload, operator_of
+
+BASE = ConvolutionWorkload(
+    batch=1,
+    in_channels=64,
+    out_channels=128,
+    in_height=56,
+    in_width=55,
+    kernel=(3, 3),
+    strides=(2, 1),
+    padding=(1, 0, 2, 1),
+    dilation=(1, 2),
+    groups=1,
+    data_layout="NCHW16c",
+    kernel_layout="OIHW16i16o",
+    out_layout="NCHW16c",
+    dtype="float32",
+    out_dtype="float32",
+)
+
+
+def test_json_round_trip_is_one_sorted_line() -> None:
+    text = BASE.to_json()
+    assert ConvolutionWorkload.from_json(text) == BASE
+    assert "\n" not in text
+    assert list(json.loads(text)) == sorted(json.loads(text))
+    assert hash(ConvolutionWorkload.from_json(text)) == hash(BASE)
+
+
+def test_a_symbolic_batch_becomes_its_name() -> None:
+    symbolic = replace(BASE, batch=tirx.Var("n", "int64"))
+    assert ConvolutionWorkload.from_json(symbolic.to_json()) == replace(BASE, batch="n")
+
+
+def test_extents_of_the_result() -> None:
+    assert (BASE.out_height, BASE.out_width) == ((56 + 3 - 3) // 2 + 1, 55 + 1 - 5 + 1)
+    pixels = BASE.out_height * BASE.out_width
+    assert BASE.macs == pixels * 128 * 64 * 9
+
+
+@pytest.mark.parametrize(
+    ("changes", "depthwise", "pointwise"),
+    [
+        ({}, False, False),
+        ({"groups": 64}, True, False),
+        ({"groups": 64, "out_channels": 64}, True, False),
+        ({"groups": 2}, False, False),
+        ({"in_channels": 1}, False, False),
+        ({"kernel": (1, 1), "strides": (1, 1), "padding": (0, 0, 0, 0)}, False, True),
+        ({"kernel": (1, 1), "strides": (2, 1), "padding": (0, 0, 0, 0)}, False, False),
+        ({"kernel": (1, 1), "strides": (1, 1), "padding": (0, 0, 0, 1)}, False, False),
+    ],
+)
+def test_kinds(changes: dict[str, object], depthwise: bool, pointwise: bool) -> None:
+    workload = replace(BASE, **changes)  # type: ignore[arg-type]
+    assert (workload.is_depthwise, workload.is_pointwise) == (depthwise, pointwise)
+
+
+def test_pooling_round_trip_and_operator() -> None:
+    workload = PoolingWorkload("max_pool2d", 64, (3, 3), (2, 2), "NCHW8c", "float32")
+    assert PoolingWorkload.from_json(workload.to_json()) == workload
+    assert operator_of(workload.to_json()) == "max_pool2d"
+    assert operator_of(BASE.to_json()) == "conv2d"
