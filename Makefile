@@ -5,12 +5,15 @@ VENV ?= .venv
 PYTHON ?= python3.13 python3.12 python3.11 python3.10 python3 python
 MODEL ?= resnet50
 
+# Without a C compiler the package ziglang links what is compiled.
+LINKER = $(shell for cc in "$$CC" cc gcc clang; do command -v "$$cc" >/dev/null 2>&1 && exit; done; echo ,linker)
+
 CHECK_PYTHON = -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
 
 # $(call install,EXTRA): quiet, but for one line.
 install = printf 'Installing relay-layout[$(1)] into $(VENV) ... '; start=$$(date +%s); \
 	$(VENV)/bin/python -m pip install -qq --no-input --disable-pip-version-check \
-		--constraint constraints.txt --editable '.[$(1)]' && \
+		--constraint constraints.txt --editable '.[$(1)$(LINKER)]' && \
 	echo "$$(($$(date +%s) - start)) s" && touch $(2)
 
 .PHONY: help demo test lint format sweep clean distclean

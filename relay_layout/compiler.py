@@ -1,7 +1,6 @@
 """The whole way from a model to something that runs."""
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ from relay_layout.artifact import Manifest, Producer, TensorSpec, write_artifact
 from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
+from relay_layout.host import architecture
 from relay_layout.ir import shape_of
+from relay_layout.lower.link import link_command, link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, lower_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
@@ -96,6 +97,8 @@ def compile(
     start = time.perf_counter()
     request = LayoutRequest.parse(desired_layout, desired_layout_ops, desired_layouts, skip_layers)
     resolved = resolve_target(target, threads=threads)
+    _check_host(resolved)
+    link_command()
     say(f"target {resolved.name}: {resolved.description}")
     module = load_model(model, input_shapes=input_shapes)
     names = _tensor_names(module)
@@ -143,17 +146,16 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
             module, target.tvm_target, relax_pipeline=tvm.transform.Sequential(lower_passes())
         )
     say("linking")
-    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
-        path = Path(folder) / "library.so"
-        try:
-            executable.export_library(str(path))
-        except (RuntimeError, ValueError, OSError) as error:
-            lines = str(error).strip().splitlines()
-            raise TargetError(
-                "linking the compiled network failed: "
-                f"{lines[-1] if lines else error}; a C compiler (cc, gcc or clang) is needed"
-            ) from None
-        return path.read_bytes()
+    return link_executable(executable)
+
+
+def _check_host(target: BuildTarget) -> None:
+    """Refuse targets that need a cross linker, before any work is done."""
+    if target.architecture != architecture():
+        raise TargetError(
+            f"target {target.name}: this machine is {architecture()} and cannot link for "
+            f"{target.architecture} yet; compile on the machine that is to run it"
+        )
 
 
 def _report(

@@ -10,17 +10,14 @@ from tvm import relax
 
 from relay_layout.candidates import collect_signatures
 from relay_layout.errors import LayoutError
-from relay_layout.graph import Graph, Value, build_graph
+from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.ir import size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers
 from relay_layout.rewrite import rewrite
 from relay_layout.solver import Solution, solve
-from relay_layout.targets import BuildTarget, DesiredOffers, TargetOffers, resolve_target
+from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, DesiredOffers, TargetOffers, resolve_target
 from relay_layout.verify import verify
-
-CONVOLUTIONS = ("nn.conv2d",)
-"""Operators that a plain ``desired_layout`` applies to."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +25,12 @@ class LayoutRequest:
     """What the caller wants of layouts.
 
     ``desired_layouts`` is None for the solver's own choice, ``{}`` for none, or Relay's dictionary of
-    operator name to layouts. ``skip_layers`` counts convolutions from 0 in the order they run.
+    operator name to layouts. ``for_all`` is a layout for every convolution with its axes instead.
+    ``skip_layers`` counts convolutions from 0 in the order they run.
     """
 
     desired_layouts: Mapping[str, Sequence[str]] | None = None
+    for_all: str | None = None
     skip_layers: frozenset[int] = frozenset()
 
     @staticmethod
@@ -44,25 +43,27 @@ class LayoutRequest:
         """From the command line's options: ``auto``, ``none``, a layout name, or a dictionary."""
         skipped = frozenset(skip_layers)
         if desired_layouts is not None:
-            unknown = [name for name in desired_layouts if name.removeprefix("relax.") not in CONVOLUTIONS]
+            desired_layouts = {name.removeprefix("relax."): value for name, value in desired_layouts.items()}
+            unknown = sorted(set(desired_layouts) - set(CONVOLUTION_AXES))
             if unknown:
                 raise LayoutError(
-                    f"desired layouts for {', '.join(sorted(unknown))}: no such operator chooses layouts; "
-                    f"operators that do are {', '.join(CONVOLUTIONS)}"
+                    f"desired layouts for {', '.join(unknown)}: no such operator chooses layouts; "
+                    f"operators that do are {', '.join(CONVOLUTION_AXES)}"
                 )
             for layouts in desired_layouts.values():
                 for text in layouts:
                     if text != "default":
                         Layout.parse(text)
-            return LayoutRequest(desired_layouts, skipped)
+            return LayoutRequest(desired_layouts, skip_layers=skipped)
         if desired_layout == "auto":
-            return LayoutRequest(None, skipped)
+            return LayoutRequest(None, skip_layers=skipped)
         if desired_layout == "none":
-            return LayoutRequest({}, skipped)
+            return LayoutRequest({}, skip_layers=skipped)
         Layout.parse(desired_layout)
-        names = operators if operators is not None else CONVOLUTIONS
+        if operators is None:
+            return LayoutRequest({}, for_all=desired_layout, skip_layers=skipped)
         return LayoutRequest.parse(
-            desired_layouts={name: [desired_layout, "default"] for name in names}, skip_layers=skip_layers
+            desired_layouts={name: [desired_layout, "default"] for name in operators}, skip_layers=skip_layers
         )
 
 
@@ -109,7 +110,7 @@ def convert_layout(
     offers, pinned = _offers(graph, request, target)
     outputs = {value: value.identity for value in graph.outputs()}
     signatures = collect_signatures(graph, offers, pinned=pinned)
-    if request.desired_layouts is not None and not request.desired_layouts:
+    if request.desired_layouts == {} and request.for_all is None:
         signatures = {node: choices[:1] for node, choices in signatures.items()}
     solution = solve(graph, signatures, _transform_cost(target), outputs)
     rewritten = rewrite(graph, solution, outputs)
@@ -136,9 +137,22 @@ def _offers(graph: Graph, request: LayoutRequest, target: BuildTarget) -> tuple[
     base = TargetOffers(target)
     if request.desired_layouts is None:
         return base, False
-    convolutions = [node for node in graph.nodes if node.operator in CONVOLUTIONS]
+    convolutions = [node for node in graph.nodes if node.operator in CONVOLUTION_AXES]
     positions = {node: place for place, node in enumerate(convolutions)}
-    return DesiredOffers(request.desired_layouts, base, request.skip_layers, positions=positions), True
+    desired = request.desired_layouts
+    if request.for_all is not None:
+        desired = _for_every(request.for_all, convolutions)
+    return DesiredOffers(desired, base, request.skip_layers, positions=positions), True
+
+
+def _for_every(layout: str, convolutions: Sequence[Node]) -> dict[str, Sequence[str]]:
+    """The operators among ``convolutions`` that have the axes of ``layout``; an error if none has."""
+    axes = sorted(Layout.parse(layout).primal)
+    fitting = {name for name, own in CONVOLUTION_AXES.items() if sorted(own) == axes}
+    present = {node.operator for node in convolutions}
+    if convolutions and not fitting & present:
+        fitting = {convolutions[0].operator}
+    return {name: [layout, "default"] for name in fitting}
 
 
 def _transform_cost(target: BuildTarget) -> Any:
@@ -158,7 +172,7 @@ def _convolution_layouts(graph: Graph, solution: Solution) -> dict[str, str]:
     """Data layout to result layout of each convolution, by binding."""
     chosen = {}
     for node in graph.nodes:
-        if node.operator in CONVOLUTIONS:
+        if node.operator == "nn.conv2d":
             attributes = {
                 "data_layout": str(node.attributes.data_layout),
                 "out_layout": str(node.attributes.out_layout or node.attributes.data_layout),
@@ -186,7 +200,7 @@ class ConvertLayout:
         if isinstance(desired_layouts, str):
             self.request = LayoutRequest.parse(desired_layouts, skip_layers=skip_layers)
         elif desired_layouts is None:
-            self.request = LayoutRequest(None, frozenset(skip_layers))
+            self.request = LayoutRequest(skip_layers=frozenset(skip_layers))
         else:
             self.request = LayoutRequest.parse(desired_layouts=desired_layouts, skip_layers=skip_layers)
         self.target = resolve_target(target)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tvm import ir, relax
+from tvm import IRModule, ir, relax, transform
 
 from relay_layout.frontend.onnx_values import Array, Unsupported, Value
 
@@ -101,18 +101,37 @@ def fold_leftovers(module: Any) -> Any:
 
     TVM compiles each of them to find its value, so it is asked only if there is one.
     """
-    found = False
+    if not _has_fixed_calls(module):
+        return module
+    folder = _CastFolder()
+    module = IRModule({variable: folder.visit_expr(function) for variable, function in module.functions.items()})
+    return transform.Sequential([relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()])(module)
+
+
+def _has_fixed_calls(module: Any) -> bool:
+    fixed = []
 
     def visit(expression: Any) -> None:
-        nonlocal found
         if isinstance(expression, relax.Call) and expression.args:
-            found = found or all(_is_fixed(argument) for argument in expression.args)
+            fixed.append(all(_is_fixed(argument) for argument in expression.args))
 
     relax.analysis.post_order_visit(module["main"], visit)
-    return relax.transform.FoldConstant()(module) if found else module
+    return any(fixed)
 
 
 def _is_fixed(argument: Any) -> bool:
     if isinstance(argument, relax.Tuple):
         return all(_is_fixed(field) for field in argument.fields)
     return isinstance(argument, ir.GenericConst)
+
+
+@relax.expr_functor.mutator
+class _CastFolder(relax.PyExprMutator):  # type: ignore[misc]
+    """Casts constants, which TVM's FoldConstant passes over."""
+
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        if getattr(call.op, "name", "") == "relax.astype" and isinstance(call.args[0], ir.GenericConst):
+            dtype = str(call.attrs.dtype)
+            return relax.const(call.args[0].value.numpy().astype(dtype), dtype)
+        return call

@@ -13,6 +13,9 @@ from relay_layout.targets.target import BuildTarget
 from topi_ext.knobs import estimated_cycles
 from topi_ext.workload import ConvolutionWorkload
 
+CONVOLUTION_AXES = {"nn.conv1d": "NCW", "nn.conv2d": "NCHW", "nn.conv3d": "NCDHW"}
+"""Operators whose layouts a caller may name, with the axes of their data."""
+
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
 WINDOWED = ("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d")
 
@@ -157,24 +160,27 @@ class DesiredOffers:
 
     def __post_init__(self) -> None:
         for operator, layouts in self.desired.items():
-            if operator.removeprefix("relax.") in ("nn.conv2d",) and len(layouts) not in (1, 2):
+            if len(layouts) not in (1, 2):
                 raise LayoutError(
                     f"desired layouts of {operator}: {len(layouts)} given, expected two (data, kernel)"
                 )
+        for node in self.positions:
+            entry = self.desired.get(node.operator)
+            if entry is not None:
+                _check_fits(node, entry[0])
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
         """The desired combination, or nothing where it does not fit."""
+        entry = self.desired.get(node.operator)
+        if node.operator != "nn.conv2d":
+            if entry is not None:
+                self.reasons[node.name] = f"there is no {node.operator} kernel in {entry[0]}"
+            return
         convolution = convolution_of(node)
-        entry = self.desired.get(node.operator) or self.desired.get(f"relax.{node.operator}")
         if entry is None or convolution is None or self.positions.get(node) in self.skip_layers:
             return
         data = Layout.parse(entry[0])
         kernel = entry[1] if len(entry) > 1 else "default"
-        if sorted(data.primal) != ["C", "H", "N", "W"]:
-            raise LayoutError(
-                f"layout '{entry[0]}' does not fit {node.operator} '{node.name}', whose data has the axes "
-                f"N, C, H and W; use e.g. 'NHWC' or 'NCHW16c'"
-            )
         if kernel != "default":
             out = str(data)
             yield self._with_cost(node, convolution, ConvolutionLayouts(entry[0], kernel, out))
@@ -193,6 +199,15 @@ class DesiredOffers:
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
         return self.base.operator_cost(node, operands, results)
+
+
+def _check_fits(node: Node, layout: str) -> None:
+    axes = CONVOLUTION_AXES[node.operator]
+    if sorted(Layout.parse(layout).primal) != sorted(axes):
+        raise LayoutError(
+            f"layout '{layout}' does not fit {node.operator} '{node.name}', whose data has the axes "
+            f"{', '.join(axes[:-1])} and {axes[-1]}; use e.g. '{axes}'"
+        )
 
 
 def desired_layouts(convolution: Convolution, data: Layout) -> ConvolutionLayouts | None:

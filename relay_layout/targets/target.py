@@ -9,7 +9,7 @@ import tvm
 from tvm.target import codegen
 
 from relay_layout.errors import TargetError
-from relay_layout.host import architecture, cpu_count, cpu_features
+from relay_layout.host import architecture, cpu_count, cpu_features, normalize_architecture
 from relay_layout.targets.facts import (
     AARCH64,
     INSTRUCTION_SETS,
@@ -143,7 +143,7 @@ def _from_description(name: str, description: dict[str, Any], kind: str, threads
     if "num-cores" in attributes:
         threads = threads or int(attributes.pop("num-cores"))
     triple = str(attributes.get("mtriple", ""))
-    machine = triple.split("-")[0] if triple else architecture()
+    machine = normalize_architecture(triple.split("-")[0]) if triple else architecture()
     cpu = str(attributes.get("mcpu", ""))
     features = _compiled_features(cpu) if cpu and machine == "x86_64" else ()
     return _build(name, attributes, features, machine, threads)
@@ -158,7 +158,7 @@ def _build(
         processor = processor_of(target)
     except Exception as error:
         raise TargetError(f"target {name}: TVM does not accept it: {_first_line(error)}") from None
-    if machine in ("aarch64", "arm64"):
+    if machine == "aarch64":
         facts = AARCH64
     else:
         facts = {64: X86_AVX512, 32: X86_AVX2}.get(processor.vector_bytes, X86_SSE)

@@ -211,12 +211,12 @@ def test_symbolic_batch_converts() -> None:
         (
             {"desired_layout": "NCHWD"},
             "layout 'NCHWD' does not fit nn.conv2d 'lv', whose data has the axes N, C, H and W; "
-            "use e.g. 'NHWC' or 'NCHW16c'",
+            "use e.g. 'NCHW'",
         ),
         (
             {"desired_layouts": {"nn.conv9d": ["NHWC", "default"]}},
             "desired layouts for nn.conv9d: no such operator chooses layouts; "
-            "operators that do are nn.conv2d",
+            "operators that do are nn.conv1d, nn.conv2d, nn.conv3d",
         ),
         (
             {"desired_layouts": {"nn.conv2d": ["NHWC", "HWIO", "NHWC"]}},

@@ -10,6 +10,7 @@ matrix of interpolation weights.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,10 @@ from relay_layout.frontend.onnx_values import Array, Extent, Unsupported, Value,
 
 _RESIZE2D_METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _RESIZE2D_COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
+
+
+_UP_WHERE_SHRINKING = "up where shrinking"
+"""How ONNX Runtime rounds coordinates of operators that have no nearest_mode yet."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,7 @@ def resize(node: Node) -> Value:
     """Resize of opset 10 and later."""
     attributes = node.attributes
     if node.opset < 11:
-        mapping = Mapping(attributes.get("mode", "nearest"), "asymmetric", "floor", -0.75, False, False, 0.0)
-        return _resized(node, mapping, _scaled_axes(node, _numbers(node, 1)))
+        return _plainly_resized(node, _numbers(node, 1))
     mapping = Mapping(
         attributes.get("mode", "nearest"),
         attributes.get("coordinate_transformation_mode", "half_pixel"),
@@ -78,8 +82,13 @@ def resize(node: Node) -> Value:
 
 def upsample(node: Node) -> Value:
     """Upsample of opset 7 to 9."""
-    scales = list(node.attributes.get("scales", ())) if node.opset < 9 else _numbers(node, 1)
-    mapping = Mapping(node.attributes.get("mode", "nearest"), "asymmetric", "floor", -0.75, False, False, 0.0)
+    return _plainly_resized(node, list(node.attributes.get("scales", ())) if node.opset < 9 else _numbers(node, 1))
+
+
+def _plainly_resized(node: Node, scales: Sequence[float]) -> Value:
+    """Upsample and the first Resize, before there were attributes beside the mode."""
+    rounding = _UP_WHERE_SHRINKING if any(scale < 1 for scale in scales) else "floor"
+    mapping = Mapping(node.attributes.get("mode", "nearest"), "asymmetric", rounding, -0.75, False, False, 0.0)
     return _resized(node, mapping, _scaled_axes(node, scales))
 
 
@@ -172,8 +181,8 @@ def _fits_resize2d(mapping: Mapping, axes: list[Axis], rank: int) -> bool:
         and all(axis.exact for axis in axes)
         and mapping.coordinates in _RESIZE2D_COORDINATES
         and not mapping.antialias
-        and (mapping.mode != "nearest" or all(_picks_alike(mapping, axis) for axis in axes))
         and (mapping.coordinates != "align_corners" or all(axis.after != 1 for axis in axes))
+        and (mapping.mode != "nearest" or all(_picks_alike(mapping, axis) for axis in axes))
     )
 
 
@@ -181,6 +190,8 @@ def _picks_alike(mapping: Mapping, axis: Axis) -> bool:
     """Whether resize2d picks the same elements; for symbolic extents where that is known to hold."""
     if not isinstance(axis.before, int) or not isinstance(axis.after, int):
         return (mapping.coordinates, mapping.rounding) == ("asymmetric", "floor")
+    if mapping.rounding == _UP_WHERE_SHRINKING:
+        return False
     positions = _positions(mapping, axis).astype("float64")
     rounded = {
         "floor": np.floor(positions + 1e-5),
@@ -188,10 +199,14 @@ def _picks_alike(mapping: Mapping, axis: Axis) -> bool:
         "round_prefer_floor": np.ceil(positions - 0.5),
         "round_prefer_ceil": np.floor(positions + 0.5),
     }[mapping.rounding]
-    # A coordinate beside a rounding border may fall to either side in another order of operations.
-    fraction = np.abs(positions % 1 - 0.5 if mapping.rounding.startswith("round") else (positions + 0.5) % 1 - 0.5)
-    clear = bool(np.all((fraction > 1e-4) | (positions == np.round(positions * 4) / 4)))
-    return clear and bool(np.array_equal(np.clip(rounded, 0, axis.before - 1), _nearest(mapping, axis)))
+    alike = bool(np.array_equal(np.clip(rounded, 0, axis.before - 1), _nearest(mapping, axis)))
+    # Where resize2d's own ratio of the extents is inexact, a coordinate that lies on the border between two
+    # elements may fall to either side.
+    ends = 1 if mapping.coordinates == "align_corners" else 0
+    divisor = Fraction(axis.before - ends, axis.after - ends).denominator
+    border = 0.5 if mapping.rounding.startswith("round") else 0.0
+    distance = np.abs((positions - border + 0.5) % 1 - 0.5)
+    return alike and (divisor & (divisor - 1) == 0 or bool(np.all(distance > 1e-4)))
 
 
 def _resize2d(data: Any, mapping: Mapping, axes: list[Axis]) -> Any:
@@ -286,6 +301,8 @@ def _nearest(mapping: Mapping, axis: Axis) -> Array:
             rounded = np.floor(positions)
         case "ceil":
             rounded = np.ceil(positions)
+        case "up where shrinking":
+            rounded = np.ceil(positions) if axis.scale is not None and axis.scale < 1 else np.floor(positions)
         case _:
             raise Unsupported(f"has the unknown nearest_mode '{mapping.rounding}'")
     return np.clip(rounded, 0, axis.before - 1).astype("int64")
@@ -303,16 +320,13 @@ def _weights(mapping: Mapping, axis: Axis, positions: Array) -> Array:
     stretch = max(1.0, 1 / scale) if mapping.antialias else 1.0
     radius = (2 if mapping.mode == "cubic" else 1) * stretch
     weights = np.zeros((axis.after, axis.before))
-    outside_counts = not (mapping.exclude_outside or mapping.antialias)
     for row, position in enumerate(positions.astype("float64")):
-        if outside_counts and mapping.mode == "linear":
-            position = min(max(position, 0.0), axis.before - 1.0)
         taps = np.arange(math.ceil(position - radius), math.floor(position + radius) + 1)
         values = _filter(mapping, np.abs(taps - position) / stretch)
-        if not outside_counts:
+        if mapping.exclude_outside:
             values = np.where((taps >= 0) & (taps < axis.before), values, 0.0)
-        if not outside_counts or stretch != 1.0:
-            values = values / values.sum()
+        values = values / values.sum()
+        # What lies outside repeats the outermost element.
         np.add.at(weights[row], np.clip(taps, 0, axis.before - 1), values)
     return weights
 

@@ -49,7 +49,7 @@ def _mode(mode: str, coordinates: str, *others: str) -> str:
 
 _COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric")
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-_SCALES = {"double": (2.0, 3.0), "fraction": (1.5, 0.6), "down": (0.5, 0.4)}
+_SCALES = {"double": (2.0, 3.0), "fraction": (1.5, 0.7), "down": (0.5, 0.4)}
 _SIZES = {"up": (9, 13), "down": (4, 2), "one": (1, 5)}
 _REGION = {
     "s": _integers(2, 3, 8, 7),
@@ -110,6 +110,9 @@ CASES: dict[str, dict[str, Any]] = {
     "cubic_exclude_outside": _sized(_mode("cubic", "half_pixel", "exclude_outside=1"), 9, 4),
     "linear_antialias": _sized(_mode("linear", "half_pixel", "antialias=1"), 4, 3, opset=18),
     "cubic_antialias": _sized(_mode("cubic", "half_pixel", "antialias=1"), 3, 9, opset=18),
+    "linear_antialias_excluding": _sized(
+        _mode("linear", "half_pixel", "antialias=1", "exclude_outside=1"), 4, 3, opset=18
+    ),
     "linear_channels": _scaled(_mode("linear", "half_pixel"), 2.0, 1.0, 1.0, opset=18),
     "linear_line": _scaled(_mode("linear", "align_corners"), 1.7, x=_random(2, 3, 6)),
     "linear_volume": _scaled(_mode("linear", "half_pixel"), 2.0, 1.5, 0.5, x=_random(1, 2, 4, 5, 6)),
