@@ -16,7 +16,12 @@ from topi_ext.indexing import block_of
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
 
-DTYPE_BYTES = {"float32": 4, "float16": 2, "int8": 1, "uint8": 1, "int32": 4, "float64": 8, "int64": 8}
+DTYPE_BYTES = {
+    **dict.fromkeys(("bool", "int8", "uint8"), 1),
+    **dict.fromkeys(("bfloat16", "float16", "int16", "uint16"), 2),
+    **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    **dict.fromkeys(("float64", "int64", "uint64"), 8),
+}
 
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""

@@ -11,250 +11,23 @@ Inputs that only steer an operator (a shape, axes, pads) are read as integers th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
-from relay_layout.errors import ModelError
-
-Operation = Callable[..., Any]
-"""Takes a node's input tensors in order; returns a tensor or a tuple of tensors."""
-
-Builder = Callable[["Node"], Operation]
-
-
-@dataclass(frozen=True)
-class Node:
-    """What a builder may know of one ONNX node."""
-
-    op_type: str
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, Any]
-    constants: Mapping[str, np.ndarray[Any, Any]]
-    opset: int
-
-    def constant(self, index: int) -> np.ndarray[Any, Any] | None:
-        """The value of input `index` where it is stored in the model, else None."""
-        return self.constants.get(self.inputs[index]) if self.has_input(index) else None
-
-    def has_input(self, index: int) -> bool:
-        """Whether input `index` is given; ONNX writes an omitted one as an empty name."""
-        return index < len(self.inputs) and bool(self.inputs[index])
-
-    def integers(self, index: int, tensors: Sequence[Tensor | None]) -> list[int]:
-        """Input `index` as integers: from the model if stored there, else from this run's tensors."""
-        stored = self.constant(index)
-        if stored is not None:
-            return [int(value) for value in stored.reshape(-1)]
-        tensor = tensors[index]
-        assert tensor is not None
-        return [int(value) for value in tensor.reshape(-1).tolist()]
-
-    def attribute_or_integers(
-        self, attribute: str, index: int, tensors: Sequence[Tensor | None]
-    ) -> list[int] | None:
-        """A list that older opsets keep in an attribute and newer ones in an input; None if in neither."""
-        if attribute in self.attributes:
-            return list(self.attributes[attribute])
-        return self.integers(index, tensors) if self.has_input(index) else None
-
-    def unsupported(self, what: str) -> ModelError:
-        """The error for a node that this table cannot run."""
-        return ModelError(
-            f"node '{self.name or self.outputs[0]}': {what} is not covered by the torch converter of bench"
-        )
-
-
-# Windows: convolution and pooling -------------------------------------------------------------------
-
-
-def _same_padding(size: int, window: int, stride: int, more_at_end: bool) -> tuple[int, int]:
-    """Padding before and after one dimension for ONNX's auto_pad SAME_UPPER or SAME_LOWER."""
-    total = max((math.ceil(size / stride) - 1) * stride + window - size, 0)
-    small, large = total // 2, total - total // 2
-    return (small, large) if more_at_end else (large, small)
-
-
-@dataclass(frozen=True)
-class Window:
-    """A sliding window over the spatial dimensions, as Conv and the pooling operators describe it."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    auto_pad: str
-    pads: tuple[int, ...]
-    ceil_mode: bool
-
-    @classmethod
-    def of(cls, node: Node, kernel: Sequence[int]) -> Window:
-        rank = len(kernel)
-        attributes = node.attributes
-        return cls(
-            kernel=tuple(kernel),
-            strides=tuple(attributes.get("strides", (1,) * rank)),
-            dilations=tuple(attributes.get("dilations", (1,) * rank)),
-            auto_pad=attributes.get("auto_pad", "NOTSET"),
-            pads=tuple(attributes.get("pads", (0,) * (2 * rank))),
-            ceil_mode=bool(attributes.get("ceil_mode", 0)),
-        )
-
-    @property
-    def rank(self) -> int:
-        return len(self.kernel)
-
-    def extent(self, axis: int) -> int:
-        """Elements that the dilated window spans along a spatial axis."""
-        return (self.kernel[axis] - 1) * self.dilations[axis] + 1
-
-    def padding(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
-        """Padding (before, after) of each spatial axis for an input of these spatial sizes."""
-        if self.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-            return [
-                _same_padding(size, self.extent(axis), self.strides[axis], self.auto_pad == "SAME_UPPER")
-                for axis, size in enumerate(sizes)
-            ]
-        if self.auto_pad == "VALID":
-            return [(0, 0)] * self.rank
-        return list(zip(self.pads[: self.rank], self.pads[self.rank :], strict=True))
-
-    def padding_up_to_last_window(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
-        """Like `padding`, with the end stretched or cropped to where the last window of ceil_mode ends."""
-        result = []
-        for axis, (size, (before, after)) in enumerate(zip(sizes, self.padding(sizes), strict=True)):
-            stride, extent = self.strides[axis], self.extent(axis)
-            steps = (size + before + after - extent) / stride
-            count = (math.ceil(steps) if self.ceil_mode else math.floor(steps)) + 1
-            if self.ceil_mode and (count - 1) * stride >= size + before:
-                count -= 1  # a window that would start in the padding at the end is left out
-            result.append((before, (count - 1) * stride + extent - size - before))
-        return result
-
-
-def _pad_argument(padding: Sequence[tuple[int, int]]) -> list[int]:
-    """Padding in torch's order: last axis first."""
-    return [amount for pair in reversed(padding) for amount in pair]
-
-
-def _symmetric(padding: Sequence[tuple[int, int]]) -> bool:
-    return all(before == after for before, after in padding)
-
-
-_CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {
-    1: functional.conv1d,
-    2: functional.conv2d,
-    3: functional.conv3d,
-}
-_TRANSPOSED_CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {
-    1: functional.conv_transpose1d,
-    2: functional.conv_transpose2d,
-    3: functional.conv_transpose3d,
-}
-_MAX_POOLS: dict[int, Callable[..., Tensor]] = {
-    1: functional.max_pool1d,
-    2: functional.max_pool2d,
-    3: functional.max_pool3d,
-}
-_AVERAGE_POOLS: dict[int, Callable[..., Tensor]] = {
-    1: functional.avg_pool1d,
-    2: functional.avg_pool2d,
-    3: functional.avg_pool3d,
-}
-
-
-def _convolution(node: Node) -> Operation:
-    group = int(node.attributes.get("group", 1))
-
-    def run(data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        window = Window.of(node, weight.shape[2:])
-        padding = window.padding(data.shape[2:])
-        if not _symmetric(padding):
-            data = functional.pad(data, _pad_argument(padding))
-            padding = [(0, 0)] * window.rank
-        return _CONVOLUTIONS[window.rank](
-            data, weight, bias, window.strides, [before for before, _ in padding], window.dilations, group
-        )
-
-    return run
-
-
-def _transposed_convolution(node: Node) -> Operation:
-    group = int(node.attributes.get("group", 1))
-    if node.attributes.get("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in node.attributes:
-        raise node.unsupported("ConvTranspose with auto_pad or output_shape")
-
-    def run(data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        window = Window.of(node, weight.shape[2:])
-        padding = window.padding(data.shape[2:])
-        if not _symmetric(padding):
-            raise node.unsupported("ConvTranspose with different padding at the two ends")
-        extra = list(node.attributes.get("output_padding", (0,) * window.rank))
-        before = [amount for amount, _ in padding]
-        return _TRANSPOSED_CONVOLUTIONS[window.rank](
-            data, weight, bias, window.strides, before, extra, group, window.dilations
-        )
-
-    return run
-
-
-def _max_pool(node: Node) -> Operation:
-    if len(node.outputs) > 1:
-        raise node.unsupported("MaxPool with its Indices output")
-    window = Window.of(node, node.attributes["kernel_shape"])
-
-    def run(data: Tensor) -> Tensor:
-        padding = window.padding(data.shape[2:])
-        fits = all(2 * before <= kernel for (before, _), kernel in zip(padding, window.kernel, strict=True))
-        if not (_symmetric(padding) and fits) or window.ceil_mode:
-            lowest = -math.inf if data.is_floating_point() else torch.iinfo(data.dtype).min
-            stretched = window.padding_up_to_last_window(data.shape[2:])
-            data = functional.pad(data, _pad_argument(stretched), value=lowest)
-            padding = [(0, 0)] * window.rank
-        before = [amount for amount, _ in padding]
-        return _MAX_POOLS[window.rank](data, window.kernel, window.strides, before, window.dilations)
-
-    return run
-
-
-def _average_pool(node: Node) -> Operation:
-    window = Window.of(node, node.attributes["kernel_shape"])
-    count_padding = bool(node.attributes.get("count_include_pad", 0))
-    pool = _AVERAGE_POOLS[window.rank]
-    if any(dilation != 1 for dilation in window.dilations):
-        raise node.unsupported("AveragePool with dilation")
-
-    def run(data: Tensor) -> Tensor:
-        sizes = data.shape[2:]
-        padding = window.padding(sizes)
-        fits = all(2 * before <= kernel for (before, _), kernel in zip(padding, window.kernel, strict=True))
-        if _symmetric(padding) and fits:
-            before = [amount for amount, _ in padding]
-            return pool(data, window.kernel, window.strides, before, window.ceil_mode, count_padding)
-        # torch cannot pad the two ends differently: average zeros too, then divide by the share that counts.
-        stretched = window.padding_up_to_last_window(sizes)
-        counted = torch.ones((1, 1, *sizes), dtype=data.dtype)
-        if count_padding:
-            counted = functional.pad(counted, _pad_argument(padding), value=1.0)
-            beyond = [(0, new[1] - old[1]) for new, old in zip(stretched, padding, strict=True)]
-            counted = functional.pad(counted, _pad_argument(beyond))
-        else:
-            counted = functional.pad(counted, _pad_argument(stretched))
-        padded = functional.pad(data, _pad_argument(stretched))
-        return pool(padded, window.kernel, window.strides) / pool(counted, window.kernel, window.strides)
-
-    return run
-
-
-def _global_pool(reduce: Callable[[Tensor, list[int]], Tensor]) -> Builder:
-    return lambda node: lambda data: reduce(data, list(range(2, data.dim())))
-
+from relay_layout.bench.torch_node import Builder, Node, Operation
+from relay_layout.bench.torch_resize import resize
+from relay_layout.bench.torch_windows import (
+    average_pool,
+    convolution,
+    global_pool,
+    max_pool,
+    pad_argument,
+    transposed_convolution,
+)
 
 # Normalisation ---------------------------------------------------------------------------------------
 
@@ -497,11 +270,11 @@ def _pad(node: Node) -> Operation:
         for position, axis in enumerate(axes):
             padding[axis] = (amounts[position], amounts[position + len(axes)])
         if mode == "constant":
-            return functional.pad(data, _pad_argument(padding), value=value)
+            return functional.pad(data, pad_argument(padding), value=value)
         # torch's other modes take the spatial axes only.
         if any(pair != (0, 0) for pair in padding[:2]):
             raise node.unsupported(f"Pad of the first two axes with mode {onnx_mode}")
-        return functional.pad(data, _pad_argument(padding[2:]), mode=mode)
+        return functional.pad(data, pad_argument(padding[2:]), mode=mode)
 
     return run
 
@@ -570,135 +343,16 @@ def _split(node: Node) -> Operation:
     return run
 
 
-# Resize ----------------------------------------------------------------------------------------------
-
-
-def _source_positions(mode: str, size: int, new_size: int, scale: float) -> np.ndarray[Any, Any]:
-    """Where each of `new_size` elements lies along an axis of `size` elements (ONNX's formulas)."""
-    target = np.arange(new_size, dtype=np.float64)
-    if mode == "asymmetric":
-        return target / scale
-    if mode == "align_corners":
-        return target * (size - 1) / max(new_size - 1, 1)
-    if mode == "pytorch_half_pixel" and new_size == 1:
-        return np.zeros(1)
-    return (target + 0.5) / scale - 0.5
-
-
-_ROUNDINGS: dict[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]] = {
-    "round_prefer_floor": lambda positions: np.ceil(positions - 0.5),
-    "round_prefer_ceil": lambda positions: np.floor(positions + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
-
-
-def _resize_axis(data: Tensor, axis: int, positions: np.ndarray[Any, Any], rounding: str | None) -> Tensor:
-    """Read `data` at fractional `positions` of one axis: rounded, or linear if `rounding` is None."""
-    last = data.shape[axis] - 1
-
-    def at(indices: np.ndarray[Any, Any]) -> Tensor:
-        return data.index_select(axis, torch.from_numpy(np.clip(indices, 0, last).astype(np.int64)))
-
-    if rounding is not None:
-        return at(_ROUNDINGS[rounding](positions))
-    positions = np.clip(positions, 0, last)
-    below = np.floor(positions)
-    shape = [1] * data.dim()
-    shape[axis] = -1
-    weight = torch.from_numpy(positions - below).to(data.dtype).reshape(shape)
-    return torch.lerp(at(below), at(below + 1), weight)
-
-
-_LINEAR_MODES = {3: "linear", 4: "bilinear", 5: "trilinear"}
-
-
-def _interpolate_mode(
-    linear: bool, coordinates: str, rounding: str, rank: int, whole_scales: bool
-) -> tuple[str, bool | None] | None:
-    """torch's (mode, align_corners) that computes the same, or None if it has none."""
-    if linear and coordinates == "half_pixel":
-        return _LINEAR_MODES[rank], False
-    if linear and coordinates == "align_corners":
-        return _LINEAR_MODES[rank], True
-    if not linear and coordinates == "asymmetric" and rounding == "floor":
-        return "nearest", None
-    # Enlarged by a whole number, every element's centre lies in the pixel it came from.
-    if not linear and whole_scales and coordinates == "half_pixel" and rounding.startswith("round"):
-        return "nearest", None
-    return None
-
-
-def _resize(node: Node) -> Operation:
-    attributes = node.attributes
-    is_old = node.op_type == "Upsample" or node.opset < 11
-    coordinates = "asymmetric" if is_old else attributes.get("coordinate_transformation_mode", "half_pixel")
-    rounding = "floor" if is_old else attributes.get("nearest_mode", "round_prefer_floor")
-    kind = attributes.get("mode", "nearest")
-    if kind not in ("nearest", "linear"):
-        raise node.unsupported(f"{node.op_type} with mode {kind}")
-    if coordinates not in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"):
-        raise node.unsupported(f"{node.op_type} with coordinate_transformation_mode {coordinates}")
-    for name in ("antialias", "exclude_outside", "axes"):
-        if attributes.get(name):
-            raise node.unsupported(f"{node.op_type} with {name}")
-    if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise node.unsupported(f"{node.op_type} with keep_aspect_ratio_policy")
-    linear = kind == "linear"
-    scales_index = 1 if is_old else 2
-
-    def wanted_scales(tensors: Sequence[Tensor | None]) -> list[float]:
-        if "scales" in attributes:
-            return [float(value) for value in attributes["scales"]]
-        if not node.has_input(scales_index):
-            return []
-        stored = node.constant(scales_index)
-        if stored is not None:
-            return [float(value) for value in stored.reshape(-1)]
-        tensor = tensors[scales_index]
-        return [] if tensor is None else [float(value) for value in tensor.tolist()]
-
-    def run(*tensors: Tensor) -> Tensor:
-        data = tensors[0]
-        sizes = list(data.shape)
-        scales = wanted_scales(tensors)
-        if scales:
-            new_sizes = [math.floor(size * scale) for size, scale in zip(sizes, scales, strict=True)]
-        else:
-            new_sizes = node.integers(3, tensors)
-            scales = [new / old for new, old in zip(new_sizes, sizes, strict=True)]
-        exact = all(
-            math.isclose(size * scale, new, rel_tol=1e-6)
-            for size, scale, new in zip(sizes, scales, new_sizes, strict=True)
-        )
-        whole = all(new % size == 0 for size, new in zip(sizes, new_sizes, strict=True))
-        if exact and new_sizes[:2] == sizes[:2] and 3 <= data.dim() <= 5:
-            # The two kinds of half pixel differ in outputs of one element only.
-            is_half = coordinates == "pytorch_half_pixel" and 1 not in new_sizes[2:]
-            same = "half_pixel" if is_half else coordinates
-            known = _interpolate_mode(linear, same, rounding, data.dim(), whole)
-            if known is not None:
-                mode, align_corners = known
-                return functional.interpolate(data, new_sizes[2:], mode=mode, align_corners=align_corners)
-        for axis, (size, new, scale) in enumerate(zip(sizes, new_sizes, scales, strict=True)):
-            if new != size or scale != 1.0:
-                positions = _source_positions(coordinates, size, new, scale)
-                data = _resize_axis(data, axis, positions, None if linear else rounding)
-        return data
-
-    return run
-
-
 BUILDERS: dict[str, Builder] = {
     "Abs": _plain(torch.abs),
     "Add": _plain(torch.add),
-    "AveragePool": _average_pool,
+    "AveragePool": average_pool,
     "BatchNormalization": _batch_normalization,
     "Cast": _cast,
     "Clip": _clip,
     "Concat": _concat,
-    "Conv": _convolution,
-    "ConvTranspose": _transposed_convolution,
+    "Conv": convolution,
+    "ConvTranspose": transposed_convolution,
     "Div": _divide,
     "Dropout": _plain(lambda data, *_: data),
     "Elu": _elu,
@@ -708,8 +362,8 @@ BUILDERS: dict[str, Builder] = {
     "Gather": _gather,
     "Gelu": _gelu,
     "Gemm": _gemm,
-    "GlobalAveragePool": _global_pool(lambda data, axes: torch.mean(data, axes, keepdim=True)),
-    "GlobalMaxPool": _global_pool(lambda data, axes: torch.amax(data, axes, keepdim=True)),
+    "GlobalAveragePool": global_pool(lambda data, axes: torch.mean(data, axes, keepdim=True)),
+    "GlobalMaxPool": global_pool(lambda data, axes: torch.amax(data, axes, keepdim=True)),
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _plain(functional.hardswish),
     "Identity": _plain(lambda data: data),
@@ -719,7 +373,7 @@ BUILDERS: dict[str, Builder] = {
     "LeakyRelu": _leaky_relu,
     "MatMul": _plain(torch.matmul),
     "Max": _folded(torch.maximum),
-    "MaxPool": _max_pool,
+    "MaxPool": max_pool,
     "Min": _folded(torch.minimum),
     "Mish": _plain(functional.mish),
     "Mul": _plain(torch.mul),
@@ -732,7 +386,7 @@ BUILDERS: dict[str, Builder] = {
     "ReduceSum": _reduce(lambda data, axes, keep: torch.sum(data, axes, keepdim=keep)),
     "Relu": _plain(torch.relu),
     "Reshape": _reshape,
-    "Resize": _resize,
+    "Resize": resize,
     "Shape": _plain(lambda data: torch.tensor(data.shape, dtype=torch.int64)),
     "Sigmoid": _plain(torch.sigmoid),
     "Slice": _slice,
@@ -746,6 +400,6 @@ BUILDERS: dict[str, Builder] = {
     "Tanh": _plain(torch.tanh),
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
-    "Upsample": _resize,
+    "Upsample": resize,
 }
 """Every operator but Constant, which the converter turns into stored values."""

@@ -51,18 +51,28 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
     from tvm import relax, tirx
 
     from relay_layout.frontend.input_shapes import settle_shapes
-    from relay_layout.frontend.onnx_checks import check_operators, check_structure, read_inputs
+    from relay_layout.frontend.onnx_checks import check_operators, check_structure, read_inputs, supported
     from relay_layout.frontend.onnx_fold import fold_leftovers
-    from relay_layout.frontend.onnx_functions import inlined
+    from relay_layout.frontend.onnx_functions import expandable, expanded
     from relay_layout.frontend.onnx_import import Importer, read_tensors
 
-    check_operators(model, label)
+    opsets = {"" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in model.opset_import}
+    functions = {(function.domain, function.name) for function in model.functions}
+
+    def defined_by_others(node: "onnx.NodeProto") -> bool:
+        return not supported(node) and expandable(node, opsets.get("", 1))
+
+    def known(node: "onnx.NodeProto") -> bool:
+        return (node.domain, node.op_type) in functions or supported(node) or defined_by_others(node)
+
+    bodies = [node for function in model.functions for node in function.node]
+    check_operators([*model.graph.node, *bodies], label, known)
     check_structure(model, label)
-    model = inlined(model, label)
-    graph = model.graph
-    if graph.sparse_initializer:
+    nodes = expanded(model, label, defined_by_others)
+    check_operators(nodes, label, supported)
+    if model.graph.sparse_initializer:
         raise ModelError(f"{label} has sparse initializers, which is not supported")
-    inputs = read_inputs(graph, label)
+    inputs = read_inputs(model.graph, label)
     shapes = settle_shapes(inputs, input_shapes, label)
     symbols: dict[str, Any] = {}
     variables = []
@@ -73,6 +83,6 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
         ]
         dtype = str(tensor_dtype_to_np_dtype(declared.element_type))
         variables.append(relax.Var(name, relax.TensorType(shape, dtype)))
-    opsets = {"" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in model.opset_import}
-    importer = Importer(label, opsets)
-    return fold_leftovers(importer.build(graph, variables, read_tensors(graph.initializer, label)))
+    tensors = read_tensors(model.graph.initializer, label)
+    outputs = [output.name for output in model.graph.output]
+    return fold_leftovers(Importer(label, opsets).build(nodes, variables, tensors, outputs))

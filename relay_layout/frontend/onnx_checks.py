@@ -1,11 +1,12 @@
 """Checks of an ONNX model before it is imported, each with a message that says what is wrong and where."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.input_shapes import Input
+from relay_layout.frontend.onnx_functions import weightless
 from relay_layout.frontend.onnx_import import first_line
 from relay_layout.frontend.onnx_operators import CONVERTERS
 
@@ -23,12 +24,11 @@ _WALKED = frozenset({"Constant", "If"})
 """Operators the importer handles while walking the graph."""
 
 
-def check_operators(model: "onnx.ModelProto", label: str) -> None:
-    """ModelError that lists every node whose operator cannot be imported."""
-    defined = {(function.domain, function.name) for function in model.functions}
+def check_operators(nodes: Iterable["onnx.NodeProto"], label: str, known: Callable[["onnx.NodeProto"], bool]) -> None:
+    """ModelError that lists every node, those in subgraphs included, whose operator is not ``known``."""
     unknown: dict[str, list[str]] = {}
-    for node in _nodes(model):
-        if (node.domain, node.op_type) not in defined and not supports(node.domain, node.op_type):
+    for node in with_subgraphs(nodes):
+        if not known(node):
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             unknown.setdefault(operator, []).append(node.name or next(iter(node.output), ""))
     if unknown:
@@ -36,11 +36,11 @@ def check_operators(model: "onnx.ModelProto", label: str) -> None:
         raise ModelError(f"{label}: these operators are not supported: {listed}")
 
 
-def supports(domain: str, operator: str) -> bool:
-    """Whether nodes of an operator can be imported."""
-    if domain in ("", "ai.onnx") and (operator in CONVERTERS or operator in _WALKED):
+def supported(node: "onnx.NodeProto") -> bool:
+    """Whether there is a converter for the node's operator."""
+    if node.domain in ("", "ai.onnx") and (node.op_type in CONVERTERS or node.op_type in _WALKED):
         return True
-    return operator in onnx_fallback.operators(domain)
+    return node.op_type in onnx_fallback.operators(node.domain)
 
 
 def _listed(names: Sequence[str], most: int = 3) -> str:
@@ -48,14 +48,13 @@ def _listed(names: Sequence[str], most: int = 3) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def _nodes(model: "onnx.ModelProto") -> Iterator["onnx.NodeProto"]:
-    pending = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    while pending:
-        node = pending.pop(0)
+def with_subgraphs(nodes: Iterable["onnx.NodeProto"]) -> Iterator["onnx.NodeProto"]:
+    """Nodes, each followed by those of its subgraphs."""
+    for node in nodes:
         yield node
         for attribute in node.attribute:
             for graph in [attribute.g, *attribute.graphs]:
-                pending.extend(graph.node)
+                yield from with_subgraphs(graph.node)
 
 
 def check_structure(model: "onnx.ModelProto", label: str) -> None:
@@ -63,23 +62,14 @@ def check_structure(model: "onnx.ModelProto", label: str) -> None:
     from onnx import checker
 
     try:
-        checker.check_model(_without_weights(model))
+        checker.check_model(_checkable(model))
     except Exception as error:
         raise ModelError(f"{label} is not a valid ONNX model: {first_line(error)}") from None
 
 
-def _without_weights(model: "onnx.ModelProto") -> "onnx.ModelProto":
-    """The model with its initializers turned into inputs: weights can exceed what protobuf serializes."""
-    from onnx import ModelProto, helper
-
-    light = ModelProto()
-    light.ir_version = model.ir_version
-    light.opset_import.extend(model.opset_import)
-    light.functions.extend(model.functions)
-    light.graph.name = model.graph.name
-    light.graph.node.extend(model.graph.node)
-    light.graph.input.extend(model.graph.input)
-    light.graph.output.extend(model.graph.output)
+def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":
+    """The model without weights, and without what the checker alone is strict about."""
+    light = weightless(model)
     for node in light.graph.node:
         if node.op_type in _STILL_READ and not node.domain:
             # A domain the checker does not know: it looks at the node's place only.
@@ -87,12 +77,8 @@ def _without_weights(model: "onnx.ModelProto") -> "onnx.ModelProto":
     light.opset_import.add(domain=_STILL_READ_DOMAIN, version=1)
     for value in [*light.graph.input, *light.graph.output]:
         if value.type.HasField("tensor_type"):
-            # Other readers take a tensor of undeclared rank, only the checker does not.
+            # Other readers take a tensor of undeclared rank.
             value.type.tensor_type.shape.SetInParent()
-    declared = {value.name for value in model.graph.input}
-    for tensor in model.graph.initializer:
-        if tensor.name not in declared:
-            light.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
     return light
 
 

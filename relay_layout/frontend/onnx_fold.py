@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tvm import IRModule, ir, relax, transform
+from tvm import ir, relax, transform
 
 from relay_layout.frontend.onnx_values import Array, Unsupported, Value
 
@@ -103,8 +103,7 @@ def fold_leftovers(module: Any) -> Any:
     """
     if not _has_fixed_calls(module):
         return module
-    folder = _CastFolder()
-    module = IRModule({variable: folder.visit_expr(function) for variable, function in module.functions.items()})
+    module.update_func(module.get_global_var("main"), _CastFolder().visit_expr(module["main"]))
     return transform.Sequential([relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()])(module)
 
 

@@ -1,5 +1,6 @@
-"""Functions in ONNX models: those a model brings along, and operators ONNX itself defines by others."""
+"""Operators that are defined by others: functions a model brings along, and those ONNX itself defines so."""
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from relay_layout.errors import ModelError
@@ -9,13 +10,55 @@ if TYPE_CHECKING:
     import onnx
 
 
-def inlined(model: "onnx.ModelProto", label: str) -> "onnx.ModelProto":
-    """The model without functions of its own; the given one where it has none."""
-    if not model.functions:
-        return model
-    from onnx.inliner import inline_local_functions
+def expandable(node: "onnx.NodeProto", version: int) -> bool:
+    """Whether ONNX defines an operator of its own domain by other operators."""
+    from onnx import defs
 
+    if node.domain not in ("", "ai.onnx"):
+        return False
     try:
-        return inline_local_functions(model)
+        schema = defs.get_schema(node.op_type, version, "")
+    except Exception:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def expanded(
+    model: "onnx.ModelProto", label: str, wanted: Callable[["onnx.NodeProto"], bool]
+) -> Sequence["onnx.NodeProto"]:
+    """The nodes of a model without its own functions, and without operators that are ``wanted`` expanded."""
+    from onnx.inliner import inline_local_functions, inline_selected_functions
+
+    operators = sorted({node.op_type for node in model.graph.node if wanted(node)})
+    if not model.functions and not operators:
+        return model.graph.node
+    try:
+        light = weightless(model)
+        if model.functions:
+            light = inline_local_functions(light)
+            operators = sorted({node.op_type for node in light.graph.node if wanted(node)})
+        if operators:
+            selected = [("", operator) for operator in operators]
+            light = inline_selected_functions(light, selected, False, True)
     except Exception as error:
         raise ModelError(f"{label}: its functions cannot be expanded: {first_line(error)}") from None
+    return light.graph.node
+
+
+def weightless(model: "onnx.ModelProto") -> "onnx.ModelProto":
+    """A copy with inputs in place of initializers: weights can exceed what protobuf serializes at once."""
+    from onnx import ModelProto, helper
+
+    light = ModelProto()
+    light.ir_version = model.ir_version
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    light.graph.name = model.graph.name
+    light.graph.node.extend(model.graph.node)
+    light.graph.input.extend(model.graph.input)
+    light.graph.output.extend(model.graph.output)
+    declared = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        if tensor.name not in declared:
+            light.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    return light

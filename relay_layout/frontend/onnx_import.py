@@ -29,10 +29,18 @@ class Importer:
         self.builder = relax.BlockBuilder()
         self._expressions = Expressions(self.builder)
 
-    def build(self, graph: "onnx.GraphProto", inputs: Sequence[Any], tensors: Mapping[str, Any]) -> Any:
-        """A module with the function "main" of ``inputs``; ``tensors`` are the graph's initializers."""
-        outputs = [output.name for output in graph.output]
-        attributes = {"input_names": [variable.name for variable in inputs], "output_names": outputs}
+    def build(
+        self,
+        nodes: Sequence["onnx.NodeProto"],
+        inputs: Sequence[Any],
+        tensors: Mapping[str, Any],
+        outputs: Sequence[str],
+    ) -> Any:
+        """A module with the function "main" from ``inputs``, Relax variables, to ``outputs``.
+
+        ``tensors`` are the initializers.
+        """
+        attributes = {"input_names": [variable.name for variable in inputs], "output_names": list(outputs)}
         self._values = {**tensors, **{variable.name: variable for variable in inputs}}
         self._outputs = frozenset(outputs)
         failure: ModelError | None = None
@@ -40,7 +48,7 @@ class Importer:
         with self.builder.function("main", list(inputs), attributes):
             with self.builder.dataflow():
                 try:
-                    self._run(needed(graph.node, outputs))
+                    self._run(needed(nodes, outputs))
                     results = [self._result(name) for name in outputs]
                 except ModelError as error:
                     # Leaving the builder's blocks unfinished makes TVM log a warning.

@@ -4,14 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-import pytest
-
 # Before TVM is loaded: its thread pool would otherwise take half of the processors.
 os.environ.setdefault("TVM_NUM_THREADS", "2")
 
 # With --import-mode=importlib no folder of tests is on the path.
 sys.path.insert(0, str(Path(__file__).parent))
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes minutes; left out of the fast run by -m 'not slow'")

@@ -71,7 +71,7 @@ class _Walk:
         elif isinstance(node, tirx.BufferStore):
             self._access(node.buffer, node.indices, mask)
             self.value(node.value, mask)
-        elif isinstance(node, tirx.AttrStmt):
+        elif isinstance(node, (tirx.AttrStmt, tirx.While)):
             self.statement(node.body, mask)
         elif isinstance(node, tirx.Bind):
             self._values[node.var] = self.value(node.value, mask)
@@ -127,4 +127,5 @@ class _Walk:
             position, extent = self.value(index, mask), self.value(size, mask)
             outside = ((position < 0) | (position >= extent)) & mask
             if outside.any():
-                self.found.append(f"{buffer.name}[{place}] = {index} takes {position.min()}..{position.max()} of {extent}")
+                values = f"{position.min()}..{position.max()} of {extent}"
+                self.found.append(f"{buffer.name}[{place}] = {index} takes {values}")

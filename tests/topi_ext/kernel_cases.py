@@ -55,7 +55,8 @@ class ConvolutionCase:
 
     @property
     def out_extents(self) -> tuple[int, int]:
-        sides = (self.height + self.padding[0] + self.padding[2], self.width + self.padding[1] + self.padding[3])
+        top, left, bottom, right = self.padding
+        sides = (self.height + top + bottom, self.width + left + right)
         height, width = (
             (side - step * (taps - 1) - 1) // stride + 1
             for side, step, taps, stride in zip(sides, self.dilation, self.kernel, self.strides, strict=True)
@@ -216,15 +217,15 @@ def convolution_function(case: ConvolutionCase) -> tuple[tirx.PrimFunc, list[Arr
         residual = integers(rng, expected.shape)
         inputs.append(pack(residual, "NCHW", case.out_layout))
         tensors.append(te.placeholder(_shape(inputs[-1], case.out_layout, batch), name="residual"))
-        result, expected = topi.clip(topi.add(result, tensors[-1]), -20, 50), (expected + residual).clip(-20, 50)
+        result = topi.clip(topi.add(result, tensors[-1]), -20, 50)
+        expected = (expected + residual).clip(-20, 50)
     packed = pack(expected.astype("float32"), "NCHW", case.out_layout)
     return prim_func([*tensors, result], case.index_dtype), inputs, packed
 
 
 def _shape(array: Array, layout: str, batch: Any) -> list[Any]:
-    return [
-        batch if name == "N" else size for (name, _), size in zip(physical_axes(layout), array.shape, strict=True)
-    ]
+    axes = physical_axes(layout)
+    return [batch if name == "N" else size for (name, _), size in zip(axes, array.shape, strict=True)]
 
 
 def workload_of(func: tirx.PrimFunc) -> ConvolutionWorkload:
@@ -267,7 +268,8 @@ def random_knobs(workload: ConvolutionWorkload, seed: int) -> ConvolutionKnobs:
     run = height * width if fuses_rows(workload) else width
     block = block_of(workload.out_layout, "C")
     limit = run if lanes_are_pixels(workload) else workload.out_channels
-    lanes = block if block > 1 else rng.choice([size for size in (1, 2, 3, 4, 8, 10, 16, 32) if size <= limit])
+    free = [size for size in (1, 2, 3, 4, 8, 10, 16, 32) if size <= limit]
+    lanes = block if block > 1 else rng.choice(free)
     pixels, channels = run, workload.out_channels // lanes
     if lanes_are_pixels(workload):
         pixels, channels = run // lanes, workload.out_channels
@@ -385,7 +387,8 @@ def pooling_function(case: PoolingCase) -> tuple[tirx.PrimFunc, list[Array], Arr
     rng = np.random.default_rng(0)
     data = integers(rng, (case.batch, case.channels, case.height, case.width))
     geometry = (case.kernel, case.strides, case.padding, case.dilation)
-    expected = pool(data, case.operator, *geometry, case.out_extents, case.count_include_pad).astype("float32")
+    pooled = pool(data, case.operator, *geometry, case.out_extents, case.count_include_pad)
+    expected = pooled.astype("float32")
     batch = tirx.Var("n", case.index_dtype or "int32") if case.symbolic_batch else case.batch
     inputs = [pack(data, "NCHW", case.layout)]
     tensors = [te.placeholder(_shape(inputs[0], case.layout, batch), name="data")]

@@ -25,7 +25,7 @@ MARGIN = 4096
 """Bytes on either side of an array that no kernel may touch."""
 
 _FILLS = (0xFF, 0x7E)
-"""Margins are filled with these bytes: NaN, and about 8e37 as a float. A maximum hides one of them at most."""
+"""Margins are filled with these bytes: NaN, and about 8e37 as a float. A maximum hides one at most."""
 
 
 def cpu_features() -> set[str]:
@@ -88,12 +88,14 @@ def run_guarded(library: Any, inputs: Sequence[Array], shape: Sequence[int], dty
     results = []
     for fill in _FILLS:
         zones, views = [], []
-        for array in (*inputs, None):
-            zone, view = _guarded(shape, dtype, fill) if array is None else _guarded(array.shape, array.dtype, fill)
-            if array is not None:
-                view[...] = array
+        for array in inputs:
+            zone, view = _guarded(array.shape, array.dtype, fill)
+            view[...] = array
             zones.append(zone)
             views.append(view)
+        zone, view = _guarded(shape, dtype, fill)
+        zones.append(zone)
+        views.append(view)
         before = [zone.copy() for zone in zones]
         library["main"](*[tvm_ffi.from_dlpack(view) for view in views])
         for place, (zone, kept, view) in enumerate(zip(zones, before, views, strict=True)):
@@ -102,11 +104,13 @@ def run_guarded(library: Any, inputs: Sequence[Array], shape: Sequence[int], dty
             if place == len(inputs):
                 outside[start : start + view.nbytes] = False
             touched = np.flatnonzero((zone != kept) & outside)
-            assert touched.size == 0, f"argument {place} written at byte {touched[0] - start} of {view.nbytes}"
+            message = f"argument {place} written at byte {touched[:1] - start} of {view.nbytes}"
+            assert touched.size == 0, message
         results.append(views[-1].copy())
     first, second = results
     differing = np.flatnonzero(first.reshape(-1).view("uint8") != second.reshape(-1).view("uint8"))
-    assert differing.size == 0, f"reads beyond an argument, or leaves output unwritten, at byte {differing[0]}"
+    message = f"reads beyond an argument, or leaves output unwritten, at byte {differing[:1]}"
+    assert differing.size == 0, message
     return first
 
 

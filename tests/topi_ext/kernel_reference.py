@@ -54,7 +54,7 @@ def convolve(
     groups: int = 1,
 ) -> NDArray[np.float64]:
     """2-D convolution of [N, C, H, W] with [O, C / groups, KH, KW]; padding is top, left, bottom, right."""
-    batch, _, height, width = data.shape
+    batch = data.shape[0]
     out_channels, channels, *kernel = weight.shape
     top, left, bottom, right = padding
     padded = np.pad(data.astype("float64"), ((0, 0), (0, 0), (top, bottom), (left, right)))
@@ -86,7 +86,8 @@ def pool(
 ) -> NDArray[np.float64]:
     """Max or mean of each window of [N, C, H, W], one window at a time.
 
-    A window of ceil mode may reach beyond the padded image; what lies there belongs to no window.
+    A window of ceil mode may reach beyond the padded image; what lies there belongs to no window. Every
+    window must meet the image.
     """
     values = data.astype("float64")
     result = np.empty((*data.shape[:2], *out_extents))
@@ -102,7 +103,7 @@ def pool(
             counted += all(place[axis] < sizes[axis] + padding[axis + 2] for axis in (0, 1))
             if all(0 <= place[axis] < sizes[axis] for axis in (0, 1)):
                 inside.append((place[0], place[1]))
-        window = np.stack([values[:, :, h, w] for h, w in inside]) if inside else np.zeros((1, *data.shape[:2]))
+        window = np.stack([values[:, :, h, w] for h, w in inside])
         if operator == "max_pool2d":
             result[:, :, row, column] = window.max(axis=0)
         else:

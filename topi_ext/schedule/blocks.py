@@ -37,7 +37,7 @@ def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The blocks around an anchor: those before it, the epilogue that joins its tiles, and the others after it."""
+    """The blocks around an anchor: before it, in its tiles (the epilogue), and after it."""
 
     before: list[SBlock]
     epilogue: SBlock | None
@@ -58,7 +58,8 @@ def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
     needed = [buffer for block in others for buffer in _inputs(sch, block)]
     temporary = sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
     last = next(
-        (at for at, buffer in enumerate(buffers) if _holds(needed, buffer) or not _holds(temporary, buffer)), 0
+        (at for at, buffer in enumerate(buffers) if _holds(needed, buffer) or not _holds(temporary, buffer)),
+        0,
     )
     rest = fusible[last:]
     if last == 0 or any(_holds(buffers[:last], buffer) for block in rest for buffer in _inputs(sch, block)):
@@ -84,7 +85,9 @@ def _elementwise_after(
         if not any(_holds(buffers + left, buffer) for buffer in inputs):
             if is_reduction(sch, block) or not try_inline(sch, block):
                 others.append(block)
-        elif not any(_holds(left, buffer) for buffer in inputs) and _is_elementwise(sch, block, anchor, buffers):
+        elif not any(_holds(left, buffer) for buffer in inputs) and _is_elementwise(
+            sch, block, anchor, buffers
+        ):
             fusible.append(block)
         else:
             others.append(block)

@@ -63,10 +63,14 @@ def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
             kept.append(condition.expression)
             continue
         moved = condition.moved(conditions)
-        places = [place for place, value in enumerate(values) if _same(analyzer, value, condition.expression.a)]
+        places = [
+            place for place, value in enumerate(values) if _same(analyzer, value, condition.expression.a)
+        ]
         if not places:
             # Moving one block of the tile and not another would pair the wrong elements.
-            raise RuntimeError(f"no axis of block '{realize.block.name_hint}' is bounded by {condition.expression}")
+            raise RuntimeError(
+                f"no axis of block '{realize.block.name_hint}' is bounded by {condition.expression}"
+            )
         for place in places:
             values[place] = moved
     if len(kept) == len(conditions):
@@ -76,7 +80,7 @@ def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
 
 
 class _Condition:
-    """A conjunct of a predicate, read as ``start + offset < edge`` where only ``offset`` varies within the tile.
+    """A conjunct of a predicate, read as ``start + offset < edge``: only ``offset`` varies within the tile.
 
     ``bounds_tile`` is false where it says nothing of the tile's place: it holds for the tile as a whole,
     or it trims the tile's own loops.

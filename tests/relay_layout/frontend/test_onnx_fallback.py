@@ -89,7 +89,16 @@ CASES: dict[str, dict[str, Any]] = {
         "y = com.microsoft.BiasGelu(x, b)", X, domains={"com.microsoft": 1}, constants={"b": _random(4)}
     ),
     "contributed_gelu": _nodes("y = com.microsoft.Gelu(x)", X, domains={"com.microsoft": 1}, opset=20),
-    "function_of_the_model": _nodes("y = Relu(x)", X),
+    # Operators that ONNX defines by others
+    "attention": {
+        "nodes": "y = Attention(x, k, v)",
+        "inputs": {"x": _random(2, 3, 4, 8), "k": _random(2, 3, 4, 8), "v": _random(2, 3, 4, 8)},
+        "opset": 23,
+        "atol": 1e-5,
+    },
+    "center_crop_pad": _nodes(
+        "y = CenterCropPad <axes=[2, 3]> (x, s)", X, constants={"s": np.array([3, 7], "int64")}, opset=18
+    ),
 }
 
 

@@ -21,10 +21,25 @@ TARGET = target_for(host_cpus()[-1])
     "case",
     [
         ConvolutionCase(2, 3, 5, 6, 5, (3, 2), (2, 1), (1, 0, 2, 1), (1, 2)),
-        ConvolutionCase(1, 8, 24, 5, 5, (3, 3), data_layout="NCHW8c", kernel_layout="OIHW2i8o4i", out_layout="NCHW8c"),
-        ConvolutionCase(1, 6, 9, 4, 4, (3, 3), groups=3, data_layout="NHWC", kernel_layout="HWIO", out_layout="NHWC"),
+        ConvolutionCase(
+            1, 8, 24, 5, 5, (3, 3), data_layout="NCHW8c", kernel_layout="OIHW2i8o4i", out_layout="NCHW8c"
+        ),
+        ConvolutionCase(
+            1, 6, 9, 4, 4, (3, 3), groups=3, data_layout="NHWC", kernel_layout="HWIO", out_layout="NHWC"
+        ),
         ConvolutionCase(1, 24, 16, 4, 4, (1, 1), groups=4, data_layout="NCHW8c", out_layout="NCHW16c"),
-        ConvolutionCase(1, 8, 16, 4, 4, (3, 3), groups=8, data_layout="NCHW8c", kernel_layout="OIHW8o", out_layout="NCHW8c"),
+        ConvolutionCase(
+            1,
+            8,
+            16,
+            4,
+            4,
+            (3, 3),
+            groups=8,
+            data_layout="NCHW8c",
+            kernel_layout="OIHW8o",
+            out_layout="NCHW8c",
+        ),
         ConvolutionCase(1, 20, 16, 1, 7, (1, 1), data_layout="WC", kernel_layout="OI8o", out_layout="WC"),
     ],
     ids=str,
@@ -55,8 +70,8 @@ def test_dtypes(dtype: str, out_dtype: str) -> None:
 
 
 def conv2d_func(data: Any, weight: Any, dtype: str, out_dtype: str) -> tvm.tirx.PrimFunc:
-    packed = pack(data, "NCHW", "NCHW16c").shape, pack(weight, "OIHW", "OIHW16i16o").shape
-    tensors = [te.placeholder(shape, dtype, name) for shape, name in zip(packed, ("data", "weight"), strict=True)]
+    shapes = pack(data, "NCHW", "NCHW16c").shape, pack(weight, "OIHW", "OIHW16i16o").shape
+    tensors = [te.placeholder(shape, dtype) for shape in shapes]
     layouts = {"data_layout": "NCHW16c", "kernel_layout": "OIHW16i16o", "out_layout": "NCHW16c"}
     return prim_func([*tensors, conv2d(*tensors, padding=(1, 1, 1, 1), out_dtype=out_dtype, **layouts)])
 
@@ -64,10 +79,16 @@ def conv2d_func(data: Any, weight: Any, dtype: str, out_dtype: str) -> tvm.tirx.
 @pytest.mark.parametrize(
     ("case", "axes"),
     [
-        (ConvolutionCase(1, 16, 16, 4, 4, (3, 3), data_layout="NCHW16c", out_layout="NCHW16c"), "rc rh rw rb"),
+        (
+            ConvolutionCase(1, 16, 16, 4, 4, (3, 3), data_layout="NCHW16c", out_layout="NCHW16c"),
+            "rc rh rw rb",
+        ),
         (ConvolutionCase(1, 16, 16, 4, 4, (3, 3), data_layout="NHWC", out_layout="NHWC"), "rh rw rc"),
         (ConvolutionCase(1, 16, 16, 4, 4, (3, 3)), "rc rh rw"),
-        (ConvolutionCase(1, 16, 16, 4, 4, (3, 3), groups=4, data_layout="NCHW16c", out_layout="NCHW16c"), "rc rh rw"),
+        (
+            ConvolutionCase(1, 16, 16, 4, 4, (3, 3), groups=4, data_layout="NCHW16c", out_layout="NCHW16c"),
+            "rc rh rw",
+        ),
         (ConvolutionCase(1, 16, 16, 4, 4, (3, 3), groups=16), "rh rw"),
         (ConvolutionCase(1, 1, 16, 4, 4, (3, 3)), "rh rw"),
     ],
@@ -77,7 +98,8 @@ def test_order_of_the_reduction(case: ConvolutionCase, axes: str) -> None:
 
 
 def test_the_workload_says_what_is_computed() -> None:
-    case = ConvolutionCase(2, 3, 16, 9, 7, (3, 2), (2, 1), (1, 0, 2, 1), (1, 2), out_layout="NCHW16c", symbolic_batch=True)
+    geometry = ((3, 2), (2, 1), (1, 0, 2, 1), (1, 2))
+    case = ConvolutionCase(2, 3, 16, 9, 7, *geometry, out_layout="NCHW16c", symbolic_batch=True)
     workload = workload_of(convolution_function(case)[0])
     assert workload.batch == "n"
     assert (workload.in_channels, workload.out_channels, workload.groups) == (3, 16, 1)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from kernel_harness import prim_func
 from tvm import te, tirx, topi
-from tvm.script import tirx as T
 from tvm.s_tir import Schedule
+from tvm.script import tirx as T
 
 from topi_ext.compute import conv2d
 from topi_ext.schedule.blocks import annotated_block, child_blocks, fuse_epilogue, open_schedule
@@ -66,7 +66,11 @@ def branched(result: te.Tensor, residual: te.Tensor) -> list[te.Tensor]:
         (lambda result, residual: [topi.add(result, named(residual, "other"))], "T_add", []),
         # What is needed as a whole is computed as a whole, and read afterwards.
         (lambda result, residual: [result, named(result, "first")], None, ["first"]),
-        (lambda result, residual: [named(result, "first"), named(result, "second")], None, ["first", "second"]),
+        (
+            lambda result, residual: [named(result, "first"), named(result, "second")],
+            None,
+            ["first", "second"],
+        ),
         (lambda result, residual: [topi.sum(result, axis=2)], None, ["conv2d_red"]),
         (flattened, None, ["flat"]),
         (unblocked, None, ["unblocked"]),

@@ -8,7 +8,7 @@ import pytest
 from kernel_bounds import out_of_bounds
 from kernel_harness import compile_function, host_cpus, integers, run_guarded, target_for
 from tvm import te, tirx
-from tvm.s_tir import Schedule, SBlockRealize
+from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_walk
 
 from topi_ext.schedule.overlap import TILE_LOOP, apply_overlap, overlap_tail
@@ -22,7 +22,8 @@ def doubled(*extents: int, index_dtype: str | None = None) -> tirx.PrimFunc:
     """out = 2 * (data + 1), in two blocks."""
     data = te.placeholder(extents, name="data")
     between = te.compute(extents, lambda *index: data(*index) + 1.0, name="between")
-    return te.create_prim_func([data, te.compute(extents, lambda *index: between(*index) * 2.0, name="out")], index_dtype)
+    out = te.compute(extents, lambda *index: between(*index) * 2.0, name="out")
+    return te.create_prim_func([data, out], index_dtype)
 
 
 def loops_of(sch: Schedule, block: str = "out") -> list[Any]:
@@ -33,7 +34,8 @@ def conditions(func: tirx.PrimFunc) -> list[str]:
     """The predicates that are left on blocks."""
     found: list[Any] = []
     structural_walk(func.body, (SBlockRealize, found.append))
-    return [str(realize.predicate) for realize in found if str(realize.predicate) not in ("T.bool(True)", "True")]
+    predicates = [str(realize.predicate) for realize in found]
+    return [predicate for predicate in predicates if predicate not in ("T.bool(True)", "True")]
 
 
 def check(func: tirx.PrimFunc, arrange: Arrange, left: int = 0) -> tirx.PrimFunc:
@@ -47,7 +49,8 @@ def check(func: tirx.PrimFunc, arrange: Arrange, left: int = 0) -> tirx.PrimFunc
     assert out_of_bounds(result) == []
     shape = [int(size) for size in result.params[0].shape]
     data = integers(np.random.default_rng(0), shape)
-    np.testing.assert_array_equal(run_guarded(compile_function(result, TARGET), [data], shape), (data + 1) * 2)
+    got = run_guarded(compile_function(result, TARGET), [data], shape)
+    np.testing.assert_array_equal(got, (data + 1) * 2)
     return result
 
 

@@ -64,7 +64,9 @@ def _arrange(sch: Schedule, block: SBlock, lanes: int) -> None:
     if not loops:
         return
     kinds = [axis.iter_type for axis in sch.get(block).iter_vars]
-    if len(kinds) != len(loops) or any(kind not in (tirx.IterVar.DataPar, tirx.IterVar.CommReduce) for kind in kinds):
+    if len(kinds) != len(loops) or any(
+        kind not in (tirx.IterVar.DataPar, tirx.IterVar.CommReduce) for kind in kinds
+    ):
         return
     spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == tirx.IterVar.DataPar]
     reduction = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == tirx.IterVar.CommReduce]

@@ -59,7 +59,9 @@ class WindowPooling(ScheduleRule):
         if width is None or lanes is None:
             return None
         tile = min(TILE_PIXELS, width)
-        vector = lanes if blocked else math.gcd(lanes, processor_of(target).lanes(DTYPE_BYTES[workload.dtype]))
+        vector = (
+            lanes if blocked else math.gcd(lanes, processor_of(target).lanes(DTYPE_BYTES[workload.dtype]))
+        )
         pixel, tile_pixel = sch.split(pixel, [None, tile])
         channel, lane = sch.split(spatial[-1], [None, vector])
         sch.reorder(*spatial[:-2], pixel, channel, *window, tile_pixel, lane)

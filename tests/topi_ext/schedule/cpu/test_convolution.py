@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tvm
 from kernel_cases import (
     ConvolutionCase,
     convolution_case,
@@ -75,14 +76,21 @@ MULTIPLIED = ConvolutionCase(3, 3, 9, 9, 3, (4, 3), padding=(2, 1, 2, 2), groups
     "case",
     [
         pytest.param(ConvolutionCase(1, 1, 1, 1, 1, (1, 1)), id="one multiply-add"),
-        pytest.param(ConvolutionCase(1, 1, 1, 1, 1, (3, 3), padding=(1, 1, 1, 1)), id="padding around one pixel"),
+        pytest.param(
+            ConvolutionCase(1, 1, 1, 1, 1, (3, 3), padding=(1, 1, 1, 1)), id="padding around one pixel"
+        ),
         pytest.param(ConvolutionCase(1, 7, 1, 5, 5, (3, 3), **CHANNELS_LAST), id="one output channel"),
         pytest.param(ConvolutionCase(1, 1, 33, 5, 5, (3, 3), **CHANNELS_LAST), id="one input channel"),
         pytest.param(ConvolutionCase(1, 3, 17, 9, 3, (1, 1)), id="rows shorter than a vector"),
-        pytest.param(ConvolutionCase(1, 16, 16, 9, 1, (1, 1), groups=4, out_layout="NCHW16c"), id="columns of one pixel"),
+        pytest.param(
+            ConvolutionCase(1, 16, 16, 9, 1, (1, 1), groups=4, out_layout="NCHW16c"),
+            id="columns of one pixel",
+        ),
         pytest.param(ConvolutionCase(1, 24, 58, 5, 5, (1, 1), **CHANNELS_LAST), id="58 channels"),
         pytest.param(ConvolutionCase(1, 5, 255, 3, 3, (1, 1), **CHANNELS_LAST), id="255 channels"),
-        pytest.param(ConvolutionCase(1, 16, 16, 9, 9, (3, 3), (2, 2), (0, 0, 1, 1), **BLOCKED), id="unused last row"),
+        pytest.param(
+            ConvolutionCase(1, 16, 16, 9, 9, (3, 3), (2, 2), (0, 0, 1, 1), **BLOCKED), id="unused last row"
+        ),
         pytest.param(replace(MULTIPLIED, epilogue="bias_add_clip", cores=4), id="multiplier with padding"),
         pytest.param(replace(DEPTHWISE_WIDE, cores=1), id="wide depthwise"),
         pytest.param(
@@ -104,7 +112,12 @@ MULTIPLIED = ConvolutionCase(3, 3, 9, 9, 3, (4, 3), padding=(2, 1, 2, 2), groups
             ),
             id="many channels padded with a tile that overlaps",
         ),
-        pytest.param(ConvolutionCase(1, 32, 16, 1, 1, (1, 1), data_layout="WC", kernel_layout="OI16o", out_layout="WC"), id="vector by matrix"),
+        pytest.param(
+            ConvolutionCase(
+                1, 32, 16, 1, 1, (1, 1), data_layout="WC", kernel_layout="OI16o", out_layout="WC"
+            ),
+            id="vector by matrix",
+        ),
     ],
 )
 @pytest.mark.parametrize("cpu", [*host_cpus(), "baseline"])
@@ -114,13 +127,25 @@ def test_degenerate(case: ConvolutionCase, cpu: str) -> None:
 
 def test_a_symbolic_batch_is_one_function_for_all() -> None:
     case = ConvolutionCase(
-        1, 16, 32, 7, 7, (3, 3), padding=(1, 1, 1, 1), epilogue="bias_add_clip", symbolic_batch=True, cpu=CPU, **BLOCKED
+        1,
+        16,
+        32,
+        7,
+        7,
+        (3, 3),
+        padding=(1, 1, 1, 1),
+        epilogue="bias_add_clip",
+        symbolic_batch=True,
+        cpu=CPU,
+        **BLOCKED,
     )
     for batch in (1, 2, 5):
         run_convolution(replace(case, batch=batch))
 
 
-@pytest.mark.parametrize(("dtype", "out_dtype"), [("int8", "int32"), ("float64", "float64"), ("float16", "float32")])
+@pytest.mark.parametrize(
+    ("dtype", "out_dtype"), [("int8", "int32"), ("float64", "float64"), ("float16", "float32")]
+)
 @pytest.mark.parametrize("layouts", [BLOCKED, CHANNELS_LAST, {}], ids=["NCHW16c", "NHWC", "NCHW"])
 def test_dtypes(layouts: dict[str, str], dtype: str, out_dtype: str) -> None:
     data_layout, kernel_layout = layouts.get("data_layout", "NCHW"), layouts.get("kernel_layout", "OIHW")
@@ -138,11 +163,14 @@ Surrounded = tuple[list[te.Tensor], list[Array], Array]
 
 
 def surroundings(kind: str) -> Surrounded:
-    """A convolution in a function with more than an elementwise epilogue: tensors, inputs, what comes out last."""
+    """A convolution among other blocks: the function's tensors, its inputs, and what comes out."""
     rng = np.random.default_rng(5)
     data, weight = integers(rng, (1, 32, 7, 9)), integers(rng, (48, 32, 3, 3))
     inputs = [pack(data, "NCHW", "NCHW16c"), pack(weight, "OIHW", "OIHW16i16o")]
-    image, kernel = (te.placeholder(array.shape, name=name) for array, name in zip(inputs, ("image", "kernel"), strict=True))
+    image, kernel = (
+        te.placeholder(array.shape, name=name)
+        for array, name in zip(inputs, ("image", "kernel"), strict=True)
+    )
     geometry = {"padding": (1, 1, 1, 1), **BLOCKED}
     before = np.maximum(data, 0) if kind.startswith("relu") else data
     expected = convolve(before, weight, padding=(1, 1, 1, 1)).astype("float32")
@@ -155,7 +183,9 @@ def surroundings(kind: str) -> Surrounded:
         inputs[1] = weight
         kernel = te.placeholder(weight.shape, name="kernel")
         packed = te.compute(
-            (3, 2, 3, 3, 16, 16), lambda o, i, h, w, ii, oo: kernel[o * 16 + oo, i * 16 + ii, h, w], name="packed"
+            (3, 2, 3, 3, 16, 16),
+            lambda o, i, h, w, ii, oo: kernel[o * 16 + oo, i * 16 + ii, h, w],
+            name="packed",
         )
         out = conv2d(image, packed, **geometry)
     else:
@@ -174,7 +204,11 @@ def _followed(
         out = te.compute(expected.shape, lambda n, c, h, w: topi.nn.relu(result)[n, c // 16, h, w, c % 16])
         return [*tensors, out], inputs, np.maximum(expected, 0)
     if kind == "flattened":
-        return [*tensors, topi.reshape(topi.nn.relu(result), (packed.size,))], inputs, np.maximum(packed, 0).ravel()
+        return (
+            [*tensors, topi.reshape(topi.nn.relu(result), (packed.size,))],
+            inputs,
+            np.maximum(packed, 0).ravel(),
+        )
     if kind == "concatenated":
         other = integers(np.random.default_rng(6), shape)
         tensor = te.placeholder(shape, name="other")
@@ -193,7 +227,11 @@ def _followed(
     tensor = te.placeholder((1, 3, 1, 1, 16, 16), name="second")
     out = conv2d(topi.nn.relu(result), tensor, **BLOCKED)
     again = convolve(np.maximum(expected, 0), weight).astype("float32")
-    return [*tensors, tensor, out], [*inputs, pack(weight, "OIHW", "OIHW16i16o")], pack(again, "NCHW", "NCHW16c")
+    return (
+        [*tensors, tensor, out],
+        [*inputs, pack(weight, "OIHW", "OIHW16i16o")],
+        pack(again, "NCHW", "NCHW16c"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,14 +259,12 @@ def test_what_else_the_function_holds_is_right_too(kind: str) -> None:
 def test_two_results_of_one_convolution() -> None:
     """Neither may see accumulators that another thread is still adding to."""
     case = ConvolutionCase(1, 32, 48, 9, 13, (3, 3), padding=(1, 1, 1, 1), cpu=CPU, **BLOCKED)
-    func, inputs, expected = convolution_function(case)
+    _, inputs, expected = convolution_function(case)
     data, weight = (te.placeholder(array.shape) for array in inputs)
     result = conv2d(data, weight, padding=case.padding, **BLOCKED)
     both = prim_func([data, weight, result, topi.nn.relu(result)])
     scheduled = scheduled_by(DirectConvolution(), both, target_for(CPU)).mod["main"]
     library = compile_function(scheduled, target_for(CPU))
-    import tvm
-
     for _ in range(20):
         arguments = [tvm.runtime.tensor(array) for array in (*inputs, expected * 0, expected * 0)]
         library["main"](*arguments)
@@ -291,8 +327,12 @@ def multiply_adds(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(("cpu", "register", "lanes"), [("x86-64-v4", "zmm", 16), ("x86-64-v3", "ymm", 8)])
-@pytest.mark.parametrize("layouts", [BLOCKED, {**CHANNELS_LAST, "kernel_layout": "OHWI16o"}], ids=["NCHW16c", "NHWC"])
-def test_the_inner_loop_stays_in_registers(layouts: dict[str, str], cpu: str, register: str, lanes: int) -> None:
+@pytest.mark.parametrize(
+    "layouts", [BLOCKED, {**CHANNELS_LAST, "kernel_layout": "OHWI16o"}], ids=["NCHW16c", "NHWC"]
+)
+def test_the_inner_loop_stays_in_registers(
+    layouts: dict[str, str], cpu: str, register: str, lanes: int
+) -> None:
     """64 to 64 channels, 3x3, 56x56: one multiply-add per accumulator, and no accumulator on the stack."""
     case = ConvolutionCase(
         1, 64, 64, 56, 56, (3, 3), padding=(1, 1, 1, 1), epilogue="bias_relu", cpu=cpu, **layouts
@@ -300,9 +340,10 @@ def test_the_inner_loop_stays_in_registers(layouts: dict[str, str], cpu: str, re
     func, _, _ = convolution_function(case)
     scheduled = scheduled_by(DirectConvolution(), func, target_for(cpu)).mod["main"]
     loops = loops_of(compile_function(scheduled, target_for(cpu)).mod.inspect_source("asm"))
-    innermost = [
-        loop for place, loop in enumerate(loops) if multiply_adds(loop) and not any(map(multiply_adds_in(loop), loops[:place]))
-    ]
+    innermost: list[list[str]] = []
+    for loop in loops:
+        if multiply_adds(loop) and not any(inner[0] in loop for inner in innermost):
+            innermost.append(loop)
     assert innermost
     for loop in innermost:
         used = multiply_adds(loop)
@@ -313,11 +354,6 @@ def test_the_inner_loop_stays_in_registers(layouts: dict[str, str], cpu: str, re
     total = sum(len(multiply_adds(loop)) for loop in innermost)
     reduction = next(loop for loop in loops if len(multiply_adds(loop)) == total)
     assert [line for line in reduction if line.startswith("v") and "(%rsp)" in line] == []
-
-
-def multiply_adds_in(outer: list[str]) -> Callable[[list[str]], bool]:
-    """Is a loop with multiply-adds a part of ``outer``?"""
-    return lambda loop: bool(multiply_adds(loop)) and loop[0] in outer
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,22 @@ RESNET = PoolingCase("max_pool2d", 1, 64, 112, 112, (3, 3), (2, 2), (1, 1, 1, 1)
         pytest.param(PoolingCase("max_pool2d", 1, 8, 1, 1, (1, 1), layout="NCHW8c"), id="one pixel"),
         pytest.param(PoolingCase("max_pool2d", 2, 1, 5, 3, (3, 3), layout="NHWC"), id="one channel"),
         pytest.param(PoolingCase("avg_pool2d", 1, 17, 7, 7, (7, 7), layout="NHWC"), id="the whole image"),
-        pytest.param(PoolingCase("avg_pool2d", 1, 12, 9, 1, (3, 1), (2, 1), layout="NHWC"), id="columns of one pixel"),
         pytest.param(
-            PoolingCase("avg_pool2d", 1, 16, 6, 6, (3, 3), (2, 2), ceil_mode=True, count_include_pad=True, layout="NCHW8c"),
+            PoolingCase("avg_pool2d", 1, 12, 9, 1, (3, 1), (2, 1), layout="NHWC"), id="columns of one pixel"
+        ),
+        pytest.param(
+            PoolingCase(
+                "avg_pool2d",
+                1,
+                16,
+                6,
+                6,
+                (3, 3),
+                (2, 2),
+                ceil_mode=True,
+                count_include_pad=True,
+                layout="NCHW8c",
+            ),
             id="ceil mode",
         ),
     ],
@@ -60,7 +73,9 @@ def test_degenerate(case: PoolingCase, epilogue: bool) -> None:
 
 def test_a_symbolic_batch_is_one_function_for_all() -> None:
     for batch in (1, 4):
-        run_pooling(replace(RESNET, batch=batch, height=9, width=11, symbolic_batch=True, index_dtype="int64"))
+        run_pooling(
+            replace(RESNET, batch=batch, height=9, width=11, symbolic_batch=True, index_dtype="int64")
+        )
 
 
 def test_eight_bit_integers() -> None:

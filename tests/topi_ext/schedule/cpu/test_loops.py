@@ -1,0 +1,463 @@
+"""The rule that takes every function: right numbers whatever the function is, and never an exception."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import kernel_bounds
+import numpy as np
+import pytest
+import tvm
+from kernel_harness import (
+    Array,
+    check_kernel,
+    compile_function,
+    host_cpus,
+    integers,
+    prim_func,
+    scheduled_by,
+    target_for,
+)
+from tvm import relax, te, tirx, topi
+from tvm.relax import op
+from tvm.script import tirx as T
+from tvm.target import Target
+from tvm_ffi import structural_equal
+
+from topi_ext.schedule import LoopNest
+
+TARGET = target_for(host_cpus()[-1])
+
+SIZES = {"n": 3, "m": 5}
+"""Values of the symbolic extents."""
+
+
+def check(
+    inputs: Sequence[Array],
+    build: Callable[..., te.Tensor],
+    expected: Array,
+    symbolic: bool,
+    tolerance: float = 0.0,
+) -> str:
+    """Compare; with ``symbolic`` the first extent of the first input is a variable. Returns the script."""
+    batch = tirx.Var("n", "int64")
+    shapes = [
+        [batch if symbolic and not place else int(size) for place, size in enumerate(array.shape)]
+        for array in inputs
+    ]
+    tensors = [
+        te.placeholder(shape if place == 0 else array.shape, str(array.dtype), f"in_{place}")
+        for place, (shape, array) in enumerate(zip(shapes, inputs, strict=True))
+    ]
+    func = prim_func([*tensors, build(*tensors)], "int64" if symbolic else None)
+    check_kernel(
+        func,
+        TARGET,
+        inputs,
+        expected,
+        symbols={"n": inputs[0].shape[0]},
+        tolerance=tolerance,
+        schedule=lambda func, target: scheduled_by(LoopNest(), func, target),
+    )
+    return str(scheduled_by(LoopNest(), func, TARGET).mod["main"].script())
+
+
+def data_of(*shape: int, seed: int = 0) -> Array:
+    return integers(np.random.default_rng(seed), shape)
+
+
+either = pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic batch"])
+
+
+@either
+@pytest.mark.parametrize(
+    "shape", [(1,), (3,), (7, 5), (2, 16), (3, 100, 9), (2, 64, 31, 33), (1, 2, 7, 7, 16)]
+)
+def test_elementwise(shape: tuple[int, ...], symbolic: bool) -> None:
+    data = data_of(*shape)
+    check([data], lambda x: topi.nn.relu(topi.add(x, 1.0)), np.maximum(data + 1, 0), symbolic)
+
+
+@either
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((2, 24, 5, 7), (1, 24, 1, 1)),
+        ((3, 5, 7, 24), (24,)),
+        ((2, 3, 5, 5, 16), (1, 3, 1, 1, 16)),
+        ((4, 1), (1, 33)),
+    ],
+)
+def test_broadcast(left: tuple[int, ...], right: tuple[int, ...], symbolic: bool) -> None:
+    data, other = data_of(*left), data_of(*right, seed=1)
+    check([data, other], topi.multiply, data * other, symbolic)
+
+
+@either
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((2, 64, 7, 7), (2, 3)),
+        ((2, 7, 7, 64), (1, 2)),
+        ((2, 7, 7, 3), (1, 2)),
+        ((2, 4, 7, 7, 16), (2, 3)),
+        ((2, 8, 7, 7, 8), (2, 3)),
+        ((1, 2, 1, 1, 16), (2, 3)),
+        ((3, 40, 28, 28), (2, 3)),
+    ],
+)
+def test_global_average_pooling(shape: tuple[int, ...], axes: tuple[int, ...], symbolic: bool) -> None:
+    data = data_of(*shape)
+    pixels = data.size // data.max(axis=axes).size
+
+    def mean(x: te.Tensor) -> te.Tensor:
+        total = topi.sum(x, axis=axes, keepdims=True)
+        return te.compute(total.shape, lambda *index: total(*index) / float(pixels))
+
+    expected = (data.sum(axis=axes, keepdims=True) / pixels).astype("float32")
+    check([data], mean, expected, symbolic, tolerance=1e-6)
+
+
+@either
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((5,), (0,)),
+        ((6, 7), (0, 1)),
+        ((33, 20), (0,)),
+        ((20, 33), (1,)),
+        ((4, 5, 6), (0, 2)),
+        ((1, 1), (1,)),
+        ((70, 300), (1,)),
+    ],
+)
+@pytest.mark.parametrize("reduce", ["sum", "max"])
+def test_reductions(shape: tuple[int, ...], axes: tuple[int, ...], reduce: str, symbolic: bool) -> None:
+    data = data_of(*shape)
+    expected = np.asarray(getattr(data, reduce)(axis=axes))
+    check([data], lambda x: getattr(topi, reduce)(x, axis=axes), expected, symbolic)
+
+
+@either
+@pytest.mark.parametrize(
+    ("shape", "axis", "logarithm"),
+    [
+        ((4, 10), -1, False),
+        ((1, 1000), -1, False),
+        ((2, 21, 5, 6), 1, False),
+        ((3, 1), 1, False),
+        ((4, 10), -1, True),
+        ((2, 1000), -1, True),
+    ],
+)
+def test_softmax(shape: tuple[int, ...], axis: int, logarithm: bool, symbolic: bool) -> None:
+    data = data_of(*shape) / np.float32(3)
+    exponentials = np.exp(data.astype("float64") - data.max(axis=axis, keepdims=True))
+    expected = exponentials / exponentials.sum(axis=axis, keepdims=True)
+    build = topi.nn.log_softmax if logarithm else lambda x: topi.nn.softmax(x, axis=axis)
+    check(
+        [data],
+        build,
+        (np.log(expected) if logarithm else expected).astype("float32"),
+        symbolic,
+        tolerance=2e-6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "axis"),
+    [
+        ((2, 16, 5, 5), (2, 24, 5, 5), 1),
+        ((2, 5, 5, 16), (2, 5, 5, 3), 3),
+        ((2, 2, 5, 5, 8), (2, 1, 5, 5, 8), 1),
+    ],
+)
+def test_concatenation(first: tuple[int, ...], second: tuple[int, ...], axis: int) -> None:
+    left, right = data_of(*first), data_of(*second, seed=1)
+    check(
+        [left, right], lambda x, y: topi.concatenate([x, y], axis), np.concatenate([left, right], axis), False
+    )
+
+
+@either
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [
+        ((2, 24, 9, 9), (0, 2, 3, 1)),
+        ((2, 9, 9, 24), (0, 3, 1, 2)),
+        ((33, 77), (1, 0)),
+        ((4, 5, 6), (2, 1, 0)),
+        ((3, 64, 64), (0, 2, 1)),
+    ],
+)
+def test_transposition(shape: tuple[int, ...], order: tuple[int, ...], symbolic: bool) -> None:
+    data = data_of(*shape)
+    check([data], lambda x: topi.transpose(x, order), np.transpose(data, order), symbolic)
+
+
+@either
+@pytest.mark.parametrize("block", [4, 8, 16])
+def test_layout_transforms(block: int, symbolic: bool) -> None:
+    data = data_of(2, 48, 9, 7)
+    blocks = 48 // block
+    packed = np.ascontiguousarray(data.reshape(2, blocks, block, 9, 7).transpose(0, 1, 3, 4, 2))
+
+    def pack(x: te.Tensor) -> te.Tensor:
+        shape = (x.shape[0], blocks, 9, 7, block)
+        return te.compute(shape, lambda n, c, h, w, i: x[n, c * block + i, h, w])
+
+    def unpack(x: te.Tensor) -> te.Tensor:
+        return te.compute((x.shape[0], 48, 9, 7), lambda n, c, h, w: x[n, c // block, h, w, c % block])
+
+    check([data], pack, packed, symbolic)
+    check([packed], unpack, data, symbolic)
+
+
+def test_padding_channels_up_to_a_block() -> None:
+    data = data_of(1, 24, 5, 5)
+
+    def pack(x: te.Tensor) -> te.Tensor:
+        def element(n: tirx.Var, c: tirx.Var, h: tirx.Var, w: tirx.Var, i: tirx.Var) -> tirx.Expr:
+            return tirx.if_then_else(c * 16 + i < 24, x[n, c * 16 + i, h, w], tirx.const(0, "float32"))
+
+        return te.compute((1, 2, 5, 5, 16), element)
+
+    padded = np.pad(data, ((0, 0), (0, 8), (0, 0), (0, 0)))
+    check([data], pack, np.ascontiguousarray(padded.reshape(1, 2, 16, 5, 5).transpose(0, 1, 3, 4, 2)), False)
+
+
+@either
+@pytest.mark.parametrize("extents", [(1, 1, 1), (1, 512, 1000), (33, 65, 47), (7, 16, 64), (64, 1, 5)])
+def test_matrix_products(extents: tuple[int, int, int], symbolic: bool) -> None:
+    rows, inner, columns = extents
+    left, right = data_of(rows, inner), data_of(inner, columns, seed=1)
+    check([left, right], topi.matmul, left @ right, symbolic)
+    transposed = np.ascontiguousarray(right.T)
+    check([left, transposed], topi.nn.dense, left @ right, symbolic)
+
+
+def test_a_product_with_its_epilogue() -> None:
+    left, right, bias = data_of(9, 20), data_of(20, 33, seed=1), data_of(33, seed=2)
+    check(
+        [left, right, bias],
+        lambda x, y, z: topi.nn.relu(topi.add(topi.matmul(x, y), z)),
+        np.maximum(left @ right + bias, 0),
+        False,
+    )
+
+
+def test_large_work_is_split_among_threads_and_small_work_is_not() -> None:
+    for size, parallel in ((16, False), (512, True)):
+        data = data_of(size, 64)
+        script = check([data], topi.nn.relu, np.maximum(data, 0), False)
+        assert ("T.parallel" in script) == parallel
+        assert "T.vectorized" in script
+
+
+Build = Callable[..., Any]
+
+
+def zoo() -> dict[str, tuple[Build, list[tuple[Any, ...]]]]:
+    """Operators as Relax lowers them: what to call, and on which shapes, with a dtype last unless float32."""
+    return {
+        "gelu": (op.nn.gelu, [(4, 100)]),
+        "erf": (op.erf, [(5,)]),
+        "power": (op.power, [(257,), (257,)]),
+        "scalar": (op.add, [(), ()]),
+        "where": (lambda a, b: op.where(op.greater(a, b), a, b), [(9, 9), (9, 9)]),
+        "symbolic columns": (op.add, [(4, "n"), (4, "n")]),
+        "float16": (op.nn.relu, [(9, 100, "float16")]),
+        "cast": (lambda a: op.astype(a, "int32"), [(9, 9)]),
+        "odd image": (op.nn.relu, [(1, 3, 67, 67)]),
+        "layer_norm": (lambda a, g, b: op.nn.layer_norm(a, g, b, axes=[-1]), [(4, 33, 64), (64,), (64,)]),
+        "rms_norm": (lambda a, g: op.nn.rms_norm(a, g, axes=[-1]), [("n", 33, 64), (64,)]),
+        "group_norm": (
+            lambda a, g, b: op.nn.group_norm(a, g, b, num_groups=4, channel_axis=1, axes=[2, 3]),
+            [(2, 16, 5, 5), (16,), (16,)],
+        ),
+        "instance_norm": (
+            lambda a, g, b: op.nn.instance_norm(a, g, b, channel_axis=1, axes=[2, 3]),
+            [(2, 16, 5, 5), (16,), (16,)],
+        ),
+        "batch_norm": (
+            lambda a, g, b, m, v: op.nn.batch_norm(a, g, b, m, v, axis=1),
+            [(2, 16, 5, 5), (16,), (16,), (16,), (16,)],
+        ),
+        "argmax": (lambda a: op.argmax(a, axis=1), [(7, 1000)]),
+        "variance": (lambda a: op.variance(a, axis=1), [(7, 33)]),
+        "prod": (lambda a: op.prod(a), [(3, 4)]),
+        "sum over symbolic": (lambda a: op.sum(a, axis=0), [("n", 60)]),
+        "mean of a symbolic image": (lambda a: op.mean(a, axis=[2, 3]), [(1, 64, "n", "m")]),
+        "batch_matmul": (op.matmul, [(3, 33, 65), (3, 65, 47)]),
+        "symbolic inner": (op.matmul, [(4, "n"), ("n", 47)]),
+        "dot": (op.matmul, [(65,), (65,)]),
+        "attention": (op.nn.attention, [(1, 9, 4, 16)] * 3),
+        "einsum": (lambda a, b: op.einsum([a, b], "ij,jk->ik"), [(9, 8), (8, 7)]),
+        "conv1d": (lambda a, b: op.nn.conv1d(a, b, padding=1), [(1, 8, 19), (8, 8, 3)]),
+        "conv3d": (lambda a, b: op.nn.conv3d(a, b, padding=1), [(1, 4, 5, 6, 7), (4, 4, 3, 3, 3)]),
+        "conv2d": (lambda a, b: op.nn.conv2d(a, b, padding=1), [("n", 8, 9, 9), (8, 8, 3, 3)]),
+        "conv2d_transpose": (
+            lambda a, b: op.nn.conv2d_transpose(a, b, strides=2),
+            [(1, 8, 9, 9), (8, 8, 3, 3)],
+        ),
+        "max_pool3d": (lambda a: op.nn.max_pool3d(a, (3, 3, 3)), [(1, 8, 9, 9, 9)]),
+        "adaptive_avg_pool2d": (lambda a: op.nn.adaptive_avg_pool2d(a, (3, 3)), [(1, 8, 10, 10)]),
+        "resize2d": (lambda a: op.image.resize2d(a, (18, 18)), [(1, 3, 9, 9)]),
+        "grid_sample": (op.image.grid_sample, [(1, 2, 5, 5), (1, 4, 4, 2)]),
+        "split": (lambda a: op.split(a, 3, axis=1), [(2, 24, 9, 9)]),
+        "strided_slice": (lambda a: op.strided_slice(a, [1, 2], [0, 1], [9, 8], [2, 3]), [(4, 9, 9)]),
+        "tile": (lambda a: op.tile(a, (2, 3)), [(9, 9)]),
+        "flip": (lambda a: op.flip(a, 1), [(9, 9)]),
+        "reflect pad": (lambda a: op.nn.pad(a, (0, 0, 1, 2), "reflect"), [(9, 9)]),
+        "tril": (op.tril, [(9, 9)]),
+        "zeros_like": (op.zeros_like, [(9, 90)]),
+        "take": (lambda a, b: op.take(a, b, axis=0), [(100, 16), (7, "int64")]),
+        "gather_elements": (lambda a, b: op.gather_elements(a, b, axis=0), [(5, 6), (5, 6, "int64")]),
+        "gather_nd": (op.gather_nd, [(5, 6), (4, 2, "int64")]),
+        "scatter_elements": (
+            lambda a, b, c: op.scatter_elements(a, b, c, axis=0),
+            [(5, 6), (2, 6, "int64"), (2, 6)],
+        ),
+        "scatter_nd": (op.scatter_nd, [(5, 6), (4, 1, "int64"), (4, 6)]),
+        "bucketize": (op.bucketize, [(9,), (5,)]),
+        "quantize": (
+            lambda a, b, c: op.quantize(a, b, c, axis=1, out_dtype="int8"),
+            [(1, 16, 5, 5), (16,), (16, "int8")],
+        ),
+        "dequantize": (
+            lambda a, b, c: op.dequantize(a, b, c, axis=1),
+            [(1, 16, 5, 5, "int8"), (16,), (16, "int8")],
+        ),
+        "nll_loss": (lambda a, b: op.nn.nll_loss(op.nn.log_softmax(a), b), [(4, 10), (4, "int64")]),
+    }
+
+
+@pytest.mark.parametrize("name", zoo())
+def test_an_operator_of_relax_computes_what_it_does_without_a_schedule(name: str) -> None:
+    build, arguments = zoo()[name]
+    functions = legalized(build, arguments)
+    assert functions
+    for func in functions:
+        scheduled = scheduled_by(LoopNest(), func, TARGET).mod["main"]
+        assert kernel_bounds.out_of_bounds(scheduled, SIZES) == []
+        plain, arranged = (run_function(each) for each in (func, scheduled))
+        for expected, got in zip(plain, arranged, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def legalized(build: Build, arguments: list[tuple[Any, ...]]) -> list[tirx.PrimFunc]:
+    symbols = {name: tirx.Var(name, "int64") for name in SIZES}
+    variables = []
+    for place, shape in enumerate(arguments):
+        dtype = "float32"
+        if shape and isinstance(shape[-1], str) and shape[-1] not in symbols:
+            *shape, dtype = shape  # type: ignore[assignment]
+        extents = [symbols.get(size, size) for size in shape]
+        variables.append(relax.Var(f"in_{place}", relax.TensorType(extents, dtype)))
+    builder = relax.BlockBuilder()
+    with builder.function("main", variables):
+        builder.emit_func_output(builder.emit(build(*variables)))
+    module = relax.transform.LegalizeOps()(builder.get())
+    return [func for _, func in module.functions_items() if isinstance(func, tirx.PrimFunc)]
+
+
+def run_function(func: tirx.PrimFunc) -> list[Array]:
+    """The values of all arguments after a call with small positive ones."""
+    rng = np.random.default_rng(0)
+    values: list[Any] = []
+    for parameter in func.params:
+        if isinstance(parameter.ty, tvm.ir.PrimType):
+            values.append(SIZES[parameter.name])
+            continue
+        shape = [
+            int(size) if isinstance(size, (int, tirx.IntImm)) else SIZES[size.name]
+            for size in parameter.shape
+        ]
+        dtype = str(parameter.dtype)
+        whole = "int" in dtype or dtype == "bool"
+        array = rng.integers(0, 3, shape) if whole else rng.uniform(0.1, 2, shape)
+        values.append(tvm.runtime.tensor(array.astype(dtype)))
+    compile_function(func, TARGET)["main"](*values)
+    return [value.numpy() for value in values if not isinstance(value, int)]
+
+
+@T.prim_func(s_tir=True)
+def shared_loop(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "float32")):  # type: ignore[valid-type]
+    between = T.sblock_alloc_buffer((64, 32), "float32")
+    for i in range(64):
+        for j in range(32):
+            with T.sblock("first"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                between[vi, vj] = data[vi, vj] + T.float32(1)
+        for j in range(32):
+            with T.sblock("second"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                out[vi, vj] = between[vi, vj] * T.float32(2)
+
+
+@T.prim_func(s_tir=True)
+def running_sum(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "float32")):  # type: ignore[valid-type]
+    for i in range(64):
+        for j in range(32):
+            with T.sblock("sum"):
+                vi = T.axis.spatial(64, i)
+                vj = T.axis.opaque(32, j)
+                out[vi, vj] = data[vi, vj] + T.if_then_else(vj > 0, out[vi, vj - 1], T.float32(0))
+
+
+@T.prim_func(s_tir=True)
+def swapped_loops(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64,), "float32")):  # type: ignore[valid-type]
+    for k in range(32):
+        for i in range(64):
+            with T.sblock("sum"):
+                vi = T.axis.spatial(64, i)
+                vk = T.axis.reduce(32, k)
+                with T.init():
+                    out[vi] = T.float32(0)
+                out[vi] = out[vi] + data[vi, vk]
+
+
+@T.prim_func(s_tir=True)
+def whole_block(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "float32")):  # type: ignore[valid-type]
+    with T.sblock("whole"):
+        T.reads()
+        T.writes()
+        for i in range(64):
+            for j in range(32):
+                out[i, j] = data[i, j]
+
+
+@pytest.mark.parametrize(
+    ("func", "expected"),
+    [
+        (shared_loop, lambda data: (data + 1) * 2),
+        (running_sum, lambda data: data.cumsum(axis=1)),
+        (swapped_loops, lambda data: data.sum(axis=1)),
+        (whole_block, lambda data: data),
+    ],
+    ids=["shared_loop", "running_sum", "swapped_loops", "whole_block"],
+)
+def test_functions_written_by_hand(func: tirx.PrimFunc, expected: Callable[[Array], Array]) -> None:
+    data = data_of(64, 32)
+    check_kernel(
+        func,
+        TARGET,
+        [data],
+        expected(data).astype("float32"),
+        schedule=lambda func, target: scheduled_by(LoopNest(), func, target),
+    )
+
+
+@T.prim_func
+def lowered(data: T.Buffer((64,), "float32"), out: T.Buffer((64,), "float32")):  # type: ignore[valid-type]
+    for i in range(64):
+        out[i] = data[i]
+
+
+def test_what_has_no_blocks_is_left_as_it_is() -> None:
+    scheduled = scheduled_by(LoopNest(), lowered, TARGET).mod["main"]
+    assert structural_equal(scheduled.body, lowered.body)
+
+
+def test_other_targets_are_not_taken() -> None:
+    data = te.placeholder((4, 4))
+    assert LoopNest().apply(prim_func([data, topi.nn.relu(data)]), Target("c"), False) is None
