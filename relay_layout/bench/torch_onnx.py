@@ -17,7 +17,8 @@ import torch
 from onnx import numpy_helper
 from torch import Tensor
 
-from relay_layout.bench.torch_ops import BUILDERS, Node, Operation
+from relay_layout.bench.torch_node import Node, Operation
+from relay_layout.bench.torch_ops import BUILDERS
 from relay_layout.errors import ModelError
 
 Array = np.ndarray[Any, Any]

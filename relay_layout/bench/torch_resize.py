@@ -71,6 +71,7 @@ def _interpolate_mode(
 
 
 def resize(node: Node) -> Operation:
+    """Resize and Upsample: nearest and linear."""
     attributes = node.attributes
     is_old = node.op_type == "Upsample" or node.opset < 11
     coordinates = "asymmetric" if is_old else attributes.get("coordinate_transformation_mode", "half_pixel")

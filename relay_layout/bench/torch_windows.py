@@ -108,6 +108,7 @@ _AVERAGE_POOLS: dict[int, Callable[..., Tensor]] = {
 
 
 def convolution(node: Node) -> Operation:
+    """Conv: any rank, uneven padding included."""
     group = int(node.attributes.get("group", 1))
 
     def run(data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -124,6 +125,7 @@ def convolution(node: Node) -> Operation:
 
 
 def transposed_convolution(node: Node) -> Operation:
+    """ConvTranspose."""
     group = int(node.attributes.get("group", 1))
     if node.attributes.get("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in node.attributes:
         raise node.unsupported("ConvTranspose with auto_pad or output_shape")
@@ -143,6 +145,7 @@ def transposed_convolution(node: Node) -> Operation:
 
 
 def max_pool(node: Node) -> Operation:
+    """MaxPool without its Indices output."""
     if len(node.outputs) > 1:
         raise node.unsupported("MaxPool with its Indices output")
     window = Window.of(node, node.attributes["kernel_shape"])
@@ -162,6 +165,7 @@ def max_pool(node: Node) -> Operation:
 
 
 def average_pool(node: Node) -> Operation:
+    """AveragePool, with ONNX's counts in ceil mode."""
     window = Window.of(node, node.attributes["kernel_shape"])
     count_padding = bool(node.attributes.get("count_include_pad", 0))
     pool = _AVERAGE_POOLS[window.rank]
@@ -191,4 +195,5 @@ def average_pool(node: Node) -> Operation:
 
 
 def global_pool(reduce: Callable[[Tensor, list[int]], Tensor]) -> Builder:
+    """GlobalAveragePool and GlobalMaxPool."""
     return lambda node: lambda data: reduce(data, list(range(2, data.dim())))
