@@ -150,10 +150,7 @@ def _vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[i
     if block > 1:
         return block, workload.out_channels // block, row
     packed = block_of(workload.kernel_layout, "O")
-    if packed > 1:
-        lanes = packed
-    else:
-        lanes = min(native, 1 << (workload.out_channels.bit_length() - 1))
+    lanes = packed if packed > 1 else min(native, 1 << (workload.out_channels.bit_length() - 1))
     return lanes, workload.out_channels // lanes, row
 
 
@@ -209,9 +206,8 @@ def _orders(workload: ConvolutionWorkload, lanes: int, tile_pixels: int) -> list
         # Of single pixels: those of NCHW that fill no vector need a tile as well.
         step = tile_pixels * lanes if lanes_are_pixels(workload) else tile_pixels
         chunks = math.ceil(int(workload.out_height) * int(workload.out_width) / step)
-        return [("channels", 1, "stage")] + [
-            ("pixels", rows, "stage") for rows in range(1, chunks + 1) if chunks % rows == 0
-        ]
+        divisors = [rows for rows in range(1, chunks + 1) if chunks % rows == 0]
+        return [("channels", 1, "stage"), *(("pixels", rows, "stage") for rows in divisors)]
     if "H" not in workload.out_layout:
         return [("channels", 1, "stage")]
     height = int(workload.out_height)
@@ -234,10 +230,7 @@ def _imbalance(
     """How much longer the busiest thread works than an even share."""
     batch = workload.batch if isinstance(workload.batch, int) else 1
     channel_tiles = math.ceil(channel_vectors / knobs.tile_channels)
-    if fuses_rows(workload):
-        rows = math.ceil(pixels / knobs.tile_pixels)
-    else:
-        rows = int(workload.out_height)
+    rows = math.ceil(pixels / knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
     chunks = batch * math.ceil(rows / knobs.rows)
     if knobs.order == "channels":
         chunks *= channel_tiles
@@ -256,7 +249,7 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
     bytes_per_cycle = 8.0
     padding = 0.0
     if any(workload.padding):
-        copied = image * batch
+        copied = float(image * batch)
         if knobs.pad_at == "chunk":
             reach = (workload.kernel[0] - 1) * workload.dilation[0] + 1
             needed = (knobs.rows - 1) * workload.strides[0] + reach
@@ -278,7 +271,8 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
         again = image * batch * (passes - 1) if image > half_l2 else 0
         return padding + again / bytes_per_cycle
     if fuses_rows(workload):
-        chunks = math.ceil(int(workload.out_height) * int(workload.out_width) / (knobs.tile_pixels * knobs.rows))
+        run = int(workload.out_height) * int(workload.out_width)
+        chunks = math.ceil(run / (knobs.tile_pixels * knobs.rows))
     else:
         chunks = int(workload.out_height) // knobs.rows
     again = weights * max(batch * chunks, processor.threads) if weights > half_l2 else 0

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relay_layout.errors import ModelError
 from relay_layout.frontend.onnx_file import check_loaded, read_model, require_onnx
 
 if TYPE_CHECKING:
@@ -70,8 +69,6 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
     check_structure(model, label)
     nodes = expanded(model, label, defined_by_others)
     check_operators(nodes, label, supported)
-    if model.graph.sparse_initializer:
-        raise ModelError(f"{label} has sparse initializers, which is not supported")
     inputs = read_inputs(model.graph, label)
     shapes = settle_shapes(inputs, input_shapes, label)
     symbols: dict[str, Any] = {}

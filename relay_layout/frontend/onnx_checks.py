@@ -7,7 +7,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.input_shapes import Input
 from relay_layout.frontend.onnx_functions import weightless
-from relay_layout.frontend.onnx_import import first_line
+from relay_layout.frontend.onnx_import import reason
 from relay_layout.frontend.onnx_operators import CONVERTERS
 
 if TYPE_CHECKING:
@@ -58,13 +58,24 @@ def with_subgraphs(nodes: Iterable["onnx.NodeProto"]) -> Iterator["onnx.NodeProt
 
 
 def check_structure(model: "onnx.ModelProto", label: str) -> None:
-    """ModelError where the ONNX package finds the model invalid."""
-    from onnx import checker
+    """ModelError where the ONNX package finds the model invalid, or is too old to tell."""
+    from onnx import checker, defs
 
+    if not model.graph.output:
+        raise ModelError(f"{label} is not a valid ONNX model: it has no outputs")
+    newest = defs.onnx_opset_version()
+    for opset in model.opset_import:
+        if opset.domain in ("", "ai.onnx") and opset.version > newest:
+            raise ModelError(
+                f"{label} uses opset {opset.version}, while the installed onnx package knows those up to {newest}: "
+                "upgrade onnx, or export the model with an older opset"
+            )
+    if model.graph.sparse_initializer:
+        raise ModelError(f"{label} has sparse initializers, which is not supported")
     try:
         checker.check_model(_checkable(model))
     except Exception as error:
-        raise ModelError(f"{label} is not a valid ONNX model: {first_line(error)}") from None
+        raise ModelError(f"{label} is not a valid ONNX model: {reason(error)}") from None
 
 
 def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":

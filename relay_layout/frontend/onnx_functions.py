@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.onnx_import import first_line
+from relay_layout.frontend.onnx_import import reason
 
 if TYPE_CHECKING:
     import onnx
@@ -41,7 +41,7 @@ def expanded(
             selected = [("", operator) for operator in operators]
             light = inline_selected_functions(light, selected, False, True)
     except Exception as error:
-        raise ModelError(f"{label}: its functions cannot be expanded: {first_line(error)}") from None
+        raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
     return light.graph.node
 
 

@@ -1,5 +1,6 @@
 """The walk over an ONNX graph that builds a Relax function."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,15 @@ from relay_layout.frontend.onnx_values import Unsupported, Value, shape_of, writ
 
 if TYPE_CHECKING:
     import onnx
+
+
+_NOTATIONS = (
+    (re.compile(r"^In ir\.Op\(.*?\), the "), "the "),
+    (re.compile(r"\bT\.int64\((-?\d+)\)"), r"\1"),
+    (re.compile(r"\bR\.shape\((\[[^\]]*\])\)"), r"\1"),
+    (re.compile(r"\s+"), " "),
+)
+_LONGEST_REASON = 300
 
 
 class Importer:
@@ -68,7 +78,7 @@ class Importer:
             except ModelError:
                 raise
             except Exception as error:
-                raise ModelError(f"{self._label}: {place} cannot be imported: {first_line(error)}") from None
+                raise ModelError(f"{self._label}: {place} cannot be imported: {reason(error)}") from None
 
     def _convert(self, proto: "onnx.NodeProto") -> None:
         inputs = tuple(self._values[name] if name else None for name in proto.input)
@@ -167,27 +177,32 @@ def used_names(node: "onnx.NodeProto") -> set[str]:
 
 def read_tensors(tensors: Iterable["onnx.TensorProto"], label: str) -> dict[str, Any]:
     """Initializers as numpy arrays; ModelError for one that is damaged or holds strings."""
-    from onnx import numpy_helper
+    from onnx import TensorProto, numpy_helper
 
     result = {}
     for tensor in tensors:
+        if tensor.data_type not in TensorProto.DataType.values():
+            raise ModelError(f"{label}: initializer '{tensor.name}' has the unknown element type {tensor.data_type}")
         try:
             array = numpy_helper.to_array(tensor)
         except Exception as error:
-            raise ModelError(f"{label}: initializer '{tensor.name}' is damaged: {first_line(error)}") from None
+            raise ModelError(f"{label}: initializer '{tensor.name}' is damaged: {reason(error)}") from None
         if array.dtype.kind in "OSU":
             raise ModelError(f"{label}: initializer '{tensor.name}' holds strings, which is not supported")
         result[tensor.name] = array
     return result
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an exception's message that says something, without TVM's preamble."""
-    for line in str(error).splitlines():
-        text = line.strip()
-        if text and not text.startswith(("Traceback", "File ", "---", "Stack trace", "[bt]")):
-            return text
-    return type(error).__name__
+def reason(error: BaseException) -> str:
+    """What an exception of onnx or TVM says, as one line without their preambles and notations."""
+    text = str(error).partition("==> Context")[0].partition("Stack trace")[0]
+    lines = [line.strip() for line in text.splitlines()]
+    sentence = " ".join(line for line in lines if line and not line.startswith(("Traceback", "File ")))
+    for pattern, plain in _NOTATIONS:
+        sentence = pattern.sub(plain, sentence)
+    if len(sentence) > _LONGEST_REASON:
+        sentence = sentence[:_LONGEST_REASON].rsplit(" ", 1)[0] + " ..."
+    return sentence.strip() or type(error).__name__
 
 
 def _in_default_domain(proto: "onnx.NodeProto") -> bool:
@@ -195,7 +210,7 @@ def _in_default_domain(proto: "onnx.NodeProto") -> bool:
 
 
 def _attributes(proto: "onnx.NodeProto") -> dict[str, Any]:
-    """Attributes with text as str, integer and float lists as lists, tensors as numpy arrays."""
+    """Attributes with text as str, numbers and lists of them, tensors as numpy arrays."""
     from onnx import AttributeProto, helper, numpy_helper
 
     result = {}
@@ -207,10 +222,19 @@ def _attributes(proto: "onnx.NodeProto") -> dict[str, Any]:
             value = [text.decode("utf-8", errors="replace") for text in value]
         elif attribute.type == AttributeProto.TENSOR:
             value = numpy_helper.to_array(value)
-        elif attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
+        elif attribute.type == AttributeProto.FLOAT:
+            value = _decimal(value)
+        elif attribute.type == AttributeProto.FLOATS:
+            value = [_decimal(number) for number in value]
+        elif attribute.type == AttributeProto.INTS:
             value = list(value)
         result[attribute.name] = value
     return result
+
+
+def _decimal(number: float) -> float:
+    """The decimal number that a file's float32 stands for: 1e-05 rather than 9.9999997e-06."""
+    return float(str(np.float32(number)))
 
 
 def _constant(node: Node) -> list[Any]:

@@ -31,6 +31,7 @@ _ARITHMETIC = {
     tirx.FloorMod: np.mod,
     tirx.Min: np.minimum,
     tirx.Max: np.maximum,
+    tirx.RShift: np.right_shift,
     tirx.LT: np.less,
     tirx.LE: np.less_equal,
     tirx.GT: np.greater,

@@ -16,7 +16,7 @@ from tvm.target import Target
 
 from topi_ext.schedule import cpu_rules
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 ALIGNMENT = 64
 """Bytes; what TVM's generated code assumes of its arguments."""

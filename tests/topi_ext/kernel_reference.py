@@ -6,11 +6,12 @@ Written from the definitions and not from ``topi_ext``, so that both can disagre
 import re
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 
 def axes_of(layout: str) -> list[tuple[str, int]]:

@@ -12,31 +12,31 @@ TARGET = target_for(host_cpus()[-1])
 
 
 @T.prim_func(s_tir=True)
-def reads_after(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):  # type: ignore[valid-type]
+def reads_after(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):
     for i in range(20):
         out[i] = data[i + 1]
 
 
 @T.prim_func(s_tir=True)
-def reads_before_for_a_maximum(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):  # type: ignore[valid-type]
+def reads_before_for_a_maximum(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):
     for i in range(20):
         out[i] = T.max(data[i - 1], T.float32(0))
 
 
 @T.prim_func(s_tir=True)
-def writes_after(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):  # type: ignore[valid-type]
+def writes_after(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):
     for i in range(21):
         out[i] = data[i % 20]
 
 
 @T.prim_func(s_tir=True)
-def leaves_one_out(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):  # type: ignore[valid-type]
+def leaves_one_out(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):
     for i in range(19):
         out[i] = data[i]
 
 
 @T.prim_func(s_tir=True)
-def leaves_a_temporary(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):  # type: ignore[valid-type]
+def leaves_a_temporary(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):
     between = T.alloc_buffer((16,), "float32")
     for i in range(20):
         between[i] = data[i]
@@ -45,7 +45,7 @@ def leaves_a_temporary(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "f
 
 
 @T.prim_func(s_tir=True)
-def is_guarded(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):  # type: ignore[valid-type]
+def is_guarded(data: T.Buffer((20,), "float32"), out: T.Buffer((20,), "float32")):
     for i in range(24):
         if i < 20:
             out[i] = T.if_then_else(i > 0 and i < 20, data[i - 1], T.float32(0))

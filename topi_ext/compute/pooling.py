@@ -127,10 +127,12 @@ def _pool(
     out_shape: Sequence[Any],
 ) -> te.Tensor:
     axes = [te.reduce_axis((0, kernel[0]), "rh"), te.reduce_axis((0, kernel[1]), "rw")]
-    channels = logical_extent(layout, data.shape, "C")
+    channels: Any = logical_extent(layout, data.shape, "C")
+    if not isinstance(channels, int):
+        channels = int(channels) if isinstance(channels, tirx.IntImm) else str(channels)
     workload = PoolingWorkload(
         operator=operator,
-        channels=int(channels) if isinstance(channels, (int, tirx.IntImm)) else str(channels),
+        channels=channels,
         kernel=(kernel[0], kernel[1]),
         strides=(strides[0], strides[1]),
         layout=layout,

@@ -29,7 +29,7 @@ def _convolution(node: Node) -> Value:
     groups = node.attributes.get("group", 1)
     if groups < 1 or shape[1] != weight[1] * groups or weight[0] % groups:
         raise Unsupported(
-            f"convolves {written(shape)} with a weight of {written(weight)} in {groups} groups, "
+            f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
             "whose channels do not fit"
         )
     sliding = window(node, _kernel(node, weight), shape[2:])
@@ -52,7 +52,7 @@ def _transposed_convolution(node: Node) -> Value:
     groups = node.attributes.get("group", 1)
     if groups < 1 or shape[1] != weight[0] or weight[0] % groups:
         raise Unsupported(
-            f"convolves {written(shape)} with a weight of {written(weight)} in {groups} groups, "
+            f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
             "whose channels do not fit"
         )
     kernel = _kernel(node, weight)

@@ -72,7 +72,11 @@ def test_dtypes(dtype: str, out_dtype: str) -> None:
 def conv2d_func(data: Any, weight: Any, dtype: str, out_dtype: str) -> tvm.tirx.PrimFunc:
     shapes = pack(data, "NCHW", "NCHW16c").shape, pack(weight, "OIHW", "OIHW16i16o").shape
     tensors = [te.placeholder(shape, dtype) for shape in shapes]
-    layouts = {"data_layout": "NCHW16c", "kernel_layout": "OIHW16i16o", "out_layout": "NCHW16c"}
+    layouts: dict[str, Any] = {
+        "data_layout": "NCHW16c",
+        "kernel_layout": "OIHW16i16o",
+        "out_layout": "NCHW16c",
+    }
     return prim_func([*tensors, conv2d(*tensors, padding=(1, 1, 1, 1), out_dtype=out_dtype, **layouts)])
 
 

@@ -1,6 +1,7 @@
 """Which blocks join the anchor's tiles, and which stay on their own."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from kernel_harness import prim_func
@@ -21,7 +22,7 @@ def arguments() -> tuple[te.Tensor, te.Tensor, te.Tensor]:
 
 
 def convolve(data: te.Tensor, weight: te.Tensor) -> te.Tensor:
-    layouts = {"data_layout": "NCHW8c", "kernel_layout": "OIHW8i8o", "out_layout": "NCHW8c"}
+    layouts: dict[str, Any] = {"data_layout": "NCHW8c", "kernel_layout": "OIHW8i8o", "out_layout": "NCHW8c"}
     return conv2d(data, weight, padding=(1, 1, 1, 1), **layouts)
 
 
@@ -117,7 +118,7 @@ def test_an_annotation_is_found_among_others() -> None:
 
 
 @T.prim_func(s_tir=True)
-def opaque(data: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):  # type: ignore[valid-type]
+def opaque(data: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
     with T.sblock("whole"):
         T.reads()
         T.writes()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from kernel_harness import (
     scheduled_by,
     target_for,
 )
+from kernel_networks import WORKLOADS
 from kernel_reference import convolve, pack
 from tvm import te, tirx, topi
 from tvm.target import Target
@@ -38,8 +40,8 @@ from topi_ext.schedule.cpu.convolution import schedule_convolution
 
 CPU = host_cpus()[-1]
 
-BLOCKED = {"data_layout": "NCHW16c", "kernel_layout": "OIHW16i16o", "out_layout": "NCHW16c"}
-CHANNELS_LAST = {"data_layout": "NHWC", "kernel_layout": "HWIO", "out_layout": "NHWC"}
+BLOCKED: dict[str, Any] = {"data_layout": "NCHW16c", "kernel_layout": "OIHW16i16o", "out_layout": "NCHW16c"}
+CHANNELS_LAST: dict[str, Any] = {"data_layout": "NHWC", "kernel_layout": "HWIO", "out_layout": "NHWC"}
 
 
 @pytest.mark.parametrize("seed", range(120))
@@ -66,6 +68,31 @@ def test_sweep(make: Callable[[int], ConvolutionCase], start: int) -> None:
         except AssertionError as failure:
             failures.append(str(failure))
     assert not failures, "\n".join(failures)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize("place", range(len(WORKLOADS)))
+def test_convolutions_of_networks(place: int, cpu: str | None) -> None:
+    workload = WORKLOADS[place]
+    run_convolution(
+        ConvolutionCase(
+            1,
+            workload.in_channels,
+            workload.out_channels,
+            workload.in_height,
+            workload.in_width,
+            workload.kernel,
+            workload.strides,
+            workload.padding,
+            groups=workload.groups,
+            data_layout=workload.data_layout,
+            kernel_layout=workload.kernel_layout,
+            out_layout=workload.out_layout,
+            epilogue="bias_relu",
+            cpu=cpu,
+        )
+    )
 
 
 DEPTHWISE_WIDE = ConvolutionCase(1, 5, 5, 4, 70, (3, 3), padding=(1, 1, 1, 1), groups=5)
@@ -147,7 +174,7 @@ def test_a_symbolic_batch_is_one_function_for_all() -> None:
     ("dtype", "out_dtype"), [("int8", "int32"), ("float64", "float64"), ("float16", "float32")]
 )
 @pytest.mark.parametrize("layouts", [BLOCKED, CHANNELS_LAST, {}], ids=["NCHW16c", "NHWC", "NCHW"])
-def test_dtypes(layouts: dict[str, str], dtype: str, out_dtype: str) -> None:
+def test_dtypes(layouts: dict[str, Any], dtype: str, out_dtype: str) -> None:
     data_layout, kernel_layout = layouts.get("data_layout", "NCHW"), layouts.get("kernel_layout", "OIHW")
     rng = np.random.default_rng(3)
     data, weight = integers(rng, (1, 32, 5, 6), dtype), integers(rng, (48, 32, 3, 3), dtype)
@@ -326,13 +353,11 @@ def multiply_adds(lines: list[str]) -> list[str]:
     return [line for line in lines if line.startswith("vfmadd")]
 
 
-@pytest.mark.parametrize(("cpu", "register", "lanes"), [("x86-64-v4", "zmm", 16), ("x86-64-v3", "ymm", 8)])
+@pytest.mark.parametrize(("cpu", "register"), [("x86-64-v4", "zmm"), ("x86-64-v3", "ymm")])
 @pytest.mark.parametrize(
     "layouts", [BLOCKED, {**CHANNELS_LAST, "kernel_layout": "OHWI16o"}], ids=["NCHW16c", "NHWC"]
 )
-def test_the_inner_loop_stays_in_registers(
-    layouts: dict[str, str], cpu: str, register: str, lanes: int
-) -> None:
+def test_the_inner_loop_stays_in_registers(layouts: dict[str, Any], cpu: str, register: str) -> None:
     """64 to 64 channels, 3x3, 56x56: one multiply-add per accumulator, and no accumulator on the stack."""
     case = ConvolutionCase(
         1, 64, 64, 56, 56, (3, 3), padding=(1, 1, 1, 1), epilogue="bias_relu", cpu=cpu, **layouts
@@ -366,7 +391,7 @@ def test_the_inner_loop_stays_in_registers(
     ids=lambda target: target["mcpu"],
 )
 @pytest.mark.parametrize("layouts", [BLOCKED, CHANNELS_LAST, {}], ids=["NCHW16c", "NHWC", "NCHW"])
-def test_other_processors_compile(layouts: dict[str, str], target: dict[str, object]) -> None:
+def test_other_processors_compile(layouts: dict[str, Any], target: dict[str, object]) -> None:
     case = ConvolutionCase(1, 32, 32, 9, 9, (3, 3), padding=(1, 1, 1, 1), epilogue="bias_relu", **layouts)
     func, _, _ = convolution_function(case)
     scheduled = scheduled_by(DirectConvolution(), func, Target(target)).mod["main"]

@@ -381,7 +381,7 @@ def run_function(func: tirx.PrimFunc) -> list[Array]:
 
 
 @T.prim_func(s_tir=True)
-def shared_loop(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "float32")):  # type: ignore[valid-type]
+def shared_loop(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "float32")):
     between = T.sblock_alloc_buffer((64, 32), "float32")
     for i in range(64):
         for j in range(32):
@@ -395,7 +395,7 @@ def shared_loop(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "fl
 
 
 @T.prim_func(s_tir=True)
-def running_sum(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "float32")):  # type: ignore[valid-type]
+def running_sum(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "float32")):
     for i in range(64):
         for j in range(32):
             with T.sblock("sum"):
@@ -405,7 +405,7 @@ def running_sum(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "fl
 
 
 @T.prim_func(s_tir=True)
-def swapped_loops(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64,), "float32")):  # type: ignore[valid-type]
+def swapped_loops(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64,), "float32")):
     for k in range(32):
         for i in range(64):
             with T.sblock("sum"):
@@ -417,7 +417,7 @@ def swapped_loops(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64,), "flo
 
 
 @T.prim_func(s_tir=True)
-def whole_block(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "float32")):  # type: ignore[valid-type]
+def whole_block(data: T.Buffer((64, 32), "float32"), out: T.Buffer((64, 32), "float32")):
     with T.sblock("whole"):
         T.reads()
         T.writes()
@@ -448,7 +448,7 @@ def test_functions_written_by_hand(func: tirx.PrimFunc, expected: Callable[[Arra
 
 
 @T.prim_func
-def lowered(data: T.Buffer((64,), "float32"), out: T.Buffer((64,), "float32")):  # type: ignore[valid-type]
+def lowered(data: T.Buffer((64,), "float32"), out: T.Buffer((64,), "float32")):
     for i in range(64):
         out[i] = data[i]
 
