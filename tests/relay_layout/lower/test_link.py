@@ -1,0 +1,63 @@
+"""Which linker is taken, and what is said where there is none."""
+
+import importlib.util
+import shutil
+import sys
+
+import pytest
+
+from relay_layout.errors import TargetError
+from relay_layout.lower.link import link_command, link_executable
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+
+def test_named_compiler_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "ccache gcc")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+    assert link_command() == ["ccache", "gcc"]
+
+
+def test_first_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/clang" if name == "clang" else None)
+    assert link_command() == ["clang"]
+
+
+def test_packaged_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "ziglang" or None)
+    assert link_command() == [sys.executable, "-m", "ziglang", "cc"]
+
+
+def test_none() -> None:
+    with pytest.raises(TargetError) as raised:
+        link_command()
+    assert str(raised.value) == (
+        "linking needs a C compiler and none of cc, gcc, clang, g++, clang++ is installed; install one, "
+        "or pip install 'relay-layout[linker]'"
+    )
+
+
+class Executable:
+    """Hands its linker two objects, as TVM's executable does."""
+
+    def export_library(self, path: str, fcompile) -> None:
+        fcompile(path, ["a.o", "b.o"])
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("no-such-compiler", "linking with no-such-compiler failed: No such file or directory"),
+        ("sh -c 'echo ld: wrong format >&2; exit 3'", "linking with sh failed: ld: wrong format"),
+    ],
+)
+def test_failures_are_one_line(monkeypatch: pytest.MonkeyPatch, command: str, message: str) -> None:
+    monkeypatch.setenv("CC", command)
+    with pytest.raises(TargetError) as raised:
+        link_executable(Executable())
+    assert str(raised.value) == message

@@ -1,0 +1,87 @@
+"""Targets by name, and the combinations of layouts they offer."""
+
+import pytest
+import tvm
+
+from relay_layout.errors import TargetError
+from relay_layout.host import cpu_count
+from relay_layout.targets import resolve_target
+from relay_layout.targets.offers import Convolution, fitting_layouts, plain_layouts
+
+
+def convolution(inputs: int, outputs: int, groups: int = 1) -> Convolution:
+    return Convolution(1, inputs, outputs, 8, 8, (3, 3), groups)
+
+
+@pytest.mark.parametrize(
+    ("shape", "data", "out", "expected"),
+    [
+        ((32, 64), "NCHW16c", "NCHW16c", ("NCHW16c", "OIHW16i16o", "NCHW16c")),
+        ((3, 64), "NCHW16c", "NCHW16c", ("NCHW", "OIHW16o", "NCHW16c")),
+        ((24, 64), "NCHW16c", "NCHW16c", ("NCHW8c", "OIHW8i16o", "NCHW16c")),
+        ((32, 58), "NCHW16c", "NCHW16c", ("NCHW16c", "IHW16iO", "NHWC")),
+        ((58, 32), "NCHW16c", "NCHW16c", ("NHWC", "OHWI16o", "NCHW16c")),
+        ((32, 64), "NHWC", "NHWC", ("NHWC", "OHWI16o", "NHWC")),
+        ((32, 1000), "NHWC", "NHWC", ("NHWC", "HWIO", "NHWC")),
+        ((32, 64, 4), "NCHW16c", "NCHW16c", ("NCHW16c", "OIHW16o", "NCHW16c")),
+        ((32, 32, 32), "NCHW16c", "NCHW16c", ("NCHW16c", "OIHW16o", "NCHW16c")),
+        ((24, 24, 24), "NCHW16c", "NCHW16c", ("NCHW8c", "OIHW8o", "NCHW8c")),
+        ((24, 24, 24), "NHWC", "NHWC", ("NHWC", "HWOI", "NHWC")),
+    ],
+)
+def test_nearest_layouts_that_fit(
+    shape: tuple[int, ...], data: str, out: str, expected: tuple[str, ...]
+) -> None:
+    layouts = fitting_layouts(convolution(*shape), data, out)
+    assert (layouts.data, layouts.kernel, layouts.out) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "data", "kernel"),
+    [
+        ((8, 8), "NCHW", "OIHW"),
+        ((8, 8), "NHWC", "HWIO"),
+        ((8, 8, 8), "NHWC", "HWOI"),
+        ((8, 8), "HWNC", "HWOI"),
+    ],
+)
+def test_usual_kernel_layout(shape: tuple[int, ...], data: str, kernel: str) -> None:
+    assert plain_layouts(convolution(*shape), data).kernel == kernel
+
+
+def test_native_needs_nothing_the_machine_lacks() -> None:
+    from relay_layout.artifact import check_runnable
+
+    target = resolve_target("native")
+    assert target.threads == cpu_count()
+    check_runnable(target.manifest())
+
+
+def test_levels_name_their_features() -> None:
+    features = resolve_target("x86-64-v3").features
+    assert "avx2" in features and "sse4_2" in features and "avx512f" not in features
+
+
+def test_tvm_targets_and_json_are_taken() -> None:
+    target = resolve_target(tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 3}))
+    assert (target.threads, target.processor.vector_bytes) == (3, 32)
+    assert resolve_target('{"kind": "llvm", "mcpu": "x86-64-v4"}', threads=1).processor.vector_bytes == 64
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (
+            '{"kind": "llvm"',
+            "target '{\"kind\": \"llvm\"' is not valid JSON: Expecting ',' delimiter at column 16",
+        ),
+        (
+            '{"kind": "cuda"}',
+            "target {\"kind\": \"cuda\"}: kind 'cuda' has no kernels yet; use a CPU target (kind 'llvm')",
+        ),
+    ],
+)
+def test_wrong_targets(target: str, message: str) -> None:
+    with pytest.raises(TargetError) as raised:
+        resolve_target(target)
+    assert str(raised.value) == message
