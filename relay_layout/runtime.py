@@ -64,12 +64,14 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Session
 def set_threads(threads: int | None) -> None:
     """How many threads TVM's pool uses from now on; TVM by itself takes half of an x86 machine's.
 
-    The pool's size is fixed when it is first used, so it is made as large as the machine.
+    The pool's size is fixed when it is first used, so it is made as large as the machine; more threads
+    than cores only wait for each other, so a larger number is taken as all cores.
     """
     if threads is not None and threads < 1:
         raise InputError(f"threads: expected at least 1, got {threads}")
-    count = threads or cpu_count()
-    os.environ.setdefault("TVM_NUM_THREADS", str(max(count, cpu_count())))
+    cores = cpu_count()
+    count = min(threads or cores, cores)
+    os.environ.setdefault("TVM_NUM_THREADS", str(cores))
     tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
 
 
