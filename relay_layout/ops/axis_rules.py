@@ -172,6 +172,15 @@ def axis_attribute(node: Node, layout: Layout) -> Mapping[str, Any]:
     return {"axis": outer_position(layout, label)}
 
 
+def normalized(node: Node) -> Labels | None:
+    """Batch norm: statistics are vectors along ``axis``, which a block must not cut."""
+    rank = node.operands[0].rank
+    text = letters(rank)
+    vectors = (None,) * (len(node.operands) - 1)
+    statistics = (None,) * (len(node.results) - 1)
+    return Labels((text, *vectors), (text, *statistics), frozenset(text[int(node.attributes.axis) % rank]))
+
+
 def concatenated(node: Node) -> Labels | None:
     """Operands of equal rank joined along ``axis``, which a block may cut if it divides every operand."""
     text = letters(node.results[0].rank)

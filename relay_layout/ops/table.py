@@ -16,6 +16,7 @@ _SPATIAL = AxisRule(axis.spatial, axis.spatial_attributes)
 
 TABLE: dict[str, Rule] = {
     "nn.conv2d": ConvolutionRule(),
+    "nn.batch_norm": AxisRule(axis.normalized, axis.axis_attribute),
     "nn.max_pool2d": _SPATIAL,
     "nn.avg_pool2d": _SPATIAL,
     "nn.adaptive_avg_pool2d": _SPATIAL,
