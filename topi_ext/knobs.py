@@ -9,7 +9,7 @@ import itertools
 import math
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
@@ -22,6 +22,9 @@ DTYPE_BYTES = {
     **dict.fromkeys(("float32", "int32", "uint32"), 4),
     **dict.fromkeys(("float64", "int64", "uint64"), 8),
 }
+
+SHARED_LINE_PENALTY = 4.0
+"""Measured: 24 channels of NHWC split between two threads take 3 to 5 times as long."""
 
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
@@ -60,6 +63,15 @@ def check_knobs(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:
 
     Raises :class:`RelayLayoutError`: a tile longer than its axis would address memory before it.
     """
+    problem = _misfit(workload, knobs)
+    if problem:
+        raise RelayLayoutError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
+
+
+def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | None:
+    """What is wrong, if anything."""
+    if knobs.lanes < 1 or knobs.tile_pixels < 1 or knobs.tile_channels < 1:
+        return "a tile is empty"
     height, width = int(workload.out_height), int(workload.out_width)
     run = height * width if fuses_rows(workload) else width
     pixels = knobs.tile_pixels * (knobs.lanes if lanes_are_pixels(workload) else 1)
@@ -67,20 +79,19 @@ def check_knobs(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:
     rows = math.ceil(run / pixels) if fuses_rows(workload) else height
     block = block_of(workload.out_layout, "C")
     problems = [
-        (knobs.lanes < 1 or knobs.tile_pixels < 1 or knobs.tile_channels < 1, "a tile is empty"),
+        (knobs.order not in get_args(Order), f"unknown order '{knobs.order}'"),
+        (knobs.pad_at not in get_args(PadAt), f"unknown place to pad '{knobs.pad_at}'"),
         (pixels > run, f"tile of {pixels} pixels on a run of {run}"),
         (channels > workload.out_channels, f"tile of {channels} channels of {workload.out_channels}"),
         (block > 1 and knobs.lanes != block, f"{knobs.lanes} lanes for blocks of {block}"),
         (knobs.rows < 1 or rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
         (knobs.order == "pixels" and "H" not in workload.out_layout, "no rows to split among threads"),
         (
-            knobs.order == "channels" and knobs.pad_at == "chunk" and not pads_by_chunk(workload),
+            knobs.order == "channels" and knobs.pad_at == "chunk" and not pads_by_chunk(workload, channels),
             "padding by chunk where a tile's input channels are no run of the same length",
         ),
     ]
-    for found, what in problems:
-        if found:
-            raise RelayLayoutError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {what}")
+    return next((problem for found, problem in problems if found), None)
 
 
 def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:
@@ -103,14 +114,18 @@ def estimated_cycles(workload: ConvolutionWorkload, processor: Processor) -> flo
     return _cheapest(workload, processor)[0] / processor.threads
 
 
-def pads_by_chunk(workload: ConvolutionWorkload) -> bool:
-    """May a tile of channels pad its own input? It needs all channels, or those that it computes.
+def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:
+    """May a tile of that many channels pad its own input? It needs all channels, or those that it computes.
 
     Elsewhere the channels to copy depend on the tile by a division, and would not move with a tile
-    that overlaps its neighbour.
+    that overlaps its neighbour: the multiplier of a depthwise convolution, or a block of the data that
+    is only partly in the tile.
     """
-    own = workload.is_depthwise and workload.out_channels == workload.in_channels
-    return workload.groups == 1 or own
+    if workload.groups == 1:
+        return True
+    if not workload.is_depthwise or workload.out_channels != workload.in_channels:
+        return False
+    return workload.out_channels % tile == 0 or tile % block_of(workload.data_layout, "C") == 0
 
 
 @lru_cache(maxsize=4096)
@@ -123,9 +138,11 @@ def _cheapest(workload: ConvolutionWorkload, processor: Processor) -> tuple[floa
         tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
         rows = 1 if fuses_rows(workload) else int(workload.out_height)
         total = batch * tiles * rows * cycles
-        for order, chunk_rows, pad_at in _orders(workload, lanes, tile_pixels):
+        for order, chunk_rows, pad_at in _orders(workload, lanes, tile_pixels, tile_channels):
             knobs = ConvolutionKnobs(lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at)
             cost = total * _imbalance(workload, processor, knobs, pixels, channel_vectors)
+            if _shares_cache_lines(workload, processor, knobs):
+                cost *= SHARED_LINE_PENALTY
             cost += _traffic_cycles(workload, processor, knobs)
             if best is None or cost < best[0]:
                 best = (cost, knobs)
@@ -201,7 +218,9 @@ def _tile_cycles(
     return steps * cycles + overhead
 
 
-def _orders(workload: ConvolutionWorkload, lanes: int, tile_pixels: int) -> list[tuple[Order, int, PadAt]]:
+def _orders(
+    workload: ConvolutionWorkload, lanes: int, tile_pixels: int, tile_channels: int
+) -> list[tuple[Order, int, PadAt]]:
     if fuses_rows(workload):
         # Of single pixels: those of NCHW that fill no vector need a tile as well.
         step = tile_pixels * lanes if lanes_are_pixels(workload) else tile_pixels
@@ -214,10 +233,22 @@ def _orders(workload: ConvolutionWorkload, lanes: int, tile_pixels: int) -> list
     divisors = [rows for rows in range(1, height + 1) if height % rows == 0]
     padded = any(workload.padding)
     if workload.is_depthwise:
-        chunked = padded and pads_by_chunk(workload)
+        tile = tile_channels * (1 if lanes_are_pixels(workload) else lanes)
+        chunked = padded and pads_by_chunk(workload, tile)
         return [("channels", rows, "chunk" if chunked else "stage") for rows in divisors]
     orders: list[tuple[Order, int, PadAt]] = [("channels", 1, "stage")]
     return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors]
+
+
+def _shares_cache_lines(
+    workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs
+) -> bool:
+    """Do threads that split the channels of NHWC write to the same cache lines?"""
+    if knobs.order != "channels" or workload.out_layout != "NHWC" or processor.threads == 1:
+        return False
+    size = DTYPE_BYTES[workload.out_dtype]
+    tile = knobs.lanes * knobs.tile_channels
+    return tile < workload.out_channels and (tile * size % 64 != 0 or workload.out_channels * size % 64 != 0)
 
 
 def _imbalance(

@@ -9,7 +9,11 @@ from relay_layout.errors import ModelError
 
 @dataclass(frozen=True)
 class Input:
-    """A true input of a graph: element type in ONNX's code, and extents or names of symbolic ones, None where not even the rank is declared."""
+    """A true input of a graph.
+
+    ``element_type`` is ONNX's code; ``shape`` holds extents and names of symbolic ones, and is None where
+    not even the rank is declared.
+    """
 
     name: str
     element_type: int
@@ -53,7 +57,8 @@ def _given_shape(
         return extents
     if len(extents) != len(declared.shape):
         raise ModelError(
-            f"{place} has {len(declared.shape)} dimensions in the file, not {len(extents)} as in the given shape {text}"
+            f"{place} has {len(declared.shape)} dimensions in the file, "
+            f"not {len(extents)} as in the given shape {text}"
         )
     for axis, (fixed, wanted) in enumerate(zip(declared.shape, extents, strict=True)):
         if isinstance(fixed, str):

@@ -5,7 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from relay_layout.errors import ModelError
 from relay_layout.frontend.onnx_file import check_loaded, read_model, require_onnx
+from relay_layout.frontend.onnx_messages import reason
 
 if TYPE_CHECKING:
     import onnx
@@ -28,8 +32,9 @@ def from_onnx(
     ``input_shapes`` gives inputs a shape. An extent that the file names, such as "N", stays symbolic where
     none is given, and one that the file fixes cannot be given otherwise.
 
-    Numbers agree with ONNX Runtime, with these exceptions: ``Clip`` of a NaN gives a bound instead of NaN;
-    an index out of range in ``Gather`` takes the nearest element instead of failing.
+    Numbers agree with ONNX Runtime, with these exceptions: a NaN that meets a comparison (``Clip``, ``Relu``,
+    ``HardSigmoid``, ``Max``, ``Min``, ``MaxPool``, ``ReduceMax``, ``Sign``) may give a number, for ``Clip`` its
+    maximum; an index out of range in ``Gather`` takes the nearest element instead of failing.
 
     ModelError for a file that is missing or damaged, an operator or a use of one that is not supported, a
     shape that does not fit, and without the onnx package.
@@ -37,11 +42,22 @@ def from_onnx(
     require_onnx()
     from onnx import ModelProto
 
-    if isinstance(model, ModelProto):
-        label = f"ONNX model '{model.graph.name}'"
-        check_loaded(model, label)
-        return _import(model, label, input_shapes or {})
-    return _import(read_model(model), f"model '{Path(model)}'", input_shapes or {})
+    label = f"ONNX model '{model.graph.name}'" if isinstance(model, ModelProto) else f"model '{Path(model)}'"
+    try:
+        if isinstance(model, ModelProto):
+            check_loaded(model, label)
+        else:
+            model = read_model(model)
+        # Constants in a damaged file can be anything.
+        with np.errstate(all="ignore"):
+            return _import(model, label, input_shapes or {})
+    except ModelError as error:
+        message = str(error)
+    except Exception as error:
+        # A damaged file can be odd in more ways than there are checks.
+        message = f"{label} cannot be imported: {reason(error)}"
+    # Names in a damaged file may hold anything.
+    raise ModelError("".join(letter if letter.isprintable() else "?" for letter in message))
 
 
 def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Sequence[int]]) -> "IRModule":
@@ -55,7 +71,9 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
     from relay_layout.frontend.onnx_functions import expandable, expanded
     from relay_layout.frontend.onnx_import import Importer, read_tensors
 
-    opsets = {"" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in model.opset_import}
+    opsets = {
+        "" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in model.opset_import
+    }
     functions = {(function.domain, function.name) for function in model.functions}
 
     def defined_by_others(node: "onnx.NodeProto") -> bool:
@@ -72,14 +90,16 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
     inputs = read_inputs(model.graph, label)
     shapes = settle_shapes(inputs, input_shapes, label)
     symbols: dict[str, Any] = {}
-    variables = []
+    variables = {}
     for name, declared in inputs.items():
         shape = [
             extent if isinstance(extent, int) else symbols.setdefault(extent, tirx.Var(extent, "int64"))
             for extent in shapes[name]
         ]
         dtype = str(tensor_dtype_to_np_dtype(declared.element_type))
-        variables.append(relax.Var(name, relax.TensorType(shape, dtype)))
+        # TVM's script cannot hold a name that starts with a digit.
+        label_in_script = f"_{name}" if name[:1].isdigit() else name
+        variables[name] = relax.Var(label_in_script, relax.TensorType(shape, dtype))
     tensors = read_tensors(model.graph.initializer, label)
     outputs = [output.name for output in model.graph.output]
     return fold_leftovers(Importer(label, opsets).build(nodes, variables, tensors, outputs))

@@ -21,7 +21,10 @@ from relay_layout.frontend.onnx_values import (
 
 
 def arithmetic(node: Node) -> Value:
-    """The result of a node some of whose inputs are Extents; NotImplemented where it is no arithmetic on them."""
+    """The result of a node of which some inputs are Extents.
+
+    NotImplemented for a node without such inputs, or that does more than arithmetic with them.
+    """
     compute = _ARITHMETIC.get(node.operator)
     given = [value for value in node.inputs if value is not None]
     if compute is None or not any(isinstance(value, Extents) for value in given):
@@ -30,7 +33,7 @@ def arithmetic(node: Node) -> Value:
         return NotImplemented
     arrays = [None if value is None else _elements(value) for value in node.inputs]
     result = compute(node, *arrays)
-    if result is NotImplemented or isinstance(result, np.ndarray) and result.dtype != object:
+    if result is NotImplemented or (isinstance(result, np.ndarray) and result.dtype != object):
         return result
     dtypes = {value.dtype for value in given if isinstance(value, Extents)}
     dtype = "int32" if dtypes == {"int32"} else "int64"
@@ -117,7 +120,8 @@ def _where(node: Node, condition: Array, left: Array, right: Array) -> Value:
 
 def _gather(node: Node, data: Array, indices: Array) -> Value:
     axis = node.axis(node.attributes.get("axis", 0), data.ndim)
-    if not all(isinstance(index, int) and -data.shape[axis] <= index < data.shape[axis] for index in indices.flat):
+    extent = data.shape[axis]
+    if not all(isinstance(index, int) and -extent <= index < extent for index in indices.flat):
         raise Unsupported("picks extents that do not exist")
     return np.asarray(np.take(data, indices.astype("int64"), axis=axis), dtype=object)
 
@@ -128,14 +132,14 @@ def _concat(node: Node, *parts: Array) -> Value:
 
 def _slice(node: Node, data: Array, *given: Array | None) -> Value:
     if node.opset < 10:
-        bounds = [node.attributes.get(name) for name in ("starts", "ends", "axes")]
+        bounds = [list(node.attributes.get(name, ())) for name in ("starts", "ends", "axes")]
     else:
-        bounds = [None if bound is None else bound.reshape(-1).tolist() for bound in given]
-    starts, ends, axes, steps = [*bounds, None, None][:4]
+        bounds = [[] if bound is None else bound.reshape(-1).tolist() for bound in given]
+    starts, ends, axes, steps = [*bounds, [], []][:4]
     if any(not isinstance(bound, int) for bound in [*starts, *ends]):
         return NotImplemented
     picked = [slice(None)] * data.ndim
-    axes = list(range(len(starts))) if axes is None else axes
+    axes = axes or list(range(len(starts)))
     for start, end, axis, step in zip(starts, ends, axes, steps or [1] * len(starts), strict=True):
         # Going backwards, an end before the first element can only be left open.
         stop = None if step < 0 and end < -data.shape[axis] else end

@@ -7,14 +7,14 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.input_shapes import Input
 from relay_layout.frontend.onnx_functions import weightless
-from relay_layout.frontend.onnx_import import reason
+from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_operators import CONVERTERS
 
 if TYPE_CHECKING:
     import onnx
 
-_STRING = 8
-"""TensorProto.STRING, which is only at hand once onnx is imported."""
+_NOT_NUMERIC = (0, 8, 14, 15)
+"""TensorProto UNDEFINED, STRING, COMPLEX64 and COMPLEX128."""
 
 _STILL_READ = frozenset({"GroupNormalization"})
 _STILL_READ_DOMAIN = "relay_layout.still_read"
@@ -24,7 +24,9 @@ _WALKED = frozenset({"Constant", "If"})
 """Operators the importer handles while walking the graph."""
 
 
-def check_operators(nodes: Iterable["onnx.NodeProto"], label: str, known: Callable[["onnx.NodeProto"], bool]) -> None:
+def check_operators(
+    nodes: Iterable["onnx.NodeProto"], label: str, known: Callable[["onnx.NodeProto"], bool]
+) -> None:
     """ModelError that lists every node, those in subgraphs included, whose operator is not ``known``."""
     unknown: dict[str, list[str]] = {}
     for node in with_subgraphs(nodes):
@@ -67,8 +69,9 @@ def check_structure(model: "onnx.ModelProto", label: str) -> None:
     for opset in model.opset_import:
         if opset.domain in ("", "ai.onnx") and opset.version > newest:
             raise ModelError(
-                f"{label} uses opset {opset.version}, while the installed onnx package knows those up to {newest}: "
-                "upgrade onnx, or export the model with an older opset"
+                f"{label} uses opset {opset.version}, "
+                f"while the installed onnx package knows those up to {newest}: upgrade onnx, "
+                "or export the model with an older opset"
             )
     if model.graph.sparse_initializer:
         raise ModelError(f"{label} has sparse initializers, which is not supported")
@@ -104,7 +107,7 @@ def read_inputs(graph: "onnx.GraphProto", label: str) -> dict[str, Input]:
         if value.name in weights:
             continue
         tensor = value.type.tensor_type
-        if not value.type.HasField("tensor_type") or tensor.elem_type in (0, _STRING):
+        if not value.type.HasField("tensor_type") or tensor.elem_type in _NOT_NUMERIC:
             raise ModelError(f"{label}: input '{value.name}' is not a numeric tensor, which is not supported")
         shape: tuple[int | str, ...] | None = None
         if tensor.HasField("shape"):

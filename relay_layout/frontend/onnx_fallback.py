@@ -9,6 +9,7 @@ import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from onnx import helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
@@ -19,11 +20,31 @@ from relay_layout.frontend.onnx_values import Extents, Unsupported, Value
 if TYPE_CHECKING:
     import onnx
 
-_CONTRIBUTED = frozenset({"BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "SkipLayerNormalization"})
+_CONTRIBUTED = frozenset(
+    {"BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "SkipLayerNormalization"}
+)
 """Operators of the domain com.microsoft among TVM's; its table does not tell the domains apart."""
 
 _FOREIGN = _CONTRIBUTED - {"Gelu"} | {"AllClassNMS", "Attention"}
 """Operators in TVM's table that are no operators of ONNX, or not those of that name."""
+
+
+_SEQUENCES = frozenset(
+    {
+        "ConcatFromSequence",
+        "Optional",
+        "OptionalGetElement",
+        "SequenceConstruct",
+        "SequenceEmpty",
+        "SequenceErase",
+        "SequenceInsert",
+        "SplitToSequence",
+    }
+)
+"""Operators whose one output is a Relax tuple where it is a sequence."""
+
+_ONE_OUTPUT = frozenset({"SkipLayerNormalization"})
+"""Operators for whose other outputs TVM's converters give placeholders."""
 
 
 @cache
@@ -48,17 +69,21 @@ def convert(proto: "onnx.NodeProto", node: Node) -> Value:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = converter(node.builder, inputs, attributes, [{}, {}])
+    if not isinstance(result, relax.Expr):
+        return result
+    result = node.builder.normalize(result)
+    if node.operator in _SEQUENCES:
+        return result
+    if node.operator in _ONE_OUTPUT and any(node.outputs[1:]):
+        raise Unsupported("has outputs beyond the first in use, which is not supported")
     if isinstance(result, relax.Tuple):
         return [result[index] for index in range(len(result))]
-    if isinstance(result, relax.Expr):
-        result = node.builder.normalize(result)
-        if isinstance(result.ty, relax.TupleType) and len(node.outputs) > 1:
-            whole = node.emit(result, "tuple")
-            return [relax.TupleGetItem(whole, index) for index in range(len(result.ty.fields))]
+    if isinstance(result.ty, relax.TupleType) and len(node.outputs) > 1:
+        whole = node.emit(result, "tuple")
+        return [relax.TupleGetItem(whole, index) for index in range(len(result.ty.fields))]
     return result
 
 
 def _argument(node: Node, value: Value) -> Any:
-    if value is None or isinstance(value, Extents) or not hasattr(value, "dtype"):
-        return node.expression(value) if isinstance(value, Extents) else value
-    return node.expression(value)
+    tensor = isinstance(value, np.ndarray | Extents)
+    return node.expression(value) if tensor else value

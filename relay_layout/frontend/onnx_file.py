@@ -22,8 +22,8 @@ def require_onnx() -> None:
 
 
 def read_model(path: str | os.PathLike[str]) -> "onnx.ModelProto":
-    """The model in a file, its external data loaded. ModelError where the file cannot be read or is damaged."""
-    from google.protobuf.message import DecodeError
+    """The model in a file with its external data; ModelError where it cannot be read or is damaged."""
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from onnx import ModelProto
 
     file = Path(path)
@@ -38,7 +38,8 @@ def read_model(path: str | os.PathLike[str]) -> "onnx.ModelProto":
         model.ParseFromString(content)
     except DecodeError:
         raise ModelError(
-            f"{label} is not a readable ONNX file ({len(content)} bytes): truncated, damaged or of another format"
+            f"{label} is not a readable ONNX file ({len(content)} bytes): "
+            "truncated, damaged or of another format"
         ) from None
     if not model.HasField("graph"):
         raise ModelError(f"{label} is not a readable ONNX file ({len(content)} bytes): it holds no graph")
@@ -102,4 +103,6 @@ def _external_tensors(model: "onnx.ModelProto") -> Iterator["onnx.TensorProto"]:
             for attribute in nodes.pop().attribute:
                 tensors = [attribute.t, *attribute.tensors]
                 yield from (tensor for tensor in tensors if tensor.data_location == tensor.EXTERNAL)
-                graphs.extend([attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs)
+                graphs.extend(attribute.graphs)
+                if attribute.HasField("g"):
+                    graphs.append(attribute.g)

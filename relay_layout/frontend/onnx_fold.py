@@ -49,7 +49,8 @@ def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str
 
     None where it has none for this node; Unsupported where the result is out of proportion.
     """
-    if proto.op_type in _NOT_FOLDED or not all(value is None or isinstance(value, np.ndarray) for value in inputs):
+    fixed = all(value is None or isinstance(value, np.ndarray) for value in inputs)
+    if proto.op_type in _NOT_FOLDED or not fixed:
         return None
     _check_size(proto.op_type, inputs)
     from onnx.reference import ReferenceEvaluator
@@ -104,7 +105,8 @@ def fold_leftovers(module: Any) -> Any:
     if not _has_fixed_calls(module):
         return module
     module.update_func(module.get_global_var("main"), _CastFolder().visit_expr(module["main"]))
-    return transform.Sequential([relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()])(module)
+    passes = [relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()]
+    return transform.Sequential(passes)(module)
 
 
 def _has_fixed_calls(module: Any) -> bool:
@@ -125,7 +127,7 @@ def _is_fixed(argument: Any) -> bool:
 
 
 @relax.expr_functor.mutator
-class _CastFolder(relax.PyExprMutator):  # type: ignore[misc]
+class _CastFolder(relax.PyExprMutator):
     """Casts constants, which TVM's FoldConstant passes over."""
 
     def visit_call_(self, call: Any) -> Any:

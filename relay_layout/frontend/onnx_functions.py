@@ -1,10 +1,10 @@
 """Operators that are defined by others: functions a model brings along, and those ONNX itself defines so."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.onnx_import import reason
+from relay_layout.frontend.onnx_messages import reason
 
 if TYPE_CHECKING:
     import onnx
@@ -17,7 +17,7 @@ def expandable(node: "onnx.NodeProto", version: int) -> bool:
     if node.domain not in ("", "ai.onnx"):
         return False
     try:
-        schema = defs.get_schema(node.op_type, version, "")
+        schema: Any = defs.get_schema(node.op_type, version, "")
     except Exception:
         return False
     return bool(schema.has_function or schema.has_context_dependent_function)
@@ -27,7 +27,7 @@ def expanded(
     model: "onnx.ModelProto", label: str, wanted: Callable[["onnx.NodeProto"], bool]
 ) -> Sequence["onnx.NodeProto"]:
     """The nodes of a model without its own functions, and without operators that are ``wanted`` expanded."""
-    from onnx.inliner import inline_local_functions, inline_selected_functions
+    from onnx import inliner
 
     operators = sorted({node.op_type for node in model.graph.node if wanted(node)})
     if not model.functions and not operators:
@@ -35,11 +35,11 @@ def expanded(
     try:
         light = weightless(model)
         if model.functions:
-            light = inline_local_functions(light)
+            light = inliner.inline_local_functions(light)
             operators = sorted({node.op_type for node in light.graph.node if wanted(node)})
         if operators:
             selected = [("", operator) for operator in operators]
-            light = inline_selected_functions(light, selected, False, True)
+            light = inliner.inline_selected_functions(light, selected, False, True)
     except Exception as error:
         raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
     return light.graph.node
@@ -60,5 +60,6 @@ def weightless(model: "onnx.ModelProto") -> "onnx.ModelProto":
     declared = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
         if tensor.name not in declared:
-            light.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+            value = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            light.graph.input.append(value)
     return light

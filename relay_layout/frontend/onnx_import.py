@@ -1,6 +1,5 @@
 """The walk over an ONNX graph that builds a Relax function."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +10,13 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.onnx_arithmetic import arithmetic
 from relay_layout.frontend.onnx_fold import fold
+from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_node import Expressions, Node, identifier
 from relay_layout.frontend.onnx_operators import CONVERTERS
 from relay_layout.frontend.onnx_values import Unsupported, Value, shape_of, written
 
 if TYPE_CHECKING:
     import onnx
-
-
-_NOTATIONS = (
-    (re.compile(r"^In ir\.Op\(.*?\), the "), "the "),
-    (re.compile(r"\bT\.int64\((-?\d+)\)"), r"\1"),
-    (re.compile(r"\bR\.shape\((\[[^\]]*\])\)"), r"\1"),
-    (re.compile(r"\s+"), " "),
-)
-_LONGEST_REASON = 300
 
 
 class Importer:
@@ -42,20 +33,20 @@ class Importer:
     def build(
         self,
         nodes: Sequence["onnx.NodeProto"],
-        inputs: Sequence[Any],
+        inputs: Mapping[str, Any],
         tensors: Mapping[str, Any],
         outputs: Sequence[str],
     ) -> Any:
-        """A module with the function "main" from ``inputs``, Relax variables, to ``outputs``.
+        """A module with the function "main" from ``inputs``, Relax variables by name, to ``outputs``.
 
         ``tensors`` are the initializers.
         """
-        attributes = {"input_names": [variable.name for variable in inputs], "output_names": list(outputs)}
-        self._values = {**tensors, **{variable.name: variable for variable in inputs}}
+        attributes = {"input_names": list(inputs), "output_names": list(outputs)}
+        self._values = {**tensors, **inputs}
         self._outputs = frozenset(outputs)
         failure: ModelError | None = None
         results: list[Any] = []
-        with self.builder.function("main", list(inputs), attributes):
+        with self.builder.function("main", list(inputs.values()), attributes):
             with self.builder.dataflow():
                 try:
                     self._run(needed(nodes, outputs))
@@ -96,6 +87,8 @@ class Importer:
             expressions=self._expressions,
         )
         results = self._results(proto, node)
+        if any(proto.output[len(results) :]):
+            raise Unsupported(f"has more than {len(results)} of its outputs in use, which is not supported")
         for name, value in zip(proto.output, results, strict=False):
             if name:
                 self._values[name] = self._bound(name, value)
@@ -114,8 +107,8 @@ class Importer:
         return result if isinstance(result, list) else [result]
 
     def _bound(self, name: str, value: Value) -> Value:
-        """An expression bound to a variable of that name; other values as they are."""
-        if not isinstance(value, relax.Expr) or isinstance(value, relax.Var):
+        """An expression bound to a variable of that name; other values, and sequences, as they are."""
+        if not isinstance(value, relax.Expr) or isinstance(value, relax.Var | relax.Tuple):
             return value
         emit = self.builder.emit_output if name in self._outputs else self.builder.emit
         return emit(value, name_hint=identifier(name))
@@ -137,7 +130,9 @@ class Importer:
         try:
             value = self._expressions(value, name)
         except Unsupported:
-            raise ModelError(f"{self._label}: output '{name}' is not a tensor, which is not supported") from None
+            raise ModelError(
+                f"{self._label}: output '{name}' is not a tensor, which is not supported"
+            ) from None
         return self.builder.emit_output(value, name_hint=identifier(name))
 
     def _inline_branch(self, proto: "onnx.NodeProto", inputs: tuple[Value, ...]) -> None:
@@ -181,28 +176,17 @@ def read_tensors(tensors: Iterable["onnx.TensorProto"], label: str) -> dict[str,
 
     result = {}
     for tensor in tensors:
+        place = f"{label}: initializer '{tensor.name}'"
         if tensor.data_type not in TensorProto.DataType.values():
-            raise ModelError(f"{label}: initializer '{tensor.name}' has the unknown element type {tensor.data_type}")
+            raise ModelError(f"{place} has the unknown element type {tensor.data_type}")
         try:
             array = numpy_helper.to_array(tensor)
         except Exception as error:
-            raise ModelError(f"{label}: initializer '{tensor.name}' is damaged: {reason(error)}") from None
-        if array.dtype.kind in "OSU":
-            raise ModelError(f"{label}: initializer '{tensor.name}' holds strings, which is not supported")
+            raise ModelError(f"{place} is damaged: {reason(error)}") from None
+        if array.dtype.kind in "OSUc":
+            raise ModelError(f"{place} holds strings or complex numbers, which is not supported")
         result[tensor.name] = array
     return result
-
-
-def reason(error: BaseException) -> str:
-    """What an exception of onnx or TVM says, as one line without their preambles and notations."""
-    text = str(error).partition("==> Context")[0].partition("Stack trace")[0]
-    lines = [line.strip() for line in text.splitlines()]
-    sentence = " ".join(line for line in lines if line and not line.startswith(("Traceback", "File ")))
-    for pattern, plain in _NOTATIONS:
-        sentence = pattern.sub(plain, sentence)
-    if len(sentence) > _LONGEST_REASON:
-        sentence = sentence[:_LONGEST_REASON].rsplit(" ", 1)[0] + " ..."
-    return sentence.strip() or type(error).__name__
 
 
 def _in_default_domain(proto: "onnx.NodeProto") -> bool:
@@ -239,10 +223,11 @@ def _decimal(number: float) -> float:
 
 def _constant(node: Node) -> list[Any]:
     """The value of a Constant node."""
-    dtypes = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}
+    dtypes = dict.fromkeys(("value_float", "value_floats"), "float32")
+    dtypes |= dict.fromkeys(("value_int", "value_ints"), "int64")
     for name, value in node.attributes.items():
-        if name == "value" and value.dtype.kind not in "OSU":
+        if name == "value" and value.dtype.kind not in "OSUc":
             return [value]
         if name in dtypes:
             return [np.array(value, dtype=dtypes[name])]
-    raise Unsupported("holds strings or a sparse tensor, which is not supported")
+    raise Unsupported("holds strings, complex numbers or a sparse tensor, which is not supported")

@@ -150,5 +150,6 @@ Converter = Callable[[Node], Value]
 
 
 def identifier(name: str) -> str:
-    """A name with underscores for other characters than letters, digits and underscores."""
-    return re.sub(r"\W", "_", name)
+    """A name with underscores for other characters than letters and digits, and before a leading digit."""
+    safe = re.sub(r"\W", "_", name)
+    return f"_{safe}" if safe[:1].isdigit() else safe

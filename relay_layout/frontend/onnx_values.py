@@ -5,6 +5,7 @@ Relax expression (computed at run time), or None (an optional input left out). C
 until a Relax operator needs them, so that whatever is computed from constants alone is folded on the way.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,9 @@ Array = NDArray[Any]
 
 Extent = Any
 """One extent of a shape: a Python integer, or a scalar TVM expression over symbolic extents."""
+
+
+_INTEGER = re.compile(r"T\.int\d+\((-?\d+)\)")
 
 
 class Unsupported(Exception):
@@ -99,4 +103,4 @@ def dtype_of(value: Value) -> str:
 
 def written(shape: Sequence[Extent]) -> str:
     """A shape as messages show it: ``[N,3,224,224]``."""
-    return "[" + ",".join(str(extent) for extent in shape) + "]"
+    return _INTEGER.sub(r"\1", "[" + ",".join(str(extent) for extent in shape) + "]")

@@ -278,6 +278,7 @@ def random_knobs(workload: ConvolutionWorkload, seed: int) -> ConvolutionKnobs:
     rows = height
     if fuses_rows(workload):
         rows = -(-run // (tile_pixels * (lanes if lanes_are_pixels(workload) else 1)))
+    tile = tile_channels * (1 if lanes_are_pixels(workload) else lanes)
     order: Order = rng.choice(["channels", "pixels"]) if "H" in workload.out_layout else "channels"
     return ConvolutionKnobs(
         lanes=lanes,
@@ -285,7 +286,9 @@ def random_knobs(workload: ConvolutionWorkload, seed: int) -> ConvolutionKnobs:
         tile_channels=tile_channels,
         order=order,
         rows=rng.choice([count for count in range(1, rows + 1) if rows % count == 0]),
-        pad_at=rng.choice(["stage", "chunk"]) if order == "pixels" or pads_by_chunk(workload) else "stage",
+        pad_at=rng.choice(["stage", "chunk"])
+        if order == "pixels" or pads_by_chunk(workload, tile)
+        else "stage",
     )
 
 

@@ -94,6 +94,7 @@ BLOCKED = workload_for((32, 64, 14, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c"
 PLAIN = workload_for((32, 60, 14, 3, 1, 1), "NCHW", "OIHW", "NCHW")
 POINTWISE = workload_for((32, 64, 14, 1, 1, 1), "NHWC", "OHWI16o", "NHWC")
 MULTIPLIED = workload_for((32, 64, 14, 3, 1, 32), "NHWC", "HWOI", "NHWC")
+DEPTHWISE = workload_for((48, 48, 14, 3, 1, 48), "NCHW16c", "OIHW4o", "NCHW4c")
 ROWLESS = replace(POINTWISE, data_layout="WC", kernel_layout="OI16o", out_layout="WC", in_height=1)
 
 FITTING = ConvolutionKnobs(16, 7, 2)
@@ -105,6 +106,10 @@ FITTING = ConvolutionKnobs(16, 7, 2)
         (BLOCKED, replace(FITTING, lanes=0), "a tile is empty"),
         (BLOCKED, replace(FITTING, tile_pixels=0), "a tile is empty"),
         (BLOCKED, replace(FITTING, tile_channels=-1), "a tile is empty"),
+        (POINTWISE, replace(FITTING, tile_pixels=0), "a tile is empty"),
+        (DEPTHWISE, ConvolutionKnobs(4, 7, 0, pad_at="chunk"), "a tile is empty"),
+        (BLOCKED, replace(FITTING, order="rows"), "unknown order 'rows'"),
+        (BLOCKED, replace(FITTING, pad_at="tile"), "unknown place to pad 'tile'"),
         (BLOCKED, replace(FITTING, tile_pixels=15), "tile of 15 pixels on a run of 14"),
         (PLAIN, ConvolutionKnobs(8, 2, 3), "tile of 16 pixels on a run of 14"),
         (POINTWISE, replace(FITTING, tile_pixels=197), "tile of 197 pixels on a run of 196"),
@@ -115,10 +120,12 @@ FITTING = ConvolutionKnobs(16, 7, 2)
         (BLOCKED, replace(FITTING, rows=0), "chunks of 0 rows do not divide 14"),
         (POINTWISE, replace(FITTING, rows=3), "chunks of 3 rows do not divide 28"),
         (ROWLESS, replace(FITTING, order="pixels"), "no rows to split among threads"),
-        (
-            MULTIPLIED,
-            replace(FITTING, pad_at="chunk"),
-            "padding by chunk where a tile's input channels are no run of the same length",
+        *(
+            (workload, knobs, "padding by chunk where a tile's input channels are no run of the same length")
+            for workload, knobs in [
+                (MULTIPLIED, replace(FITTING, pad_at="chunk")),
+                (DEPTHWISE, ConvolutionKnobs(4, 7, 7, pad_at="chunk")),
+            ]
         ),
     ],
 )
@@ -140,6 +147,9 @@ def test_knobs_that_do_not_fit_are_refused(
         (POINTWISE, replace(FITTING, tile_pixels=196)),
         (POINTWISE, replace(FITTING, rows=4, order="pixels")),
         (MULTIPLIED, replace(FITTING, order="pixels", pad_at="chunk")),
+        (DEPTHWISE, ConvolutionKnobs(4, 7, 6, pad_at="chunk")),
+        (DEPTHWISE, ConvolutionKnobs(4, 7, 8, pad_at="chunk")),
+        (DEPTHWISE, ConvolutionKnobs(4, 7, 7)),
         (ROWLESS, FITTING),
     ],
 )

@@ -110,11 +110,14 @@ def _cast_to(node: Node, dtype: str) -> Value:
 
 
 def _cast(node: Node) -> Value:
+    from onnx import TensorProto
     from onnx.helper import tensor_dtype_to_np_dtype
 
+    if node.attributes["to"] not in TensorProto.DataType.values()[1:]:
+        raise Unsupported(f"casts to the unknown element type {node.attributes['to']}")
     dtype = np.dtype(tensor_dtype_to_np_dtype(node.attributes["to"]))
-    if dtype.kind in "OSU":
-        raise Unsupported("casts to strings")
+    if dtype.kind in "OSUc":
+        raise Unsupported("casts to strings or complex numbers, which is not supported")
     return _cast_to(node, str(dtype))
 
 
@@ -176,9 +179,7 @@ def _shrink(node: Node) -> Value:
         node.emit(operator(data, node.like(bias, data)), "shifted")
         for operator in (relax.op.subtract, relax.op.add)
     ]
-    below = relax.op.where(
-        relax.op.less(data, node.like(-threshold, data)), shifted[1], node.like(0, data)
-    )
+    below = relax.op.where(relax.op.less(data, node.like(-threshold, data)), shifted[1], node.like(0, data))
     return relax.op.where(
         relax.op.greater(data, node.like(threshold, data)), shifted[0], node.emit(below, "below")
     )

@@ -71,12 +71,11 @@ def _depth_to_space(node: Node) -> Value:
     batch, channels, height, width = _image(node)
     block = _block(node, channels)
     fewer = channels // block**2
-    column_major = node.attributes.get("mode", "DCR") == "CRD"
-    split = [batch, fewer, block, block, height, width] if column_major else [
-        batch, block, block, fewer, height, width
-    ]  # fmt: skip
+    if node.attributes.get("mode", "DCR") == "CRD":
+        split, order = [batch, fewer, block, block, height, width], [0, 1, 4, 2, 5, 3]
+    else:
+        split, order = [batch, block, block, fewer, height, width], [0, 3, 4, 1, 5, 2]
     parts = relax.op.reshape(node.tensor(0), relax.ShapeExpr(split))
-    order = [0, 1, 4, 2, 5, 3] if column_major else [0, 3, 4, 1, 5, 2]
     woven = relax.op.permute_dims(node.emit(parts, "blocks"), order)
     goal = [batch, fewer, height * block, width * block]
     return relax.op.reshape(node.emit(woven, "woven"), relax.ShapeExpr(goal))

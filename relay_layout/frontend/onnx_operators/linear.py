@@ -100,7 +100,9 @@ def _biased(node: Node, result: Any, channels: int, rank: int) -> Value:
     return relax.op.add(node.emit(result, "unbiased"), node.expression(spread))
 
 
-def _transposed_window(node: Node, kernel: list[int], beyond: tuple[int, ...], spatial: list[Extent]) -> Window:
+def _transposed_window(
+    node: Node, kernel: list[int], beyond: tuple[int, ...], spatial: list[Extent]
+) -> Window:
     rank = len(kernel)
     mode = node.attributes.get("auto_pad", "NOTSET")
     strides = integers(node, "strides", [1] * rank, least=1)

@@ -1,14 +1,14 @@
 """ONNX pooling operators."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_operators.windows import Window, window
-from relay_layout.frontend.onnx_values import Extent, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.onnx_values import Extent, Unsupported, Value, shape_of, written
 
 _MAX_POOLS = {1: relax.op.nn.max_pool1d, 2: relax.op.nn.max_pool2d, 3: relax.op.nn.max_pool3d}
 _AVERAGE_POOLS = {1: relax.op.nn.avg_pool1d, 2: relax.op.nn.avg_pool2d, 3: relax.op.nn.avg_pool3d}
@@ -30,12 +30,12 @@ def _power_pool(node: Node) -> Value:
     power = float(node.attributes.get("p", 2))
     data = node.tensor(0)
     powers = node.emit(_power_of(node, relax.op.abs(data), power), "powers")
-    shape = shape_of(powers)
-    operator, sliding = _sliding(node, _AVERAGE_POOLS, shape)
+    if _rounds_up(node):
+        # A window cut short is averaged over fewer elements than the kernel has.
+        raise Unsupported("has ceil_mode, which is not supported")
+    operator, sliding = _sliding(node, _AVERAGE_POOLS, shape_of(powers))
     mean = operator(powers, **_arguments(node, sliding), count_include_pad=True)
-    # A window cut short by ceil_mode is averaged over fewer elements than the kernel has.
-    counts = _window_sizes(node, sliding, shape[2:])
-    total = relax.op.multiply(mean, node.expression(np.asarray(counts, dtype_of(data))))
+    total = relax.op.multiply(mean, node.like(math.prod(sliding.kernel), data))
     return _power_of(node, node.emit(total, "total"), 1 / power)
 
 
@@ -67,12 +67,6 @@ def _arguments(node: Node, sliding: Window) -> dict[str, Any]:
 def _rounds_up(node: Node) -> bool:
     # Padding worked out from auto_pad leaves nothing to round.
     return bool(node.attributes.get("ceil_mode", 0)) and node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
-
-
-def _window_sizes(node: Node, sliding: Window, spatial: Sequence[Extent]) -> Any:
-    if not _rounds_up(node):
-        return np.prod(sliding.kernel)
-    raise Unsupported("has ceil_mode, which is not supported")
 
 
 def _power_of(node: Node, data: Any, power: float) -> Any:

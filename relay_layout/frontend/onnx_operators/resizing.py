@@ -17,11 +17,24 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx_node import Node
-from relay_layout.frontend.onnx_values import Array, Extent, Unsupported, Value, dtype_of, same, shape_of, simplify
+from relay_layout.frontend.onnx_values import (
+    Array,
+    Extent,
+    Unsupported,
+    Value,
+    dtype_of,
+    same,
+    shape_of,
+    simplify,
+)
 
 _RESIZE2D_METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _RESIZE2D_COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
 
+
+_LARGEST_EXTENT = 2**20
+_LARGEST_WEIGHTS = 2**28
+"""Bounds on what a damaged file can make this module allocate, in elements."""
 
 _UP_WHERE_SHRINKING = "up where shrinking"
 """How ONNX Runtime rounds coordinates of operators that have no nearest_mode yet."""
@@ -82,13 +95,15 @@ def resize(node: Node) -> Value:
 
 def upsample(node: Node) -> Value:
     """Upsample of opset 7 to 9."""
-    return _plainly_resized(node, list(node.attributes.get("scales", ())) if node.opset < 9 else _numbers(node, 1))
+    given = node.attributes.get("scales", ()) if node.opset < 9 else _numbers(node, 1)
+    return _plainly_resized(node, list(given))
 
 
 def _plainly_resized(node: Node, scales: Sequence[float]) -> Value:
     """Upsample and the first Resize, before there were attributes beside the mode."""
     rounding = _UP_WHERE_SHRINKING if any(scale < 1 for scale in scales) else "floor"
-    mapping = Mapping(node.attributes.get("mode", "nearest"), "asymmetric", rounding, -0.75, False, False, 0.0)
+    mode = node.attributes.get("mode", "nearest")
+    mapping = Mapping(mode, "asymmetric", rounding, -0.75, False, False, 0.0)
     return _resized(node, mapping, _scaled_axes(node, scales))
 
 
@@ -157,10 +172,14 @@ def _resized(node: Node, mapping: Mapping, axes: list[Axis]) -> Value:
     if mapping.mode not in _RESIZE2D_METHODS:
         raise Unsupported(f"resizes in the unknown mode '{mapping.mode}'")
     for axis in axes:
-        if isinstance(axis.after, int) and axis.after < 1:
+        if isinstance(axis.after, int) and not 1 <= axis.after <= _LARGEST_EXTENT:
             raise Unsupported(f"resizes axis {axis.axis} to {axis.after} elements")
     cropping = mapping.coordinates == "tf_crop_and_resize"
-    changed = [axis for axis in axes if cropping or axis.scale not in (None, 1.0) or not same(axis.before, axis.after)]
+    changed = [
+        axis
+        for axis in axes
+        if cropping or axis.scale not in (None, 1.0) or not same(axis.before, axis.after)
+    ]
     if not changed:
         return node.input(0)
     data = node.tensor(0)
@@ -294,7 +313,9 @@ def _nearest(mapping: Mapping, axis: Axis) -> Array:
     match mapping.rounding:
         case "round_prefer_floor":
             # Halves go down, everything else to the nearest.
-            rounded = np.where(positions == np.floor(positions) + np.float32(0.5), np.floor(positions), _rounded(positions))
+            rounded = np.where(
+                positions == np.floor(positions) + np.float32(0.5), np.floor(positions), _rounded(positions)
+            )
         case "round_prefer_ceil":
             rounded = _rounded(positions)
         case "floor":
@@ -319,15 +340,20 @@ def _weights(mapping: Mapping, axis: Axis, positions: Array) -> Array:
     # Antialiasing widens the filter to the elements that fall together.
     stretch = max(1.0, 1 / scale) if mapping.antialias else 1.0
     radius = (2 if mapping.mode == "cubic" else 1) * stretch
+    if axis.after * axis.before > _LARGEST_WEIGHTS:
+        raise Unsupported(
+            f"resizes axis {axis.axis} from {axis.before} to {axis.after} elements, which is too much"
+        )
+    exact = positions.astype("float64")[:, None]
+    taps = np.ceil(exact - radius) + np.arange(math.floor(2 * radius) + 1)
+    values = _filter(mapping, np.abs(taps - exact) / stretch)
+    if mapping.exclude_outside:
+        values = np.where((taps >= 0) & (taps < axis.before), values, 0.0)
+    values = values / values.sum(axis=1, keepdims=True)
     weights = np.zeros((axis.after, axis.before))
-    for row, position in enumerate(positions.astype("float64")):
-        taps = np.arange(math.ceil(position - radius), math.floor(position + radius) + 1)
-        values = _filter(mapping, np.abs(taps - position) / stretch)
-        if mapping.exclude_outside:
-            values = np.where((taps >= 0) & (taps < axis.before), values, 0.0)
-        values = values / values.sum()
-        # What lies outside repeats the outermost element.
-        np.add.at(weights[row], np.clip(taps, 0, axis.before - 1), values)
+    # What lies outside repeats the outermost element.
+    columns = np.clip(taps, 0, axis.before - 1).astype("int64")
+    np.add.at(weights, (np.arange(axis.after)[:, None], columns), values)
     return weights
 
 

@@ -45,7 +45,9 @@ def _reshape(node: Node) -> Value:
     shape = shape_of(node.input(0))
     goal = list(node.attributes.get("shape", ())) if node.opset < 5 else node.extents(1)
     if not node.attributes.get("allowzero", 0):
-        if any(extent == 0 and axis >= len(shape) for axis, extent in enumerate(goal) if isinstance(extent, int)):
+        if any(
+            extent == 0 and axis >= len(shape) for axis, extent in enumerate(goal) if isinstance(extent, int)
+        ):
             raise Unsupported(f"cannot reshape {written(shape)} to {written(goal)}")
         goal = [
             shape[axis] if isinstance(extent, int) and extent == 0 else extent
@@ -238,7 +240,9 @@ def _gather(node: Node) -> Value:
         picked = np.where(indices < 0, indices + shape[axis], indices).astype("int64")
         return relax.op.take(node.tensor(0), node.expression(picked), axis, mode="clip")
     # An index that is out of range stays within memory.
-    return relax.op.take(node.tensor(0), _from_the_front(node, node.tensor(1), shape[axis]), axis, mode="clip")
+    return relax.op.take(
+        node.tensor(0), _from_the_front(node, node.tensor(1), shape[axis]), axis, mode="clip"
+    )
 
 
 def _from_the_front(node: Node, indices: Any, extent: Extent) -> Any:

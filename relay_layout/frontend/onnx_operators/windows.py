@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from relay_layout.frontend.onnx_node import Node
 from relay_layout.frontend.onnx_values import Extent, Unsupported
 
+_TOO_LARGE = 2**31
+
 
 @dataclass(frozen=True)
 class Window:
@@ -36,7 +38,7 @@ def window(node: Node, kernel: Sequence[int], spatial: Sequence[Extent]) -> Wind
     strides = integers(node, "strides", [1] * rank, least=1)
     dilation = integers(node, "dilations", [1] * rank, least=1)
     pads = integers(node, "pads", [0] * (2 * rank), least=0)
-    if len(kernel) != rank or min(kernel, default=1) < 1:
+    if len(kernel) != rank or not all(1 <= extent < _TOO_LARGE for extent in kernel):
         raise Unsupported(f"has kernel_shape {list(kernel)} for {rank} spatial dimensions")
     fixed = Window(tuple(kernel), strides, dilation, pads[:rank], pads[rank:])
     mode = node.attributes.get("auto_pad", "NOTSET")
@@ -62,7 +64,7 @@ def window(node: Node, kernel: Sequence[int], spatial: Sequence[Extent]) -> Wind
 def integers(node: Node, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
     """An attribute of as many integers as its default has, none below ``least``."""
     given = tuple(node.attributes.get(name, ())) or tuple(default)
-    if len(given) != len(default) or min(given, default=least) < least:
+    if len(given) != len(default) or not all(least <= number < _TOO_LARGE for number in given):
         raise Unsupported(f"has {name} {list(given)} where {len(default)} integers from {least} up are due")
     return given
 

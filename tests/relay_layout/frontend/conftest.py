@@ -29,7 +29,7 @@ from tvm import relax
 from relay_layout.frontend import from_onnx
 
 IMAGE = np.random.default_rng(1).standard_normal((2, 3, 7, 5)).astype("float32")
-TARGET = tvm.target.Target({"kind": "llvm"})
+TARGET = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 Case = Mapping[str, Any]
 Model = Any
 
@@ -39,7 +39,7 @@ def inputs_of(case: Case) -> dict[str, np.ndarray]:
 
 
 def model_of(case: Case, *, symbolic: bool = False) -> Model:
-    """The ONNX model; with ``symbolic`` the batch, the first extent of the first input, is "N" in all inputs."""
+    """The ONNX model; with ``symbolic`` the batch, the first extent of its first input, is "N" throughout."""
     domains = {"": case.get("opset", 17), **case.get("domains", {})}
     opsets = ", ".join(f'"{domain}" : {version}' for domain, version in domains.items())
     outputs = case.get("outputs", {"y": "float32"})

@@ -32,7 +32,7 @@ def _scalar(number: float, dtype: str = "float32") -> np.ndarray:
 
 CASES: dict[str, dict[str, Any]] = {
     **{
-        kind.lower(): _nodes(f"y = {kind}(x)", data)
+        kind.lower(): _nodes(f"y = {kind}(x)", data, symbolic=kind in ("Relu", "HardSwish"))
         for kinds, data in {
             "Abs Ceil Cos Erf Floor Neg Relu Sigmoid Sign Sin Softplus Softsign Tan Tanh HardSwish": WIDE,
             "Cosh Exp Sinh Elu Selu Celu LeakyRelu HardSigmoid ThresholdedRelu Shrink": X,
@@ -112,7 +112,8 @@ CASES: dict[str, dict[str, Any]] = {
     # PRelu
     "prelu_scalar": _nodes("y = PRelu(x, s)", constants={"s": _scalar(0.2)}, ours=["nn.leakyrelu"]),
     "prelu_channels": _nodes(
-        "y = PRelu(x, s)", constants={"s": np.array([0.1, 0.2, -0.3], "float32").reshape(3, 1, 1)},
+        "y = PRelu(x, s)",
+        constants={"s": np.array([0.1, 0.2, -0.3], "float32").reshape(3, 1, 1)},
         ours=["nn.prelu"],
     ),
     "prelu_last_axis": _nodes("y = PRelu(x, s)", constants={"s": UNIT[0, 0]}, ours=["nn.prelu"]),
@@ -129,7 +130,11 @@ CASES: dict[str, dict[str, Any]] = {
     **{
         f"{kind.lower()}_{shape}": _pair(f"y = {kind}(x, z)", X, other)
         for kind in ("Add", "Sub", "Mul", "Div")
-        for shape, other in {"same": X[::-1].copy(), "channel": X[:1, :, :1, :1].copy(), "row": X[0, 0, 0]}.items()
+        for shape, other in {
+            "same": X[::-1].copy(),
+            "channel": X[:1, :, :1, :1].copy(),
+            "row": X[0, 0, 0],
+        }.items()
     },
     "add_constant": _nodes("y = Add(c, x)", constants={"c": X[0, :, :1, :1]}, ours=["add"]),
     "add_higher_rank": _pair("y = Add(x, z)", X[:1, 0], X, symbolic=False),
@@ -215,7 +220,10 @@ CASES: dict[str, dict[str, Any]] = {
         symbolic=False,
     ),
     "only_constants": {
-        "nodes": "y = Add(a, b)", "inputs": {}, "constants": {"a": UNIT, "b": POSITIVE}, "ours": []
+        "nodes": "y = Add(a, b)",
+        "inputs": {},
+        "constants": {"a": UNIT, "b": POSITIVE},
+        "ours": [],
     },
     "constant_attributes": _nodes(
         "a = Constant <value_float=1.5>()  b = Constant <value_floats=[1.0, 2.0, 3.0, 4.0, 5.0]>()"

@@ -28,13 +28,17 @@ def _scalar(number: float, dtype: str = "float32") -> np.ndarray:
 X = _random(2, 3, 5, 4)
 HALVES = np.array([[-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 300, -300]], "float32")
 _QUANTIZED_CONV = (
-    "a = QuantizeLinear(x, sx, zx)  b = DequantizeLinear(a, sx, zx)  v = DequantizeLinear <axis=0> (w, sw, zw)"
-    "  d = Conv <pads=[1, 1, 1, 1]> (b, v)  r = Relu(d)  q = QuantizeLinear(r, sy, zy)  y = DequantizeLinear(q, sy, zy)"
+    "a = QuantizeLinear(x, sx, zx)  b = DequantizeLinear(a, sx, zx)"
+    "  v = DequantizeLinear <axis=0> (w, sw, zw)  d = Conv <pads=[1, 1, 1, 1]> (b, v)  r = Relu(d)"
+    "  q = QuantizeLinear(r, sy, zy)  y = DequantizeLinear(q, sy, zy)"
 )
 
 CASES: dict[str, dict[str, Any]] = {
     "quantize": _nodes(
-        "y = QuantizeLinear(x, s, z)", X, constants={"s": _scalar(0.1), "z": _scalar(3, "int8")}, outputs={"y": "int8"}
+        "y = QuantizeLinear(x, s, z)",
+        X,
+        constants={"s": _scalar(0.1), "z": _scalar(3, "int8")},
+        outputs={"y": "int8"},
     ),
     "quantize_rounds_to_even": _nodes(
         "y = QuantizeLinear(x, s)", HALVES, constants={"s": _scalar(1)}, outputs={"y": "uint8"}
@@ -46,21 +50,29 @@ CASES: dict[str, dict[str, Any]] = {
         outputs={"y": "uint8"},
     ),
     "dequantize": _nodes(
-        "y = DequantizeLinear(x, s, z)", _bytes(2, 3, 4), constants={"s": _scalar(0.1), "z": _scalar(-3, "int8")}
+        "y = DequantizeLinear(x, s, z)",
+        _bytes(2, 3, 4),
+        constants={"s": _scalar(0.1), "z": _scalar(-3, "int8")},
     ),
     "dequantize_axis": _nodes(
         "y = DequantizeLinear <axis=-1> (x, s, z)",
         _bytes(2, 3, dtype="uint8"),
         constants={"s": np.array([0.1, 0.2, 0.05], "float32"), "z": np.array([100, 128, 150], "uint8")},
     ),
-    "dequantize_int32": _nodes("y = DequantizeLinear(x, s)", _bytes(2, 3, dtype="int32"), constants={"s": _scalar(0.1)}),
+    "dequantize_int32": _nodes(
+        "y = DequantizeLinear(x, s)", _bytes(2, 3, dtype="int32"), constants={"s": _scalar(0.1)}
+    ),
     "quantized_conv": _nodes(
         _QUANTIZED_CONV,
         X,
         constants={
-            "sx": _scalar(0.03), "zx": _scalar(5, "int8"), "w": _bytes(4, 3, 3, 3),
-            "sw": np.array([0.01, 0.02, 0.03, 0.015], "float32"), "zw": np.zeros(4, "int8"),
-            "sy": _scalar(0.08), "zy": _scalar(-128, "int8"),
+            "sx": _scalar(0.03),
+            "zx": _scalar(5, "int8"),
+            "w": _bytes(4, 3, 3, 3),
+            "sw": np.array([0.01, 0.02, 0.03, 0.015], "float32"),
+            "zw": np.zeros(4, "int8"),
+            "sy": _scalar(0.08),
+            "zy": _scalar(-128, "int8"),
         },
         atol=0.081,
     ),
@@ -89,6 +101,13 @@ CASES: dict[str, dict[str, Any]] = {
         "y = com.microsoft.BiasGelu(x, b)", X, domains={"com.microsoft": 1}, constants={"b": _random(4)}
     ),
     "contributed_gelu": _nodes("y = com.microsoft.Gelu(x)", X, domains={"com.microsoft": 1}, opset=20),
+    "sequence": _nodes(
+        "s = SplitToSequence <axis=1> (x, k)  a = SequenceAt(s, one)  y = ConcatFromSequence <axis=1> (s)"
+        "  z = Relu(a)",
+        X,
+        constants={"k": np.array(2, "int64"), "one": np.array(1, "int64")},
+        outputs={"y": "float32", "z": "float32"},
+    ),
     # Operators that ONNX defines by others
     "attention": {
         "nodes": "y = Attention(x, k, v)",

@@ -31,7 +31,9 @@ def _pad(mode: str, *pads: int, x: np.ndarray = X, **options: Any) -> dict[str, 
 def _scaled(attributes: str, *scales: float, x: np.ndarray = X, **options: Any) -> dict[str, Any]:
     full = (1.0,) * (x.ndim - len(scales)) + scales
     constants = {"s": np.array(full, "float32")}
-    return _nodes(f"y = Resize <{attributes}> (x, , s)", x, **{"constants": constants, "atol": 1e-5, **options})
+    return _nodes(
+        f"y = Resize <{attributes}> (x, , s)", x, **{"constants": constants, "atol": 1e-5, **options}
+    )
 
 
 def _sized(attributes: str, *sizes: int, x: np.ndarray = X, **options: Any) -> dict[str, Any]:
@@ -84,7 +86,10 @@ CASES: dict[str, dict[str, Any]] = {
     "space_to_depth": _nodes("y = SpaceToDepth <blocksize=2> (x)", _random(2, 3, 4, 6)),
     **{
         f"nearest_{coordinates}_{rounding}_{name}": _scaled(
-            _mode("nearest", coordinates, f'nearest_mode="{rounding}"'), *scales, opset=19
+            _mode("nearest", coordinates, f'nearest_mode="{rounding}"'),
+            *scales,
+            opset=19,
+            symbolic=rounding == "floor",
         )
         for coordinates, rounding, (name, scales) in product(_COORDINATES, _ROUNDINGS, _SCALES.items())
     },
@@ -141,17 +146,26 @@ CASES: dict[str, dict[str, Any]] = {
         for mode in ("nearest", "linear")
     },
     "resize_10": _nodes(
-        'y = Resize <mode="linear"> (x, s)', opset=10, constants={"s": np.array([1, 1, 2, 1.6], "float32")}, atol=1e-5
+        'y = Resize <mode="linear"> (x, s)',
+        opset=10,
+        constants={"s": np.array([1, 1, 2, 1.6], "float32")},
+        atol=1e-5,
     ),
-    "resize_10_nearest": _nodes("y = Resize(x, s)", opset=10, constants={"s": np.array([1, 1, 2, 0.6], "float32")}),
+    "resize_10_nearest": _nodes(
+        "y = Resize(x, s)", opset=10, constants={"s": np.array([1, 1, 2, 0.6], "float32")}
+    ),
     "upsample_9": _nodes("y = Upsample(x, s)", opset=9, constants={"s": np.array([1, 1, 2, 3], "float32")}),
     "upsample_7": _nodes("y = Upsample <scales=[1.0, 1.0, 2.0, 2.0]> (x)", opset=7, ours=["image.resize2d"]),
     "upsample_linear": _nodes(
-        'y = Upsample <mode="linear"> (x, s)', opset=9, constants={"s": np.array([1, 1, 2, 1.5], "float32")}, atol=1e-5
+        'y = Upsample <mode="linear"> (x, s)',
+        opset=9,
+        constants={"s": np.array([1, 1, 2, 1.5], "float32")},
+        atol=1e-5,
     ),
     "resize_by_computed_size": _nodes(
-        "s = Shape(x)  h = Slice(s, two, four)  d = Mul(h, twos)  n = Slice(s, zero, two)  g = Concat <axis=0> (n, d)"
-        '  y = Resize <mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"> (x, , , g)',
+        "s = Shape(x)  h = Slice(s, two, four)  d = Mul(h, twos)  n = Slice(s, zero, two)"
+        "  g = Concat <axis=0> (n, d)"
+        f'  y = Resize <{_mode("nearest", "asymmetric")}, nearest_mode="floor"> (x, , , g)',
         constants={"zero": _integers(0), "two": _integers(2), "four": _integers(4), "twos": _integers(2, 2)},
         ours=["image.resize2d"],
     ),

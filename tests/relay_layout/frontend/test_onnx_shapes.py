@@ -62,7 +62,10 @@ CASES: dict[str, dict[str, Any]] = {
     "concat_last": {"nodes": "y = Concat <axis=-1> (x, z)", "inputs": {"x": X, "z": _random(2, 3, 7, 2)}},
     "concat_of_one": _nodes("y = Concat <axis=0> (x)", ours=[]),
     "split_11": _nodes(
-        "y, z = Split <axis=1, split=[1, 2]> (x)", opset=11, outputs={"y": "float32", "z": "float32"}, ours=["split"]
+        "y, z = Split <axis=1, split=[1, 2]> (x)",
+        opset=11,
+        outputs={"y": "float32", "z": "float32"},
+        ours=["split"],
     ),
     "split_equal": _nodes(
         "y, z = Split <axis=0> (x)", outputs={"y": "float32", "z": "float32"}, symbolic=False
@@ -94,7 +97,9 @@ CASES: dict[str, dict[str, Any]] = {
     # Picking
     "gather": _nodes("y = Gather <axis=1> (x, i)", constants={"i": _integers(2, 0, -1, -3)}, ours=["take"]),
     "gather_scalar": _nodes("y = Gather <axis=-1> (x, i)", constants={"i": np.array(-2, "int64")}),
-    "gather_matrix": _nodes("y = Gather <axis=2> (x, i)", constants={"i": _integers(0, 6, -7, 1).reshape(2, 2)}),
+    "gather_matrix": _nodes(
+        "y = Gather <axis=2> (x, i)", constants={"i": _integers(0, 6, -7, 1).reshape(2, 2)}
+    ),
     "gather_run_time": {
         "nodes": "y = Gather <axis=1> (x, i)",
         "inputs": {"x": X, "i": _integers(2, -1, 0)},
@@ -109,8 +114,14 @@ CASES: dict[str, dict[str, Any]] = {
         "nodes": "y = GatherElements <axis=1> (x, i)",
         "inputs": {"x": X, "i": RANDOM.integers(-3, 3, (2, 3, 7, 5))},
     },
-    "gather_nd": {"nodes": "y = GatherND(x, i)", "inputs": {"x": X, "i": RANDOM.integers(0, 2, (4, 2))}, "symbolic": False},
-    "expand": _nodes("y = Expand(x, s)", _random(3, 1), constants={"s": _integers(2, 1, 4)}, ours=["broadcast_to"]),
+    "gather_nd": {
+        "nodes": "y = GatherND(x, i)",
+        "inputs": {"x": X, "i": RANDOM.integers(0, 2, (4, 2))},
+        "symbolic": False,
+    },
+    "expand": _nodes(
+        "y = Expand(x, s)", _random(3, 1), constants={"s": _integers(2, 1, 4)}, ours=["broadcast_to"]
+    ),
     "expand_nothing": _nodes("y = Expand(x, s)", constants={"s": _integers(1, 1)}, ours=[]),
     "tile": _nodes("y = Tile(x, r)", constants={"r": _integers(1, 2, 1, 3)}, ours=["tile"]),
     "tile_nothing": _nodes("y = Tile(x, r)", constants={"r": _integers(1, 1, 1, 1)}, ours=[]),
@@ -130,7 +141,9 @@ CASES: dict[str, dict[str, Any]] = {
     "identity": _nodes("a = Identity(x)  y = Relu(a)", ours=["nn.relu"]),
     "dropout_6": _nodes("y = Dropout <ratio=0.4> (x)", opset=9, ours=[]),
     "dropout_13": _nodes("y = Dropout(x, r)", constants={"r": np.array(0.5, "float32")}, opset=13, ours=[]),
-    "dropout_mask": _nodes("y, m = Dropout(x)", outputs={"y": "float32", "m": "bool"}, ours=[], symbolic=False),
+    "dropout_mask": _nodes(
+        "y, m = Dropout(x)", outputs={"y": "float32", "m": "bool"}, ours=[], symbolic=False
+    ),
     # Shapes that the graph works out
     "shape": _nodes("y = Shape(x)", outputs={"y": "int64"}, symbolic=False, ours=[]),
     "shape_symbolic": _nodes("y = Shape(x)", outputs={"y": "int64"}),
@@ -144,8 +157,15 @@ CASES: dict[str, dict[str, Any]] = {
     ),
     "reshape_by_shape_arithmetic": _nodes(
         "s = Shape(x)  n = Slice(s, zero, one)  c = Slice(s, one, two)  r = Slice(s, two, far)"
-        "  m = Mul(n, c)  h = Div(m, three)  t = Mul(h, three)  g = Concat <axis=0> (t, r)  y = Reshape(x, g)",
-        constants={"zero": _integers(0), "one": _integers(1), "two": _integers(2), "three": _integers(3), "far": _integers(FAR)},
+        "  m = Mul(n, c)  h = Div(m, three)  t = Mul(h, three)  g = Concat <axis=0> (t, r)"
+        "  y = Reshape(x, g)",
+        constants={
+            "zero": _integers(0),
+            "one": _integers(1),
+            "two": _integers(2),
+            "three": _integers(3),
+            "far": _integers(FAR),
+        },
     ),
     "channel_shuffle": _nodes(
         "s = Shape(x)  n = Gather(s, zero)  u = Unsqueeze(n, axes)"
@@ -174,7 +194,11 @@ CASES: dict[str, dict[str, Any]] = {
     ),
     "where_on_extents": _nodes(
         "s = Shape(x)  e = Equal(s, minus)  p = Where(e, ones, s)  y = Expand(c, p)",
-        constants={"minus": _integers(-1, -1, -1, -1), "ones": _integers(1, 1, 1, 1), "c": _random(1, 1, 1, 1)},
+        constants={
+            "minus": _integers(-1, -1, -1, -1),
+            "ones": _integers(1, 1, 1, 1),
+            "c": _random(1, 1, 1, 1),
+        },
     ),
     "constant_of_shape": _nodes(
         "s = Shape(x)  y = ConstantOfShape <value=float[1] {2.5}> (s)", outputs={"y": "float32"}

@@ -56,6 +56,7 @@ _STEPS = {"1": "strides=[1, 1]", "2": "strides=[2, 2]", "3x2": "strides=[3, 2]"}
 CASES: dict[str, dict[str, Any]] = {
     **{
         f"conv_{pads}_{steps}": _conv(f"kernel_shape=[3, 2], {_STEPS[steps]}{_PADS[pads]}", 5, 4, 3, 2)
+        | {"symbolic": steps == "2"}
         for pads, steps in product(_PADS, _STEPS)
     },
     "conv_plain": {**_nodes("y = Conv(x, w)", w=_random(5, 4, 1, 1)), "ours": ["nn.conv2d"]},
@@ -83,7 +84,9 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "transposed": _transposed("group=1", 4, 3, 3, 2),
     "transposed_strided": _transposed("strides=[2, 3], pads=[1, 0, 2, 1]", 4, 3, 3, 4),
-    "transposed_output_padding": _transposed("strides=[2, 2], output_padding=[1, 0], pads=[1, 1, 1, 1]", 4, 3, 3, 3),
+    "transposed_output_padding": _transposed(
+        "strides=[2, 2], output_padding=[1, 0], pads=[1, 1, 1, 1]", 4, 3, 3, 3
+    ),
     "transposed_dilated": _transposed("strides=[2, 2], dilations=[2, 1]", 4, 3, 3, 3),
     "transposed_grouped": _transposed("strides=[2, 2], group=2", 4, 3, 2, 2, groups=2),
     "transposed_depthwise": _transposed("strides=[2, 2], group=4, pads=[1, 1, 1, 1]", 4, 1, 4, 4, groups=4),
@@ -96,13 +99,20 @@ CASES: dict[str, dict[str, Any]] = {
     "transposed_3d": _transposed("strides=[2, 1, 1]", 2, 3, 2, 2, 2, x=VOLUME),
     **{
         f"max_pool_{pads}_{steps}_{'ceil' if up else 'floor'}": _pool(
-            "MaxPool", f"kernel_shape=[3, 2], {_STEPS[steps]}, ceil_mode={up}{_PADS[pads]}", ours=["nn.max_pool2d"]
+            "MaxPool",
+            f"kernel_shape=[3, 2], {_STEPS[steps]}, ceil_mode={up}{_PADS[pads]}",
+            ours=["nn.max_pool2d"],
+            symbolic=steps == "2",
         )
         for pads, steps, up in product(_PADS, _STEPS, (0, 1))
         if not (up and "auto_pad" in _PADS[pads])
     },
-    "max_pool_dilated": _pool("MaxPool", "kernel_shape=[3, 2], dilations=[2, 3], strides=[2, 1], pads=[1, 0, 1, 0]"),
-    "max_pool_dilated_ceil": _pool("MaxPool", "kernel_shape=[2, 2], dilations=[2, 2], strides=[2, 2], ceil_mode=1"),
+    "max_pool_dilated": _pool(
+        "MaxPool", "kernel_shape=[3, 2], dilations=[2, 3], strides=[2, 1], pads=[1, 0, 1, 0]"
+    ),
+    "max_pool_dilated_ceil": _pool(
+        "MaxPool", "kernel_shape=[2, 2], dilations=[2, 2], strides=[2, 2], ceil_mode=1"
+    ),
     "max_pool_wide_steps": _pool(
         "MaxPool",
         'kernel_shape=[1, 2], strides=[3, 3], auto_pad="SAME_UPPER"',
@@ -126,13 +136,16 @@ CASES: dict[str, dict[str, Any]] = {
         RANDOM.integers(-128, 0, (1, 2, 5, 5)).astype("int8"),
         outputs={"y": "int8"},
     ),
-    "max_pool_1d": _pool("MaxPool", "kernel_shape=[3], strides=[2], ceil_mode=1", LINE, ours=["nn.max_pool1d"]),
+    "max_pool_1d": _pool(
+        "MaxPool", "kernel_shape=[3], strides=[2], ceil_mode=1", LINE, ours=["nn.max_pool1d"]
+    ),
     "max_pool_3d": _pool("MaxPool", "kernel_shape=[2, 3, 2], pads=[0, 1, 1, 1, 1, 0]", VOLUME),
     **{
         f"average_pool_{pads}_{steps}_{'with' if include else 'without'}_pad": _pool(
             "AveragePool",
             f"kernel_shape=[3, 2], {_STEPS[steps]}, count_include_pad={include}{_PADS[pads]}",
             ours=["nn.avg_pool2d"],
+            symbolic=steps == "2",
         )
         for pads, steps, include in product(_PADS, _STEPS, (0, 1))
     },
@@ -141,6 +154,7 @@ CASES: dict[str, dict[str, Any]] = {
             "AveragePool",
             f"kernel_shape=[3, 2], {_STEPS[steps]}, ceil_mode=1, count_include_pad={include}{_PADS[pads]}",
             opset=19,
+            symbolic=steps == "2",
         )
         for pads, steps, include in product(("none", "even", "odd"), _STEPS, (0, 1))
     },
@@ -162,15 +176,23 @@ CASES: dict[str, dict[str, Any]] = {
     "global_max_pool": {**_nodes("y = GlobalMaxPool(x)"), "ours": ["max"]},
     "global_lp_pool": _nodes("y = GlobalLpPool <p=3> (x)"),
     # Matrix products
-    "gemm": {**_nodes("y = Gemm <transB=1> (x, w, b)", MATRIX, w=_random(4, 5), b=_random(4)), "ours": ["add", "matmul"]},
+    "gemm": {
+        **_nodes("y = Gemm <transB=1> (x, w, b)", MATRIX, w=_random(4, 5), b=_random(4)),
+        "ours": ["add", "matmul"],
+    },
     "gemm_plain": {**_nodes("y = Gemm(x, w)", MATRIX, w=_random(5, 4)), "ours": ["matmul"]},
     "gemm_scaled": {
-        **_nodes("y = Gemm <alpha=0.5, beta=-2.0, transB=1> (x, w, b)", MATRIX, w=_random(4, 5), b=_random(1, 4)),
+        **_nodes(
+            "y = Gemm <alpha=0.5, beta=-2.0, transB=1> (x, w, b)", MATRIX, w=_random(4, 5), b=_random(1, 4)
+        ),
         "ours": ["add", "matmul"],
     },
     "gemm_zero_beta": _nodes("y = Gemm <beta=0.0> (x, w, b)", MATRIX, w=_random(5, 4), b=_random(4)),
     "gemm_scalar_bias": _nodes("y = Gemm(x, w, b)", MATRIX, w=_random(5, 4), b=_random(1)),
-    "gemm_column_bias": {**_nodes("y = Gemm(x, w, b)", MATRIX, w=_random(5, 4), b=_random(3, 1)), "symbolic": False},
+    "gemm_column_bias": {
+        **_nodes("y = Gemm(x, w, b)", MATRIX, w=_random(5, 4), b=_random(3, 1)),
+        "symbolic": False,
+    },
     "gemm_transposed_left": {
         **_nodes("y = Gemm <transA=1, alpha=2.0> (x, w)", MATRIX, w=_random(3, 4)),
         "symbolic": False,
@@ -181,10 +203,16 @@ CASES: dict[str, dict[str, Any]] = {
         "symbolic": False,
     },
     "matmul": {**_nodes("y = MatMul(x, w)", MATRIX, w=_random(5, 4)), "ours": ["matmul"]},
-    "matmul_batched": {"nodes": "y = MatMul(x, w)", "inputs": {"x": _random(2, 3, 4, 5), "w": _random(3, 5, 2)}},
+    "matmul_batched": {
+        "nodes": "y = MatMul(x, w)",
+        "inputs": {"x": _random(2, 3, 4, 5), "w": _random(3, 5, 2)},
+    },
     "matmul_vector": _nodes("y = MatMul(x, w)", MATRIX, w=_random(5)),
     "matmul_of_vector": {**_nodes("y = MatMul(x, w)", _random(5), w=_random(2, 5, 3)), "symbolic": False},
-    "einsum": {"nodes": 'y = Einsum <equation="nij,njk->nik"> (x, w)', "inputs": {"x": _random(2, 3, 4), "w": _random(2, 4, 5)}},
+    "einsum": {
+        "nodes": 'y = Einsum <equation="nij,njk->nik"> (x, w)',
+        "inputs": {"x": _random(2, 3, 4), "w": _random(2, 4, 5)},
+    },
 }
 
 

@@ -96,6 +96,9 @@ def test_convolutions_of_networks(place: int, cpu: str | None) -> None:
 
 
 DEPTHWISE_WIDE = ConvolutionCase(1, 5, 5, 4, 70, (3, 3), padding=(1, 1, 1, 1), groups=5)
+MIXED_BLOCKS = ConvolutionCase(
+    1, 48, 48, 3, 13, (3, 3), padding=(1, 2, 2, 2), groups=48, data_layout="NCHW16c", out_layout="NCHW4c"
+)
 MULTIPLIED = ConvolutionCase(3, 3, 9, 9, 3, (4, 3), padding=(2, 1, 2, 2), groups=3, **CHANNELS_LAST)
 
 
@@ -138,6 +141,13 @@ MULTIPLIED = ConvolutionCase(3, 3, 9, 9, 3, (4, 3), padding=(2, 1, 2, 2), groups
                 **CHANNELS_LAST,
             ),
             id="many channels padded with a tile that overlaps",
+        ),
+        *(
+            pytest.param(
+                replace(MIXED_BLOCKS, knobs=ConvolutionKnobs(4, 3, tile, pad_at="chunk")),
+                id=f"{tile} blocks of a tile",
+            )
+            for tile in (6, 8)
         ),
         pytest.param(
             ConvolutionCase(

@@ -1,0 +1,1 @@
+"""Relay's file formats and names, on top of the layout engine."""

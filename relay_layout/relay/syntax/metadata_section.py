@@ -1,0 +1,90 @@
+"""The `#[metadata]` section of Relay text: the JSON that `meta[relay.Constant][0]` refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from relay_layout.errors import ModelError
+
+from .attribute_table import is_attributes
+from .json_nodes import NodeTable
+from .json_reader import Builder
+from .json_view import Attributes, Pairs
+from .lexer import shorten
+from .tree import AttributeValue, Constant
+
+ErrorAt = Callable[[str], ModelError]
+"""Makes the error for the place in the text that refers to the section."""
+
+
+class MetadataSection:
+    """What a section holds: for each type, a list of nodes."""
+
+    def __init__(self, table: NodeTable | None) -> None:
+        self._table = table
+        self._lists: dict[str, list[int]] = {}
+        if table is not None:
+            self._builder = Builder(table)
+            for key, index in zip(table.keys(table.root) or [], table.data(table.root), strict=False):
+                self._lists[key] = table.data(index)
+
+    @staticmethod
+    def absent() -> MetadataSection:
+        """The section of a text that has none."""
+        return MetadataSection(None)
+
+    @staticmethod
+    def read(text: str, name: str, first_line: int) -> MetadataSection:
+        """Read a section, which starts on the given line of the file.
+
+        Raises ModelError when it is not of this form.
+        """
+        return MetadataSection(NodeTable(text, name, first_line))
+
+    def constant(self, reference: str, error: ErrorAt) -> Constant:
+        """The constant that `meta[relay.Constant][0]` refers to; one object for one node."""
+        value = self._build(reference, error)
+        if not isinstance(value, Constant):
+            raise error(f"expected a constant, found {shorten(reference)}")
+        return value
+
+    def attribute(self, reference: str, error: ErrorAt) -> AttributeValue:
+        """The value of an attribute."""
+        value = self._build(reference, error)
+        if isinstance(value, Pairs):
+            raise error("expected a map from strings")
+        if value is None or isinstance(value, (bool, int, float, str, tuple, Mapping, Constant)):
+            return value
+        raise error(f"expected the value of an attribute, found {shorten(reference)}")
+
+    def call_attributes(self, reference: str, error: ErrorAt) -> Mapping[str, AttributeValue]:
+        """All attributes of a call at once."""
+        value = self._build(reference, error)
+        if not isinstance(value, Attributes):
+            raise error(f"expected the attributes of a call, found {shorten(reference)}")
+        return value.values
+
+    def _build(self, reference: str, error: ErrorAt) -> object:
+        key, index = split_reference(reference)
+        if self._table is None:
+            raise error(
+                f"{shorten(reference)} is not in the file, which has no #[metadata] section; "
+                "print the module with astext(show_meta_data=True)"
+            )
+        nodes = self._lists.get(key, [])
+        if len(index) > 9 or int(index) >= len(nodes):
+            raise error(
+                f"{shorten(reference)} is not in the #[metadata] section, which has {len(nodes)} of its type"
+            )
+        return self._builder.build(nodes[int(index)])
+
+
+def split_reference(reference: str) -> tuple[str, str]:
+    """The type and the index in `meta[type][index]`."""
+    key, _, index = reference.removeprefix("meta[").removesuffix("]").partition("][")
+    return key, index
+
+
+def refers_to_attributes(reference: str) -> bool:
+    """Whether a reference is to the attributes of a call."""
+    return is_attributes(split_reference(reference)[0])

@@ -1,0 +1,92 @@
+"""Models by name and by file, and what cannot be loaded."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tvm_ffi
+
+from relay_layout import models
+from relay_layout.errors import ModelError
+from relay_layout.frontend import from_onnx, load_model
+from relay_layout.frontend.loader import LOADERS
+
+BUILT_IN = "mobilenet_v2, resnet18, resnet50, squeezenet1_1, vgg16"
+
+
+def _shape(module: Any) -> list[int]:
+    return [int(extent) for extent in module["main"].params[0].ty.shape]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _message(model: Any, **options: Any) -> str:
+    with pytest.raises(ModelError) as caught:
+        load_model(model, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_module_passes_through() -> None:
+    module = load_model("squeezenet1_1")
+    assert load_model(module) is module
+    message = _message(module, input_shapes={"input": (1, 3, 64, 64)})
+    assert message == "input shapes cannot be given for a module, which has its own"
+
+
+def test_built_in_network() -> None:
+    assert _shape(load_model("squeezenet1_1")) == [1, 3, 224, 224]
+    module = load_model("squeezenet1_1", input_shapes={"input": (2, 3, 64, 48)})
+    assert _shape(module) == [2, 3, 64, 48]
+
+
+def test_built_in_name_comes_before_a_file(folder: Path) -> None:
+    Path("resnet18").write_text("no model")
+    assert _shape(load_model("resnet18")) == [1, 3, 224, 224]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"data": (1, 3, 64, 64)}, "model 'resnet18' has no input 'data'; its inputs are input"),
+        ({"input": (1, 3, 64)}, "model 'resnet18': input 'input' is N,3,H,W, not 1,3,64"),
+        ({"input": (1, 4, 64, 64)}, "model 'resnet18': input 'input' is N,3,H,W, not 1,4,64,64"),
+        (
+            {"input": (1, 3, 0, 64)},
+            "model 'resnet18': input 'input': the given shape 1,3,0,64 has an extent below 1",
+        ),
+    ],
+)
+def test_wrong_shape_for_a_built_in_network(shapes: Any, message: str) -> None:
+    assert _message("resnet18", input_shapes=shapes) == message
+
+
+def test_onnx_file_and_model_object(folder: Path) -> None:
+    network = models.build("resnet18", width=0.125, batch="N", image_size=64)
+    models.export_onnx(network, "small.ONNX")
+    shapes = {"input": (2, 3, 64, 64)}
+    assert _shape(load_model("small.ONNX", input_shapes=shapes)) == [2, 3, 64, 64]
+    model = models.to_onnx(network)
+    assert tvm_ffi.structural_equal(load_model(model), from_onnx(model), map_free_vars=True)
+
+
+def test_no_such_model(folder: Path) -> None:
+    assert _message("x.onnx") == f"model 'x.onnx': no such file; built-in models are {BUILT_IN}"
+    assert _message("resnet19") == f"model 'resnet19': no such file; built-in models are {BUILT_IN}"
+    assert _message(folder) == f"model '{folder}' is a directory, not a model file"
+
+
+@pytest.mark.parametrize("suffix", [suffix for suffix, loader in LOADERS.items() if loader is None])
+def test_kind_that_is_not_read_yet(folder: Path, suffix: str) -> None:
+    Path(f"m{suffix}").write_text("x")
+    assert _message(f"m{suffix}") == f"model 'm{suffix}': {suffix} files are not supported yet, only .onnx"
+
+
+@pytest.mark.parametrize("name", ["m.bin", "m"])
+def test_unknown_kind(folder: Path, name: str) -> None:
+    Path(name).write_text("x")
+    assert _message(name) == f"model '{name}': its suffix names no kind of model; supported is .onnx"
