@@ -26,6 +26,10 @@ DTYPE_BYTES = {
 SHARED_LINE_PENALTY = 4.0
 """Measured: 24 channels of NHWC split between two threads take 3 to 5 times as long."""
 
+STREAM_PENALTY = 0.06
+"""Measured: tiles of two channel vectors come closest to their estimate; with one, every multiply-add
+reads memory, and with more, the streams of weights compete for cache sets."""
+
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
 
@@ -213,6 +217,8 @@ def _tile_cycles(
     )
     if lanes_are_pixels(workload):
         cycles *= PIXEL_LANE_PENALTY
+    elif not workload.is_depthwise:
+        cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels - 2)
     # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
     overhead = 12 + 2.0 * accumulators
     return steps * cycles + overhead

@@ -32,9 +32,9 @@ def from_onnx(
     ``input_shapes`` gives inputs a shape. An extent that the file names, such as "N", stays symbolic where
     none is given, and one that the file fixes cannot be given otherwise.
 
-    Numbers agree with ONNX Runtime, with these exceptions: a NaN that meets a comparison (``Clip``, ``Relu``,
-    ``HardSigmoid``, ``Max``, ``Min``, ``MaxPool``, ``ReduceMax``, ``Sign``) may give a number, for ``Clip`` its
-    maximum; an index out of range in ``Gather`` takes the nearest element instead of failing.
+    Numbers agree with ONNX Runtime, with two exceptions. A NaN that meets a comparison (``Clip``, ``Relu``,
+    ``HardSigmoid``, ``Max``, ``Min``, ``MaxPool``, ``ReduceMax``, ``Sign``) may give a number; ``Clip`` gives
+    its maximum. An index out of range in ``Gather`` takes the nearest element instead of failing.
 
     ModelError for a file that is missing or damaged, an operator or a use of one that is not supported, a
     shape that does not fit, and without the onnx package.
@@ -98,8 +98,8 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
         ]
         dtype = str(tensor_dtype_to_np_dtype(declared.element_type))
         # TVM's script cannot hold a name that starts with a digit.
-        label_in_script = f"_{name}" if name[:1].isdigit() else name
-        variables[name] = relax.Var(label_in_script, relax.TensorType(shape, dtype))
+        hint = f"_{name}" if name[:1].isdigit() else name
+        variables[name] = relax.Var(hint, relax.TensorType(shape, dtype))
     tensors = read_tensors(model.graph.initializer, label)
     outputs = [output.name for output in model.graph.output]
     return fold_leftovers(Importer(label, opsets).build(nodes, variables, tensors, outputs))

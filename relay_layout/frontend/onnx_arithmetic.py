@@ -1,10 +1,8 @@
 """Integer arithmetic on symbolic extents, which exporters use to work out shapes."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from tvm import tirx
 
 from relay_layout.frontend.onnx_node import Node
 from relay_layout.frontend.onnx_values import (
@@ -14,6 +12,8 @@ from relay_layout.frontend.onnx_values import (
     Unsupported,
     Value,
     extents,
+    greatest,
+    least,
     product,
     same,
     simplify,
@@ -79,22 +79,6 @@ def _quotient(dividend: Extent, divisor: Extent) -> Extent:
 
 def _remainder(dividend: Extent, divisor: Extent) -> Extent:
     return simplify(dividend % divisor) if not isinstance(divisor, int) or divisor > 0 else NotImplemented
-
-
-def _least(left: Extent, right: Extent) -> Extent:
-    if isinstance(left, int) and isinstance(right, int):
-        return min(left, right)
-    return simplify(tirx.min(_expression(left), _expression(right)))
-
-
-def _greatest(left: Extent, right: Extent) -> Extent:
-    if isinstance(left, int) and isinstance(right, int):
-        return max(left, right)
-    return simplify(tirx.max(_expression(left), _expression(right)))
-
-
-def _expression(extent: Extent) -> Any:
-    return tirx.const(extent, "int64") if isinstance(extent, int) else extent
 
 
 def _equal(node: Node, left: Array, right: Array) -> Value:
@@ -191,8 +175,8 @@ _ARITHMETIC: dict[str, Callable[..., Value]] = {
     "Expand": _expand,
     "Gather": _gather,
     "Identity": lambda node, data: data,
-    "Max": _elementwise(_greatest),
-    "Min": _elementwise(_least),
+    "Max": _elementwise(greatest),
+    "Min": _elementwise(least),
     "Mod": _elementwise(_remainder),
     "Mul": _elementwise(lambda left, right: simplify(left * right)),
     "ReduceProd": _product_of,

@@ -68,6 +68,25 @@ def same(left: Extent, right: Extent) -> bool:
     return isinstance(difference, int) and difference == 0
 
 
+def least(left: Extent, right: Extent) -> Extent:
+    """The smaller of two extents."""
+    return simplify(tirx.min(_expression(left), _expression(right)))
+
+
+def greatest(left: Extent, right: Extent) -> Extent:
+    """The larger of two extents."""
+    return simplify(tirx.max(_expression(left), _expression(right)))
+
+
+def clamped(extent: Extent, limit: Extent) -> Extent:
+    """``extent`` kept between 0 and ``limit``."""
+    return greatest(least(extent, limit), 0)
+
+
+def _expression(extent: Extent) -> Any:
+    return tirx.const(extent, "int64") if isinstance(extent, int) else extent
+
+
 def product(shape: Sequence[Extent]) -> Extent:
     """The number of elements of ``shape``."""
     total: Extent = 1

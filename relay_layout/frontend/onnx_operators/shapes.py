@@ -14,6 +14,7 @@ from relay_layout.frontend.onnx_values import (
     Extents,
     Unsupported,
     Value,
+    clamped,
     dtype_of,
     extents,
     product,
@@ -219,15 +220,14 @@ def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Exten
 
 
 def _bound(bound: Extent, extent: Extent) -> Extent:
-    """A slice's bound along a symbolic extent, between 0 and the extent."""
-    if isinstance(bound, int):
-        if bound == 0:
-            return 0
-        if bound >= _FAR:
-            return extent
-        if bound < 0:
-            return simplify(tirx.max(extent + bound, tirx.const(0, "int64")))
-    return extent if same(bound, extent) else simplify(tirx.min(bound + 0 * extent, extent + 0 * bound))
+    """A slice's bound along an extent of which one is symbolic, between 0 and the extent."""
+    if isinstance(bound, int) and bound >= _FAR:
+        return extent
+    if isinstance(bound, int) and bound < 0:
+        bound = extent + bound
+    if same(bound, extent):
+        return extent
+    return clamped(bound, extent)
 
 
 def _gather(node: Node) -> Value:

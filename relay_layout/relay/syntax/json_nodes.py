@@ -12,7 +12,7 @@ import numpy as np
 
 from relay_layout.errors import ModelError
 
-from .lexer import shorten
+from .source import shorten
 from .tensor_blob import ByteReader, read_blob
 
 _INDEX = re.compile(r"[0-9]{1,18}")
@@ -22,25 +22,30 @@ _INTEGER = re.compile(r"-?[0-9]{1,20}")
 class NodeTable:
     """The nodes of one JSON document.  Only nodes that are asked for are looked at."""
 
-    def __init__(self, text: str, name: str, first_line: int = 1) -> None:
+    def __init__(self, text: str, name: str, section: str = "", first_line: int = 1) -> None:
         """Read a document.
 
-        `first_line` is the line of the file it starts on.  Raises ModelError when the text is no JSON, or
+        `section` names the part of the file it stands in, and `first_line` is the line of the file it starts
+        on.  Raises ModelError when the text is no JSON, or
         not of this form.
         """
-        self.name = name
+        self.name = f"{name}: {section}" if section else name
         document = _parse(text, name, first_line)
         if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
-            raise ModelError(f"{name}: expected JSON written by tvm.ir.save_json, found no list of nodes")
+            raise ModelError(
+                f"{self.name}: expected JSON written by tvm.ir.save_json, found no list of nodes"
+            )
         self._nodes: list[Any] = document["nodes"]
         self._tensors = document.get("b64ndarrays", [])
         attrs = document.get("attrs")
         self.attrs = attrs if isinstance(attrs, dict) else {}
         if not isinstance(self._tensors, list):
-            raise ModelError(f"{name}: expected 'b64ndarrays' to be a list")
+            raise ModelError(f"{self.name}: expected 'b64ndarrays' to be a list")
         root = document.get("root")
         if type(root) is not int or not 0 <= root < len(self._nodes):
-            raise ModelError(f"{name}: expected 'root' to be the index of one of the {len(self._nodes)} nodes")
+            raise ModelError(
+                f"{self.name}: expected 'root' to be the index of one of the {len(self._nodes)} nodes"
+            )
         self.root = root
 
     def error(self, index: int, message: str) -> ModelError:
@@ -90,7 +95,10 @@ class NodeTable:
         text = self.field(index, field)
         if not _INTEGER.fullmatch(text):
             self._fail(index, f"expected field '{field}' to be a number, found '{shorten(text)}'")
-        return int(text)
+        value = int(text)
+        if not -(2**63) <= value < 2**63:
+            self._fail(index, f"expected field '{field}' to fit 64 bits, found {text}")
+        return value
 
     def boolean(self, index: int, field: str) -> bool:
         """A field that holds 0 or 1."""
@@ -112,9 +120,7 @@ class NodeTable:
         """A field that holds the index of a node."""
         text = self.field(index, field)
         if not _INDEX.fullmatch(text):
-            self._fail(
-                index, f"expected field '{field}' to be the index of a node, found '{shorten(text)}'"
-            )
+            self._fail(index, f"expected field '{field}' to be the index of a node, found '{shorten(text)}'")
         return self._checked(index, int(text), f"field '{field}'")
 
     def text_reference(self, index: int, field: str) -> int | None:
@@ -148,9 +154,7 @@ class NodeTable:
         """The tensor whose number a field holds."""
         number = self.integer(index, field)
         if not 0 <= number < len(self._tensors):
-            self._fail(
-                index, f"field '{field}' refers to tensor {number}; the file has {len(self._tensors)}"
-            )
+            self._fail(index, f"field '{field}' refers to tensor {number}; the file has {len(self._tensors)}")
         name = f"{self.name}: tensor {number}"
         try:
             data = base64.b64decode(self._tensors[number], validate=True)
@@ -184,7 +188,9 @@ def _parse(text: str, name: str, first_line: int) -> Any:
         line, column = first_line + error.lineno - 1, error.colno
         raise ModelError(f"{name}:{line}:{column}: expected JSON: {error.msg}") from None
     except RecursionError:
-        raise ModelError(f"{name}: expected JSON written by tvm.ir.save_json, found lists nested too deep") from None
+        raise ModelError(
+            f"{name}: expected JSON written by tvm.ir.save_json, found lists nested too deep"
+        ) from None
     except ValueError as error:
         raise ModelError(f"{name}: expected JSON: {error}") from None
 

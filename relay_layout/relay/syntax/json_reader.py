@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
-
-from relay_layout.errors import ModelError
+from typing import NamedTuple, cast
 
 from .attribute_kinds import BOOLEAN, DATA_TYPE, DOUBLE, INTEGER, NODE, TEXT, Declaration
 from .attribute_table import declaration, is_attributes
 from .json_nodes import NodeTable
 from .json_view import Attributes, NodeView, Operator, Pairs, Unsupported
-from .lexer import shorten
+from .source import decode, shorten
 from .tree import (
     EXPRESSIONS,
     MAX_TYPE_NESTING,
     AttributeValue,
     Call,
     Constant,
-    Expression,
     Function,
     FuncType,
     GlobalVar,
@@ -86,8 +83,8 @@ class Builder:
                 stack.pop()
                 opened.remove(index)
                 view = NodeView(self._table, index, self._made)
-                self._extents[index] = self._measure(index)
                 self._made[index] = self._make(view)
+                self._extents[index] = self._measure(index)
             else:
                 opened.add(index)
                 for reference in self._references(index):
@@ -96,6 +93,16 @@ class Builder:
                     if reference not in self._made:
                         stack.append(reference)
         return self._made[root]
+
+    def build_value(self, root: int) -> AttributeValue:
+        """What a node stands for, as the value of an attribute.
+
+        Raises ModelError as :meth:`build` does, and for what cannot be such a value.
+        """
+        value = self.build(root)
+        if not self._extents[root].is_value:
+            raise self._table.error(root, "expected the value of an attribute")
+        return cast(AttributeValue, value)
 
     def globals(self) -> Iterator[tuple[int, GlobalVar]]:
         """The references to functions that have been made, with their nodes."""
@@ -113,12 +120,11 @@ class Builder:
         if maker is None:
             return []
         fields = self._table.fields(index)
-        found = (
-            self._table.text_reference(index, field) if field == "name_hint" else self._table.reference(index, field)
+        return [
+            self._table.reference(index, field)
             for field in maker.references
-            if field in fields or field in maker.required
-        )
-        return [reference for reference in found if reference is not None]
+            if field in fields or field not in maker.optional
+        ]
 
     def _attribute_references(self, index: int, key: str) -> list[int]:
         references = []
@@ -147,7 +153,8 @@ class Builder:
         parts = [self._extents[reference] for reference in self._references(index)]
         depth = max((part.depth for part in parts), default=0) + (key in _NESTING)
         size = sum(part.size for part in parts) + 1
-        is_value = key in _ATOMIC_VALUES or (key in _LISTS and all(part.is_value for part in parts))
+        is_list = key in _LISTS and not isinstance(self._made[index], Pairs)
+        is_value = key in _ATOMIC_VALUES or (is_list and all(part.is_value for part in parts))
         if depth > MAX_TYPE_NESTING:
             raise self._table.error(index, f"nests more than {MAX_TYPE_NESTING} deep")
         if size > _MAX_VALUE_SIZE:
@@ -167,12 +174,9 @@ class Builder:
         value = node.value("__dict__")
         if value is None:
             return Attributes({})
-        if isinstance(value, Pairs):
-            value = {key: entry for key, entry in value.entries if isinstance(key, str)}
         if not isinstance(value, Mapping):
-            raise node.mismatch("__dict__", "a map", value)
-        map_index = self._table.reference(node.index, "__dict__")
-        if not self._extents[map_index].is_value:
+            raise node.mismatch("__dict__", "a map from strings", value)
+        if not self._extents[self._table.reference(node.index, "__dict__")].is_value:
             raise node.error("an attribute has a value that is not supported")
         return Attributes(value)
 
@@ -190,8 +194,7 @@ class Builder:
         index = self._table.reference(node.index, field)
         if not self._extents[index].is_value:
             raise node.mismatch(field, "a number, a text or a list of them", self._made[index])
-        value: AttributeValue = self._made[index]  # type: ignore[assignment]  # measured just above
-        return value
+        return cast(AttributeValue, self._made[index])
 
 
 _SCALARS: dict[str, Callable[[NodeView, str], AttributeValue]] = {
@@ -210,7 +213,9 @@ def _make_map(node: NodeView) -> object:
         return dict(zip(keys, items, strict=True))
     if len(items) % 2:
         raise node.error("expected keys and values in turn, found a key without a value")
-    return Pairs(tuple(zip(items[::2], items[1::2], strict=True))) if items else {}
+    entries = tuple(zip(items[::2], items[1::2], strict=True))
+    names = {key: value for key, value in entries if isinstance(key, str)}
+    return names if len(names) == len(entries) else Pairs(entries)
 
 
 def _make_integer(node: NodeView) -> bool | int:
@@ -219,10 +224,7 @@ def _make_integer(node: NodeView) -> bool | int:
 
 
 def _make_variable(node: NodeView) -> Var:
-    identity = node.value("vid")
-    if not isinstance(identity, str):
-        raise node.mismatch("vid", "a relay.Id", identity)
-    return Var(identity, node.type("type_annotation"))
+    return Var(node.string("vid"), node.type("type_annotation"))
 
 
 def _make_let(node: NodeView) -> Let:
@@ -274,7 +276,9 @@ def _make_tensor_type(node: NodeView) -> TensorType:
         if type(dimension) is int and dimension >= 0:
             dimensions.append(dimension)
             elements *= dimension or 1
-        elif dimension is None or (isinstance(dimension, Unsupported) and dimension.type_key.startswith("tir.")):
+        elif dimension is None or (
+            isinstance(dimension, Unsupported) and dimension.type_key.startswith("tir.")
+        ):
             dimensions.append(None)
         else:
             raise node.error("expected a shape of dimensions of zero or more")
@@ -310,11 +314,6 @@ class _Maker(NamedTuple):
     references: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
 
-    @property
-    def required(self) -> tuple[str, ...]:
-        """The references without which there is no such node."""
-        return tuple(field for field in self.references if field not in self.optional)
-
 
 _MAKERS: dict[str, _Maker] = {
     "": _Maker(lambda node: None),
@@ -327,14 +326,14 @@ _MAKERS: dict[str, _Maker] = {
     "runtime.BoxFloat": _Maker(lambda node: node.table.double(node.index, "value")),
     "runtime.BoxBool": _Maker(lambda node: node.table.boolean(node.index, "value")),
     "runtime.String": _Maker(lambda node: node.table.representation(node.index)),
-    "tir.StringImm": _Maker(lambda node: node.text("value")),
+    "tir.StringImm": _Maker(lambda node: node.string("value"), ("value",)),
     "tir.Any": _Maker(lambda node: None),
     "Op": _Maker(lambda node: Operator(node.table.representation(node.index))),
-    "GlobalVar": _Maker(lambda node: GlobalVar(node.text("name_hint")), ("name_hint",)),
+    "GlobalVar": _Maker(lambda node: GlobalVar(node.string("name_hint")), ("name_hint",)),
     "FuncType": _Maker(_make_function_type, ("arg_types", "ret_type", "type_params"), ("type_params",)),
     "TupleType": _Maker(lambda node: TupleType(node.types("fields")), ("fields",)),
     "IRModule": _Maker(_make_module, ("functions", "attrs"), ("attrs",)),
-    "relay.Id": _Maker(lambda node: node.text("name_hint"), ("name_hint",)),
+    "relay.Id": _Maker(lambda node: node.string("name_hint"), ("name_hint",)),
     "relay.TensorType": _Maker(_make_tensor_type, ("shape",)),
     "relay.Var": _Maker(_make_variable, ("vid", "type_annotation")),
     "relay.Constant": _Maker(lambda node: Constant(node.table.tensor(node.index, "data"))),
@@ -352,7 +351,8 @@ _MAKERS: dict[str, _Maker] = {
         _make_function, ("params", "body", "ret_type", "attrs", "type_params"), ("attrs", "type_params")
     ),
 }
-_EXPRESSION_KEYS = ("GlobalVar", "IRModule", *(key for key in _MAKERS if key.startswith("relay.")))
+_EXPRESSION_KEYS = {"GlobalVar", "IRModule", *(key for key in _MAKERS if key.startswith("relay."))}
+_EXPRESSION_KEYS.remove("relay.TensorType")
 
 
 def read_json(source: str | bytes, name: str = "<json>") -> Module:
@@ -374,16 +374,3 @@ def read_json(source: str | bytes, name: str = "<json>") -> Module:
             raise table.error(index, f"function @{shorten(variable.name)} is not in the module")
     metadata = {key: entry for key, entry in table.attrs.items() if isinstance(entry, str)}
     return Module(value.functions, {**metadata, **value.metadata})
-
-
-def decode(source: str | bytes, name: str) -> str:
-    """The text of a file.
-
-    Raises ModelError when its bytes are not UTF-8.
-    """
-    if isinstance(source, str):
-        return source.removeprefix("\ufeff")
-    try:
-        return bytes(source).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{name}: expected text in UTF-8, found other data at byte {error.start}") from None

@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from relay_layout.errors import ModelError
 
 from . import data_types
 from .json_nodes import NodeTable
-from .lexer import shorten
+from .source import shorten
 from .tree import EXPRESSIONS, TYPES, AttributeValue, Expression, RelayType, Var
 
 
-class Operator(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Operator:
     """An operator, which can stand as what a call calls only."""
 
     name: str
 
 
-class Attributes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Attributes:
     """The attributes of a call, or those of a function or a module."""
 
     values: Mapping[str, AttributeValue]
 
 
-class Pairs(NamedTuple):
-    """A map whose keys are nodes."""
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A map whose keys are not strings."""
 
     entries: tuple[tuple[object, object], ...]
 
 
-class Unsupported(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Unsupported:
     """A node that may stand where nobody looks, such as the device of an expression."""
 
     type_key: str
-
 
 
 class NodeView:
@@ -115,8 +118,15 @@ class NodeView:
             raise self.mismatch(field, "attributes", value)
         return value.values
 
+    def string(self, field: str) -> str:
+        """A field that refers to text."""
+        value = self.value(field)
+        if not isinstance(value, str):
+            raise self.mismatch(field, "text", value)
+        return value
+
     def text(self, field: str) -> str:
-        """A field that holds text."""
+        """A field that holds text or refers to it."""
         node = self.table.text_reference(self.index, field)
         if node is None:
             return self.table.field(self.index, field)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from functools import cached_property
 from typing import NamedTuple
 
 from relay_layout.errors import ModelError
 
-from .tree import Span
+from .source import Source, shorten
 
 # A dot, slash, dollar or hyphen joins a name only where another character of the name follows at once; a
 # colon only before a digit (`%input:0`), because `%x:float32` has a type.
@@ -60,28 +58,6 @@ class Token(NamedTuple):
     offset: int
 
 
-class Source:
-    """A text with its name, for messages that say where."""
-
-    def __init__(self, text: str, name: str) -> None:
-        self.text = text
-        self.name = name
-
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer("\n", self.text))]
-
-    def span(self, offset: int) -> Span:
-        """The line and column of an offset."""
-        line = bisect_right(self._line_starts, offset)
-        return Span(line, offset - self._line_starts[line - 1] + 1)
-
-    def error(self, offset: int, message: str) -> ModelError:
-        """The error to raise for what stands at an offset."""
-        line, column = self.span(offset)
-        return ModelError(f"{self.name}:{line}:{column}: {message}")
-
-
 def describe(token: Token) -> str:
     """What a message says was found."""
     if token.kind == "end":
@@ -94,12 +70,6 @@ def describe(token: Token) -> str:
         return f'the string "{shorten(token.text)}"'
     mark = {"local": "%", "global": "@"}.get(token.kind, "")
     return f"'{mark}{shorten(token.text)}'"
-
-
-def shorten(text: str) -> str:
-    """At most 40 characters of a text that a file brings, on one line."""
-    cut = text if len(text) <= 40 else text[:37] + "..."
-    return "".join(character if character.isprintable() else "?" for character in cut)
 
 
 def _end_of_comment(source: Source, start: int) -> int:

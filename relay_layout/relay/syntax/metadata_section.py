@@ -9,8 +9,8 @@ from relay_layout.errors import ModelError
 from .attribute_table import is_attributes
 from .json_nodes import NodeTable
 from .json_reader import Builder
-from .json_view import Attributes, Pairs
-from .lexer import shorten
+from .json_view import Attributes
+from .source import shorten
 from .tree import AttributeValue, Constant
 
 ErrorAt = Callable[[str], ModelError]
@@ -21,10 +21,9 @@ class MetadataSection:
     """What a section holds: for each type, a list of nodes."""
 
     def __init__(self, table: NodeTable | None) -> None:
-        self._table = table
+        self._builder = Builder(table) if table is not None else None
         self._lists: dict[str, list[int]] = {}
         if table is not None:
-            self._builder = Builder(table)
             for key, index in zip(table.keys(table.root) or [], table.data(table.root), strict=False):
                 self._lists[key] = table.data(index)
 
@@ -39,34 +38,32 @@ class MetadataSection:
 
         Raises ModelError when it is not of this form.
         """
-        return MetadataSection(NodeTable(text, name, first_line))
+        return MetadataSection(NodeTable(text, name, "metadata", first_line))
 
     def constant(self, reference: str, error: ErrorAt) -> Constant:
         """The constant that `meta[relay.Constant][0]` refers to; one object for one node."""
-        value = self._build(reference, error)
+        builder, node = self._find(reference, error)
+        value = builder.build(node)
         if not isinstance(value, Constant):
             raise error(f"expected a constant, found {shorten(reference)}")
         return value
 
     def attribute(self, reference: str, error: ErrorAt) -> AttributeValue:
         """The value of an attribute."""
-        value = self._build(reference, error)
-        if isinstance(value, Pairs):
-            raise error("expected a map from strings")
-        if value is None or isinstance(value, (bool, int, float, str, tuple, Mapping, Constant)):
-            return value
-        raise error(f"expected the value of an attribute, found {shorten(reference)}")
+        builder, node = self._find(reference, error)
+        return builder.build_value(node)
 
     def call_attributes(self, reference: str, error: ErrorAt) -> Mapping[str, AttributeValue]:
         """All attributes of a call at once."""
-        value = self._build(reference, error)
+        builder, node = self._find(reference, error)
+        value = builder.build(node)
         if not isinstance(value, Attributes):
             raise error(f"expected the attributes of a call, found {shorten(reference)}")
         return value.values
 
-    def _build(self, reference: str, error: ErrorAt) -> object:
+    def _find(self, reference: str, error: ErrorAt) -> tuple[Builder, int]:
         key, index = split_reference(reference)
-        if self._table is None:
+        if self._builder is None:
             raise error(
                 f"{shorten(reference)} is not in the file, which has no #[metadata] section; "
                 "print the module with astext(show_meta_data=True)"
@@ -76,7 +73,7 @@ class MetadataSection:
             raise error(
                 f"{shorten(reference)} is not in the #[metadata] section, which has {len(nodes)} of its type"
             )
-        return self._builder.build(nodes[int(index)])
+        return self._builder, nodes[int(index)]
 
 
 def split_reference(reference: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from relay_layout.errors import ModelError
 
-from .lexer import shorten
+from .source import shorten
 from .tensor_blob import ByteReader, read_blob, write_blob
 
 _MAGIC = 0xF7E58D4F05049CB7

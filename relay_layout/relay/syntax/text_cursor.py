@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NoReturn
 
 from relay_layout.errors import ModelError
 
 from . import data_types
-from .lexer import Source, Token, describe, tokenize
+from .lexer import Token, describe, tokenize
 from .literals import LiteralError, parse_number
 from .metadata_section import MetadataSection
+from .source import Source
 from .tree import MAX_TYPE_NESTING, AttributeValue, FuncType, RelayType, TensorType, TupleType
 
 # A tensor's size in bytes must fit a signed 64-bit integer, whatever its data type.
@@ -196,7 +198,7 @@ def read_attribute_value(cursor: Cursor, nesting: int = 0) -> AttributeValue:
         return cursor.advance().text
     if token.kind == "meta":
         cursor.advance()
-        return cursor.metadata.attribute(token.text, lambda message: cursor.error(token, message))
+        return cursor.metadata.attribute(token.text, partial(cursor.error, token))
     if token.kind == "name" and token.text in _NAMED_VALUES:
         return _NAMED_VALUES[cursor.advance().text]
     if cursor.accept("?"):

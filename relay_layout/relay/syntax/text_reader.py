@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from .json_reader import decode
-from .lexer import Source, Token, describe, shorten
+from .lexer import Token, describe
 from .metadata_section import refers_to_attributes
-from .text_cursor import Cursor, read_attribute, read_attribute_value, read_type
+from .source import Source, decode, shorten
+from .text_cursor import Cursor, read_attribute, read_type
 from .trampoline import Step, run
 from .tree import (
     MAX_EXPRESSION_NESTING,
+    MAX_TYPE_NESTING,
     AttributeValue,
     Call,
     Constant,
@@ -35,7 +38,9 @@ _UNSUPPORTED = {
     "ref_read": "references",
     "ref_write": "references",
 }
-_RESERVED = {"def", "else", "free_var", "let", *_UNSUPPORTED}
+_NO_EXPRESSION = {"def", "else", "free_var", "let", *_UNSUPPORTED}
+RESERVED_NAMES = frozenset(_NO_EXPRESSION | {"fn", "if", "True", "False"})
+"""Words that cannot name an operator."""
 _DEVICE = "virtual_device"
 
 
@@ -104,7 +109,9 @@ class _Reader:
             if cursor.is_attribute():
                 self._function_attribute(attrs)
             else:
-                token = cursor.expect_kind("local", "a parameter such as %x: float32, or an attribute 'name=value'")
+                token = cursor.expect_kind(
+                    "local", "a parameter such as %x: float32, or an attribute 'name=value'"
+                )
                 if token.text in params:
                     raise cursor.error(token, f"parameter %{shorten(token.text)} is there twice")
                 params[token.text] = self._binding(token)
@@ -179,20 +186,20 @@ class _Reader:
         # A function may call itself by the name that it is bound to; other values see the outer variable.
         if cursor.is_word("fn"):
             self._locals[-1][token.text] = variable
-        value = yield (self._block() if cursor.is_word("let") else self._expression())
+        start = cursor.token
+        if cursor.is_word("let"):
+            self._enter(start)
+            value = yield self._block()
+            self._nesting -= 1
+        else:
+            value = yield self._expression()
         self._locals[-1][token.text] = variable
         return variable, value
 
     def _expression(self) -> Step[Expression]:
         cursor = self._cursor
         start = cursor.token
-        self._nesting += 1
-        if self._nesting > MAX_EXPRESSION_NESTING:
-            raise cursor.error(
-                start,
-                f"expected expressions that nest at most {MAX_EXPRESSION_NESTING} deep; "
-                "bind inner ones with '%0 = ...;'",
-            )
+        self._enter(start)
         value = yield self._primary()
         while True:
             if cursor.token.kind == "projection":
@@ -203,6 +210,15 @@ class _Reader:
                 break
         self._nesting -= 1
         return value
+
+    def _enter(self, token: Token) -> None:
+        self._nesting += 1
+        if self._nesting > MAX_EXPRESSION_NESTING:
+            raise self._cursor.error(
+                token,
+                f"expected expressions that nest at most {MAX_EXPRESSION_NESTING} deep; "
+                "bind inner ones with '%0 = ...;'",
+            )
 
     def _primary(self) -> Step[Expression]:
         cursor = self._cursor
@@ -222,7 +238,7 @@ class _Reader:
             return Constant(np.array(value, dtype))
         if token.kind == "meta":
             cursor.advance()
-            return cursor.metadata.constant(token.text, lambda message: cursor.error(token, message))
+            return cursor.metadata.constant(token.text, partial(cursor.error, token))
         if token.kind == "name":
             result = yield self._named(token)
         elif cursor.accept("("):
@@ -235,7 +251,7 @@ class _Reader:
         cursor = self._cursor
         if token.text in _UNSUPPORTED:
             raise cursor.error(token, f"{_UNSUPPORTED[token.text]} ('{token.text}') are not supported")
-        if token.text in _RESERVED:
+        if token.text in _NO_EXPRESSION:
             cursor.fail("an expression")
         cursor.advance()
         if token.text in ("True", "False"):
@@ -287,9 +303,7 @@ class _Reader:
                 read_attribute(cursor, attrs)
             elif token.kind == "meta" and refers_to_attributes(token.text):
                 cursor.advance()
-                attrs.update(
-                    cursor.metadata.call_attributes(token.text, lambda message: cursor.error(token, message))
-                )
+                attrs.update(cursor.metadata.call_attributes(token.text, partial(cursor.error, token)))
             elif attrs:
                 cursor.fail("an attribute 'name=value' or ')'")
             else:
@@ -315,7 +329,7 @@ class _Reader:
             if variable is not None:
                 break
             name, dot, index = name.rpartition(".")
-            if not dot or not index.isdigit():
+            if not dot or not index.isdigit() or len(fields) == MAX_TYPE_NESTING:
                 raise self._cursor.error(
                     token, f"variable %{shorten(token.text)} is not defined before it is used here"
                 )

@@ -1,0 +1,64 @@
+"""Relay's file formats: text, JSON and parameters, read into a syntax tree and written again.
+
+Nothing here needs TVM.  Whatever a file holds, reading it ends in a tree or in a
+:class:`relay_layout.errors.ModelError` of one line that says where.
+"""
+
+from .equality import structurally_equal
+from .json_reader import read_json
+from .params import read_params, read_tensor, write_params, write_tensor
+from .printer import print_text
+from .text_reader import read_text
+from .tree import (
+    AttributeValue,
+    Call,
+    Constant,
+    Expression,
+    Function,
+    FuncType,
+    GlobalVar,
+    If,
+    Let,
+    Module,
+    RelayType,
+    Span,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Var,
+    children,
+    free_variables,
+    post_order,
+)
+
+__all__ = [
+    "AttributeValue",
+    "Call",
+    "Constant",
+    "Expression",
+    "FuncType",
+    "Function",
+    "GlobalVar",
+    "If",
+    "Let",
+    "Module",
+    "RelayType",
+    "Span",
+    "TensorType",
+    "Tuple",
+    "TupleGetItem",
+    "TupleType",
+    "Var",
+    "children",
+    "free_variables",
+    "post_order",
+    "print_text",
+    "read_json",
+    "read_params",
+    "read_tensor",
+    "read_text",
+    "structurally_equal",
+    "write_params",
+    "write_tensor",
+]

@@ -1,0 +1,272 @@
+"""The syntax tree printed as Relay text, in the form of `astext`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from relay_layout.errors import ModelError
+
+from .lexer import OPERATOR_NAME, VARIABLE_NAME
+from .literals import print_float, print_scalar
+from .metadata_writer import MetadataWriter
+from .source import shorten
+from .text_reader import RESERVED_NAMES
+from .trampoline import Step, run
+from .tree import (
+    MAX_EXPRESSION_NESTING,
+    AttributeValue,
+    Call,
+    Constant,
+    Expression,
+    Function,
+    FuncType,
+    GlobalVar,
+    If,
+    Let,
+    Module,
+    RelayType,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    Var,
+    children,
+    post_order,
+)
+
+# The reader counts some of what is written on one line as well.
+_MAX_BLOCKS = MAX_EXPRESSION_NESTING - 4
+
+
+def print_text(module: Module) -> str:
+    """The text of a module, with version header and, where constants need it, metadata section.
+
+    :func:`relay_layout.relay.syntax.read_text` reads it back as the same module.  Local variables keep their
+    names as far as these are distinct and can be written.  Raises ModelError for what text cannot say:
+    variables that are used outside of where they are bound, functions or branches that nest too deep, names
+    of operators, functions or attributes that are none.
+    """
+    metadata = MetadataWriter()
+    functions = [
+        _FunctionPrinter(name, function, metadata).text() for name, function in module.functions.items()
+    ]
+    return '#[version = "0.0.5"]\n' + "\n".join(functions) + metadata.section()
+
+
+def print_type(relay_type: RelayType) -> str:
+    """The text of a type."""
+    if isinstance(relay_type, TensorType):
+        if not relay_type.shape:
+            return relay_type.dtype
+        shape = ", ".join("?" if dimension is None else str(dimension) for dimension in relay_type.shape)
+        return f"Tensor[({shape}), {relay_type.dtype}]"
+    if isinstance(relay_type, FuncType):
+        parameters = ", ".join(map(print_type, relay_type.parameters))
+        return f"fn ({parameters}) -> {print_type(relay_type.result)}"
+    return _print_tuple([print_type(field) for field in relay_type.fields])
+
+
+def _print_tuple(fields: list[str]) -> str:
+    return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
+
+
+class _FunctionPrinter:
+    """Prints one function of a module; numbers and names start anew with each."""
+
+    def __init__(self, name: str, function: Function, metadata: MetadataWriter) -> None:
+        self._name = name
+        self._function = function
+        self._metadata = metadata
+        self._texts: dict[int, str] = {}
+        self._bound: dict[int, str] = {}
+        self._in_scope: set[int] = set()
+        self._names: Counter[str] = Counter()
+        self._numbered = 0
+        self._blocks: list[list[str]] = []
+        self._uses: Counter[int] = Counter()
+        self._dotted_index = False
+        for part in post_order(function):
+            self._uses.update(map(id, children(part)))
+            if isinstance(part, Let):
+                self._note(part.var)
+            for param in part.params if isinstance(part, Function) else ():
+                self._note(param)
+
+    def _note(self, variable: Var) -> None:
+        self._dotted_index |= bool(re.search(r"\.[0-9]+$", variable.name))
+
+    def text(self) -> str:
+        """The definition."""
+        name = _checked(self._name, VARIABLE_NAME, "function")
+        return run(self._print_function(f"def @{name}", self._function)) + "\n"
+
+    def _print_function(self, heading: str, function: Function) -> Step[str]:
+        parameters = [self._bind(param) for param in function.params]
+        parameters += self._print_attributes(function.attrs)
+        result = f" -> {print_type(function.ret_type)}" if function.ret_type is not None else ""
+        body = yield self._print_block(function.body)
+        self._in_scope.difference_update(map(id, function.params))
+        return f"{heading}({', '.join(parameters)}){result} {{\n{body}\n{self._indent}}}"
+
+    @property
+    def _indent(self) -> str:
+        return "  " * len(self._blocks)
+
+    def _print_block(self, body: Expression) -> Step[str]:
+        """The lines of a block with its final expression, indented."""
+        if len(self._blocks) == _MAX_BLOCKS:
+            raise self._error(f"has functions or branches that nest more than {_MAX_BLOCKS} deep")
+        self._blocks.append([])
+        variables: list[Var] = []
+        while isinstance(body, Let) and self._uses[id(body)] == 1:
+            variables.append(body.var)
+            # A function may call itself by the name that it is bound to.
+            early = isinstance(body.value, Function) and self._uses[id(body.value)] == 1
+            binding = self._bind(body.var) if early else ""
+            value = yield self._print_inline(body.value)
+            binding = binding or self._bind(body.var)
+            self._line(f"let {binding} = {value};")
+            body = body.body
+        result = yield self._print_inline(body)
+        self._line(result)
+        self._in_scope.difference_update(map(id, variables))
+        return "\n".join(self._blocks.pop())
+
+    def _line(self, text: str) -> None:
+        self._blocks[-1].append(self._indent + text)
+
+    def _print_inline(self, expression: Expression) -> Step[str]:
+        """The text of an expression that stands where a number would only take a line more."""
+        if self._uses[id(expression)] == 1 and not isinstance(expression, Let):
+            text = yield self._print_node(expression)
+        else:
+            text = yield self._print(expression)
+        return text
+
+    def _print(self, expression: Expression) -> Step[str]:
+        """The text by which an expression is referred to, after a line that numbers it."""
+        if isinstance(expression, (Var, GlobalVar, Constant)):
+            text = yield self._print_node(expression)
+            return text
+        if id(expression) not in self._texts:
+            text = yield self._print_node(expression)
+            # The name is known only now: whatever it needs was numbered before it.
+            number = f"%{self._numbered}"
+            self._numbered += 1
+            self._line(f"{number} = {text};")
+            self._texts[id(expression)] = number
+        return self._texts[id(expression)]
+
+    def _print_node(self, expression: Expression) -> Step[str]:
+        if isinstance(expression, Var):
+            return self._print_variable(expression)
+        if isinstance(expression, GlobalVar):
+            return "@" + _checked(expression.name, VARIABLE_NAME, "function")
+        if isinstance(expression, Constant):
+            return print_scalar(expression.data) or self._metadata.constant(expression)
+        if isinstance(expression, Call):
+            text = yield self._print_call(expression)
+        elif isinstance(expression, Tuple):
+            fields = []
+            for field in expression.fields:
+                fields.append((yield self._print(field)))
+            text = _print_tuple(fields)
+        elif isinstance(expression, TupleGetItem):
+            operand = yield self._print(expression.tuple_value)
+            # `%p.0` could be read as a variable of that name, `1.0` as a number.
+            named = isinstance(expression.tuple_value, Var) and self._dotted_index
+            if named or isinstance(expression.tuple_value, (GlobalVar, Constant)):
+                operand = f"({operand})"
+            text = f"{operand}.{expression.index}"
+        elif isinstance(expression, If):
+            text = yield self._print_if(expression)
+        elif isinstance(expression, Function):
+            text = yield self._print_function("fn ", expression)
+        else:
+            body = yield self._print_let(expression)
+            text = f"(\n{body}\n{self._indent})"
+        return text
+
+    def _print_let(self, let: Let) -> Step[str]:
+        # The block prints it as its own, whatever else uses it.
+        uses, self._uses[id(let)] = self._uses[id(let)], 1
+        body = yield self._print_block(let)
+        self._uses[id(let)] = uses
+        return body
+
+    def _print_call(self, call: Call) -> Step[str]:
+        args: list[str] = []
+        for arg in call.args:
+            args.append((yield self._print(arg)))
+        args += self._print_attributes(call.attrs)
+        if isinstance(call.op, str):
+            callee = _checked(call.op, OPERATOR_NAME, "operator")
+            if callee in RESERVED_NAMES:
+                raise self._error(f"calls an operator named '{callee}', which Relay text reserves")
+        else:
+            callee = yield self._print(call.op)
+        return f"{callee}({', '.join(args)})"
+
+    def _print_if(self, branch: If) -> Step[str]:
+        condition = yield self._print(branch.condition)
+        true_branch = yield self._print_block(branch.true_branch)
+        false_branch = yield self._print_block(branch.false_branch)
+        indent = self._indent
+        return f"if ({condition}) {{\n{true_branch}\n{indent}}} else {{\n{false_branch}\n{indent}}}"
+
+    def _bind(self, variable: Var) -> str:
+        if id(variable) in self._bound:
+            raise self._error(
+                f"binds variable %{shorten(variable.name)} twice, or uses it before it is bound"
+            )
+        self._in_scope.add(id(variable))
+        self._bound[id(variable)] = "%" + self._unique(variable.name)
+        annotation = f": {print_type(variable.type)}" if variable.type is not None else ""
+        return self._bound[id(variable)] + annotation
+
+    def _print_variable(self, variable: Var) -> str:
+        if id(variable) not in self._bound:
+            self._line(f"free_var {self._bind(variable)};")
+        if id(variable) not in self._in_scope:
+            raise self._error(f"uses variable %{shorten(variable.name)} outside of where it is bound")
+        return self._bound[id(variable)]
+
+    def _unique(self, name: str) -> str:
+        if not re.fullmatch(VARIABLE_NAME, name):
+            name = re.sub(r"\W", "_", name)
+            name = name if re.match(r"[^\W\d]", name) else "v" + name
+        unique = name
+        while unique in self._names:
+            self._names[name] += 1
+            unique = f"{name}_{self._names[name]}"
+        self._names[unique] = 0
+        return unique
+
+    def _print_attributes(self, attrs: Mapping[str, AttributeValue]) -> list[str]:
+        return [
+            f"{_checked(name, OPERATOR_NAME, 'attribute')}={self._print_value(value)}"
+            for name, value in attrs.items()
+        ]
+
+    def _print_value(self, value: AttributeValue) -> str:
+        if value is None or isinstance(value, (bool, int)):
+            return str(value)
+        if isinstance(value, float):
+            return print_float(value)
+        if isinstance(value, str) and '"' not in value:
+            return f'"{value}"'
+        if isinstance(value, tuple):
+            return f"[{', '.join(map(self._print_value, value))}]"
+        if isinstance(value, Constant):
+            return self._metadata.constant(value)
+        return self._metadata.value(value)
+
+    def _error(self, message: str) -> ModelError:
+        return ModelError(f"function @{shorten(self._name)} {message}, so it cannot be printed as Relay text")
+
+
+def _checked(name: str, pattern: str, what: str) -> str:
+    if not re.fullmatch(pattern, name):
+        raise ModelError(f"'{shorten(name)}' is no name of an {what} that Relay text can hold")
+    return name
