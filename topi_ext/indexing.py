@@ -8,7 +8,7 @@ whenever tensor and loop nest use the same block.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 Expression = Any
@@ -31,7 +31,7 @@ class BlockedCoordinate:
 Coordinate = Expression | BlockedCoordinate
 
 
-@lru_cache(maxsize=None)
+@cache
 def physical_axes(layout: str) -> tuple[tuple[str, int], ...]:
     """The dimensions of ``layout`` in memory order as ``(axis, factor)``; factor 0 is the outer part.
 

@@ -27,7 +27,7 @@ SHARED_LINE_PENALTY = 4.0
 """Measured: 24 channels of NHWC split between two threads take 3 to 5 times as long."""
 
 STREAM_PENALTY = 0.06
-"""Measured: tiles of two channel vectors come closest to their estimate; with one, every multiply-add
+"""Measured: tiles of two vectors of channels come closest to their estimate; with one, every multiply-add
 reads memory, and with more, the streams of weights compete for cache sets."""
 
 PIXEL_LANE_PENALTY = 2.0
@@ -218,7 +218,7 @@ def _tile_cycles(
     if lanes_are_pixels(workload):
         cycles *= PIXEL_LANE_PENALTY
     elif not workload.is_depthwise:
-        cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels - 2)
+        cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - 2)
     # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
     overhead = 12 + 2.0 * accumulators
     return steps * cycles + overhead
@@ -246,9 +246,7 @@ def _orders(
     return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors]
 
 
-def _shares_cache_lines(
-    workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs
-) -> bool:
+def _shares_cache_lines(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> bool:
     """Do threads that split the channels of NHWC write to the same cache lines?"""
     if knobs.order != "channels" or workload.out_layout != "NHWC" or processor.threads == 1:
         return False

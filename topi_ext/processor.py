@@ -1,7 +1,7 @@
 """What a schedule needs to know of a processor: its vector unit and its caches, as data."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
@@ -42,11 +42,13 @@ def processor_of(target: Target) -> Processor:
     return replace(_family(triple, cpu, features), threads=threads)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
     if triple.startswith(("aarch64", "arm64")):
         return _NEON
-    target = Target({"kind": "llvm", **({"mcpu": cpu} if cpu else {}), **({"mattr": list(features)} if features else {})})
+    target = Target(
+        {"kind": "llvm", **({"mcpu": cpu} if cpu else {}), **({"mattr": list(features)} if features else {})}
+    )
     if llvm_cpu_has_features("avx512f", target):
         return _AVX512
     if llvm_cpu_has_features(["avx2", "fma"], target):

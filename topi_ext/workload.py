@@ -102,7 +102,8 @@ def operator_of(annotation: str) -> str:
 
 def _to_json(fields: dict[str, Any]) -> str:
     plain = {
-        key: value if isinstance(value, (int, str, tuple, list)) else str(value) for key, value in fields.items()
+        key: value if isinstance(value, (int, str, tuple, list)) else str(value)
+        for key, value in fields.items()
     }
     return json.dumps(plain, sort_keys=True)
 

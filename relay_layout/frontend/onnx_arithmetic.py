@@ -72,7 +72,11 @@ def _elementwise(operation: Callable[[Extent, Extent], Extent]) -> Callable[...,
 
 def _quotient(dividend: Extent, divisor: Extent) -> Extent:
     if isinstance(dividend, int) and isinstance(divisor, int):
-        return NotImplemented if divisor == 0 else int(np.trunc(dividend / divisor))
+        if divisor == 0:
+            return NotImplemented
+        # ONNX rounds towards zero, Python down.
+        magnitude = abs(dividend) // abs(divisor)
+        return magnitude if (dividend < 0) == (divisor < 0) else -magnitude
     # Extents are not negative, and so rounding down is rounding towards zero.
     return simplify(dividend // divisor) if not isinstance(divisor, int) or divisor > 0 else NotImplemented
 

@@ -72,8 +72,7 @@ def avg_pool2d(
 
     return te.compute(
         total.shape,
-        lambda *index: total(*index)
-        / tirx.max(count(index, 0) * count(index, 1), 1).astype(data.dtype),
+        lambda *index: total(*index) / tirx.max(count(index, 0) * count(index, 1), 1).astype(data.dtype),
         name="average",
     )
 

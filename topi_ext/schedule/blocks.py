@@ -138,7 +138,7 @@ def try_inline(sch: Schedule, block: SBlock) -> bool:
     """Inline ``block`` into its consumers; False where TVM cannot, and then nothing has changed."""
     try:
         sch.compute_inline(block)
-    except Exception:  # ScheduleError, or an internal check of TVM's, depending on what is in the way
+    except RuntimeError:  # ScheduleError or a failed check inside TVM, depending on what is in the way
         return False
     return True
 

@@ -221,8 +221,8 @@ def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Exten
 
 def _bound(bound: Extent, extent: Extent) -> Extent:
     """A slice's bound along an extent of which one is symbolic, between 0 and the extent."""
-    if isinstance(bound, int) and bound >= _FAR:
-        return extent
+    if isinstance(bound, int) and (bound == 0 or bound >= _FAR):
+        return extent if bound else 0
     if isinstance(bound, int) and bound < 0:
         bound = extent + bound
     if same(bound, extent):

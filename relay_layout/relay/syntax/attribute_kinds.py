@@ -88,7 +88,13 @@ def convolution(rank: int, data_layout: str, kernel_layout: str, padding: int | 
 
 def transposed(rank: int, data_layout: str, kernel_layout: str) -> Declaration:
     """The attributes of a transposed convolution."""
-    return {**convolution(rank, data_layout, kernel_layout), "output_padding": node((0,) * rank)}
+    return {
+        "channels": ABSENT,
+        "kernel_size": ABSENT,
+        **strides(rank),
+        "output_padding": node((0,) * rank),
+        **convolution(rank, data_layout, kernel_layout),
+    }
 
 
 def binary_convolution() -> Declaration:

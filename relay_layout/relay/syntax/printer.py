@@ -37,6 +37,7 @@ from .tree import (
 
 # The reader counts some of what is written on one line as well.
 _MAX_BLOCKS = MAX_EXPRESSION_NESTING - 4
+_LEAVES = (Var, GlobalVar, Constant)
 
 
 def print_text(module: Module) -> str:
@@ -78,6 +79,7 @@ class _FunctionPrinter:
         self._name = name
         self._function = function
         self._metadata = metadata
+        self._prepared: dict[int, str] = {}
         self._texts: dict[int, str] = {}
         self._bound: dict[int, str] = {}
         self._in_scope: set[int] = set()
@@ -138,42 +140,48 @@ class _FunctionPrinter:
 
     def _print_inline(self, expression: Expression) -> Step[str]:
         """The text of an expression that stands where a number would only take a line more."""
-        if self._uses[id(expression)] == 1 and not isinstance(expression, Let):
+        if self._uses[id(expression)] == 1 and not isinstance(expression, (Let, *_LEAVES)):
             text = yield self._print_node(expression)
         else:
-            text = yield self._print(expression)
+            (text,) = yield self._print_operands((expression,))
         return text
 
-    def _print(self, expression: Expression) -> Step[str]:
-        """The text by which an expression is referred to, after a line that numbers it."""
-        if isinstance(expression, (Var, GlobalVar, Constant)):
-            text = yield self._print_node(expression)
-            return text
-        if id(expression) not in self._texts:
-            text = yield self._print_node(expression)
-            # The name is known only now: whatever it needs was numbered before it.
-            number = f"%{self._numbered}"
+    def _print_operands(self, operands: tuple[Expression, ...]) -> Step[list[str]]:
+        """The texts by which operands are referred to, after the lines that number them.
+
+        As in Relay, an operand is numbered once those of all its siblings are.
+        """
+        for operand in operands:
+            key = id(operand)
+            if not isinstance(operand, _LEAVES) and key not in self._texts and key not in self._prepared:
+                self._prepared[key] = yield self._print_node(operand)
+        return [self._refer(operand) for operand in operands]
+
+    def _refer(self, operand: Expression) -> str:
+        if isinstance(operand, Var):
+            return self._print_variable(operand)
+        if isinstance(operand, GlobalVar):
+            return "@" + _checked(operand.name, VARIABLE_NAME, "function")
+        if isinstance(operand, Constant):
+            return self._print_constant(operand)
+        key = id(operand)
+        if key not in self._texts:
+            self._texts[key] = f"%{self._numbered}"
             self._numbered += 1
-            self._line(f"{number} = {text};")
-            self._texts[id(expression)] = number
-        return self._texts[id(expression)]
+            self._line(f"{self._texts[key]} = {self._prepared.pop(key)};")
+        return self._texts[key]
+
+    def _print_constant(self, constant: Constant) -> str:
+        return print_scalar(constant.data) or self._metadata.constant(constant)
 
     def _print_node(self, expression: Expression) -> Step[str]:
-        if isinstance(expression, Var):
-            return self._print_variable(expression)
-        if isinstance(expression, GlobalVar):
-            return "@" + _checked(expression.name, VARIABLE_NAME, "function")
-        if isinstance(expression, Constant):
-            return print_scalar(expression.data) or self._metadata.constant(expression)
         if isinstance(expression, Call):
             text = yield self._print_call(expression)
         elif isinstance(expression, Tuple):
-            fields = []
-            for field in expression.fields:
-                fields.append((yield self._print(field)))
+            fields = yield self._print_operands(expression.fields)
             text = _print_tuple(fields)
         elif isinstance(expression, TupleGetItem):
-            operand = yield self._print(expression.tuple_value)
+            (operand,) = yield self._print_operands((expression.tuple_value,))
             # `%p.0` could be read as a variable of that name, `1.0` as a number.
             named = isinstance(expression.tuple_value, Var) and self._dotted_index
             if named or isinstance(expression.tuple_value, (GlobalVar, Constant)):
@@ -188,7 +196,7 @@ class _FunctionPrinter:
             text = f"(\n{body}\n{self._indent})"
         return text
 
-    def _print_let(self, let: Let) -> Step[str]:
+    def _print_let(self, let: Expression) -> Step[str]:
         # The block prints it as its own, whatever else uses it.
         uses, self._uses[id(let)] = self._uses[id(let)], 1
         body = yield self._print_block(let)
@@ -196,20 +204,17 @@ class _FunctionPrinter:
         return body
 
     def _print_call(self, call: Call) -> Step[str]:
-        args: list[str] = []
-        for arg in call.args:
-            args.append((yield self._print(arg)))
-        args += self._print_attributes(call.attrs)
+        texts = yield self._print_operands(children(call))
         if isinstance(call.op, str):
             callee = _checked(call.op, OPERATOR_NAME, "operator")
             if callee in RESERVED_NAMES:
                 raise self._error(f"calls an operator named '{callee}', which Relay text reserves")
         else:
-            callee = yield self._print(call.op)
-        return f"{callee}({', '.join(args)})"
+            callee = texts.pop()
+        return f"{callee}({', '.join([*texts, *self._print_attributes(call.attrs)])})"
 
     def _print_if(self, branch: If) -> Step[str]:
-        condition = yield self._print(branch.condition)
+        (condition,) = yield self._print_operands((branch.condition,))
         true_branch = yield self._print_block(branch.true_branch)
         false_branch = yield self._print_block(branch.false_branch)
         indent = self._indent

@@ -49,8 +49,9 @@ class DirectConvolution(ScheduleRule):
             if not _is_static(workload):
                 return None
             return schedule_convolution(func, workload, default_knobs(workload, processor_of(target)))
-        except Exception:
-            # What TVM refuses here costs speed and no more: the next rule takes the function.
+        except RuntimeError:
+            # What TVM refuses (ScheduleError, or a check of its own) costs speed and no more:
+            # the next rule takes the function.
             _LOG.debug("not a convolution that can be tiled: %s", func, exc_info=True)
             return None
 

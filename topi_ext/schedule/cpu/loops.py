@@ -37,7 +37,7 @@ class LoopNest(ScheduleRule):
         try:
             sch = open_schedule(func)
             arrange_loops(sch, child_blocks(sch), processor_of(target).lanes(4))
-        except Exception:
+        except RuntimeError:
             # A function without blocks, e.g. one that was lowered by hand, is compiled as it is.
             _LOG.debug("no schedule for %s", func, exc_info=True)
             return None
@@ -54,7 +54,7 @@ def arrange_block(sch: Schedule, block: SBlock, lanes: int) -> None:
     """Give one block vectors and threads, as far as its loops allow."""
     try:
         _arrange(sch, block, lanes)
-    except Exception:
+    except RuntimeError:
         # Every primitive either keeps the meaning or refuses: what was done before still stands.
         _LOG.debug("block %s keeps some plain loops", sch.get(block).name_hint, exc_info=True)
 

@@ -34,8 +34,9 @@ class WindowPooling(ScheduleRule):
             return None
         try:
             return self._schedule(func, target)
-        except Exception:
-            # What TVM refuses here costs speed and no more: the next rule takes the function.
+        except RuntimeError:
+            # What TVM refuses (ScheduleError, or a check of its own) costs speed and no more:
+            # the next rule takes the function.
             _LOG.debug("not a pooling that can be tiled: %s", func, exc_info=True)
             return None
 
