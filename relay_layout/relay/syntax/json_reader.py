@@ -87,7 +87,7 @@ class Builder:
                 self._extents[index] = self._measure(index)
             else:
                 opened.add(index)
-                for reference in self._references(index):
+                for reference in reversed(self._references(index)):
                     if reference in opened:
                         raise self._table.error(index, f"refers to node {reference}, which refers back to it")
                     if reference not in self._made:

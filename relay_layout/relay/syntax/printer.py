@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from relay_layout.errors import ModelError
 
@@ -72,6 +73,13 @@ def _print_tuple(fields: list[str]) -> str:
     return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
 
 
+class _Prepared(NamedTuple):
+    """The text of an expression that has no number yet, and the block that is to number it."""
+
+    text: str
+    block: int
+
+
 class _FunctionPrinter:
     """Prints one function of a module; numbers and names start anew with each."""
 
@@ -79,7 +87,7 @@ class _FunctionPrinter:
         self._name = name
         self._function = function
         self._metadata = metadata
-        self._prepared: dict[int, str] = {}
+        self._prepared: dict[int, _Prepared] = {}
         self._texts: dict[int, str] = {}
         self._bound: dict[int, str] = {}
         self._in_scope: set[int] = set()
@@ -149,12 +157,16 @@ class _FunctionPrinter:
     def _print_operands(self, operands: tuple[Expression, ...]) -> Step[list[str]]:
         """The texts by which operands are referred to, after the lines that number them.
 
-        As in Relay, an operand is numbered once those of all its siblings are.
+        As in Relay, an operand is numbered once those of all its siblings are.  One with blocks is numbered
+        at once, because what is numbered within them can be referred to from then on.
         """
         for operand in operands:
             key = id(operand)
             if not isinstance(operand, _LEAVES) and key not in self._texts and key not in self._prepared:
-                self._prepared[key] = yield self._print_node(operand)
+                text = yield self._print_node(operand)
+                self._prepared[key] = _Prepared(text, len(self._blocks) - 1)
+                if isinstance(operand, (If, Function, Let)):
+                    self._refer(operand)
         return [self._refer(operand) for operand in operands]
 
     def _refer(self, operand: Expression) -> str:
@@ -168,7 +180,10 @@ class _FunctionPrinter:
         if key not in self._texts:
             self._texts[key] = f"%{self._numbered}"
             self._numbered += 1
-            self._line(f"{self._texts[key]} = {self._prepared.pop(key)};")
+            prepared = self._prepared.pop(key)
+            # A sibling may need it within a block of its own, before it is numbered here.
+            indent = "  " * (prepared.block + 1)
+            self._blocks[prepared.block].append(f"{indent}{self._texts[key]} = {prepared.text};")
         return self._texts[key]
 
     def _print_constant(self, constant: Constant) -> str:
