@@ -87,7 +87,9 @@ class CallablePeer:
         try:
             return importlib.metadata.version(self.distribution or self.name)
         except importlib.metadata.PackageNotFoundError:
-            return "unknown"
+            # Run from a checkout, the package is not installed but knows its version.
+            module = importlib.import_module(self.name.replace("-", "_")) if self.name == OURS else None
+            return str(getattr(module, "__version__", "unknown"))
 
     def prepare(self, onnx_path: Path, threads: int) -> Prepared:
         hint = self.missing()

@@ -99,38 +99,26 @@ def _default(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 
 def _max_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    attributes = call.attrs
-
-    def pool(tensor: te.Tensor) -> te.Tensor:
-        return compute.max_pool2d(
-            tensor,
-            kernel=_ints(attributes.pool_size),
-            strides=_ints(attributes.strides),
-            padding=_ints(attributes.padding),
-            dilation=_ints(attributes.dilation),
-            layout=str(attributes.layout),
-            out_shape=shape_of(call) or (),
-        )
-
-    return _call(builder, pool, "max_pool2d", call.args[0])
+    window = _window(call)
+    return _call(builder, lambda data: compute.max_pool2d(data, **window), "max_pool2d", call.args[0])
 
 
 def _avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    window = _window(call) | {"count_include_pad": bool(call.attrs.count_include_pad)}
+    return _call(builder, lambda data: compute.avg_pool2d(data, **window), "avg_pool2d", call.args[0])
+
+
+def _window(call: relax.Call) -> dict[str, Any]:
+    """What both poolings take of a call."""
     attributes = call.attrs
-
-    def pool(tensor: te.Tensor) -> te.Tensor:
-        return compute.avg_pool2d(
-            tensor,
-            kernel=_ints(attributes.pool_size),
-            strides=_ints(attributes.strides),
-            padding=_ints(attributes.padding),
-            dilation=_ints(attributes.dilation),
-            layout=str(attributes.layout),
-            out_shape=shape_of(call) or (),
-            count_include_pad=bool(attributes.count_include_pad),
-        )
-
-    return _call(builder, pool, "avg_pool2d", call.args[0])
+    return {
+        "kernel": _ints(attributes.pool_size),
+        "strides": _ints(attributes.strides),
+        "padding": _ints(attributes.padding),
+        "dilation": _ints(attributes.dilation),
+        "layout": str(attributes.layout),
+        "out_shape": shape_of(call) or (),
+    }
 
 
 def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
