@@ -108,7 +108,7 @@ class _FunctionPrinter:
 
     def text(self) -> str:
         """The definition."""
-        name = _checked(self._name, VARIABLE_NAME, "function")
+        name = _checked(self._name, VARIABLE_NAME, "a function")
         return run(self._print_function(f"def @{name}", self._function)) + "\n"
 
     def _print_function(self, heading: str, function: Function) -> Step[str]:
@@ -173,7 +173,7 @@ class _FunctionPrinter:
         if isinstance(operand, Var):
             return self._print_variable(operand)
         if isinstance(operand, GlobalVar):
-            return "@" + _checked(operand.name, VARIABLE_NAME, "function")
+            return "@" + _checked(operand.name, VARIABLE_NAME, "a function")
         if isinstance(operand, Constant):
             return self._print_constant(operand)
         key = id(operand)
@@ -221,7 +221,7 @@ class _FunctionPrinter:
     def _print_call(self, call: Call) -> Step[str]:
         texts = yield self._print_operands(children(call))
         if isinstance(call.op, str):
-            callee = _checked(call.op, OPERATOR_NAME, "operator")
+            callee = _checked(call.op, OPERATOR_NAME, "an operator")
             if callee in RESERVED_NAMES:
                 raise self._error(f"calls an operator named '{callee}', which Relay text reserves")
         else:
@@ -265,7 +265,7 @@ class _FunctionPrinter:
 
     def _print_attributes(self, attrs: Mapping[str, AttributeValue]) -> list[str]:
         return [
-            f"{_checked(name, OPERATOR_NAME, 'attribute')}={self._print_value(value)}"
+            f"{_checked(name, OPERATOR_NAME, 'an attribute')}={self._print_value(value)}"
             for name, value in attrs.items()
         ]
 
@@ -288,5 +288,5 @@ class _FunctionPrinter:
 
 def _checked(name: str, pattern: str, what: str) -> str:
     if not re.fullmatch(pattern, name):
-        raise ModelError(f"'{shorten(name)}' is no name of an {what} that Relay text can hold")
+        raise ModelError(f"'{shorten(name)}' is no name of {what} that Relay text can hold")
     return name

@@ -1,5 +1,6 @@
 """Files that a real Relay wrote, and damage to them."""
 
+import json
 import random
 from pathlib import Path
 
@@ -38,6 +39,35 @@ def damaged(text: str, seed: int) -> str:
         else:
             text = text[:at] + rng.choice(_PIECES) + text[to:]
     return text
+
+
+def damaged_document(text: str, seed: int) -> str:
+    """The JSON with a few of its nodes changed to others that are JSON still, by the seed."""
+    rng = random.Random(seed)
+    document = json.loads(text)
+    nodes = document["nodes"]
+    for _ in range(rng.randint(1, 3)):
+        node, other = rng.choice(nodes), rng.choice(nodes)
+        fields = node.get("attrs") or {"": ""}
+        index = rng.choice((0, rng.randrange(len(nodes)), len(nodes), -1))
+        value = rng.choice((str(index), "x", "", "nan", None, 1, [], *(other.get("attrs") or {}).values()))
+        kind = rng.randrange(7)
+        if kind == 0:
+            node["type_key"] = rng.choice((other.get("type_key"), "tir.Any", "relay.Match", None))
+        elif kind == 1:
+            fields[rng.choice(list(fields))] = value
+        elif kind == 2:
+            del fields[rng.choice(list(fields))]
+        elif kind == 3 and node.get("data"):
+            node["data"][rng.randrange(len(node["data"]))] = rng.choice((index, index, "0", None))
+        elif kind == 4:
+            node["data"] = rng.choice((other.get("data"), [index] * 9, {}, 1))
+        elif kind == 5:
+            node.clear()
+            node.update(other)
+        else:
+            document["root"] = index
+    return json.dumps(document)
 
 
 def damaged_bytes(data: bytes, seed: int) -> bytes:

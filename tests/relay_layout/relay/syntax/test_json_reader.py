@@ -54,12 +54,12 @@ def test_expression_becomes_main() -> None:
         array(11, 11),
         node("relay.Tuple", fields=12),
         node("relay.TupleGetItem", tuple_value=13, index=1),
-        node("relay.Let", var=3, value=14, body=3),
-        node("relay.If", cond=3, true_branch=15, false_branch=14),
+        node("relay.Var", vid=2, type_annotation=0),
+        node("relay.Let", var=15, value=14, body=15),
+        node("relay.If", cond=3, true_branch=16, false_branch=14),
     )
     function = read_json(text).functions["main"]
-    # A variable that is bound anywhere is not free, so this let hides the use of %x before it.
-    assert function.params == ()
+    assert [param.name for param in function.params] == ["x"]
     branch = function.body
     assert isinstance(branch, If) and isinstance(branch.true_branch, Let)
     assert branch.true_branch.value is branch.false_branch
@@ -83,6 +83,11 @@ def test_expression_becomes_main() -> None:
         (node("relay.attrs.PadAttrs", pad_mode="edge"), [], {"pad_mode": "edge"}),
         (node("relay.attrs.PadAttrs", pad_mode=2), [string("edge")], {"pad_mode": "edge"}),
         (node("relay.attrs.PadAttrs", pad_mode=2), [string("constant")], {}),
+        (
+            node("relay.attrs.PadAttrs", pad_mode=2),
+            [{"type_key": "runtime.String", "repr_b64": "AwAAAAAAAABhCmI="}],
+            {"pad_mode": "a\nb"},
+        ),
         (
             node("relay.attrs.Resize2DAttrs", roi=2),
             [array(3, 3), node("FloatImm", dtype="float32", value=0.5)],
@@ -156,7 +161,7 @@ WRONG = {
         *VARIABLE, NULL, array(), CALL
     ): "node 6 (relay.Call): expected field 'op' to be an operator or a function, found null",
     document(
-        *VARIABLE, node("relay.Call", op=4)
+        *VARIABLE, node("relay.Call", op=4, args=0)
     ): "node 4 (relay.Call): refers to node 4, which refers back to it",
     document(*VARIABLE, node("relay.Tuple")): "node 4 (relay.Tuple): expected a field 'fields'",
     document(
@@ -213,9 +218,25 @@ def test_wrong(text: str) -> None:
     assert str(caught.value) == f"net.json: {WRONG[text]}"
 
 
+def test_expressions_that_are_not_supported() -> None:
+    with pytest.raises(ModelError, match=r"to be a list of expressions, found a relay\.Match$"):
+        read_json(document(node("relay.Match"), array(1), node("relay.Tuple", fields=2)))
+    with pytest.raises(
+        ModelError, match=r"^<json>: node 6 \(relay\.Function\): type parameters are not supported$"
+    ):
+        read_json(
+            document(
+                *VARIABLE,
+                array(3),
+                array(1),
+                node("relay.Function", params=4, body=3, ret_type=0, type_params=5),
+            )
+        )
+
+
 def test_no_json() -> None:
     with pytest.raises(ModelError, match=r"^net\.json:2:3: expected JSON: Expecting value$"):
-        read_json('{\n"a":}'.replace('"a"', ' "a"').replace(' "a":', "  "), "net.json")
+        read_json('{"a":\n  }', "net.json")
 
 
 def test_lists_that_would_be_large_if_written_out() -> None:
