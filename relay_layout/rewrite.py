@@ -8,10 +8,11 @@ from tvm import relax, tirx
 from tvm_ffi import structural_map
 
 from relay_layout.graph import Graph, Node, Tree, Value
-from relay_layout.ir import Expression, constant, constant_array, size_in_bytes
+from relay_layout.ir import Expression, constant, constant_array, size_in_bytes, with_attributes
 from relay_layout.layout import Layout
 from relay_layout.layout_transform import apply, index_map
 from relay_layout.ops import TABLE, Signature
+from relay_layout.ops.axis_rules import rebuild_arguments
 from relay_layout.solver import Solution, expanded, expanded_shape, same_memory
 
 
@@ -105,7 +106,10 @@ class _Rewriter:
             expression = TABLE[node.operator].rewrite(node, signature, operands)
         else:
             expression = relax.Call(
-                node.expression.op, _arguments(node, operands), node.expression.attrs, node.expression.ty_args
+                node.expression.op,
+                rebuild_arguments(node, operands),
+                node.expression.attrs,
+                node.expression.ty_args,
             )
         variable = self.builder.emit(expression, name_hint=node.name)
         if len(node.results) == 1 and isinstance(variable.ty, relax.TensorType):
@@ -176,12 +180,6 @@ class _Rewriter:
 
 def _attributes(function: relax.Function) -> dict[str, Any]:
     return dict(function.attrs) if function.attrs is not None else {}
-
-
-def _arguments(node: Node, operands: list[Expression]) -> list[Expression]:
-    from relay_layout.ops.axis_rules import rebuild_arguments
-
-    return rebuild_arguments(node, operands)
 
 
 def _substituted(node: Node, operands: list[Expression]) -> Expression:

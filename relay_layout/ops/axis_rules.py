@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
-from relay_layout.graph import Node
+from tvm import relax
+
+from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression, with_attributes
 from relay_layout.layout import Layout
 from relay_layout.ops.signature import Offers, Signature, Wanted
@@ -118,10 +120,6 @@ def _unit_blocks(layout: Layout, axis: str) -> Layout:
 
 def rebuild_arguments(node: Node, operands: Sequence[Expression]) -> list[Expression]:
     """The call's arguments with its tensors replaced, in the order of ``node.operands``."""
-    from tvm import relax
-
-    from relay_layout.graph import Value
-
     remaining = iter(operands)
 
     def rebuilt(tree: Any) -> Expression:
