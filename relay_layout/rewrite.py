@@ -105,12 +105,7 @@ class _Rewriter:
         elif node.operator in TABLE:
             expression = TABLE[node.operator].rewrite(node, signature, operands)
         else:
-            expression = relax.Call(
-                node.expression.op,
-                rebuild_arguments(node, operands),
-                node.expression.attrs,
-                node.expression.ty_args,
-            )
+            expression = with_attributes(node.expression, rebuild_arguments(node, operands))
         variable = self.builder.emit(expression, name_hint=node.name)
         if len(node.results) == 1 and isinstance(variable.ty, relax.TensorType):
             return [variable]
