@@ -40,8 +40,7 @@ class _Inference(PyExprMutator):
             return relax.Tuple([call.args[0], call.args[0]])
         if name != "nn.batch_norm" or bool(call.attrs.training):
             return call
-        statistics = [argument for argument in call.args[1:]]
-        if not all(isinstance(argument, Constant) for argument in statistics):
+        if not all(isinstance(statistic, Constant) for statistic in call.args[1:]):
             return call
         scale, shift = _scale_and_shift(call)
         axis = int(call.attrs.axis) % len(call.args[0].ty.shape.values)

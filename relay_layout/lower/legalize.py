@@ -19,6 +19,7 @@ from relay_layout.ir import (
     shape_of,
 )
 from relay_layout.layout_transform import apply
+from relay_layout.targets.offers import packed_kernel
 from topi_ext import compute
 from topi_ext.indexing import physical_axes
 
@@ -39,7 +40,8 @@ def _conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     data_layout, kernel_layout = str(attributes.data_layout), str(attributes.kernel_layout)
     groups = int(attributes.groups)
     if isinstance(weight, Constant) and kernel_layout in ("HWIO", "OHWI"):
-        packed = packed_layout(kernel_layout, weight, groups)
+        extents = dict(zip(kernel_layout, shape_of(weight) or (), strict=True))
+        packed = packed_kernel(kernel_layout, extents["O"], groups > 1 and extents["I"] == 1)
         if packed != kernel_layout:
             weight = constant(apply(constant_array(weight), kernel_layout, packed))
             kernel_layout = packed
@@ -59,15 +61,6 @@ def _conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         )
 
     return _call(builder, convolve, "conv2d", data, weight)
-
-
-def packed_layout(kernel_layout: str, weight: Expression, groups: int) -> str:
-    """A vector of output channels innermost, or all of them where vectors do not divide them."""
-    extents = dict(zip(kernel_layout, shape_of(weight) or (), strict=True))
-    if groups > 1 and extents["I"] == 1:
-        return kernel_layout
-    lanes = 16 if extents["O"] % 16 == 0 else 8 if extents["O"] == 8 else 0
-    return f"OHWI{lanes}o" if lanes else "HWIO"
 
 
 def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

@@ -81,7 +81,7 @@ class TargetOffers:
         attributes = node.attributes
         if not is_static([convolution.height, convolution.width]):
             return 0.0
-        packed = packed_kernel(layouts.kernel, convolution)
+        packed = packed_kernel(layouts.kernel, convolution.out_channels, convolution.is_depthwise)
         workload = ConvolutionWorkload(
             batch=convolution.batch if isinstance(convolution.batch, int) else 1,
             in_channels=convolution.in_channels,
@@ -250,12 +250,8 @@ def fitting_layouts(convolution: Convolution, data: str, out: str) -> Convolutio
     window = "HWI" if data == "NHWC" else "IHW"
     vector = Layout.parse(out).block("C")
     if vector == 1:
-        vector = next((lanes for lanes in (16, 8) if convolution.out_channels % lanes == 0), 1)
-        if vector < 16 and convolution.out_channels > 16:
-            # Full vectors of which the last two overlap beat whole vectors of half the width.
-            vector = 1
-    kernel = f"O{window}{inner}{vector}o" if vector > 1 else f"{window}{inner}O"
-    return ConvolutionLayouts(data, kernel, out)
+        vector = _output_lanes(convolution.out_channels)
+    return ConvolutionLayouts(data, _kernel_layout(window + inner, vector), out)
 
 
 SMALLEST_BLOCK = 4
@@ -271,8 +267,25 @@ def _fitting_memory(channels: int, layout: str) -> str:
     return f"NCHW{block}c" if block >= SMALLEST_BLOCK else "NHWC"
 
 
-def packed_kernel(kernel: str, convolution: Convolution) -> str:
-    """The layout in which lowering stores a constant kernel of NHWC: a vector of outputs innermost."""
-    if kernel not in ("HWIO", "OHWI") or convolution.is_depthwise:
+def packed_kernel(kernel: str, out_channels: int, is_depthwise: bool) -> str:
+    """The layout in which lowering stores a constant kernel of NHWC: a vector of outputs innermost.
+
+    Costs are estimated for this layout and lowering packs into it, so both ask here.
+    """
+    if kernel not in ("HWIO", "OHWI") or is_depthwise:
         return kernel
-    return fitting_layouts(convolution, "NHWC", "NHWC").kernel
+    return _kernel_layout("HWI", _output_lanes(out_channels))
+
+
+def _output_lanes(out_channels: int) -> int:
+    """Output channels in one vector of a kernel for NHWC results; 1 where they stay one run.
+
+    Full vectors of which the last two overlap beat whole vectors of half the width.
+    """
+    if out_channels % 16 == 0:
+        return 16
+    return 8 if out_channels == 8 else 1
+
+
+def _kernel_layout(window: str, lanes: int) -> str:
+    return f"O{window}{lanes}o" if lanes > 1 else f"{window}O"

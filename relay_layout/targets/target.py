@@ -118,7 +118,7 @@ def _compiled_features(cpu: str) -> tuple[str, ...]:
     known = {name for level in INSTRUCTION_SETS.values() for name in level} | _BEYOND_LEVELS
     target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
     compiled = {str(name).replace(".", "_") for name in codegen.llvm_get_cpu_features(target)}
-    aliases = {"bmi": "bmi1", "sse3": "sse3"}
+    aliases = {"bmi": "bmi1"}
     return tuple(sorted(known & {aliases.get(name, name) for name in compiled}))
 
 
