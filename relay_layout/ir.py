@@ -61,7 +61,8 @@ def constant_array(expression: Expression) -> np.ndarray:
 
 
 def constant(array: np.ndarray) -> Constant:
-    return relax.const(np.ascontiguousarray(array), str(array.dtype))
+    # numpy's ascontiguousarray gives a scalar a dimension.
+    return relax.const(np.ascontiguousarray(array).reshape(array.shape), str(array.dtype))
 
 
 def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates: Any) -> relax.Call:

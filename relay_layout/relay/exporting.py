@@ -1,0 +1,102 @@
+"""Relax modules to Relay's syntax tree, for printing as Relay text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.errors import ModelError
+from relay_layout.ir import Constant, Expression, constant_array
+from relay_layout.relay.importing.types import to_relay
+from relay_layout.relay.operators import changed, relay_form
+from relay_layout.relay.syntax import tree
+
+
+def to_tree(module: tvm.IRModule) -> tree.Module:
+    """The Relay module of a Relax module whose operators Relay has.
+
+    ModelError names the first binding that has no form in Relay.
+    """
+    functions = {
+        str(variable.name_hint): _Exporter(str(variable.name_hint)).run(function)
+        for variable, function in module.functions_items()
+        if isinstance(function, relax.Function)
+    }
+    return tree.Module(functions, {"version": "0.0.5"})
+
+
+def function_to_tree(function: relax.Function, name: str = "main") -> tree.Function:
+    """One function; see :func:`to_tree`."""
+    return _Exporter(name).run(function)
+
+
+class _Exporter:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.values: dict[relax.Var, tree.Expression] = {}
+        self.constants: dict[int, tree.Constant] = {}
+
+    def run(self, function: relax.Function) -> tree.Function:
+        parameters = []
+        for parameter in function.params:
+            variable = tree.Var(str(parameter.name), to_relay(parameter.ty, f"parameter {parameter.name}"))
+            self.values[parameter] = variable
+            parameters.append(variable)
+        body = self._sequence(function.body)
+        return tree.Function(tuple(parameters), body, to_relay(function.ret_ty, f"the result of {self.name}"))
+
+    def _sequence(self, body: Expression) -> tree.Expression:
+        if not isinstance(body, relax.SeqExpr):
+            return self._expression(body)
+        for block in body.blocks:
+            for binding in block.bindings:
+                self.values[binding.var] = self._bound(binding)
+        return self._expression(body.body)
+
+    def _bound(self, binding: Any) -> tree.Expression:
+        value = binding.value
+        try:
+            if isinstance(value, relax.If):
+                return tree.If(
+                    self._expression(value.cond),
+                    self._sequence(value.true_branch),
+                    self._sequence(value.false_branch),
+                )
+            if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op):
+                return self._call(value)
+            return self._expression(value)
+        except ModelError as error:
+            raise ModelError(f"{self.name}, binding {binding.var.name}: {error}") from None
+
+    def _call(self, call: relax.Call) -> tree.Expression:
+        form = relay_form(call)
+        if form is None:
+            raise ModelError(f"{call.op.name} has no form in Relay" + _operand_note(call))
+        row, exported = form
+        operands = tuple(self._operand(operand) for operand in exported.operands)
+        return tree.Call(row.name, operands, changed(row.attributes, exported.attributes))
+
+    def _operand(self, operand: Expression | np.ndarray) -> tree.Expression:
+        return tree.Constant(operand) if isinstance(operand, np.ndarray) else self._expression(operand)
+
+    def _expression(self, expression: Expression) -> tree.Expression:
+        if isinstance(expression, relax.Var):
+            return self.values[expression]
+        if isinstance(expression, Constant):
+            key = expression.__chandle__()
+            if key not in self.constants:
+                self.constants[key] = tree.Constant(constant_array(expression))
+            return self.constants[key]
+        if isinstance(expression, relax.Tuple):
+            return tree.Tuple(tuple(self._expression(entry) for entry in expression.fields))
+        if isinstance(expression, relax.TupleGetItem):
+            return tree.TupleGetItem(self._expression(expression.tuple_value), int(expression.index))
+        raise ModelError(f"{type(expression).__name__} has no form in Relay")
+
+
+def _operand_note(call: relax.Call) -> str:
+    types = [argument.ty for argument in call.args if isinstance(argument.ty, relax.TensorType)]
+    return f" on {', '.join(str(kind) for kind in types)}" if types else ""

@@ -1,0 +1,104 @@
+"""Operators that Relax lacks, carried in Relax modules under Relay's own names.
+
+Each is registered with TVM as ``relay.<name>``. What it stands for, in operators that Relax has, gives its
+type and replaces it in :func:`decompose`; both come from the one function that its row names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.ir import Op
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from relay_layout.ir import Expression, rebuild_functions
+from relay_layout.relay.operators.attributes import Attributes
+from relay_layout.relay.operators.operator import Operator, Scope
+
+PREFIX = "relay."
+
+_ROWS: dict[str, Operator] = {}
+
+
+def register(row: Operator) -> None:
+    """Make the operator of a row known to TVM: its operands and how to infer its type."""
+    name = f"{PREFIX}{row.name}"
+    _ROWS[name] = row
+    if name in Op.list_op_names():
+        return
+    tvm.ir._ffi_api.RegisterOp(name, f"Relay's {row.name}")
+    operator = Op.get(name)
+    operator.set_num_inputs(-1 if row.fewest_operands != row.most_operands else row.most_operands)
+    for operand in row.operands:
+        operator.add_argument(operand.strip("*?"), "Expr", "")
+    operator.set_attr("FPurity", True)
+    operator.set_attr("FInferType", _infer_type)
+
+
+def is_carried(expression: Expression) -> bool:
+    """Whether an expression is the call of a carried operator."""
+    return row_of(expression) is not None
+
+
+def row_of(expression: Expression) -> Operator | None:
+    """The row of a carried call, None for anything else."""
+    if isinstance(expression, relax.Call) and isinstance(expression.op, Op):
+        return _ROWS.get(str(expression.op.name))
+    return None
+
+
+def call(row: Operator, operands: list[Expression], attributes: Mapping[str, Any]) -> relax.Call:
+    """A call that carries the operator with its complete attributes."""
+    fields = {name: value for name, value in attributes.items() if value is not None}
+    return relax.Call(Op.get(f"{PREFIX}{row.name}"), operands, tvm.ir.make_node("ir.DictAttrs", **fields))
+
+
+def attributes_of(expression: relax.Call) -> Attributes:
+    """The complete attributes of a carried call."""
+    from relay_layout.relay.operators.attributes import declared
+    from relay_layout.relay.operators.direct import plain
+
+    row = _ROWS[str(expression.op.name)]
+    held = dict(expression.attrs.items()) if expression.attrs is not None else {}
+    return Attributes({name: plain(held.get(name)) for name in declared(row.attributes)})
+
+
+def decompose(module: tvm.IRModule) -> tvm.IRModule:
+    """The module with carried operators replaced by what they stand for."""
+    return rebuild_functions(module, lambda variable, function: _Decomposition().visit_expr(function))
+
+
+@mutator
+class _Decomposition(PyExprMutator):
+    """Replaces carried calls, binding by binding."""
+
+    def visit_call_(self, call: relax.Call) -> Expression:
+        """What the operator stands for."""
+        call = super().visit_call_(call)
+        row = row_of(call)
+        if row is None:
+            return call
+        return row.build(Scope(self.builder_), list(call.args), attributes_of(call))
+
+
+def _infer_type(call: relax.Call, builder: relax.BlockBuilder) -> Any:
+    """The type of what the operator stands for, found on a builder of its own."""
+    del builder
+    row = _ROWS[str(call.op.name)]
+    own = relax.BlockBuilder()
+    operands = [_stand_in(argument) for argument in call.args]
+    with own.function("infer", [operand for operand in operands if isinstance(operand, relax.Var)]):
+        result = row.build(Scope(own), operands, attributes_of(call))
+        variable = own.emit(result)
+        own.emit_func_output(variable)
+    return variable.ty
+
+
+def _stand_in(argument: Expression) -> Expression:
+    """A parameter of the argument's type; constants stay, for their values may matter."""
+    if isinstance(argument, relax.Var):
+        return relax.Var("operand", argument.ty)
+    return argument

@@ -1,0 +1,48 @@
+"""The operator table: one row for each Relay operator, for the Python surface, text and JSON alike."""
+
+from __future__ import annotations
+
+from relay_layout.ir import Expression, operator_name
+from relay_layout.relay.operators import carried
+from relay_layout.relay.operators.activations import ROWS as ACTIVATIONS
+from relay_layout.relay.operators.convolutions import ROWS as CONVOLUTIONS
+from relay_layout.relay.operators.elementwise import ROWS as ELEMENTWISE
+from relay_layout.relay.operators.operator import Exported, Operator
+
+TABLE: dict[str, Operator] = {
+    row.name: row
+    for family in (
+        ACTIVATIONS,
+        CONVOLUTIONS,
+        ELEMENTWISE,
+    )
+    for row in family
+}
+"""Relay's operator name to its row."""
+
+for _row in TABLE.values():
+    if _row.carried:
+        carried.register(_row)
+
+_BY_RELAX_NAME: dict[str, list[Operator]] = {}
+for _row in TABLE.values():
+    for _name in _row.relax_names:
+        _BY_RELAX_NAME.setdefault(_name, []).append(_row)
+
+
+def relay_form(call: Expression) -> tuple[Operator, Exported] | None:
+    """The Relay operator that a Relax call is, with its operands and complete attributes.
+
+    None where Relay has no such operator, or not in this form.
+    """
+    row = carried.row_of(call)
+    if row is not None:
+        return row, Exported(list(call.args), carried.attributes_of(call))
+    for row in _BY_RELAX_NAME.get(operator_name(call), ()):
+        exported = row.export(call) if row.export is not None else None
+        if exported is None:
+            continue
+        if not isinstance(exported, Exported):
+            exported = Exported(list(call.args), exported)
+        return row, exported
+    return None
