@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 from relay_layout.ir import Expression, operator_name
-from relay_layout.relay.operators import carried
-from relay_layout.relay.operators.activations import ROWS as ACTIVATIONS
-from relay_layout.relay.operators.convolutions import ROWS as CONVOLUTIONS
-from relay_layout.relay.operators.elementwise import ROWS as ELEMENTWISE
+from relay_layout.relay.operators import (
+    activations,
+    annotations,
+    carried,
+    convolutions,
+    creation,
+    elementwise,
+    images,
+    linear,
+    normalization,
+    padding,
+    pooling,
+    quantized,
+    reductions,
+    shapes,
+    slicing,
+    sorting,
+    spatial,
+    vision,
+)
 from relay_layout.relay.operators.operator import Exported, Operator
 
 TABLE: dict[str, Operator] = {
     row.name: row
     for family in (
-        ACTIVATIONS,
-        CONVOLUTIONS,
-        ELEMENTWISE,
+        activations,
+        annotations,
+        convolutions,
+        creation,
+        elementwise,
+        images,
+        linear,
+        normalization,
+        padding,
+        pooling,
+        quantized,
+        reductions,
+        shapes,
+        slicing,
+        sorting,
+        spatial,
+        vision,
     )
-    for row in family
+    for row in family.ROWS
 }
 """Relay's operator name to its row."""
 

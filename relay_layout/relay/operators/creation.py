@@ -1,0 +1,7 @@
+"""Tensors from nothing but attributes."""
+
+from __future__ import annotations
+
+from relay_layout.relay.operators.operator import Operator
+
+ROWS: tuple[Operator, ...] = ()
