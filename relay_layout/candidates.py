@@ -5,18 +5,30 @@ first in the direction of the data and then against it, so that a transform may 
 of a chain. What no operator asks for is not considered.
 """
 
+from collections.abc import Callable
+
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
-from relay_layout.ops import TABLE, Offers, Signature, Wanted, unchanged
+from relay_layout.ops import TABLE, Offers, Rule, Signature, Wanted, unchanged
+
+Rules = Callable[[Node], Rule | None]
+"""The rule of a node, None if it keeps its layouts."""
 
 
-def collect_signatures(graph: Graph, offers: Offers, *, pinned: bool = False) -> dict[Node, list[Signature]]:
+def table_rule(node: Node) -> Rule | None:
+    """The rule of the operator table."""
+    return TABLE.get(node.operator)
+
+
+def collect_signatures(
+    graph: Graph, offers: Offers, *, rules: Rules = table_rule, pinned: bool = False
+) -> dict[Node, list[Signature]]:
     """All signatures of every node, the unchanged one first.
 
     With ``pinned`` the convolutions that are offered anything lose their unchanged signature: the
     caller asked for a layout, so it is taken whatever it costs.
     """
-    spread = _Spread(graph, offers, pinned)
+    spread = _Spread(graph, offers, rules, pinned)
     spread.forward()
     spread.backward()
     spread.forward()
@@ -24,9 +36,10 @@ def collect_signatures(graph: Graph, offers: Offers, *, pinned: bool = False) ->
 
 
 class _Spread:
-    def __init__(self, graph: Graph, offers: Offers, pinned: bool) -> None:
+    def __init__(self, graph: Graph, offers: Offers, rules: Rules, pinned: bool) -> None:
         self.graph = graph
         self.offers = offers
+        self.rules = rules
         self.pinned = pinned
         self.signatures: dict[Node, list[Signature]] = {}
         self.provided: dict[Value, dict[Layout, None]] = {}
@@ -56,7 +69,7 @@ class _Spread:
 
     def _signatures_of(self, node: Node) -> list[Signature]:
         original = unchanged(node, self._original_cost(node))
-        rule = TABLE.get(node.operator)
+        rule = self.rules(node)
         if rule is None:
             return [original]
         wanted = Wanted(
@@ -66,7 +79,7 @@ class _Spread:
         found = [
             signature for signature in rule.signatures(node, wanted, self.offers) if signature != original
         ]
-        if self.pinned and found and node.operator in ("nn.conv2d",):
+        if found and (rule.decides or (self.pinned and node.operator in ("nn.conv2d",))):
             return found
         return [original, *found]
 

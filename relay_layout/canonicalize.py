@@ -8,17 +8,24 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from relay_layout.fold import fold_constants
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, rebuild_functions
+from relay_layout.relay.operators import decompose
+from relay_layout.uses import count_uses
 
 
 def canonicalize(module: tvm.IRModule) -> tvm.IRModule:
     """The module as layout conversion likes it: no batch norm, no dropout, nothing unused.
 
+    Operators carried from Relay become what they stand for, and constants that are only reshaped become
+    other constants.
+
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
     and an add. Results differ from the original's by rounding only.
     """
-    module = relax.transform.Normalize()(module)
+    module = fold_constants(decompose(relax.transform.Normalize()(module)))
+    module = relax.transform.CanonicalizeBindings()(module)
     module = rebuild_functions(module, lambda variable, function: _Inference(function).visit_expr(function))
     module = relax.transform.CanonicalizeBindings()(module)
     return relax.transform.DeadCodeElimination()(module)
@@ -30,7 +37,7 @@ class _Inference(PyExprMutator):
 
     def __init__(self, function: relax.Function) -> None:
         super().__init__()
-        self.uses = _count_uses(function)
+        self.uses = count_uses(function)
 
     def visit_call_(self, call: relax.Call) -> Expression:
         """Batch norm to arithmetic; other calls only get their new arguments."""
@@ -93,36 +100,6 @@ class _Inference(PyExprMutator):
             return None
         bound = self.lookup_binding(data)
         return bound if isinstance(bound, relax.Call) else None
-
-
-def _count_uses(function: relax.Function) -> dict[str, int]:
-    """How often each variable is read, by name; shared names add up, which only prevents a fold."""
-    uses: dict[str, int] = {}
-
-    def count(expression: Expression) -> None:
-        for variable in _read(expression):
-            uses[variable.name] = uses.get(variable.name, 0) + 1
-
-    body = function.body
-    for block in body.blocks:
-        for binding in block.bindings:
-            count(binding.value)
-    count(body.body)
-    return uses
-
-
-def _read(expression: Expression) -> list[relax.Var]:
-    if isinstance(expression, relax.Var):
-        return [expression]
-    if isinstance(expression, relax.Call):
-        return [variable for argument in expression.args for variable in _read(argument)]
-    if isinstance(expression, relax.Tuple):
-        return [variable for element in expression.fields for variable in _read(element)]
-    if isinstance(expression, relax.TupleGetItem):
-        return _read(expression.tuple_value)
-    if isinstance(expression, (Constant, relax.ShapeExpr)):
-        return []
-    return list(relax.analysis.free_vars(expression)) if isinstance(expression, relax.Expr) else []
 
 
 def _scale_and_shift(call: relax.Call) -> tuple[np.ndarray, np.ndarray]:

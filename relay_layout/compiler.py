@@ -15,7 +15,7 @@ from relay_layout import __version__
 from relay_layout.artifact import Manifest, Producer, TensorSpec, write_artifact
 from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
-from relay_layout.frontend import load_model
+from relay_layout.frontend import Params, load_model
 from relay_layout.host import architecture
 from relay_layout.ir import shape_of
 from relay_layout.lower.link import link_command, link_executable
@@ -62,16 +62,18 @@ def convert(
     desired_layouts: Mapping[str, Sequence[str]] | None = None,
     skip_layers: Sequence[int] = (),
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    params: Params | None = None,
     threads: int | None = None,
 ) -> Conversion:
     """Load a model and convert its layouts; nothing is compiled.
 
     ``model`` is a file, the name of a built-in network, an ONNX ModelProto or a Relax module. The
-    layout options are those of ``relay-layout compile``. Raises members of :class:`RelayLayoutError`.
+    layout options are those of ``relay-layout compile``; ``params`` are weights for a Relay file: a params
+    file or arrays by name. Raises members of :class:`RelayLayoutError`.
     """
     request = LayoutRequest.parse(desired_layout, desired_layout_ops, desired_layouts, skip_layers)
     resolved = resolve_target(target, threads=threads)
-    module = canonicalize(load_model(model, input_shapes=input_shapes))
+    module = canonicalize(load_model(model, input_shapes=input_shapes, params=params))
     converted, report = convert_layout(module, request, resolved)
     return Conversion(converted, report.to_dict())
 
@@ -85,6 +87,7 @@ def compile(
     desired_layouts: Mapping[str, Sequence[str]] | None = None,
     skip_layers: Sequence[int] = (),
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    params: Params | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
@@ -100,7 +103,7 @@ def compile(
     _check_host(resolved)
     link_command()
     say(f"target {resolved.name}: {resolved.description}")
-    module = load_model(model, input_shapes=input_shapes)
+    module = load_model(model, input_shapes=input_shapes, params=params)
     names = _tensor_names(module)
     say("converting layouts")
     module, conversion = convert_layout(canonicalize(module), request, resolved)

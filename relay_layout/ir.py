@@ -68,7 +68,9 @@ def constant(array: np.ndarray) -> Constant:
 def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates: Any) -> relax.Call:
     """``call`` with other arguments and some attributes changed, its type to be inferred anew."""
     attributes = call.attrs
-    if updates:
+    if updates and isinstance(attributes, tvm.ir.DictAttrs):
+        attributes = tvm.ir.make_node("ir.DictAttrs", **{**dict(attributes.items()), **updates})
+    elif updates:
         information = type(attributes).__tvm_ffi_type_info__
         fields = {field.name: getattr(attributes, field.name) for field in information.fields}
         unknown = set(updates) - set(fields)

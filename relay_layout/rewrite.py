@@ -89,7 +89,7 @@ class _Rewriter:
     def _emit(self, node: Node) -> None:
         signature = self.solution.signatures[node]
         operands = [
-            self._form(value, layout, as_weight=position > 0 and node.operator.startswith("nn.conv"))
+            self._form(value, layout, as_weight=position > 0 and "conv" in node.operator)
             for position, (value, layout) in enumerate(zip(node.operands, signature.operands, strict=True))
         ]
         results = self._compute(node, signature, operands)
@@ -100,7 +100,9 @@ class _Rewriter:
     def _compute(self, node: Node, signature: Signature, operands: list[Expression]) -> list[Expression]:
         if signature.alias:
             return [self._reshape(operands[0], node.results[0], signature.results[0], node.name)]
-        if not node.operator:
+        if signature.replacement is not None:
+            expression = signature.replacement(self.builder, operands)
+        elif not node.operator:
             expression = _substituted(node, operands)
         elif node.operator in TABLE:
             expression = TABLE[node.operator].rewrite(node, signature, operands)

@@ -1,14 +1,14 @@
 """ConvertLayout: graph, solver, rewriter and verifier as one TVM pass."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import relax
 
-from relay_layout.candidates import collect_signatures
+from relay_layout.candidates import Rules, collect_signatures, table_rule
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.ir import size_in_bytes
@@ -100,17 +100,30 @@ class ConversionReport:
         }
 
 
+RulesOf = Callable[[Graph], Rules]
+"""The rules of operators in a graph, by node."""
+
+
+def table_rules(graph: Graph) -> Rules:
+    """Those of the operator table, whatever the graph."""
+    del graph
+    return table_rule
+
+
 def convert_layout(
-    module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
+    module: tvm.IRModule, request: LayoutRequest, target: BuildTarget, *, rules: RulesOf = table_rules
 ) -> tuple[tvm.IRModule, ConversionReport]:
-    """Convert the function "main" of a Relax module; other functions are left as they are."""
+    """Convert the function "main" of a Relax module; other functions are left as they are.
+
+    ``rules`` gives the rules for a graph where they are not those of the operator table.
+    """
     start = time.perf_counter()
     module = relax.transform.Normalize()(module)
     graph = build_graph(module["main"])
     offers, pinned = _offers(graph, request, target)
     outputs = {value: value.identity for value in graph.outputs()}
-    signatures = collect_signatures(graph, offers, pinned=pinned)
-    if request.desired_layouts == {} and request.for_all is None:
+    signatures = collect_signatures(graph, offers, rules=rules(graph), pinned=pinned)
+    if request.desired_layouts == {} and request.for_all is None and rules is table_rules:
         signatures = {node: choices[:1] for node, choices in signatures.items()}
     solution = solve(graph, signatures, _transform_cost(target), outputs)
     rewritten = rewrite(graph, solution, outputs)

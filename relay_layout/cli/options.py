@@ -8,7 +8,9 @@ from typing import Any, NoReturn
 
 from relay_layout.errors import InputError
 
-MODEL_HELP = "an .onnx file, or a built-in network such as resnet50"
+MODEL_HELP = (
+    "an .onnx file, Relay text (.relay, .txt) or JSON (.json), or a built-in network such as resnet50"
+)
 _MOST_THREADS = 65536
 
 
@@ -59,6 +61,9 @@ def add_layout_options(parser: argparse.ArgumentParser) -> None:
         metavar="N,N",
         help="convolutions to leave alone, counted from 0 in the model's order, such as 0,3",
     )
+    parser.add_argument(
+        "--params", metavar="FILE", help="weights for a Relay file, as Relay's save_param_dict wrote them"
+    )
     add_input_shape_option(parser)
 
 
@@ -103,6 +108,7 @@ def layout_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "desired_layouts": arguments.desired_layouts,
         "skip_layers": arguments.skip_layers,
         "input_shapes": input_shapes(arguments),
+        "params": arguments.params,
     }
 
 

@@ -5,31 +5,42 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from tvm import IRModule
 
 from relay_layout import models
 from relay_layout.errors import ModelError
 from relay_layout.frontend.input_shapes import positive_extents
 from relay_layout.frontend.onnx import from_onnx
+from relay_layout.frontend.relay import from_relay
 
 if TYPE_CHECKING:
     import onnx
 
 Shapes = Mapping[str, Sequence[int]]
-Loader = Callable[[Path, Shapes], IRModule]
+Params = Mapping[str, np.ndarray] | str | os.PathLike[str]
+Loader = Callable[[Path, Shapes, Params | None], IRModule]
 
 
-def _load_onnx(path: Path, input_shapes: Shapes) -> IRModule:
+def _load_onnx(path: Path, input_shapes: Shapes, params: Params | None) -> IRModule:
+    if params is not None:
+        raise ModelError(
+            f"model '{path}': an ONNX file holds its weights; a params file goes with Relay's files"
+        )
     return from_onnx(path, input_shapes=input_shapes)
+
+
+def _load_relay(path: Path, input_shapes: Shapes, params: Params | None) -> IRModule:
+    return from_relay(path, params=params, input_shapes=input_shapes)
 
 
 LOADERS: dict[str, Loader | None] = {
     ".onnx": _load_onnx,
     ".pt2": None,
     ".tflite": None,
-    ".relay": None,
-    ".txt": None,
-    ".json": None,
+    ".relay": _load_relay,
+    ".txt": _load_relay,
+    ".json": _load_relay,
 }
 """What reads a file, by its suffix in lower case; None for kinds that are known but not read yet."""
 
@@ -38,15 +49,21 @@ def load_model(
     model: "str | os.PathLike[str] | IRModule | onnx.ModelProto",
     *,
     input_shapes: Shapes | None = None,
+    params: Params | None = None,
 ) -> IRModule:
     """A Relax module from a model file, an ONNX model object, or the name of a built-in network.
 
     A module is returned as it is. A name of :func:`relay_layout.models.names` comes before a file of that
-    name; such a network takes ``{"input": (N, 3, H, W)}``. For files see :func:`.from_onnx`.
+    name; such a network takes ``{"input": (N, 3, H, W)}``. For files see :func:`.from_onnx` and
+    :func:`.from_relay`, which takes ``params``.
 
     ModelError where there is no such model, it cannot be read, or ``input_shapes`` do not fit it.
     """
     shapes = input_shapes or {}
+    if params is not None and not isinstance(model, str | os.PathLike):
+        raise ModelError(
+            "params can only be given with one of Relay's files; bind them to the module instead"
+        )
     if isinstance(model, IRModule):
         if shapes:
             raise ModelError("input shapes cannot be given for a module, which has its own")
@@ -54,6 +71,8 @@ def load_model(
     if not isinstance(model, str | os.PathLike):
         return from_onnx(model, input_shapes=shapes)
     if model in models.names():
+        if params is not None:
+            raise ModelError(f"model '{model}' is built in and has weights; params go with Relay's files")
         return _build(str(model), shapes)
     path = Path(model)
     if not path.exists():
@@ -63,7 +82,7 @@ def load_model(
     suffix = path.suffix.lower()
     loader = LOADERS.get(suffix)
     if loader is not None:
-        return loader(path, shapes)
+        return loader(path, shapes, params)
     readable = ", ".join(known for known, reader in LOADERS.items() if reader is not None)
     if suffix in LOADERS:
         raise ModelError(f"model '{path}': {suffix} files are not supported yet, only {readable}")

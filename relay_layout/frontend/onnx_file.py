@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.files import read_bytes
 
 if TYPE_CHECKING:
     import onnx
@@ -45,18 +46,6 @@ def read_model(path: str | os.PathLike[str]) -> "onnx.ModelProto":
         raise ModelError(f"{label} is not a readable ONNX file ({len(content)} bytes): it holds no graph")
     _load_external_data(model, file.parent, label)
     return model
-
-
-def read_bytes(file: Path) -> bytes:
-    """The content of a model file; ModelError where there is none to read."""
-    if file.is_dir():
-        raise ModelError(f"model '{file}' is a directory, not a model file")
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        raise ModelError(f"model '{file}': no such file") from None
-    except OSError as error:
-        raise ModelError(f"model '{file}' cannot be read: {error.strerror}") from None
 
 
 def check_loaded(model: "onnx.ModelProto", label: str) -> None:

@@ -39,6 +39,7 @@ class AxisRule:
     labels: Callable[[Node], Labels | None]
     attributes: Callable[[Node, Layout], Mapping[str, Any]] = lambda node, layout: {}
     alias: bool = False
+    decides = False
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """A signature for each layout around the node that covers all of its labels and fits."""

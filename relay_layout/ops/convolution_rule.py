@@ -17,6 +17,8 @@ from relay_layout.ops.signature import ConvolutionLayouts, Offers, Signature, Wa
 class ConvolutionRule:
     """Data and weight in, one result out; every attribute but the three layouts is kept."""
 
+    decides = False
+
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One signature for each offered combination that fits the extents without padding."""
         del wanted

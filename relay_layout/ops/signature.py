@@ -1,8 +1,10 @@
 """One way in which an operator can run: a layout for each operand and result, and what it costs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from tvm import relax
 
 from relay_layout.graph import Node
 from relay_layout.ir import Expression
@@ -15,7 +17,8 @@ class Signature:
 
     An operand layout with more axes than the operand has dimensions asks for leading unit dimensions
     first, as broadcasting does. ``attributes`` replaces attributes of the call; ``alias`` marks a
-    choice under which the operator moves no data, so that its operand is its result.
+    choice under which the operator moves no data, so that its operand is its result. ``replacement``, if
+    given, computes the results on operands in their layouts instead of the operator.
     """
 
     operands: tuple[Layout, ...]
@@ -23,10 +26,21 @@ class Signature:
     attributes: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
     cost: float = 0.0
     alias: bool = False
+    replacement: "Replacement | None" = field(default=None, hash=False, compare=False)
+
+
+Replacement = Callable[[relax.BlockBuilder, Sequence[Expression]], Expression]
+"""Emits what takes an operator's place."""
 
 
 class Rule(Protocol):
-    """How one kind of operator takes part in layouts; a row of the operator table names one."""
+    """How one kind of operator takes part in layouts; a row of the operator table names one.
+
+    A rule that ``decides`` leaves no choice: where it gives signatures, the operator does not run as it is.
+    """
+
+    @property
+    def decides(self) -> bool: ...
 
     def signatures(self, node: Node, wanted: "Wanted", offers: "Offers") -> Iterable[Signature]:
         """Every way to run ``node`` other than as it is, given layouts its neighbours may have."""

@@ -7,12 +7,18 @@ that its row cannot carry, keeps its original layouts, which is always correct.
 from relay_layout.ops import axis_rules as axis
 from relay_layout.ops.axis_rules import AxisRule
 from relay_layout.ops.convolution_rule import ConvolutionRule
+from relay_layout.ops.quantized_rules import quantized, quantized_attributes, quantized_concatenation
 from relay_layout.ops.signature import Rule
 
 _ELEMENTWISE = AxisRule(axis.elementwise)
 _ALONG_AXIS = AxisRule(axis.along_axis, axis.axis_attribute)
 _REDUCTION = AxisRule(axis.reduced, axis.reduced_attributes)
 _SPATIAL = AxisRule(axis.spatial, axis.spatial_attributes)
+_PER_AXIS = AxisRule(quantized(1, "axis"), quantized_attributes("axis"))
+_QUANTIZED_UNARY = AxisRule(quantized(1))
+_QUANTIZED_BINARY = AxisRule(
+    quantized(2, "lhs_axis", "rhs_axis"), quantized_attributes("lhs_axis", "rhs_axis")
+)
 
 TABLE: dict[str, Rule] = {
     "nn.conv2d": ConvolutionRule(),
@@ -99,5 +105,23 @@ TABLE: dict[str, Rule] = {
     "tanh": _ELEMENTWISE,
     "trunc": _ELEMENTWISE,
     "where": _ELEMENTWISE,
+    "relay.qnn.abs": _QUANTIZED_UNARY,
+    "relay.qnn.add": _QUANTIZED_BINARY,
+    "relay.qnn.concatenate": AxisRule(quantized_concatenation, quantized_attributes("axis")),
+    "relay.qnn.dequantize": _PER_AXIS,
+    "relay.qnn.erf": _QUANTIZED_UNARY,
+    "relay.qnn.exp": _QUANTIZED_UNARY,
+    "relay.qnn.hardswish": _QUANTIZED_UNARY,
+    "relay.qnn.leaky_relu": _QUANTIZED_UNARY,
+    "relay.qnn.log": _QUANTIZED_UNARY,
+    "relay.qnn.mul": _QUANTIZED_BINARY,
+    "relay.qnn.quantize": _PER_AXIS,
+    "relay.qnn.requantize": _PER_AXIS,
+    "relay.qnn.rsqrt": _QUANTIZED_UNARY,
+    "relay.qnn.sigmoid": _QUANTIZED_UNARY,
+    "relay.qnn.sqrt": _QUANTIZED_UNARY,
+    "relay.qnn.subtract": _QUANTIZED_BINARY,
+    "relay.qnn.tanh": _QUANTIZED_UNARY,
+    "relay.relay.op.annotation.simulated_quantize": _QUANTIZED_UNARY,
 }
-"""Relax operator name, without ``relax.``, to its rule."""
+"""Relax operator name, without ``relax.``, to its rule; Relay's own operators begin with ``relay.``."""

@@ -65,13 +65,17 @@ class FunctionImporter:
     """Evaluates Relay's main with Relax expressions as values."""
 
     def __init__(
-        self, name: str, functions: Mapping[str, tree.Function], bound: Mapping[str, Constant]
+        self,
+        name: str,
+        functions: Mapping[str, tree.Function],
+        bound: Mapping[str, Constant],
+        builder: relax.BlockBuilder | None = None,
     ) -> None:
         self.name = name
         self.functions = functions
         self.bound = bound
         self.globals = Frame()
-        self.builder = relax.BlockBuilder()
+        self.builder = builder or relax.BlockBuilder()
         self.operations = Operations(self.builder)
         self.open_blocks = 0
         self.has_branches = any(_has_branches(function) for function in functions.values())
@@ -96,6 +100,11 @@ class FunctionImporter:
         self.builder.end_scope()
         inputs = [self._declared(value) for _, value in parameters if not isinstance(value, Constant)]
         return relax.Function(inputs, body)
+
+    def value(self, expression: tree.Expression, values: Mapping[tree.Var, Expression]) -> Expression:
+        """An expression whose free variables have values, emitted into the builder's open block."""
+        frame = Frame(values={id(variable): value for variable, value in values.items()})
+        return self._expression(run(self._evaluate(expression, frame)))
 
     def _parameter(self, parameter: tree.Var) -> Value:
         if parameter.name in self.bound:
@@ -267,6 +276,16 @@ class FunctionImporter:
         span = call.span if call is not None else None
         place = f":{span.line}:{span.column}" if span is not None else ""
         return ModelError(f"{self.name}{place}: {message}")
+
+
+def emit_expression(
+    builder: relax.BlockBuilder, expression: tree.Expression, values: Mapping[tree.Var, Expression]
+) -> Expression:
+    """A Relay expression as Relax in a builder's open block, its free variables being ``values``.
+
+    ModelError for what cannot be imported.
+    """
+    return FunctionImporter("expression", {}, {}, builder).value(expression, values)
 
 
 def _has_branches(function: tree.Function) -> bool:

@@ -55,8 +55,12 @@ class Operations:
         except RelayLayoutError as error:
             raise ModelError(f"{name}: {error}") from None
         except _FAILURES as error:
-            shapes = ", ".join(show(to_relay(operand.ty)) for operand in operands)
-            raise ModelError(f"{name} of {shapes or 'nothing'}: {reason(error)}") from None
+            raise ModelError(f"{name} of {_shapes(operands)}: {reason(error)}") from None
+        if isinstance(value.ty, relax.TensorType) and value.ty.shape is None:
+            raise ModelError(
+                f"{name} of {_shapes(operands)}: the shape of the result depends on dimensions that are "
+                "unknown; give the shapes of the inputs"
+            )
         check_size(to_relay(value.ty, f"the result of {name}"), f"the result of {name}")
         return value
 
@@ -78,6 +82,10 @@ class Operations:
                 relax.Tuple([self._settled(entry) for entry in expression.fields])
             )
         return self.scope.emit(expression)
+
+
+def _shapes(operands: Sequence[Expression]) -> str:
+    return ", ".join(show(to_relay(operand.ty)) for operand in operands) or "nothing"
 
 
 def _row(name: str) -> Operator:

@@ -130,7 +130,7 @@ def _checked(operator: str, name: str, attribute: Attribute, value: Any) -> Any:
         return None if kind == DATA_TYPE and value == "" else value
     if kind not in (INTEGER, BOOLEAN, DOUBLE, TEXT, DATA_TYPE):
         return _checked_node(operator, name, value)
-    raise ModelError(f"{operator}: attribute '{name}' is a {kind}, not {_shown(value)}")
+    raise ModelError(f"{operator}: attribute '{name}' is of kind {kind}, not {_shown(value)}")
 
 
 def _checked_node(operator: str, name: str, value: Any) -> Any:

@@ -14,7 +14,7 @@ from tvm import relax
 from tvm.ir import Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import Expression, rebuild_functions
+from relay_layout.ir import Expression
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.operator import Operator, Scope
 
@@ -68,7 +68,12 @@ def attributes_of(expression: relax.Call) -> Attributes:
 
 def decompose(module: tvm.IRModule) -> tvm.IRModule:
     """The module with carried operators replaced by what they stand for."""
-    return rebuild_functions(module, lambda variable, function: _Decomposition().visit_expr(function))
+    decomposition = _Decomposition(module)
+    for variable, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            decomposition.builder_.update_func(variable, decomposition.visit_expr(function))
+    # The builder's module, because what operators stand for may come with functions of its own.
+    return decomposition.builder_.get()
 
 
 @mutator

@@ -1,50 +1,205 @@
-"""Convolutions."""
+"""Convolutions, also transposed ones, on plain layouts and on blocks of channels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from tvm import relax
+
+from relay_layout.ir import Expression, operator_name
+from relay_layout.relay.operators import convolution_gradients, deformable
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.direct import DTYPE, OUT_LAYOUT, direct
-from relay_layout.relay.syntax.tree import RelayType, TensorType
+from relay_layout.relay.operators.convolution_geometry import (
+    Geometry,
+    check_channels,
+    geometry,
+    prepare,
+    shape_attributes,
+    weight_type,
+)
+from relay_layout.relay.operators.direct import plain, relax_function
+from relay_layout.relay.operators.operator import Build, Export, Operator, Scope, extents
+from relay_layout.relay.operators.windows import SPATIAL, numbers, reordered
+
+_ONES = {1: "1", 2: "(1, 1)", 3: "(1, 1, 1)"}
+_ZEROS = {1: "0", 2: "(0, 0)", 3: "(0, 0, 0)"}
 
 
-def _weight_type(types: Sequence[RelayType | None], attributes: Attributes) -> Mapping[int, RelayType]:
-    """The weight, from the data's channels and the attributes ``channels`` and ``kernel_size``."""
-    data = types[0]
-    if not isinstance(data, TensorType) or attributes.channels is None or attributes.kernel_size is None:
-        return {}
-    layout = attributes.data_layout
-    if len(layout) != len(data.shape):
-        return {}
-    channels = data.shape[layout.index("C")]
-    if channels is None:
-        return {}
-    extents: dict[str, int] = {"O": attributes.channels, "I": channels // attributes.groups}
-    spatial = [axis for axis in attributes.kernel_layout if axis not in "OI"]
-    extents.update(zip(sorted(spatial, key="DHW".index), attributes.kernel_size, strict=True))
-    return {1: TensorType(tuple(extents[axis] for axis in attributes.kernel_layout), data.dtype)}
+def _convolution(rank: int) -> Operator:
+    name = f"nn.conv{rank}d"
+    spatial = SPATIAL[rank]
+    return Operator(
+        name,
+        ("data", "weight"),
+        _build(rank),
+        f"Conv{rank}DAttrs",
+        signature=(
+            f"data, weight, strides={_ONES[rank]}, padding={_ZEROS[rank]}, dilation={_ONES[rank]}, groups=1, "
+            f"channels=None, kernel_size=None, data_layout='NC{spatial}', kernel_layout='OI{spatial}', "
+            "out_layout='', out_dtype=''"
+        ),
+        prepare=prepare(rank, ("data", "weight"), f"OI{spatial}"),
+        relax_names=(name,),
+        export=_export(rank, name),
+        operand_types=weight_type(rank),
+    )
+
+
+def _build(rank: int) -> Build:
+    function = relax_function(f"nn.conv{rank}d")
+
+    def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
+        del scope
+        data, weight = operands
+        found = geometry(rank, data, weight, attributes, blocked=rank == 2)
+        kernel_layout = str(found.kernel_layout)
+        multiplier = found.weight["I"]
+        outputs = found.weight["O"]
+        if _has_multiplier(found):
+            weight, kernel_layout = _merged(weight, kernel_layout)
+            outputs = outputs * multiplier
+        check_channels(attributes, outputs)
+        data_layout, out_layout = str(found.data_layout), str(found.out_layout)
+        # Only convolutions over two axes are lowered with a result in another layout.
+        given_layout = out_layout if rank == 2 else data_layout
+        result = function(
+            data,
+            weight,
+            strides=found.strides,
+            padding=found.padding,
+            dilation=found.dilation,
+            groups=found.groups,
+            data_layout=data_layout,
+            kernel_layout=kernel_layout,
+            out_layout=given_layout,
+            out_dtype=found.out_dtype,
+        )
+        return reordered(result, given_layout, out_layout) if rank != 2 else result
+
+    return build
+
+
+def _has_multiplier(found: Geometry) -> bool:
+    """Whether the weight is that of a depthwise convolution in Relay's other form.
+
+    There O counts the input channels and I the results of each one, while the usual form has all results
+    on O and an I of one.
+    """
+    return (
+        found.groups > 1
+        and found.groups == found.data["C"] == found.weight["O"]
+        and found.weight["I"] != 1
+        and found.kernel_layout.is_plain
+    )
+
+
+def _merged(weight: Expression, layout: str) -> tuple[Expression, str]:
+    """A depthwise weight with the results of each channel on axis O, and its layout."""
+    target = layout.replace("I", "").replace("O", "OI")
+    weight = reordered(weight, layout, target)
+    shape = list(_extents_in(weight, layout, target))
+    place = target.index("O")
+    shape[place : place + 2] = [shape[place] * shape[place + 1], 1]
+    return relax.op.reshape(weight, shape), target
+
+
+def _extents_in(weight: Expression, layout: str, target: str) -> list[Any]:
+    """The extents of a weight, in the order of ``target``; it may be a transposition without a type."""
+    source = weight if layout == target else weight.args[0]
+    sizes = dict(zip(layout, extents(source), strict=True))
+    return [sizes[axis] for axis in target]
+
+
+def _export(rank: int, relax_name: str, *, transposed: bool = False) -> Export:
+    def export(call: relax.Call) -> Mapping[str, Any] | None:
+        if operator_name(call) != relax_name:
+            return None
+        attributes = call.attrs
+        names = ["strides", "padding", "dilation", "groups", "data_layout", "kernel_layout"]
+        names += ["output_padding"] if transposed else []
+        values = {name: plain(getattr(attributes, name)) for name in names}
+        out_layout = plain(attributes.out_layout) or ""
+        values["out_layout"] = "" if out_layout == values["data_layout"] else out_layout
+        values["out_dtype"] = str(attributes.out_dtype) if attributes.out_dtype else None
+        values |= shape_attributes(
+            rank, values["kernel_layout"], call.args[1], values["groups"], transposed=transposed
+        )
+        return values
+
+    return export
+
+
+def _transposed(rank: int) -> Operator:
+    name = f"nn.conv{rank}d_transpose"
+    spatial = SPATIAL[rank]
+    one = {1: "(1,)"}.get(rank, _ONES[rank])
+    zero = {1: "(0,)"}.get(rank, _ZEROS[rank])
+    return Operator(
+        name,
+        ("data", "weight"),
+        _build_transposed(rank),
+        f"Conv{rank}DTransposeAttrs",
+        signature=(
+            f"data, weight, strides={one}, padding={zero}, dilation={one}, groups=1, "
+            f"channels=None, kernel_size=None, data_layout='NC{spatial}', kernel_layout='IO{spatial}', "
+            f"out_layout='', output_padding={zero}, out_dtype=''"
+        ),
+        prepare=prepare(rank, ("data", "weight"), f"IO{spatial}"),
+        relax_names=(name,),
+        export=_export(rank, name, transposed=True),
+        operand_types=weight_type(rank, transposed=True),
+    )
+
+
+def _build_transposed(rank: int) -> Build:
+    """Only one layout is lowered, so others are transposed to it and back."""
+    function = relax_function(f"nn.conv{rank}d_transpose")
+    data_layout, kernel_layout = f"NC{SPATIAL[rank]}", f"IO{SPATIAL[rank]}"
+
+    def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
+        del scope
+        data, weight = operands
+        found = geometry(rank, data, weight, attributes, transposed=True)
+        check_channels(attributes, found.weight["O"] * found.groups)
+        result = function(
+            reordered(data, str(found.data_layout), data_layout),
+            reordered(weight, str(found.kernel_layout), kernel_layout),
+            strides=found.strides,
+            padding=found.padding,
+            output_padding=numbers("output_padding", attributes.output_padding, (rank,)),
+            dilation=found.dilation,
+            groups=found.groups,
+            data_layout=data_layout,
+            kernel_layout=kernel_layout,
+            out_dtype=found.out_dtype,
+        )
+        return reordered(result, data_layout, str(found.out_layout))
+
+    return build
+
+
+def _contributed(name: str) -> Operator:
+    """The forms of conv2d that Relay's AlterOpLayout leaves behind; here conv2d takes blocks itself."""
+    return Operator(
+        name,
+        ("data", "kernel"),
+        _build(2),
+        "Conv2DAttrs",
+        signature=(
+            "data, kernel, strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels=None, "
+            "kernel_size=None, data_layout='NCHW8c', kernel_layout='OIHW', out_layout='', out_dtype=''"
+        ),
+        prepare=prepare(2, ("data", "kernel"), "OIHW"),
+        operand_types=weight_type(2),
+    )
 
 
 ROWS = (
-    direct(
-        "nn.conv2d",
-        "data weight",
-        "Conv2DAttrs",
-        fields={
-            "strides": "strides",
-            "padding": "padding",
-            "dilation": "dilation",
-            "groups": "groups",
-            "data_layout": "data_layout",
-            "kernel_layout": "kernel_layout",
-            "out_layout": OUT_LAYOUT,
-            "out_dtype": DTYPE,
-        },
-        signature=(
-            "data, weight, strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels=None, "
-            "kernel_size=None, data_layout='NCHW', kernel_layout='', out_layout='', out_dtype=''"
-        ),
-        operand_types=_weight_type,
-    ),
+    *(_convolution(rank) for rank in (1, 2, 3)),
+    *(_transposed(rank) for rank in (1, 2, 3)),
+    _contributed("nn.contrib_conv2d_NCHWc"),
+    _contributed("nn.contrib_depthwise_conv2d_NCHWc"),
+    deformable.ROW,
+    convolution_gradients.ROW,
 )

@@ -1,7 +1,253 @@
-"""Pooling."""
+"""Maxima and averages over windows, over the whole image, and down to a given size."""
 
 from __future__ import annotations
 
-from relay_layout.relay.operators.operator import Operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-ROWS: tuple[Operator, ...] = ()
+from tvm import relax, te, topi
+
+from relay_layout.errors import ModelError
+from relay_layout.ir import Expression, Extent, operator_name
+from relay_layout.layout import Layout
+from relay_layout.relay.operators.attributes import Attributes
+from relay_layout.relay.operators.direct import plain, relax_function
+from relay_layout.relay.operators.operator import Build, Export, Operator, Scope, extents
+from relay_layout.relay.operators.windows import (
+    SPATIAL,
+    Window,
+    full_padding,
+    logical_extents,
+    numbers,
+    parsed_layout,
+    per_axis,
+    positive,
+    python_padding,
+    windows,
+)
+
+_ONES = {1: "(1,)", 2: "(1, 1)", 3: "(1, 1, 1)"}
+_ZEROS = {1: "(0,)", 2: "(0, 0)", 3: "(0, 0, 0)"}
+
+
+def _layout(text: str, rank: int) -> Layout:
+    return parsed_layout("layout", text, f"NC{SPATIAL[rank]}", "NC")
+
+
+def _sizes(layout: Layout, rank: int, data: Expression) -> list[Extent]:
+    """The spatial extents of the data."""
+    sizes = logical_extents(layout, extents(data), "the data")
+    return [sizes[axis] for axis in SPATIAL[rank]]
+
+
+def _pool(rank: int, kind: str) -> Operator:
+    name = f"nn.{kind}_pool{rank}d"
+    averages = kind == "avg"
+
+    def prepare(**given: Any) -> tuple[list[Any], dict[str, Any]]:
+        data = given.pop("data")
+        for attribute in ("pool_size", "strides", "dilation"):
+            given[attribute] = per_axis(given[attribute], rank)
+        return [data], given | {"padding": python_padding(given["padding"], rank)}
+
+    return Operator(
+        name,
+        ("data",),
+        _build_pool(rank, averages),
+        f"{kind.capitalize()}Pool{rank}DAttrs",
+        signature=(
+            f"data, pool_size={_ONES[rank]}, strides={_ONES[rank]}, dilation={_ONES[rank]}, "
+            f"padding={_ZEROS[rank]}, layout='NC{SPATIAL[rank]}', out_layout='', ceil_mode=False"
+            + (", count_include_pad=False" if averages else "")
+        ),
+        prepare=prepare,
+        relax_names=(name,),
+        export=_export_pool(rank, averages),
+    )
+
+
+def _build_pool(rank: int, averages: bool) -> Build:
+    function = relax_function(f"nn.{'avg' if averages else 'max'}_pool{rank}d")
+
+    def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
+        del scope
+        data = operands[0]
+        layout = _layout(attributes.layout, rank)
+        sizes = _sizes(layout, rank, data)
+        kernel = positive("pool_size", attributes.pool_size, rank)
+        strides = positive("strides", attributes.strides, rank)
+        dilation = positive("dilation", attributes.dilation, rank)
+        padding = full_padding(attributes.padding, rank)
+        moved = windows(kernel, strides, dilation, padding)
+        for axis, window, size in zip(SPATIAL[rank], moved, sizes, strict=True):
+            window.check_fits(axis, size)
+        keywords: dict[str, Any] = {"ceil_mode": attributes.ceil_mode}
+        if averages:
+            keywords["count_include_pad"] = attributes.count_include_pad
+        if attributes.ceil_mode and _starts_outside(moved, sizes):
+            keywords["ceil_mode"] = False
+            if averages and attributes.count_include_pad:
+                # With its padding made part of the image, all that it averages is inside.
+                data = relax.op.nn.pad(data, _pad_width(layout, padding, rank))
+                keywords["count_include_pad"] = False
+                padding = (0,) * (2 * rank)
+            padding = _reaching(padding, moved, sizes)
+        return function(
+            data,
+            pool_size=kernel,
+            strides=strides,
+            dilation=dilation,
+            padding=padding,
+            layout=str(layout),
+            **keywords,
+        )
+
+    return build
+
+
+def _starts_outside(moved: Sequence[Window], sizes: Sequence[Extent]) -> bool:
+    return any(window.ceil_starts_outside(size) for window, size in zip(moved, sizes, strict=True))
+
+
+def _reaching(padding: Sequence[int], moved: Sequence[Window], sizes: Sequence[Extent]) -> tuple[int, ...]:
+    """Padding with which rounding down gives the windows that rounding up gives without it."""
+    rank = len(moved)
+    after = [
+        padding[rank + axis] + (window.stride - 1 if window.ceil_adds(sizes[axis]) else 0)
+        for axis, window in enumerate(moved)
+    ]
+    return (*padding[:rank], *after)
+
+
+def _pad_width(layout: Layout, padding: Sequence[int], rank: int) -> list[int]:
+    width = []
+    for axis in layout.axes:
+        place = SPATIAL[rank].find(axis.name)
+        width += [padding[place], padding[place + rank]] if place >= 0 else [0, 0]
+    return width
+
+
+def _export_pool(rank: int, averages: bool) -> Export:
+    def export(call: relax.Call) -> Mapping[str, Any] | None:
+        attributes = call.attrs
+        if not _keeps_layout(attributes):
+            return None
+        names = ["pool_size", "strides", "dilation", "padding", "layout", "ceil_mode"]
+        values = {name: plain(getattr(attributes, name)) for name in names}
+        if averages:
+            values["count_include_pad"] = plain(attributes.count_include_pad)
+        return values if not values["ceil_mode"] else _without_late_windows(values, call, rank)
+
+    return export
+
+
+def _without_late_windows(values: dict[str, Any], call: relax.Call, rank: int) -> dict[str, Any] | None:
+    """Attributes for a call that rounds up in Relax, where windows that start too late are left out."""
+    moved = windows(values["pool_size"], values["strides"], values["dilation"], values["padding"])
+    try:
+        sizes = _sizes(_layout(values["layout"], rank), rank, call.args[0])
+    except (ModelError, ValueError):
+        return None
+    if not _starts_outside(moved, sizes):
+        return values
+    kept = [
+        size if not window.ceil_starts_outside(size) else None
+        for window, size in zip(moved, sizes, strict=True)
+    ]
+    if any(window.ceil_adds(size) for window, size in zip(moved, kept, strict=True)):
+        if values.get("count_include_pad"):
+            return None
+        values["padding"] = _reaching(values["padding"], moved, kept)
+    return values | {"ceil_mode": False}
+
+
+def _keeps_layout(attributes: Any) -> bool:
+    out_layout = plain(attributes.out_layout)
+    return not out_layout or out_layout == plain(attributes.layout)
+
+
+def _global(kind: str) -> Operator:
+    def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
+        del scope
+        data = operands[0]
+        layout = _layout(attributes.layout, 2)
+        for axis, size in zip("HW", _sizes(layout, 2, data), strict=True):
+            if size == 0:
+                raise ModelError(f"axis {axis} of the data has no elements")
+        if kind == "avg":
+            return relax.op.nn.adaptive_avg_pool2d(data, (1, 1), str(layout))
+        places = [place for place, axis in enumerate(layout.axes) if axis.name in "HW"]
+        return relax.op.max(data, places, keepdims=True)
+
+    def export(call: relax.Call) -> Mapping[str, Any] | None:
+        if plain(call.attrs.output_size) != (1, 1) or not _keeps_layout(call.attrs):
+            return None
+        return {"layout": plain(call.attrs.layout)}
+
+    average = {"relax_names": ("nn.adaptive_avg_pool2d",), "export": export} if kind == "avg" else {}
+    return Operator(
+        f"nn.global_{kind}_pool2d",
+        ("data",),
+        build,
+        "GlobalPool2DAttrs",
+        signature="data, layout='NCHW', out_layout=''",
+        **average,  # type: ignore[arg-type]
+    )
+
+
+def _adaptive(rank: int, kind: str) -> Operator:
+    name = f"nn.adaptive_{kind}_pool{rank}d"
+
+    def export(call: relax.Call) -> Mapping[str, Any] | None:
+        if operator_name(call) != name or not _keeps_layout(call.attrs):
+            return None
+        return {"output_size": plain(call.attrs.output_size) or (), "layout": plain(call.attrs.layout)}
+
+    def prepare(**given: Any) -> tuple[list[Any], dict[str, Any]]:
+        size = given.pop("output_size", None)
+        data = given.pop("data")
+        return [data], given if size is None else given | {"output_size": per_axis(size, 1)}
+
+    average: dict[str, Any] = {"relax_names": (name,), "export": export}
+    return Operator(
+        name,
+        ("data",),
+        _build_adaptive(rank, kind),
+        f"AdaptivePool{rank}DAttrs",
+        signature=f"data, output_size=None, layout='NC{SPATIAL[rank]}', out_layout=''",
+        prepare=prepare,
+        **(average if kind == "avg" else {"carried": True}),
+    )
+
+
+def _build_adaptive(rank: int, kind: str) -> Build:
+    compute: Callable[..., te.Tensor] = {
+        1: topi.nn.adaptive_pool1d,
+        2: topi.nn.adaptive_pool,
+        3: topi.nn.adaptive_pool3d,
+    }[rank]
+
+    def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
+        data = operands[0]
+        layout = _layout(attributes.layout, rank)
+        sizes = _sizes(layout, rank, data)
+        wanted = numbers("output_size", attributes.output_size, sorted({0, 1, rank}), 1)
+        if kind == "avg":
+            size = wanted * rank if len(wanted) == 1 else wanted
+            return relax_function(f"nn.adaptive_avg_pool{rank}d")(data, size or None, str(layout))
+        target = (wanted * rank if len(wanted) == 1 else wanted) or sizes
+        return scope.builder.call_te(
+            lambda image: compute(image, target, "max", str(layout)),
+            data,
+            primfunc_name_hint=f"adaptive_max_pool{rank}d",
+        )
+
+    return build
+
+
+ROWS = (
+    *(_pool(rank, kind) for kind in ("max", "avg") for rank in (1, 2, 3)),
+    _global("max"),
+    _global("avg"),
+    *(_adaptive(rank, kind) for kind in ("max", "avg") for rank in (1, 2, 3)),
+)

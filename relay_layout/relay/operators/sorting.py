@@ -1,7 +1,148 @@
-"""Sorting, selection and running sums."""
+"""Orders, running totals, and sums over named indices."""
 
-from __future__ import annotations
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from relay_layout.relay.operators.operator import Operator
+from tvm import relax, topi
 
-ROWS: tuple[Operator, ...] = ()
+from relay_layout.errors import ModelError
+from relay_layout.ir import Expression, dtype_of
+from relay_layout.relay.operators.attributes import Attributes
+from relay_layout.relay.operators.axis_arguments import axis_of, fields_of, integer
+from relay_layout.relay.operators.elementwise import checked_dtype
+from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of
+
+_INDEX = "int32"
+"""The data type of indices where a call names none."""
+
+
+def _sort(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    return relax.op.sort(operands[0], axis_of(given.axis, rank_of(operands[0])), not given.is_ascend)
+
+
+def _export_sort(call: relax.Call) -> Mapping[str, Any]:
+    return {"axis": int(call.attrs.axis), "is_ascend": not call.attrs.descending, "dtype": None}
+
+
+def _argsort(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    axis = axis_of(given.axis, rank_of(operands[0]))
+    return relax.op.argsort(operands[0], axis, not given.is_ascend, checked_dtype(given.dtype or _INDEX))
+
+
+def _export_argsort(call: relax.Call) -> Mapping[str, Any]:
+    return {"axis": int(call.attrs.axis), "is_ascend": not call.attrs.descending, "dtype": dtype_of(call)}
+
+
+def _topk(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    shape = extents(operands[0])
+    axis = axis_of(given.axis, len(shape))
+    if given.ret_type not in ("both", "values", "indices"):
+        raise ModelError(f"ret_type is 'both', 'values' or 'indices', not '{given.ret_type[:20]}'")
+    count = integer(given.k, "k")
+    if isinstance(shape[axis], int) and count > shape[axis]:
+        raise ModelError(f"k is {count}, over the extent {shape[axis]} of axis {axis}")
+    dtype = checked_dtype(given.dtype or _INDEX)
+    return relax.op.topk(operands[0], max(count, 0), axis, given.ret_type, not given.is_ascend, dtype)
+
+
+def _export_topk(call: relax.Call) -> Mapping[str, Any]:
+    return {
+        "k": int(call.attrs.k),
+        "axis": int(call.attrs.axis),
+        "ret_type": str(call.attrs.ret_type),
+        "is_ascend": not call.attrs.largest,
+        "dtype": str(call.attrs.dtype),
+    }
+
+
+def _topk_results(operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    return 2 if attributes.get("ret_type", "both") == "both" else None
+
+
+def _searchsorted(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    sequence, values = operands
+    dtype = checked_dtype(given.dtype or _INDEX)
+    if rank_of(sequence) not in (1, rank_of(values)):
+        raise ModelError(f"a sequence of {rank_of(sequence)} dimensions does not fit {rank_of(values)}")
+    return scope.builder.call_te(topi.searchsorted, sequence, values, given.right, dtype)
+
+
+def _running(name: str, function: Callable[..., Expression]) -> Operator:
+    """cumsum or cumprod."""
+
+    def build(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+        data = operands[0]
+        axis = None if given.axis is None else axis_of(given.axis, rank_of(data))
+        dtype = None if given.dtype is None else checked_dtype(given.dtype)
+        if given.exclusive not in (None, 0, 1):
+            raise ModelError("exclusive is True or False")
+        return function(data, axis, dtype, bool(given.exclusive))
+
+    def export(call: relax.Call) -> Mapping[str, Any]:
+        axis, dtype = call.attrs.axis, call.attrs.dtype
+        return {
+            "axis": None if axis is None else int(axis),
+            "dtype": None if dtype is None or not str(dtype) else str(dtype),
+            "exclusive": bool(call.attrs.exclusive),
+        }
+
+    return Operator(name, ("data",), build, "ScanopAttrs", relax_names=(name,), export=export)
+
+
+_EQUATION = re.compile(r"[A-Za-z, .]*(->[A-Za-z .]*)?")
+
+
+def _einsum(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    fields = fields_of(operands[0])
+    equation = given.equation
+    inputs = equation.split("->")[0].split(",")
+    if not _EQUATION.fullmatch(equation) or len(inputs) != len(fields):
+        raise ModelError(f"equation '{equation[:40]}' does not fit {len(fields)} tensors")
+    return relax.op.einsum(operands[0], equation)
+
+
+def _export_einsum(call: relax.Call) -> Mapping[str, Any]:
+    return {"equation": str(call.attrs.subscripts)}
+
+
+ROWS = (
+    Operator(
+        "sort",
+        ("data",),
+        _sort,
+        "ArgsortAttrs",
+        signature="data, axis=-1, is_ascend=1",
+        relax_names=("sort",),
+        export=_export_sort,
+    ),
+    Operator(
+        "argsort",
+        ("data",),
+        _argsort,
+        "ArgsortAttrs",
+        signature="data, axis=-1, is_ascend=1, dtype='int32'",
+        relax_names=("argsort",),
+        export=_export_argsort,
+    ),
+    Operator(
+        "topk",
+        ("data",),
+        _topk,
+        "TopkAttrs",
+        signature="data, k=1, axis=-1, ret_type='both', is_ascend=False, dtype='int32'",
+        results=_topk_results,
+        relax_names=("topk",),
+        export=_export_topk,
+    ),
+    Operator(
+        "searchsorted",
+        ("sorted_sequence", "values"),
+        _searchsorted,
+        "SearchSortedAttrs",
+        carried=True,
+    ),
+    _running("cumsum", relax.op.cumsum),
+    _running("cumprod", relax.op.cumprod),
+    Operator("einsum", ("*data",), _einsum, "EinsumAttrs", relax_names=("einsum",), export=_export_einsum),
+)

@@ -1,7 +1,5 @@
 """The operator table: one row for each Relay operator, for the Python surface, text and JSON alike."""
 
-from __future__ import annotations
-
 from relay_layout.ir import Expression, operator_name
 from relay_layout.relay.operators import (
     activations,

@@ -284,6 +284,8 @@ _DECLARATIONS: dict[str, Declaration] = {
     "QuantizeAttrs": {"out_dtype": REQUIRED_DTYPE, "axis": integer(-1)},
     "DequantizeAttrs": {"out_dtype": REQUIRED_DTYPE, "axis": integer(-1)},
     "BroadcastAttrs": {"lhs_axis": integer(-1), "rhs_axis": integer(-1)},
+    "QnnSimulatedQuantizeAttrs": {"axis": integer(-1)},
+    "QnnSimulatedDequantizeAttrs": {"out_dtype": DTYPE, "axis": integer(-1)},
     # qnn.simulated_quantize has an axis; the annotation of the same name has the rest.
     "SimulatedQuantizeAttrs": {
         "axis": integer(-1),

@@ -7,11 +7,13 @@ network is a chain of thousands of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+
+from .node import CallAttributes, Node, OperatorName
 
 MAX_TYPE_NESTING = 64
 """How deep types and attribute values may nest; the readers refuse more, so comparing them may recurse."""
@@ -35,6 +37,14 @@ class TensorType:
     shape: tuple[int | None, ...]
     dtype: str
 
+    @property
+    def concrete_shape(self) -> tuple[int, ...]:
+        """The shape where it is known in full; ValueError where it is not."""
+        known = tuple(extent for extent in self.shape if extent is not None)
+        if len(known) != len(self.shape):
+            raise ValueError("the shape of a type has unknown dimensions")
+        return known
+
 
 @dataclass(frozen=True, slots=True)
 class TupleType:
@@ -54,17 +64,8 @@ class FuncType:
 RelayType = TensorType | TupleType | FuncType
 
 
-class _Node:
-    """What expressions have in common: a short representation that does not descend into operands."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Var(_Node):
+class Var(Node):
     """A local variable; each binding is its own object, so equal names do not mean the same variable."""
 
     name: str
@@ -73,46 +74,76 @@ class Var(_Node):
     def __repr__(self) -> str:
         return f"<Var {self.name}>"
 
+    @property
+    def name_hint(self) -> str:
+        """The name."""
+        return self.name
 
-@dataclass(frozen=True, slots=True)
-class GlobalVar:
+    @property
+    def type_annotation(self) -> RelayType | None:
+        """The type it is declared with."""
+        return self.type
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GlobalVar(Node):
     """A reference to a function of the module, without the leading `@`."""
 
     name: str
 
+    def __repr__(self) -> str:
+        return f"<GlobalVar {self.name}>"
+
+    @property
+    def name_hint(self) -> str:
+        """The name."""
+        return self.name
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Constant(_Node):
+class Constant(Node):
     """A tensor with its values."""
 
     data: np.ndarray
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Call(_Node):
+class Call(Node):
     """A call of an operator (`op` is its name) or of a function (`op` is an expression).
 
     `attrs` has the attributes the source names; those left at the operator's default are absent.
     """
 
-    op: str | Expression
+    op: OperatorName | Expression
     args: tuple[Expression, ...]
-    attrs: Mapping[str, AttributeValue] = field(default_factory=dict)
-    span: Span | None = None
+    attrs: CallAttributes
+    span: Span | None
+
+    def __init__(
+        self,
+        op: str | Expression,
+        args: Sequence[Expression],
+        attrs: Mapping[str, AttributeValue] | None = None,
+        span: Span | None = None,
+    ) -> None:
+        name = OperatorName(op) if isinstance(op, str) else op
+        given = CallAttributes(name if isinstance(name, str) else "a function", attrs or {})
+        for attribute, value in (("op", name), ("args", tuple(args)), ("attrs", given), ("span", span)):
+            object.__setattr__(self, attribute, value)
 
     def __repr__(self) -> str:
         return f"<Call {self.op if isinstance(self.op, str) else repr(self.op)}>"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tuple(_Node):
+class Tuple(Node):
     """A tuple of expressions."""
 
     fields: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TupleGetItem(_Node):
+class TupleGetItem(Node):
     """One field of a tuple."""
 
     tuple_value: Expression
@@ -120,7 +151,7 @@ class TupleGetItem(_Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Let(_Node):
+class Let(Node):
     """`let var = value; body`.  A function may refer to the variable it is bound to."""
 
     var: Var
@@ -129,16 +160,21 @@ class Let(_Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class If(_Node):
+class If(Node):
     """`if (condition) {true_branch} else {false_branch}`."""
 
     condition: Expression
     true_branch: Expression
     false_branch: Expression
 
+    @property
+    def cond(self) -> Expression:
+        """The condition."""
+        return self.condition
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Function(_Node):
+class Function(Node):
     """A function: of a module, or a literal within an expression."""
 
     params: tuple[Var, ...]

@@ -1,0 +1,63 @@
+"""Operators on quantized tensors: the tensors carry a layout, scales and zero points stay vectors or scalars.
+
+A scale with several values belongs to one dimension of its tensor, named by an ``axis`` attribute that
+follows the dimension; a block must not cut it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from relay_layout.graph import Node
+from relay_layout.layout import Layout
+from relay_layout.ops.axis_rules import Labels, letters, outer_position
+
+
+def quantized(tensors: int, *axes: str) -> Callable[[Node], Labels | None]:
+    """The first ``tensors`` operands and the result alike, the rest parameters along the named axes."""
+
+    def labels(node: Node) -> Labels | None:
+        result = node.results[0]
+        if result.shape is None or any(value.shape is None for value in node.operands):
+            return None
+        text = letters(result.rank)
+        main = tuple(text if value.rank else None for value in node.operands[:tensors])
+        rest = (None,) * (len(node.operands) - tensors)
+        whole = frozenset(text[axis] for axis in (_axis(node, name) for name in axes) if axis is not None)
+        return Labels((*main, *rest), (text,), whole if _is_per_axis(node, tensors) else frozenset())
+
+    return labels
+
+
+def quantized_attributes(*axes: str) -> Callable[[Node, Layout], Mapping[str, Any]]:
+    """The named axes at their dimension's new place."""
+
+    def attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
+        rank = node.results[0].rank
+        places = {name: _axis(node, name) for name in axes}
+        return {
+            name: outer_position(layout, letters(rank)[axis])
+            for name, axis in places.items()
+            if axis is not None
+        }
+
+    return attributes
+
+
+def _axis(node: Node, name: str) -> int | None:
+    rank = node.results[0].rank
+    given = dict(node.attributes.items()).get(name)
+    return int(given) % rank if given is not None and rank else None
+
+
+def _is_per_axis(node: Node, tensors: int) -> bool:
+    return any(value.shape not in ((), (1,)) for value in node.operands[tensors:])
+
+
+def quantized_concatenation(node: Node) -> Labels | None:
+    """Tensors, then a scale for each, a zero point for each, and two of the result."""
+    count = (len(node.operands) - 2) // 3
+    result = node.results[0]
+    if result.shape is None or count < 1 or _axis(node, "axis") is None:
+        return None
+    text = letters(result.rank)
+    return Labels((*[text] * count, *[None] * (len(node.operands) - count)), (text,))

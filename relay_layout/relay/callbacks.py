@@ -1,0 +1,151 @@
+"""Relay's registries of layout callbacks, and the configuration of layout passes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from relay_layout.errors import LayoutError
+from relay_layout.layout import Layout
+from relay_layout.relay.operators import TABLE
+
+Callback = TypeVar("Callback", bound=Callable[..., Any])
+
+
+class _Registry:
+    """Callbacks by operator; of several for one operator the one with the highest level holds."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._held: dict[str, tuple[int, Callable[..., Any]]] = {}
+
+    def register(self, name: str, callback: Callback | None, level: int) -> Any:
+        if name not in TABLE:
+            raise LayoutError(f"{self.kind} callback for '{name}': Relay has no such operator")
+
+        def add(function: Callback) -> Callback:
+            present = self._held.get(name)
+            if present is not None and present[0] == level and present[1] is not function:
+                raise LayoutError(
+                    f"{self.kind} callback for {name}: one of level {level} is registered already; "
+                    "give another level, or reset() the operator first"
+                )
+            if present is None or present[0] < level:
+                self._held[name] = (level, function)
+            return function
+
+        return add if callback is None else add(callback)
+
+    def get(self, name: str) -> Callable[..., Any] | None:
+        held = self._held.get(name)
+        return held[1] if held is not None else None
+
+    def reset(self, name: str) -> None:
+        self._held.pop(name, None)
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+
+CONVERT = _Registry("convert layout")
+ALTER = _Registry("alter layout")
+INFER = _Registry("infer layout")
+
+
+def register_convert_op_layout(op_name: str, convert_layout: Callback | None = None, level: int = 10) -> Any:
+    """Register ``f(attrs, inputs, tinfos, desired_layouts)`` for an operator; a decorator without ``f``.
+
+    ``attrs`` are the call's attributes, complete (``dict(attrs)`` is a copy to change). ``inputs`` are
+    expressions to build the new call from; ``tinfos`` the types of the tensors as they were, tuples
+    flattened; ``desired_layouts`` the entry of ConvertLayout's dictionary. The result is a call with as many
+    arguments, or None to leave the operator alone. The highest level holds; LayoutError for an unknown
+    operator or a second callback of the same level.
+    """
+    return CONVERT.register(op_name, convert_layout, level)
+
+
+def register_alter_op_layout(op_name: str, alter_layout: Callback | None = None, level: int = 10) -> Any:
+    """Register ``f(attrs, inputs, tinfos, out_type)`` for AlterOpLayout; a decorator without ``f``.
+
+    As :func:`register_convert_op_layout`, but asked for every call of the operator.
+    """
+    return ALTER.register(op_name, alter_layout, level)
+
+
+def register_infer_correct_layout(
+    op_name: str, infer_correct_layout: Callback | None = None, level: int = 10
+) -> Any:
+    """Register ``f(attrs, new_in_layouts, old_in_layouts, old_in_types)``, which tells what layouts an
+    operator has; a decorator without ``f``.
+
+    Called with None for ``new_in_layouts`` it tells the layouts of the call as it is; called with layouts,
+    what the operator needs when its producers give those. It returns :class:`InferCorrectLayoutOutput`.
+    """
+    return INFER.register(op_name, infer_correct_layout, level)
+
+
+def reset(op_name: str) -> None:
+    """Forget every callback for an operator."""
+    for registry in (CONVERT, ALTER, INFER):
+        registry.reset(op_name)
+
+
+class InferCorrectLayoutOutput:
+    """Layouts that an operator needs and gives, and the attributes that go with them.
+
+    Layouts are texts such as ``"NHWC"`` or :class:`relay_layout.Layout`; an empty text, ``"__undef__"`` or
+    None stands for the layout that the operand had before. ``new_attrs`` is None where nothing changes.
+    """
+
+    def __init__(
+        self,
+        input_layouts: Sequence[str | Layout | None],
+        output_layouts: Sequence[str | Layout | None],
+        new_attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.input_layouts = tuple(_text(layout) for layout in input_layouts)
+        self.output_layouts = tuple(_text(layout) for layout in output_layouts)
+        self.new_attrs = new_attrs
+
+
+def _text(layout: str | Layout | None) -> str:
+    text = "" if layout is None else str(layout)
+    return "" if text == "__undef__" else text
+
+
+class LayoutConfig:
+    """``with LayoutConfig(skip_layers=[0]):`` leaves out convolutions by their position.
+
+    Positions count nn.conv2d and nn.deformable_conv2d from 0 in the order in which they run. Configurations
+    nest, the innermost holds; each thread has its own.
+    """
+
+    _local = threading.local()
+
+    def __init__(self, skip_layers: Sequence[int] | None = None) -> None:
+        self.skip_layers = frozenset(int(position) for position in skip_layers or ())
+
+    @classmethod
+    def current(cls) -> LayoutConfig:
+        """The configuration that holds here; without one, nothing is skipped."""
+        entered = cls._entered()
+        return entered[-1] if entered else cls()
+
+    @classmethod
+    def _entered(cls) -> list[LayoutConfig]:
+        entered: list[LayoutConfig] = cls._local.__dict__.setdefault("entered", [])
+        return entered
+
+    def __enter__(self) -> LayoutConfig:
+        self._entered().append(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._entered().pop()

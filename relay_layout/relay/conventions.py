@@ -1,0 +1,96 @@
+"""Relay's usual layouts: which operators ConvertLayout converts, and the kernel layout for "default".
+
+Where Relay's own conversion gives wrong numbers, this differs: a block that does not divide the channels of
+a group is refused here, where Relay computed on lanes of the next group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from relay_layout.errors import LayoutError
+from relay_layout.layout import Layout
+from relay_layout.relay.node_view import NodeView
+from relay_layout.relay.syntax import tree
+
+_CONV2D = {"NCHW": "OIHW", "NHWC": "HWIO", "HWNC": "HWOI"}
+_CONV3D = {"NCDHW": "OIDHW", "NDHWC": "DHWIO"}
+
+CONVERTED: Mapping[str, Mapping[str, str]] = {
+    "nn.conv1d": {"NCW": "OIW", "NWC": "WIO"},
+    "nn.conv2d": _CONV2D,
+    "nn.conv2d_transpose": {"NCHW": "IOHW", "NHWC": "HWIO"},
+    "nn.conv3d": _CONV3D,
+    "nn.conv3d_transpose": {"NCDHW": "IODHW", "NDHWC": "DHWOI"},
+    "nn.deformable_conv2d": _CONV2D,
+    "nn.conv2d_backward_weight": _CONV2D,
+    "nn.max_pool1d": {},
+    "nn.max_pool2d": {},
+    "nn.max_pool3d": {},
+    "nn.avg_pool1d": {},
+    "nn.avg_pool2d": {},
+    "nn.avg_pool3d": {},
+    "nn.global_max_pool2d": {},
+    "nn.global_avg_pool2d": {},
+    "image.resize1d": {},
+    "image.resize2d": {},
+    "image.resize3d": {},
+    "vision.roi_align": {},
+    "vision.roi_pool": {},
+    "qnn.conv2d": _CONV2D,
+    "qnn.conv2d_transpose": {"NCHW": "IOHW", "NHWC": "HWIO"},
+    "qnn.avg_pool2d": {},
+}
+"""Operators that ConvertLayout takes entries for, with the kernel layout that goes with a data layout."""
+
+
+def convert_by_convention(seen: NodeView, desired: Sequence[str]) -> tree.Expression | None:
+    """The call with the layouts of an entry; None where there is no usual kernel layout for the data's.
+
+    LayoutError for an entry with another number of layouts than the operator has.
+    """
+    name, kernels = seen.row.name, CONVERTED[seen.row.name]
+    check_entry(name, desired)
+    attributes: dict[str, Any] = dict(seen.attributes)
+    data = str(Layout.parse(desired[0]))
+    if not kernels:
+        attributes["layout"] = data
+        if attributes.get("out_layout"):
+            attributes["out_layout"] = data
+        return tree.Call(name, tuple(seen.operands), attributes)
+    kernel = desired[1] if len(desired) > 1 else "default"
+    if kernel == "default":
+        kernel = kernels.get(data, "")
+        if not kernel:
+            raise LayoutError(
+                f"{name}: no kernel layout is usual for data in {data}; name one instead of 'default'"
+            )
+        if kernel == "HWIO" and "transpose" not in name and _is_depthwise(seen):
+            kernel = "HWOI"
+    attributes["data_layout"] = data
+    attributes["kernel_layout"] = kernel
+    if attributes.get("out_layout"):
+        attributes["out_layout"] = data
+    return tree.Call(name, tuple(seen.operands), attributes)
+
+
+def check_entry(name: str, desired: Sequence[str]) -> None:
+    """LayoutError for a wrong number of layouts. Two are taken by operators of one layout if the second is
+    "default", as Relay has it for vision.roi_align."""
+    kernels = CONVERTED.get(name)
+    if kernels is None:
+        return
+    fits = len(desired) == 2 if kernels else len(desired) == 1 or list(desired[1:]) == ["default"]
+    if not fits:
+        wanted = "two (data, kernel)" if kernels else "one"
+        raise LayoutError(f"desired layouts of {name}: {len(desired)} given, expected {wanted}")
+
+
+def _is_depthwise(seen: NodeView) -> bool:
+    groups = int(seen.attributes["groups"])
+    data = seen.types[0]
+    if groups == 1 or not isinstance(data, tree.TensorType):
+        return False
+    layout = seen.attributes["data_layout"]
+    return layout.isupper() and data.shape[layout.index("C")] == groups

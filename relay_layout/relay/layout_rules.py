@@ -1,0 +1,282 @@
+"""Relay's callbacks as rules of the layout engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from string import ascii_uppercase
+from typing import Any
+
+from tvm import relax
+
+from relay_layout.candidates import Rules, table_rule
+from relay_layout.errors import LayoutError
+from relay_layout.graph import Graph, Node, Value
+from relay_layout.ir import Expression
+from relay_layout.layout import Layout
+from relay_layout.ops import Offers, Rule, Signature, Wanted
+from relay_layout.relay.callbacks import ALTER, CONVERT, INFER, InferCorrectLayoutOutput
+from relay_layout.relay.conventions import CONVERTED, convert_by_convention
+from relay_layout.relay.node_view import NodeView, view
+from relay_layout.relay.operators import TABLE, Attributes, complete
+from relay_layout.relay.syntax import tree
+
+Ask = Callable[[Node, NodeView], tree.Expression | None]
+"""Asks a callback for what takes a node's place; None leaves the node alone."""
+
+_DATA_LETTERS = {2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
+
+
+def converting_rules(
+    graph: Graph, desired: Mapping[str, Sequence[str]], skipped: Callable[[Node], bool]
+) -> Rules:
+    """The rules under ConvertLayout: callbacks of operators with an entry, then inference, then the table.
+
+    nn.conv2d without a callback of the caller's stays with the engine, which has costs for it.
+    """
+
+    def ask(node: Node, seen: NodeView) -> tree.Expression | None:
+        name = seen.row.name
+        if name not in desired or skipped(node):
+            return None
+        callback = CONVERT.get(name)
+        if callback is not None:
+            return callback(seen.attributes, list(seen.operands), seen.types, list(desired[name]))
+        if name in CONVERTED and name != "nn.conv2d":
+            return convert_by_convention(seen, desired[name])
+        return None
+
+    return _rules(graph, ask)
+
+
+def altering_rules(graph: Graph, skipped: Callable[[Node], bool]) -> Rules:
+    """The rules under AlterOpLayout: callbacks, then inference, then the table."""
+
+    def ask(node: Node, seen: NodeView) -> tree.Expression | None:
+        callback = ALTER.get(seen.row.name)
+        if callback is None or skipped(node):
+            return None
+        out_type = node.expression.ty
+        return callback(seen.attributes, list(seen.operands), seen.types, out_type)
+
+    return _rules(graph, ask)
+
+
+def _rules(graph: Graph, ask: Ask) -> Rules:
+    letters = _Letters(graph)
+    found: dict[Node, Rule | None] = {}
+
+    def rule_of(node: Node) -> Rule | None:
+        if node not in found:
+            found[node] = _rule(node, ask, letters)
+        return found[node]
+
+    return rule_of
+
+
+def _rule(node: Node, ask: Ask, letters: _Letters) -> Rule | None:
+    seen = view(node)
+    if seen is not None:
+        answer = ask(node, seen)
+        if answer is not None and not _is_same(answer, seen):
+            return _Replaced(node, seen, answer, letters)
+        infer = INFER.get(seen.row.name)
+        if infer is not None:
+            return _Inferred(seen, infer, letters)
+    return table_rule(node)
+
+
+def _is_same(answer: tree.Expression, seen: NodeView) -> bool:
+    return (
+        isinstance(answer, tree.Call)
+        and answer.op == seen.row.name
+        and len(answer.args) == len(seen.operands)
+        and all(new is old for new, old in zip(answer.args, seen.operands, strict=True))
+        and dict(complete(seen.row.name, seen.row.attributes, answer.attrs)) == dict(seen.attributes)
+    )
+
+
+class _Letters:
+    """What the dimensions of values are called: as the convolutions of the graph call theirs."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._by_rank = dict(_DATA_LETTERS)
+        for node in reversed(graph.nodes):
+            layout = str(getattr(node.attributes, "data_layout", "")) if node.operator else ""
+            if layout.isupper():
+                self._by_rank[len(layout)] = layout
+
+    def of(self, value: Value) -> str:
+        return self._by_rank.get(value.rank, "")
+
+
+def layouts_of(
+    row_name: str, attributes: Mapping[str, Any], operands: int, results: int = 1
+) -> tuple[list[str], list[str]]:
+    """The layouts that an operator's attributes name, by operand and result; "" for those they do not."""
+    inputs, outputs = [""] * operands, [""] * results
+    data = attributes.get("data_layout") or attributes.get("layout") or ""
+    if operands:
+        inputs[0] = data
+    kernel = attributes.get("kernel_layout") or ""
+    if kernel and operands > 1:
+        deformable = row_name == "nn.deformable_conv2d"
+        inputs[2 if deformable else 1] = kernel
+        if deformable:
+            inputs[1] = data
+    outputs[0] = attributes.get("out_layout") or data
+    return inputs, outputs
+
+
+class _Replaced:
+    """A node in whose place a callback put another call."""
+
+    decides = True
+
+    def __init__(self, node: Node, seen: NodeView, answer: tree.Expression, letters: _Letters) -> None:
+        if not isinstance(answer, tree.Call):
+            raise LayoutError(f"the callback for {seen.row.name} returned {answer!r}, which is no call")
+        self._seen = seen
+        self._answer = answer
+        self._signature = self._signature_of(node, answer, letters)
+
+    def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
+        """The one that the callback chose."""
+        del node, wanted, offers
+        yield self._signature
+
+    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
+        """Not called: the signature holds a replacement."""
+        raise AssertionError(node.name)
+
+    def _signature_of(self, node: Node, answer: tree.Call, letters: _Letters) -> Signature:
+        seen = self._seen
+        name = answer.op if isinstance(answer.op, str) else ""
+        row = TABLE.get(name)
+        if row is None:
+            raise LayoutError(
+                f"the callback for {seen.row.name} returned a call of '{name}', no operator of Relay"
+            )
+        given = complete(name, row.attributes, answer.attrs)
+        old_in, old_out = _told(seen.row.name, seen.attributes, None, seen, node, letters)
+        new_in, new_out = _told(name, given, None, seen, node, letters)
+        layouts = [value.identity for value in node.operands]
+        for position, argument in enumerate(answer.args):
+            for place, placeholder in enumerate(seen.placeholders):
+                if argument is placeholder and position < len(new_in):
+                    old = old_in[seen.operands.index(placeholder)] if placeholder in seen.operands else ""
+                    layouts[place] = _relative(new_in[position], old, node.operands[place], seen.row.name)
+        results = [
+            _relative(new, old, value, seen.row.name)
+            for new, old, value in zip(
+                _padded(new_out, len(node.results)),
+                _padded(old_out, len(node.results)),
+                node.results,
+                strict=True,
+            )
+        ]
+
+        def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
+            return seen.build(builder, answer, operands)
+
+        return Signature(tuple(layouts), tuple(results), replacement=replacement)
+
+
+class _Inferred:
+    """An operator for which the caller registered how it carries layouts."""
+
+    decides = False
+
+    def __init__(self, seen: NodeView, infer: Callable[..., Any], letters: _Letters) -> None:
+        self._seen = seen
+        self._infer = infer
+        self._letters = letters
+
+    def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
+        """One for each layout that a producer of the first operand may give and the callback accepts."""
+        tensors = node.operands
+        if not tensors or not wanted.operands:
+            return
+        old = [self._letters.of(value) for value in tensors]
+        for layout in wanted.operands[0]:
+            if layout == tensors[0].identity or len(layout.primal) != len(old[0]):
+                continue
+            offered = [
+                _named(layout, letters) if value.rank == tensors[0].rank else ""
+                for value, letters in zip(tensors, old, strict=True)
+            ]
+            told = self._infer(self._seen.attributes, offered, old, self._seen.types)
+            signature = self._signature(node, told, old)
+            if signature is not None:
+                yield signature
+
+    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
+        """Not called: the signature holds a replacement."""
+        raise AssertionError(node.name)
+
+    def _signature(self, node: Node, told: Any, old: Sequence[str]) -> Signature | None:
+        seen, name = self._seen, self._seen.row.name
+        _check_told(told, name)
+        inputs = [
+            _relative(new, letters, value, name)
+            for new, letters, value in zip(
+                _padded(told.input_layouts, len(old)), old, node.operands, strict=True
+            )
+        ]
+        outputs = [
+            _relative(new, self._letters.of(value), value, name)
+            for new, value in zip(_padded(told.output_layouts, len(node.results)), node.results, strict=True)
+        ]
+        if inputs[0] == node.operands[0].identity:
+            return None
+        attributes = Attributes({**seen.attributes, **(told.new_attrs or {})})
+        call = tree.Call(name, tuple(seen.operands), dict(attributes))
+
+        def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
+            return seen.build(builder, call, operands)
+
+        return Signature(tuple(inputs), tuple(outputs), replacement=replacement)
+
+
+def _told(
+    name: str,
+    attributes: Attributes,
+    offered: Sequence[str] | None,
+    seen: NodeView,
+    node: Node,
+    letters: _Letters,
+) -> tuple[Sequence[str], Sequence[str]]:
+    """The layouts of a call, from the caller's callback or else from its attributes."""
+    infer = INFER.get(name)
+    if infer is None:
+        return layouts_of(name, attributes, len(seen.operands), len(node.results))
+    told = infer(attributes, offered, [letters.of(value) for value in node.operands], seen.types)
+    _check_told(told, name)
+    return told.input_layouts, told.output_layouts
+
+
+def _check_told(told: Any, name: str) -> None:
+    if not isinstance(told, InferCorrectLayoutOutput):
+        raise LayoutError(
+            f"the infer layout callback for {name} returned {type(told).__name__}, "
+            "not InferCorrectLayoutOutput"
+        )
+
+
+def _padded(layouts: Sequence[str], count: int) -> list[str]:
+    return [*layouts[:count], *[""] * (count - len(layouts))]
+
+
+def _relative(new: str, old: str, value: Value, name: str) -> Layout:
+    """A layout in the operator's letters as one over the dimensions of the original tensor."""
+    if not new or not old or new == old:
+        return value.identity
+    layout = Layout.parse(new)
+    if len(old) != value.rank or sorted(layout.primal) != sorted(old):
+        raise LayoutError(
+            f"{name}: layout {new} does not fit a tensor that was {old} with {value.rank} dimensions"
+        )
+    return layout.relabel(dict(zip(old, ascii_uppercase, strict=False)))
+
+
+def _named(layout: Layout, letters: str) -> str:
+    return str(layout.relabel(dict(zip(ascii_uppercase, letters, strict=False))))

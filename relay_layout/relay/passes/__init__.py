@@ -1,0 +1,1 @@
+"""What Relay's own passes do, on Relax modules."""

@@ -1,0 +1,35 @@
+"""How often the variables of a function are read."""
+
+from tvm import relax
+
+from relay_layout.ir import Constant, Expression
+
+
+def count_uses(function: relax.Function) -> dict[str, int]:
+    """How often each variable is read, by name; shared names add up, which only prevents a fold."""
+    uses: dict[str, int] = {}
+
+    def count(expression: Expression) -> None:
+        for variable in _read(expression):
+            uses[variable.name] = uses.get(variable.name, 0) + 1
+
+    body = function.body
+    for block in body.blocks:
+        for binding in block.bindings:
+            count(binding.value)
+    count(body.body)
+    return uses
+
+
+def _read(expression: Expression) -> list[relax.Var]:
+    if isinstance(expression, relax.Var):
+        return [expression]
+    if isinstance(expression, relax.Call):
+        return [variable for argument in expression.args for variable in _read(argument)]
+    if isinstance(expression, relax.Tuple):
+        return [variable for element in expression.fields for variable in _read(element)]
+    if isinstance(expression, relax.TupleGetItem):
+        return _read(expression.tuple_value)
+    if isinstance(expression, (Constant, relax.ShapeExpr)):
+        return []
+    return list(relax.analysis.free_vars(expression)) if isinstance(expression, relax.Expr) else []

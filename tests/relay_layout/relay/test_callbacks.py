@@ -1,0 +1,175 @@
+"""Layout callbacks: what they are given, and what becomes of what they return."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_layout.errors import LayoutError
+from relay_layout.relay import callbacks, transform
+from relay_layout.relay.exporting import to_tree
+from relay_layout.relay.importing import from_tree
+from relay_layout.relay.operators import decompose
+from relay_layout.relay.syntax import Call, TensorType, print_text, read_text
+
+TEXT = """def @main(%x: Tensor[(1, 8, 10, 10), float32], %w: Tensor[(16, 8, 3, 3), float32],
+                    %v: Tensor[(16, 16, 3, 3), float32]) {
+  %0 = nn.conv2d(%x, %w, padding=[1, 1, 1, 1]);
+  %1 = nn.relu(%0);
+  %2 = nn.conv2d(%1, %v, padding=[1, 1, 1, 1]);
+  add(%2, %1)
+}"""
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    yield
+    for name in ("nn.conv2d", "nn.relu", "add"):
+        callbacks.reset(name)
+
+
+def module(text: str = TEXT) -> tvm.IRModule:
+    return from_tree(read_text(text, "net"))
+
+
+def printed(converted: tvm.IRModule) -> str:
+    return print_text(to_tree(converted))
+
+
+def outputs(converted: tvm.IRModule) -> np.ndarray:
+    """What a module computes on fixed inputs."""
+    generator = np.random.default_rng(1)
+    shapes = [(1, 8, 10, 10), (16, 8, 3, 3), (16, 16, 3, 3)]
+    arrays = [generator.standard_normal(shape).astype("float32") for shape in shapes]
+    machine = relax.VirtualMachine(tvm.compile(decompose(converted), target="llvm"), tvm.cpu())
+    return machine["main"](*(tvm.runtime.tensor(array) for array in arrays)).numpy()
+
+
+def test_a_convert_callback_is_given_what_relay_gave() -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    @callbacks.register_convert_op_layout("nn.conv2d", level=11)
+    def convert(attrs: Any, inputs: Any, tinfos: Any, desired: Any) -> None:
+        seen.append((dict(attrs), len(inputs), tinfos, desired))
+
+    converted = transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module())
+    assert "layout_transform" not in printed(converted) and "transpose" not in printed(converted)
+    attrs, count, tinfos, desired = seen[0]
+    assert len(seen) == 2
+    assert attrs == {
+        "strides": (1, 1),
+        "padding": (1, 1, 1, 1),
+        "dilation": (1, 1),
+        "groups": 1,
+        "channels": 16,
+        "kernel_size": (3, 3),
+        "data_layout": "NCHW",
+        "kernel_layout": "OIHW",
+        "out_layout": attrs["out_layout"],
+        "out_dtype": None,
+    }
+    assert count == 2
+    assert tinfos == [TensorType((1, 8, 10, 10), "float32"), TensorType((16, 8, 3, 3), "float32")]
+    assert desired == ["NHWC", "default"]
+
+
+def test_the_call_that_a_convert_callback_returns_takes_the_place() -> None:
+    @callbacks.register_convert_op_layout("nn.conv2d", level=11)
+    def convert(attrs: Mapping[str, Any], inputs: Any, tinfos: Any, desired: Sequence[str]) -> Call | None:
+        if tinfos[0].shape[1] != 16:
+            return None
+        changed = {**attrs, "data_layout": desired[0], "kernel_layout": "HWIO", "out_layout": ""}
+        return Call("nn.conv2d", tuple(inputs), changed)
+
+    converted = transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module())
+    text = printed(converted)
+    assert text.count('data_layout="NHWC"') == 1
+    np.testing.assert_allclose(outputs(converted), outputs(module()), rtol=1e-4, atol=1e-4)
+
+
+def test_a_callback_may_put_operators_before_the_call() -> None:
+    @callbacks.register_alter_op_layout("nn.conv2d", level=11)
+    def alter(attrs: Mapping[str, Any], inputs: Any, tinfos: Any, out_type: Any) -> Call:
+        data, weight = inputs
+        return Call("nn.conv2d", (data, Call("add", (weight, weight))), dict(attrs))
+
+    converted = transform.AlterOpLayout()(module())
+    assert printed(converted).count("add(") == 3
+
+
+def test_skip_layers_counts_convolutions() -> None:
+    with transform.LayoutConfig(skip_layers=[0]):
+        converted = transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module())
+    lines = [line for line in printed(converted).splitlines() if "nn.conv2d" in line]
+    assert ["NHWC" in line for line in lines] == [False, True]
+
+
+def test_an_infer_callback_carries_its_operator() -> None:
+    asked: list[Any] = []
+
+    @callbacks.register_infer_correct_layout("nn.relu", level=11)
+    def infer(attrs: Any, new_in: Any, old_in: Any, types: Any) -> callbacks.InferCorrectLayoutOutput:
+        asked.append((new_in, old_in, types))
+        layout = new_in[0] if new_in else old_in[0]
+        return callbacks.InferCorrectLayoutOutput([layout], [layout], attrs)
+
+    converted = transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module())
+    assert (["NHWC"], ["NCHW"], [TensorType((1, 16, 10, 10), "float32")]) in asked
+    assert printed(converted).count("transpose(") == 4
+    np.testing.assert_allclose(outputs(converted), outputs(module()), rtol=1e-4, atol=1e-4)
+
+
+def test_an_infer_callback_can_refuse_layouts() -> None:
+    @callbacks.register_infer_correct_layout("nn.relu", level=11)
+    def infer(attrs: Any, new_in: Any, old_in: Any, types: Any) -> callbacks.InferCorrectLayoutOutput:
+        return callbacks.InferCorrectLayoutOutput(old_in, old_in, attrs)
+
+    converted = transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module())
+    assert printed(converted).count("transpose(") > 4
+    np.testing.assert_allclose(outputs(converted), outputs(module()), rtol=1e-4, atol=1e-4)
+
+
+def test_the_highest_level_holds() -> None:
+    callbacks.register_convert_op_layout("nn.conv2d", lambda *given: None, level=12)
+    callbacks.register_convert_op_layout("nn.conv2d", lambda *given: 1 / 0, level=11)
+    transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module())
+
+
+def test_a_second_callback_of_one_level_is_refused() -> None:
+    callbacks.register_convert_op_layout("nn.conv2d", lambda *given: None)
+    with pytest.raises(
+        LayoutError, match=r"convert layout callback for nn\.conv2d: one of level 10 is registered"
+    ):
+        callbacks.register_convert_op_layout("nn.conv2d", lambda *given: None)
+
+
+def test_callbacks_are_for_operators_that_exist() -> None:
+    with pytest.raises(
+        LayoutError, match=r"^convert layout callback for 'conv2d': Relay has no such operator$"
+    ):
+        callbacks.register_convert_op_layout("conv2d", lambda *given: None)
+
+
+def test_a_callback_must_return_a_call() -> None:
+    callbacks.register_convert_op_layout("nn.conv2d", lambda *given: given[1][0], level=11)
+    with pytest.raises(
+        Exception, match=r"the callback for nn\.conv2d returned <Var input0>, which is no call"
+    ):
+        transform.convert_layouts(module(), {"nn.conv2d": ["NHWC", "default"]})
+
+
+def test_an_infer_callback_must_return_its_own_kind() -> None:
+    callbacks.register_infer_correct_layout("nn.relu", lambda *given: None, level=11)
+    with pytest.raises(LayoutError, match="returned NoneType, not InferCorrectLayoutOutput"):
+        transform.convert_layouts(module(), {"nn.conv2d": ["NHWC", "default"]})
+
+
+def test_configurations_nest() -> None:
+    with transform.LayoutConfig(skip_layers=[1]):
+        with transform.LayoutConfig(skip_layers=[2]):
+            assert transform.LayoutConfig.current().skip_layers == {2}
+        assert transform.LayoutConfig.current().skip_layers == {1}
+    assert transform.LayoutConfig.current().skip_layers == frozenset()
