@@ -7,8 +7,10 @@ does not depend on the block that computes it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
+import tvm
 from tvm import relax
 
 from relay_layout.ir import Constant, Expression, Extent, dtype_of, operator_name, shape_of
@@ -57,7 +59,11 @@ class Node:
 
     @property
     def attributes(self) -> Any:
-        return self.expression.attrs
+        """The call's attributes, as Python attributes; one that Relay left open is missing or None."""
+        attributes = self.expression.attrs
+        if isinstance(attributes, tvm.ir.DictAttrs):
+            return SimpleNamespace(**{str(name): value for name, value in attributes.items()})
+        return attributes
 
     def operand_shapes(self) -> list[tuple[Extent, ...]]:
         return [value.shape or () for value in self.operands]

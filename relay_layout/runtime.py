@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,17 @@ class Session:
 
         Raises :class:`InputError` naming the input where a shape, a dtype or a name is wrong.
         """
-        arrays = check_inputs(self.inputs, inputs)
-        result = self._main(*[self._feed(name, array) for name, array in arrays.items()], *self._weights)
-        tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+        tensors = self.execute(self.feed(inputs))
         return {spec.name: tensor.numpy() for spec, tensor in zip(self.outputs, tensors, strict=True)}
+
+    def feed(self, inputs: Mapping[str, np.ndarray]) -> list[Any]:
+        """The inputs as TVM's tensors in the network's order, checked; they hold until the next call."""
+        return [self._feed(name, array) for name, array in check_inputs(self.inputs, inputs).items()]
+
+    def execute(self, tensors: Sequence[Any]) -> list[Any]:
+        """The outputs as TVM's tensors, of inputs that :meth:`feed` gave."""
+        result = self._main(*tensors, *self._weights)
+        return [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
 
     def _feed(self, name: str, array: np.ndarray) -> Any:
         """The input in memory with the alignment that kernels rely on; one buffer serves all calls."""

@@ -1,6 +1,6 @@
 """Graphs that a real Relay printed and ran: imported, run and converted here, beside its numbers and counts.
 
-`python tests/relay_cases.py` prints the table; names of cases as arguments print only those.
+`python -m tests.relay_cases` prints the table; names of cases as arguments print only those.
 """
 
 from __future__ import annotations

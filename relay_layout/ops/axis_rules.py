@@ -16,7 +16,7 @@ from tvm import relax
 from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression, with_attributes
 from relay_layout.layout import Layout
-from relay_layout.ops.signature import Offers, Signature, Wanted
+from relay_layout.ops.signature import Offers, Replacement, Signature, Wanted
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,25 @@ class Labels:
     whole: frozenset[str] = frozenset()
 
 
+Arguments = Callable[[Node, Layout, Sequence[Expression]], Sequence[Expression]]
+"""All arguments of a call under a node layout, from its tensors in their layouts."""
+
+
 @dataclass(frozen=True)
 class AxisRule:
-    """An operator described by labels, and by the attributes that change with the node layout."""
+    """An operator described by labels, and by the attributes that change with the node layout.
+
+    ``arguments`` gives, for operators that name dimensions in arguments rather than in attributes, all
+    arguments of the new call. With ``completes``, a tensor without some of the labels offers its layout too;
+    the labels that it lacks go outermost. ``accepts`` may refuse a node layout for other reasons.
+    """
 
     labels: Callable[[Node], Labels | None]
     attributes: Callable[[Node, Layout], Mapping[str, Any]] = lambda node, layout: {}
     alias: bool = False
+    arguments: Arguments | None = None
+    completes: bool = False
+    accepts: Callable[[Node, Layout], bool] = lambda node, layout: True
     decides = False
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
@@ -55,11 +67,14 @@ class AxisRule:
             *zip(labels.results, wanted.results, strict=True),
         ]
         for text, layouts in slots:
-            if text is None or set(text) != everything:
+            if not text or (set(text) != everything and not self.completes):
                 continue
+            missing = "".join(label for label in original.primal if label not in text)
             for layout in layouts:
                 if layout.primal and len(layout.primal) == len(text):
                     node_layout = layout.relabel(dict(zip(ascii_uppercase, text, strict=False)))
+                    if missing:
+                        node_layout = Layout.parse(missing + str(node_layout))
                     if node_layout not in seen:
                         seen.add(node_layout)
                         signature = self._signature(node, labels, node_layout, offers)
@@ -67,7 +82,7 @@ class AxisRule:
                             yield signature
 
     def _signature(self, node: Node, labels: Labels, layout: Layout, offers: Offers) -> Signature | None:
-        if any(axis in labels.whole for axis in layout.blocked_axes):
+        if any(axis in labels.whole for axis in layout.blocked_axes) or not self.accepts(node, layout):
             return None
         operands = [
             _projected(layout, text, value.shape)
@@ -82,11 +97,23 @@ class AxisRule:
         operand_layouts = tuple(projected for projected in operands if projected is not None)
         result_layouts = tuple(projected for projected in results if projected is not None)
         cost = 0.0 if self.alias else offers.operator_cost(node, operand_layouts, result_layouts)
-        return Signature(operand_layouts, result_layouts, self.attributes(node, layout), cost, self.alias)
+        attributes = self.attributes(node, layout)
+        replacement = None
+        if self.arguments is not None:
+            replacement = _with_arguments(node, layout, self.arguments)
+        return Signature(operand_layouts, result_layouts, attributes, cost, self.alias, replacement)
 
     def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
         """The same operator on the new operands, with the attributes of the signature."""
         return with_attributes(node.expression, rebuild_arguments(node, operands), **signature.attributes)
+
+
+def _with_arguments(node: Node, layout: Layout, arguments: Arguments) -> Replacement:
+    def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
+        del builder
+        return with_attributes(node.expression, arguments(node, layout, operands))
+
+    return replacement
 
 
 def _projected(layout: Layout, text: str | None, shape: tuple[Any, ...] | None) -> Layout | None:
@@ -206,6 +233,16 @@ def reduced_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     return {"axis": sorted(outer_position(layout, text[axis]) for axis in _reduced_axes(node) or ())}
 
 
+def reduced_one(node: Node) -> Labels | None:
+    """The place of an extreme along one dimension; without one it counts elements in the original order."""
+    return reduced(node) if node.attributes.axis is not None else None
+
+
+def reduced_one_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
+    """``axis`` at its new place."""
+    return {"axis": reduced_attributes(node, layout)["axis"][0]}
+
+
 def _reduced_axes(node: Node) -> list[int] | None:
     axes, rank = node.attributes.axis, node.operands[0].rank
     if axes is None:
@@ -231,6 +268,19 @@ def spatial(node: Node) -> Labels | None:
     own = letters(len(text))
     whole = frozenset(label for label, axis in zip(own, text, strict=True) if axis not in "NC")
     return Labels((own,), (own,), whole)
+
+
+def layout_attribute(node: Node, layout: Layout) -> Mapping[str, Any]:
+    """``layout`` in the operator's own letters."""
+    return {"layout": spatial_attributes(node, layout)["layout"]}
+
+
+def first_spatial(node: Node) -> Labels | None:
+    """As :func:`spatial` for the first operand; further ones (regions of interest) stay as they are."""
+    labels = spatial(node)
+    if labels is None:
+        return None
+    return Labels((*labels.operands, *[None] * (len(node.operands) - 1)), labels.results, labels.whole)
 
 
 def spatial_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:

@@ -1,1 +1,88 @@
-"""Relay's file formats and names, on top of the layout engine."""
+"""Relay on Relax: ``from relay_layout import relay`` instead of ``from tvm import relay``.
+
+Expressions are built as with Relay, and TVM takes them as Relax functions::
+
+    data = relay.var("data", shape=(1, 3, 224, 224))
+    net = relay.nn.conv2d(data, relay.var("weight"), channels=16, kernel_size=(3, 3))
+    module = tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(net), net))
+    module = relay.transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module)
+    library = relay.build(module, target="llvm", params=params)
+    runtime = relay.graph_executor.GraphModule(library["default"](tvm.cpu()))
+
+Modules are modules of Relax; :func:`astext` prints them as Relay, and :func:`parse`, :func:`fromtext` and
+:func:`load_json` read Relay's files. Operators are functions here and in ``relay.nn``, ``relay.image``,
+``relay.vision``, ``relay.qnn.op`` and ``relay.op``. Names are loaded when they are first used.
+"""
+
+from importlib import import_module
+from typing import Any as _Anything
+
+_EXPRESSION = (
+    "Any",
+    "Call",
+    "Constant",
+    "Expr",
+    "FuncType",
+    "Function",
+    "GlobalVar",
+    "If",
+    "Let",
+    "TensorType",
+    "Tuple",
+    "TupleGetItem",
+    "TupleType",
+    "TupleWrapper",
+    "Var",
+    "astext",
+    "const",
+    "scalar_type",
+    "var",
+)
+
+_HOMES = {
+    **dict.fromkeys(_EXPRESSION, "expression"),
+    **dict.fromkeys(("build", "create_executor", "load_module", "optimize"), "build_module"),
+    **dict.fromkeys(("load_param_dict", "save_param_dict"), "params"),
+    **dict.fromkeys(("fromtext", "load_json", "parse"), "reading"),
+    **dict.fromkeys(("ExprMutator", "ExprVisitor"), "visitors"),
+    "ScopeBuilder": "scope_builder",
+    "bind": "analysis",
+}
+
+_MODULES = (
+    "analysis",
+    "annotation",
+    "contrib",
+    "frontend",
+    "graph_executor",
+    "image",
+    "nn",
+    "op",
+    "qnn",
+    "random",
+    "testing",
+    "transform",
+    "vision",
+    "vm",
+)
+
+_ALIASES = {"expr": "expression", "function": "expression", "ty": "expression", "param_dict": "params"}
+"""Relay's modules whose names are in one of ours."""
+
+
+def __getattr__(name: str) -> _Anything:
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in _MODULES or name in _ALIASES:
+        return import_module(f"{__name__}.{_ALIASES.get(name, name)}")
+    if name.startswith("__"):
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from relay_layout.relay.namespaces import namespace
+
+    return namespace(__name__, "")[0](name)
+
+
+def __dir__() -> list[str]:
+    from relay_layout.relay.namespaces import members
+
+    return sorted({*_HOMES, *_MODULES, *_ALIASES, *members("")})

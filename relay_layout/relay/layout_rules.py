@@ -11,9 +11,10 @@ from tvm import relax
 from relay_layout.candidates import Rules, table_rule
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, with_attributes
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers, Rule, Signature, Wanted
+from relay_layout.ops.axis_rules import rebuild_arguments
 from relay_layout.relay.callbacks import ALTER, CONVERT, INFER, InferCorrectLayoutOutput
 from relay_layout.relay.conventions import CONVERTED, convert_by_convention
 from relay_layout.relay.node_view import NodeView, view
@@ -210,8 +211,9 @@ class _Inferred:
                 yield signature
 
     def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """Not called: the signature holds a replacement."""
-        raise AssertionError(node.name)
+        """The operator as it is; in other layouts the signature holds a replacement."""
+        del signature
+        return with_attributes(node.expression, rebuild_arguments(node, operands))
 
     def _signature(self, node: Node, told: Any, old: Sequence[str]) -> Signature | None:
         seen, name = self._seen, self._seen.row.name

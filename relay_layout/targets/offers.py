@@ -17,6 +17,8 @@ CONVOLUTION_AXES = {"nn.conv1d": "NCW", "nn.conv2d": "NCHW", "nn.conv3d": "NCDHW
 """Operators whose layouts a caller may name, with the axes of their data."""
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
+VIEWS = ("reshape", "flatten", "nn.batch_flatten", "expand_dims", "squeeze")
+"""Operators that move nothing."""
 WINDOWED = ("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d")
 
 
@@ -108,6 +110,8 @@ class TargetOffers:
         """Bytes moved at the target's bandwidth; windows and reductions along a vector cost more."""
         if node.operator == "nn.conv2d":
             return self._original_cost(node)
+        if node.operator in VIEWS:
+            return 0.0
         facts = self.target.facts
         moved = sum(
             size_in_bytes(value.shape or (), value.dtype)

@@ -10,7 +10,6 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, Extent
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.carried import call, register
-from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import Operator, Scope
 
 MOST_DIMENSIONS = 64
@@ -45,7 +44,7 @@ def axes_of(value: Any, rank: int, name: str = "axis") -> tuple[int, ...]:
     """Different axes of ``rank`` dimensions, counted from the front, in the order given."""
     axes = tuple(axis_of(axis, rank, name) for axis in integers(value, name))
     if len(set(axes)) != len(axes):
-        raise ModelError(f"{name} {list(axes)} names one dimension twice")
+        raise ModelError(f"{name} {_shown(list(axes))} names one dimension twice")
     return axes
 
 
@@ -117,5 +116,5 @@ def one_axis_to_list(**arguments: Any) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _shown(value: Any) -> str:
-    text = repr(plain(value)) if not isinstance(value, Mapping) else "a mapping"
+    text = "a mapping" if isinstance(value, Mapping) else repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

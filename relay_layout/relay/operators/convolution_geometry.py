@@ -10,13 +10,12 @@ from relay_layout.errors import LayoutError, ModelError
 from relay_layout.ir import Expression, Extent, dtype_of
 from relay_layout.layout import Layout
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import OperandTypes, extents
 from relay_layout.relay.operators.windows import (
     SPATIAL,
+    count,
     full_padding,
     logical_extents,
-    numbers,
     parsed_layout,
     per_axis,
     physical_shape,
@@ -44,6 +43,20 @@ class Geometry:
     out_dtype: str | None
 
     @property
+    def has_multiplier(self) -> bool:
+        """Whether the weight is that of a depthwise convolution in Relay's other form.
+
+        There O counts the input channels and I the results of each one, while the usual form has all
+        results on O and an I of one.
+        """
+        return bool(
+            self.groups > 1
+            and self.groups == self.data["C"] == self.weight["O"]
+            and self.weight["I"] != 1
+            and self.kernel_layout.is_plain
+        )
+
+    @property
     def kernel_size(self) -> tuple[Extent, ...]:
         return tuple(self.weight[axis] for axis in SPATIAL[len(self.strides)])
 
@@ -66,7 +79,7 @@ def geometry(
         strides=positive("strides", attributes.strides, rank),
         dilation=positive("dilation", attributes.dilation, rank),
         padding=full_padding(attributes.padding, rank),
-        groups=numbers("groups", attributes.groups, (1,), 1)[0],
+        groups=count("groups", attributes.groups),
         data_layout=data_layout,
         kernel_layout=kernel_layout,
         out_layout=parsed_layout("out_layout", out, f"NC{spatial}", "C" * blocked),
@@ -78,6 +91,7 @@ def geometry(
         wanted = positive("kernel_size", attributes.kernel_size, rank)
         if _differ(wanted, found.kernel_size):
             raise ModelError(f"kernel_size is {list(wanted)}; the weight has {_listed(found.kernel_size)}")
+    _check_groups(found, transposed)
     for axis, window in zip(
         spatial, windows(found.kernel_size, found.strides, found.dilation, found.padding), strict=True
     ):
@@ -88,10 +102,31 @@ def geometry(
     return found
 
 
-def check_channels(attributes: Attributes, outputs: Extent) -> None:
-    """ModelError where ``channels`` is given and is not the number of outputs that the weight has."""
-    if attributes.channels is not None and _differ((attributes.channels,), (outputs,)):
-        raise ModelError(f"channels is {plain(attributes.channels)}; the weight has {outputs} outputs")
+def _check_groups(found: Geometry, transposed: bool) -> None:
+    channels, inputs, outputs = found.data["C"], found.weight["I"], found.weight["O"]
+    if not all(isinstance(extent, int) for extent in (channels, inputs, outputs)) or found.has_multiplier:
+        return
+    if transposed:
+        fits = inputs == channels and channels % found.groups == 0
+    else:
+        fits = inputs * found.groups == channels and outputs % found.groups == 0
+    if not fits:
+        raise ModelError(
+            f"{channels} input channels in {found.groups} groups do not fit a weight with {inputs} inputs "
+            f"and {outputs} outputs"
+        )
+
+
+def check_channels(attributes: Attributes, outputs: Extent, block: int = 1) -> None:
+    """ModelError where ``channels`` is given and is not the number of outputs that the weight has.
+
+    The last of the weight's blocks may have more outputs than there are channels.
+    """
+    if attributes.channels is None:
+        return
+    channels = count("channels", attributes.channels)
+    if isinstance(outputs, int) and outputs != -(-channels // block) * block:
+        raise ModelError(f"channels is {channels}; the weight has {outputs} outputs")
 
 
 def _differ(wanted: Sequence[Any], found: Sequence[Extent]) -> bool:
@@ -119,8 +154,8 @@ def weight_type(rank: int, *, transposed: bool = False, position: int = 1) -> Op
         channels = data.shape[layout.axes.index(next(axis for axis in layout.axes if axis.name == "C"))]
         if channels is None:
             return {}
-        groups = numbers("groups", attributes.groups, (1,), 1)[0]
-        outputs = numbers("channels", attributes.channels, (1,), 1)[0]
+        groups = count("groups", attributes.groups)
+        outputs = count("channels", attributes.channels)
         inputs = channels * layout.block("C")
         sizes: dict[str, int | None] = {"O": outputs, "I": inputs // groups}
         if transposed:

@@ -12,9 +12,9 @@ from relay_layout.ir import Expression, dtype_of
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.operator import Operator, Scope, static_extents
 from relay_layout.relay.operators.windows import (
+    count,
     full_padding,
     logical_extents,
-    numbers,
     parsed_layout,
     per_axis,
     positive,
@@ -35,7 +35,7 @@ def _build(scope: Scope, operands: Sequence[Expression], attributes: Attributes)
     weight_layout = parsed_layout("kernel_layout", attributes.out_layout or "OIHW", "OIHW")
     given = logical_extents(gradient_layout, static_extents(gradient), "the gradient")
     image = logical_extents(data_layout, static_extents(data), "the data")
-    groups = numbers("groups", attributes.groups, (1,), 1)[0]
+    groups = count("groups", attributes.groups)
     if image["C"] % groups or given["C"] % groups or image["N"] != given["N"]:
         raise ModelError(
             f"a gradient of {given['N']} images with {given['C']} channels does not fit data of "

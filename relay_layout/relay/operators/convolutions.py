@@ -11,7 +11,6 @@ from relay_layout.ir import Expression, operator_name
 from relay_layout.relay.operators import convolution_gradients, deformable
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.convolution_geometry import (
-    Geometry,
     check_channels,
     geometry,
     prepare,
@@ -50,16 +49,15 @@ def _build(rank: int) -> Build:
     function = relax_function(f"nn.conv{rank}d")
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-        del scope
         data, weight = operands
         found = geometry(rank, data, weight, attributes, blocked=rank == 2)
         kernel_layout = str(found.kernel_layout)
         multiplier = found.weight["I"]
         outputs = found.weight["O"]
-        if _has_multiplier(found):
-            weight, kernel_layout = _merged(weight, kernel_layout)
+        if found.has_multiplier:
+            weight, kernel_layout = _merged(scope, weight, kernel_layout)
             outputs = outputs * multiplier
-        check_channels(attributes, outputs)
+        check_channels(attributes, outputs, found.kernel_layout.block("O"))
         data_layout, out_layout = str(found.data_layout), str(found.out_layout)
         # Only convolutions over two axes are lowered with a result in another layout.
         given_layout = out_layout if rank == 2 else data_layout
@@ -80,35 +78,14 @@ def _build(rank: int) -> Build:
     return build
 
 
-def _has_multiplier(found: Geometry) -> bool:
-    """Whether the weight is that of a depthwise convolution in Relay's other form.
-
-    There O counts the input channels and I the results of each one, while the usual form has all results
-    on O and an I of one.
-    """
-    return (
-        found.groups > 1
-        and found.groups == found.data["C"] == found.weight["O"]
-        and found.weight["I"] != 1
-        and found.kernel_layout.is_plain
-    )
-
-
-def _merged(weight: Expression, layout: str) -> tuple[Expression, str]:
+def _merged(scope: Scope, weight: Expression, layout: str) -> tuple[Expression, str]:
     """A depthwise weight with the results of each channel on axis O, and its layout."""
     target = layout.replace("I", "").replace("O", "OI")
-    weight = reordered(weight, layout, target)
-    shape = list(_extents_in(weight, layout, target))
+    weight = scope.emit(reordered(weight, layout, target))
+    shape = list(extents(weight))
     place = target.index("O")
     shape[place : place + 2] = [shape[place] * shape[place + 1], 1]
     return relax.op.reshape(weight, shape), target
-
-
-def _extents_in(weight: Expression, layout: str, target: str) -> list[Any]:
-    """The extents of a weight, in the order of ``target``; it may be a transposition without a type."""
-    source = weight if layout == target else weight.args[0]
-    sizes = dict(zip(layout, extents(source), strict=True))
-    return [sizes[axis] for axis in target]
 
 
 def _export(rank: int, relax_name: str, *, transposed: bool = False) -> Export:

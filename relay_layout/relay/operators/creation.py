@@ -143,6 +143,8 @@ def _meshgrid(scope: Scope, operands: Sequence[Expression], given: Attributes) -
     if given.indexing not in ("ij", "xy"):
         raise ModelError(f"indexing is 'ij' or 'xy', not '{given.indexing[:20]}'")
     fields = [scope.emit(field) for field in fields_of(operands[0])]
+    if len(fields) > MOST_DIMENSIONS:
+        raise ModelError(f"{len(fields)} tensors give over {MOST_DIMENSIONS} dimensions")
     vectors = [relax.op.expand_dims(field, [0]) if rank_of(field) == 0 else field for field in fields]
     return relax.op.meshgrid(relax.Tuple(vectors), given.indexing)
 

@@ -18,9 +18,9 @@ from relay_layout.relay.operators.convolution_geometry import (
 )
 from relay_layout.relay.operators.operator import Operator, Scope, static_extents
 from relay_layout.relay.operators.windows import (
+    count,
     full_padding,
     logical_extents,
-    numbers,
     parsed_layout,
     physical_shape,
     positive,
@@ -39,7 +39,7 @@ def _build(scope: Scope, operands: Sequence[Expression], attributes: Attributes)
         static_extents(operand)
     found = geometry(2, data, weight, attributes)
     check_channels(attributes, found.weight["O"])
-    deformable_groups = numbers("deformable_groups", attributes.deformable_groups, (1,), 1)[0]
+    deformable_groups = count("deformable_groups", attributes.deformable_groups)
     _check(found, offset, deformable_groups)
     given = str(found.data_layout)
     layout = given if given in _LOWERED else "NCHW"
@@ -63,12 +63,7 @@ def _build(scope: Scope, operands: Sequence[Expression], attributes: Attributes)
 
 def _check(found: Geometry, offset: Expression, deformable_groups: int) -> None:
     """ModelError where operands do not belong together: what is read is not checked when it runs."""
-    channels, groups = found.data["C"], found.groups
-    if channels % groups or found.weight["I"] != channels // groups or found.weight["O"] % groups:
-        raise ModelError(
-            f"{channels} input channels in {groups} groups do not fit a weight of {found.weight['O']} "
-            f"outputs and {found.weight['I']} inputs each"
-        )
+    channels = found.data["C"]
     if channels % deformable_groups:
         raise ModelError(f"{deformable_groups} deformable groups do not divide {channels} input channels")
     wanted = _offset_extents(found, deformable_groups)
@@ -114,7 +109,7 @@ def _operand_types(known: Sequence[RelayType | None], attributes: Attributes) ->
     kernel = positive("kernel_size", attributes.kernel_size, 2)
     strides, dilation = (positive(name, attributes[name], 2) for name in ("strides", "dilation"))
     moved = windows(kernel, strides, dilation, full_padding(attributes.padding, 2))
-    groups = numbers("deformable_groups", attributes.deformable_groups, (1,), 1)[0]
+    groups = count("deformable_groups", attributes.deformable_groups)
     sizes |= {axis: window.count(sizes[axis]) for axis, window in zip("HW", moved, strict=True)}
     sizes["C"] = 2 * kernel[0] * kernel[1] * groups
     return types | {1: TensorType(physical_shape(layout, sizes), data.dtype)}

@@ -161,10 +161,10 @@ def _clip(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Ex
 
 
 def _export_clip(call: relax.Call) -> Exported | None:
-    limits = [getattr(limit, "value", None) for limit in call.args[1:]]
-    if not all(isinstance(limit, int | float) for limit in limits):
+    limits = [float(limit.value) for limit in call.args[1:] if isinstance(limit, tirx.IntImm | tirx.FloatImm)]
+    if len(limits) != 2:
         return None
-    return Exported([call.args[0]], {"a_min": float(limits[0]), "a_max": float(limits[1])})
+    return Exported([call.args[0]], {"a_min": limits[0], "a_max": limits[1]})
 
 
 def _where(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:

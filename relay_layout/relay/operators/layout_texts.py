@@ -5,6 +5,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from tvm import tirx
+from tvm.relax import prim_value
 
 from relay_layout.errors import RelayLayoutError
 from relay_layout.ir import Extent
@@ -21,7 +22,9 @@ def map_between(source: Layout, target: Layout) -> tirx.IndexMap:
     """The index map of Relax for a transform of layouts."""
     moves = index_map(source, target)
     return tirx.IndexMap.from_func(
-        lambda *index: list(moves.map_index(index)), ndim=source.rank, index_dtype="int64"
+        lambda *index: [prim_value(entry) for entry in moves.map_index(index)],
+        ndim=source.rank,
+        index_dtype="int64",
     )
 
 

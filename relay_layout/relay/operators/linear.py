@@ -12,12 +12,15 @@ from relay_layout.ir import Expression, dtype_of, shape_of
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.normalization import axis_of, check_vectors, vector_types
 from relay_layout.relay.operators.operator import Operator, Scope, along, extents, rank_of
-from relay_layout.relay.operators.windows import numbers
+from relay_layout.relay.operators.windows import count
 from relay_layout.relay.syntax.tree import RelayType, TensorType
 
 
 def _product(left: Expression, right: Expression, given: str | None) -> Expression:
     """Relay's result has the dtype of the left operand where none is given."""
+    inner = extents(left)[-1], extents(right)[-2]
+    if all(isinstance(extent, int) for extent in inner) and inner[0] != inner[1]:
+        raise ModelError(f"rows of {inner[0]} elements do not fit columns of {inner[1]}")
     out_dtype = given or (dtype_of(left) if dtype_of(left) != dtype_of(right) else None)
     return relax.op.matmul(left, right, out_dtype)
 
@@ -35,7 +38,7 @@ def _multiply(scope: Scope, operands: Sequence[Expression], attributes: Mapping[
         raise ModelError(f"the first matrix has {len(left_shape)} dimensions")
     units = right_shape[0 if attributes["transpose_b"] else 1]
     if attributes["units"] is not None:
-        wanted = numbers("units", attributes["units"], (1,), 1)[0]
+        wanted = count("units", attributes["units"])
         if isinstance(units, int) and units != wanted:
             raise ModelError(f"units is {wanted}; the weight has {units}")
     left, right = _turned(scope, left, right, attributes)
@@ -100,7 +103,7 @@ def _matrix_types(known: Sequence[RelayType | None], attributes: Attributes) -> 
     data = known[0]
     if not isinstance(data, TensorType) or attributes["units"] is None or not data.shape:
         return {}
-    units = numbers("units", attributes["units"], (1,), 1)[0]
+    units = count("units", attributes["units"])
     transpose_a = bool(attributes.get("transpose_a", False))
     transpose_b = bool(attributes.get("transpose_b", True))
     if transpose_a and len(data.shape) < 2:

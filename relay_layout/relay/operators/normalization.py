@@ -12,7 +12,7 @@ from relay_layout.ir import Expression
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, scalar_like
-from relay_layout.relay.operators.windows import numbers
+from relay_layout.relay.operators.windows import count
 from relay_layout.relay.syntax.tree import RelayType, TensorType
 
 _VECTORS = "axis={axis}, epsilon=1e-5, center=True, scale=True"
@@ -106,7 +106,7 @@ def _instance_norm(
 
 def _group_norm(operands: Sequence[Expression], axis: int, rank: int, attributes: Attributes) -> Expression:
     """Relay takes the statistics over the channels of a group and over the axes behind that of channels."""
-    groups = numbers("num_groups", attributes.num_groups, (1,), 1)[0]
+    groups = count("num_groups", attributes.num_groups)
     channels = extents(operands[0])[axis]
     if isinstance(channels, int) and channels % groups:
         raise ModelError(f"num_groups is {groups}, which does not divide {channels} channels")
@@ -160,7 +160,7 @@ def _l2_normalize(scope: Scope, operands: Sequence[Expression], attributes: Attr
 
 def _lrn(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
     data = operands[0]
-    size = numbers("size", attributes.size, (1,), 1)[0]
+    size = count("size", attributes.size)
     if size % 2 == 0:
         raise ModelError(f"size is {size}; it must be odd")
     rank = rank_of(data)

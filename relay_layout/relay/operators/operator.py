@@ -76,7 +76,7 @@ class Operator:
     attributes: str | None = None
     signature: str | None = None
     prepare: Callable[..., tuple[Sequence[Any], Mapping[str, Any]]] | None = None
-    results: int | Callable[[Sequence[Any], Mapping[str, Any]], int] | None = None
+    results: int | Callable[[Sequence[Any], Mapping[str, Any]], int | None] | None = None
     relax_names: tuple[str, ...] = ()
     export: Export | None = None
     operand_types: OperandTypes | None = None

@@ -90,8 +90,10 @@ def _build_pool(rank: int, averages: bool) -> Build:
                 # With its padding made part of the image, all that it averages is inside.
                 data = relax.op.nn.pad(data, _pad_width(layout, padding, rank))
                 keywords["count_include_pad"] = False
-                padding = (0,) * (2 * rank)
-            padding = _reaching(padding, moved, sizes)
+                sizes = [size + w.before + w.after for w, size in zip(moved, sizes, strict=True)]
+                moved = windows(kernel, strides, dilation, (0,) * (2 * rank))
+            after = [w.after_for(w.ceil_count(size), size) for w, size in zip(moved, sizes, strict=True)]
+            padding = (*(window.before for window in moved), *after)
         return function(
             data,
             pool_size=kernel,
@@ -106,17 +108,11 @@ def _build_pool(rank: int, averages: bool) -> Build:
 
 
 def _starts_outside(moved: Sequence[Window], sizes: Sequence[Extent]) -> bool:
-    return any(window.ceil_starts_outside(size) for window, size in zip(moved, sizes, strict=True))
-
-
-def _reaching(padding: Sequence[int], moved: Sequence[Window], sizes: Sequence[Extent]) -> tuple[int, ...]:
-    """Padding with which rounding down gives the windows that rounding up gives without it."""
-    rank = len(moved)
-    after = [
-        padding[rank + axis] + (window.stride - 1 if window.ceil_adds(sizes[axis]) else 0)
-        for axis, window in enumerate(moved)
-    ]
-    return (*padding[:rank], *after)
+    """Whether a window that rounding up adds starts behind the tensor, along some axis."""
+    outside = any(window.starts_outside(size) for window, size in zip(moved, sizes, strict=True))
+    if outside and not all(isinstance(size, int) for size in sizes):
+        raise ModelError("ceil_mode with windows behind the data needs known extents")
+    return outside
 
 
 def _pad_width(layout: Layout, padding: Sequence[int], rank: int) -> list[int]:
@@ -146,18 +142,17 @@ def _without_late_windows(values: dict[str, Any], call: relax.Call, rank: int) -
     moved = windows(values["pool_size"], values["strides"], values["dilation"], values["padding"])
     try:
         sizes = _sizes(_layout(values["layout"], rank), rank, call.args[0])
+        if not _starts_outside(moved, sizes):
+            return values
     except (ModelError, ValueError):
         return None
-    if not _starts_outside(moved, sizes):
-        return values
-    kept = [
-        size if not window.ceil_starts_outside(size) else None
-        for window, size in zip(moved, sizes, strict=True)
-    ]
-    if any(window.ceil_adds(size) for window, size in zip(moved, kept, strict=True)):
-        if values.get("count_include_pad"):
+    after = []
+    for window, size in zip(moved, sizes, strict=True):
+        number = window.ceil_count(size) - window.starts_outside(size)
+        if number > window.count(size) and values.get("count_include_pad"):
             return None
-        values["padding"] = _reaching(values["padding"], moved, kept)
+        after.append(window.after_for(number, size))
+    values["padding"] = (*values["padding"][:rank], *after)
     return values | {"ceil_mode": False}
 
 

@@ -78,9 +78,12 @@ def _arg(name: str) -> Callable[..., Expression]:
             raise ModelError("leaves no axis to reduce")
         if given.select_last_index or (axes is not None and len(axes) > 1):
             chosen = list(range(rank)) if axes is None else list(axes)
-            return scope.builder.call_te(
-                getattr(topi, name), data, chosen, given.keepdims, given.select_last_index
-            )
+
+            def indices(values: Any) -> Any:
+                found = getattr(topi, name)(values, chosen, given.keepdims, given.select_last_index)
+                return topi.cast(found, "int32")
+
+            return scope.builder.call_te(indices, data, primfunc_name_hint=name)
         axis = None if axes is None else axes[0]
         return relax.op.astype(relax_function(name)(data, axis, given.keepdims), "int32")
 

@@ -63,6 +63,7 @@ class _Reading:
     def __init__(self, shape: Sequence[Extent], codes: Sequence[int], keep_zeros: bool) -> None:
         self.shape = list(shape)
         self.codes = list(codes)
+        self.shown = f"newshape {_text(codes[:20])}"
         self.keep_zeros = keep_zeros
         self.source = 0
         self.result: list[Extent] = []
@@ -90,7 +91,7 @@ class _Reading:
             self._settle(self._take())
         elif code == _REST:
             if self.rest is not None:
-                raise ModelError(f"newshape {self.codes} leaves more than one extent open")
+                raise ModelError(f"{self.shown} leaves more than one extent open")
             self.rest = len(self.result)
             self.result.append(1)
             self.source += 1
@@ -104,23 +105,23 @@ class _Reading:
             self._split(position)
             return 3
         else:
-            raise ModelError(f"newshape {self.codes} has {code}; from -4 on entries have a meaning")
+            raise ModelError(f"{self.shown} has {code}; from -4 on entries have a meaning")
         return 1
 
     def _split(self, position: int) -> None:
         whole = self._take()
         parts = self.codes[position + 1 : position + 3]
         if len(parts) < 2 or parts.count(-1) == 2 or any(part < 1 and part != -1 for part in parts):
-            raise ModelError(f"newshape {self.codes}: -4 needs two parts after it, of which one may be -1")
+            raise ModelError(f"{self.shown}: -4 needs two parts after it, of which one may be -1")
         known = prod(part for part in parts if part != -1)
         if isinstance(whole, int) and (whole % known or (-1 not in parts and whole != known)):
-            raise ModelError(f"newshape {self.codes} does not split {whole} evenly")
+            raise ModelError(f"{self.shown} does not split {whole} evenly")
         for part in parts:
             self._settle(_divided(whole, known) if part == -1 else part)
 
     def _take(self) -> Extent:
         if self.source >= len(self.shape):
-            raise ModelError(f"newshape {self.codes} takes more extents than {_text(self.shape)} has")
+            raise ModelError(f"{self.shown} takes more extents than {_text(self.shape)} has")
         self.copied.add(self.source)
         self.source += 1
         return self.shape[self.source - 1]
@@ -133,9 +134,9 @@ class _Reading:
         whole: Any = prod_of(extent for at, extent in enumerate(self.shape) if at not in self.copied)
         known: Any = prod_of(extent for at, extent in enumerate(self.result) if at not in self.settled)
         if isinstance(known, int) and known == 0:
-            raise ModelError(f"newshape {self.codes} leaves an extent open beside one of 0")
+            raise ModelError(f"{self.shown} leaves an extent open beside one of 0")
         if isinstance(whole, int) and isinstance(known, int) and whole % known:
-            raise ModelError(f"newshape {self.codes} does not divide the elements of {_text(self.shape)}")
+            raise ModelError(f"{self.shown} does not divide the elements of {_text(self.shape)}")
         return _divided(whole, known)
 
 
@@ -154,4 +155,4 @@ def _divided(whole: Extent, known: Extent) -> Extent:
 
 
 def _text(shape: Sequence[Extent]) -> str:
-    return f"({', '.join(map(str, shape))})"
+    return f"[{', '.join(map(str, shape))}]"

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tvm import relax, topi
+from tvm import relax, te, tirx, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of
+from relay_layout.ir import Expression
+from relay_layout.relay.operators import selecting
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import (
     CarriedForm,
@@ -15,9 +16,8 @@ from relay_layout.relay.operators.axis_arguments import (
     axis_of,
     fields_of,
     integer,
-    integers,
     numbers_of,
-    topi_build,
+    same_extent,
 )
 from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, rank_of, static_extents
 from relay_layout.relay.syntax.tree import Constant as RelayConstant
@@ -116,8 +116,42 @@ def _prepare_strided_slice(**arguments: Any) -> tuple[Sequence[Any], Mapping[str
 
 def _strided_set(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     data, values, *limits = operands
-    wide = (relax.op.astype(limit, "int64") for limit in limits)
-    return scope.builder.call_te(topi.strided_set, data, values, *(scope.emit(limit) for limit in wide))
+    rank = rank_of(data)
+    if rank_of(values) != rank or any(rank_of(limit) != 1 for limit in limits):
+        raise ModelError(f"takes values of {rank} dimensions, and begin, end and strides as lists")
+    if any(static_extents(limit)[0] > rank for limit in limits):
+        raise ModelError(f"begin, end or strides have over {rank} entries")
+    wide = [scope.emit(relax.op.astype(limit, "int64")) for limit in limits]
+    return scope.builder.call_te(_set_slice, data, values, *wide, primfunc_name_hint="strided_set")
+
+
+def _set_slice(data: Any, values: Any, begin: Any, end: Any, strides: Any) -> Any:
+    """Data where it is outside the slice, else the value that the slice has there; limits are int64."""
+
+    def entry(limits: Any, at: int) -> Any:
+        return limits[at] if at < limits.shape[0] else None
+
+    def compute(*index: Any) -> Any:
+        inside, places = [], []
+        for at, (place, size) in enumerate(zip(index, data.shape, strict=True)):
+            extent, here = tirx.Cast("int64", size), tirx.Cast("int64", place)
+            step = entry(strides, at)
+            step = tirx.IntImm("int64", 1) if step is None else step
+            down = step < 0
+            first, last = entry(begin, at), entry(end, at)
+            first = tirx.Select(down, extent, tirx.IntImm("int64", 0)) if first is None else first
+            last = tirx.Select(down, -extent - 1, extent) if last is None else last
+            first = tirx.Select(first < 0, first + extent, first)
+            last = tirx.Select(last < 0, last + extent, last)
+            first = tirx.Select(tirx.all(down, first >= extent), extent - 1, first)
+            distance = tirx.Select(down, first - here, here - first)
+            within = tirx.Select(down, here > last, here < last)
+            stride = tirx.max(tirx.Select(down, -step, step), tirx.IntImm("int64", 1))
+            inside += [distance >= 0, within, tirx.floormod(distance, stride) == 0]
+            places.append(tirx.floordiv(distance, stride))
+        return tirx.if_then_else(tirx.all(*inside), values(*places), data(*index))
+
+    return te.compute(data.shape, compute, name="strided_set")
 
 
 def _prepare_strided_set(
@@ -130,9 +164,9 @@ def _prepare_strided_set(
     return [data, v, *limits], {}
 
 
-def _slice_like(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    data, like = operands
-    shape, wanted = extents(data), extents(like)
+def _like_limits(operands: Sequence[Expression], given: Attributes) -> list[tuple[int, Any]]:
+    """The axes that slice_like cuts, and to which extent."""
+    shape, wanted = (extents(operand) for operand in operands)
     if given.axes is None:
         axes: Sequence[int] = range(min(len(shape), len(wanted)))
     else:
@@ -141,18 +175,30 @@ def _slice_like(scope: Scope, operands: Sequence[Expression], given: Attributes)
             raise ModelError(
                 f"axes {list(axes)} are not all dimensions of the other, which has {len(wanted)}"
             )
-    sizes = []
+    limits = []
     for axis in axes:
-        if isinstance(wanted[axis], int) and isinstance(shape[axis], int):
-            if wanted[axis] > shape[axis]:
-                raise ModelError(f"axis {axis} is {shape[axis]} long, shorter than {wanted[axis]}")
-            if wanted[axis] == shape[axis]:
-                continue
-        sizes.append((axis, wanted[axis]))
-    if not sizes:
-        return data
-    chosen, ends = (list(column) for column in zip(*sizes, strict=True))
-    return relax.op.strided_slice(data, chosen, [0] * len(chosen), ends)
+        if isinstance(wanted[axis], int) and isinstance(shape[axis], int) and wanted[axis] > shape[axis]:
+            raise ModelError(f"axis {axis} is {shape[axis]} long, shorter than {wanted[axis]}")
+        if not same_extent(wanted[axis], shape[axis]):
+            limits.append((axis, wanted[axis]))
+    return limits
+
+
+def _cut(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    limits = _like_limits(operands, given)
+    if not limits:
+        return operands[0]
+    axes, ends = (list(column) for column in zip(*limits, strict=True))
+    return relax.op.strided_slice(operands[0], axes, [0] * len(axes), ends, [1] * len(axes))
+
+
+_SYMBOLIC_SLICE = CarriedForm("slice_like", "data shape_like", "SliceLikeAttrs", _cut)
+
+
+def _slice_like(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    if all(isinstance(end, int) for _, end in _like_limits(operands, given)):
+        return _cut(scope, operands, given)
+    return _SYMBOLIC_SLICE(operands, given)
 
 
 def _take_with_batches(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
@@ -203,11 +249,11 @@ def _export_axis(call: relax.Call) -> Mapping[str, Any]:
 
 
 def _last_first(scope: Scope, indices: Expression) -> Expression:
-    """Indices with their first axis last: Relax has the coordinates of an element there."""
+    """Indices as Relax has them: of int64, the coordinates of an element along the last axis."""
     rank = rank_of(indices)
-    if rank == 0:
-        raise ModelError("indices need a dimension")
-    return relax.op.permute_dims(indices, [*range(1, rank), 0]) if rank > 1 else indices
+    if rank > 1:
+        indices = relax.op.permute_dims(indices, [*range(1, rank), 0])
+    return scope.emit(relax.op.astype(indices, "int64"))
 
 
 def _gather_nd(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
@@ -220,7 +266,7 @@ def _gather_nd(scope: Scope, operands: Sequence[Expression], given: Attributes) 
         )
     if batches >= rank_of(indices):
         raise ModelError(f"batch_dims {batches} does not fit indices of {rank_of(indices)} dimensions")
-    return relax.op.gather_nd(data, scope.emit(_last_first(scope, indices)), batches)
+    return relax.op.gather_nd(data, _last_first(scope, indices), batches)
 
 
 def _scatter_elements(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
@@ -249,7 +295,7 @@ def _scatter_nd(scope: Scope, operands: Sequence[Expression], given: Attributes)
         raise ModelError(f"indices have {count} coordinates for {len(shape)} dimensions")
     if len(values) != len(places) - 1 + len(shape) - count:
         raise ModelError(f"updates have {len(values)} dimensions, not {len(places) - 1 + len(shape) - count}")
-    return relax.op.scatter_nd(data, scope.emit(_last_first(scope, indices)), updates, given.mode)
+    return relax.op.scatter_nd(data, _last_first(scope, indices), updates, given.mode)
 
 
 def _adv_index(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
@@ -257,98 +303,6 @@ def _adv_index(scope: Scope, operands: Sequence[Expression], given: Attributes) 
     if not 1 <= len(indices) <= rank_of(data):
         raise ModelError(f"takes from 1 to {rank_of(data)} indices, not {len(indices)}")
     return scope.builder.call_te(topi.adv_index, data, indices)
-
-
-def _sequence_mask(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    if given.axis not in (0, 1) or rank_of(operands[0]) < 2:
-        raise ModelError(f"axis is 0 or 1 of at least two dimensions, not {given.axis}")
-    return scope.builder.call_te(topi.sequence_mask, *operands, given.mask_value, given.axis)
-
-
-def _matrix_set_diag(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    data, diagonal = operands
-    shape, lines = extents(data), extents(diagonal)
-    low, high = given.k1, given.k2
-    if len(shape) < 2 or low > high or not lines:
-        raise ModelError(f"diagonals {low} to {high} do not fit {len(shape)} dimensions")
-    rows, columns = shape[-2:]
-    if isinstance(rows, int) and isinstance(columns, int):
-        length = min(rows + min(high, 0), columns - max(low, 0))
-        if low <= -rows or high >= columns or lines[-1] != length:
-            raise ModelError(f"diagonals {low} to {high} of {rows} by {columns} are not {lines[-1]} long")
-    if low != high and (len(lines) < 2 or lines[-2] != high - low + 1):
-        raise ModelError(f"gives {lines[-2] if len(lines) > 1 else 1} diagonals, not {high - low + 1}")
-    if len(lines) != len(shape) - (low == high):
-        raise ModelError(f"diagonals have {len(lines)} dimensions for data of {len(shape)}")
-    align = "_".join(
-        "RIGHT" if right else "LEFT" for right in (given.super_diag_right_align, given.sub_diag_right_align)
-    )
-    return scope.builder.call_te(topi.matrix_set_diag, data, diagonal, (low, high), align)
-
-
-def _prepare_matrix_set_diag(
-    data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT"
-) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    limits = tuple(k) if isinstance(k, list | tuple) else (k,)
-    return [data, diagonal], {
-        "k1": limits[0],
-        "k2": limits[-1],
-        "super_diag_right_align": align.startswith("RIGHT"),
-        "sub_diag_right_align": align.endswith("RIGHT"),
-    }
-
-
-def _triangle(data: Any, k: Any, upper: bool) -> Any:
-    return topi.trilu(data, k(), upper)
-
-
-_VARIABLE_TRILU = CarriedForm("trilu", "data k", "TriluAttrs", topi_build(_triangle, "upper"))
-
-
-def _trilu(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    data, k = operands
-    if rank_of(k) != 0 or rank_of(data) < 2:
-        raise ModelError("takes a matrix and a scalar")
-    if not isinstance(k, Constant):
-        return _VARIABLE_TRILU(operands, given)
-    return (relax.op.triu if given.upper else relax.op.tril)(data, int(constant_array(k)))
-
-
-def _export_trilu(call: relax.Call) -> Exported | None:
-    diagonal = getattr(call.args[1], "value", None)
-    if not isinstance(diagonal, int):
-        return None
-    upper = str(call.op.name) == "relax.triu"
-    return Exported([call.args[0], np.array(diagonal, "int32")], {"upper": upper})
-
-
-def _unravel_index(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    if rank_of(operands[0]) > 1 or rank_of(operands[1]) != 1:
-        raise ModelError("takes one index or a list of them, and a list of extents")
-    return scope.builder.call_te(topi.unravel_index, *operands)
-
-
-def _sparse_to_dense(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    indices, values, default = operands
-    shape = integers(given.output_shape, "output_shape")
-    rank = rank_of(indices)
-    coordinates = extents(indices)[1] if rank == 2 else 1
-    if rank > 2 or rank_of(values) > 1 or rank_of(default) or coordinates != len(shape) or min(shape) < 1:
-        raise ModelError(f"output_shape {list(shape)[:20]} does not fit indices of {coordinates} coordinates")
-
-    def dense(places: Any, entries: Any, filler: Any) -> Any:
-        return topi.sparse_to_dense(places, list(shape), entries, filler())
-
-    return scope.builder.call_te(dense, indices, values, default)
-
-
-def _invert_permutation(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    data = operands[0]
-    if rank_of(data) != 1:
-        raise ModelError("takes a list")
-    (count,) = static_extents(data)
-    places = constant(np.arange(count, dtype=dtype_of(data)))
-    return relax.op.scatter_elements(relax.op.zeros_like(data), data, places)
 
 
 ROWS = (
@@ -420,32 +374,5 @@ ROWS = (
     ),
     Operator("scatter_nd", ("data", "indices", "updates"), _scatter_nd, "ScatterNDAttrs", carried=True),
     Operator("adv_index", ("*inputs",), _adv_index, carried=True),
-    Operator("sequence_mask", ("data", "valid_length"), _sequence_mask, "SequenceMaskAttrs", carried=True),
-    Operator(
-        "matrix_set_diag",
-        ("data", "diagonal"),
-        _matrix_set_diag,
-        "MatrixSetDiagAttrs",
-        signature="data, diagonal, k=0, align='RIGHT_LEFT'",
-        prepare=_prepare_matrix_set_diag,
-        carried=True,
-    ),
-    Operator(
-        "trilu",
-        ("data", "k"),
-        _trilu,
-        "TriluAttrs",
-        relax_names=("triu", "tril"),
-        export=_export_trilu,
-    ),
-    Operator("unravel_index", ("indices", "shape"), _unravel_index, carried=True),
-    Operator(
-        "sparse_to_dense",
-        ("sparse_indices", "sparse_values", "default_value"),
-        _sparse_to_dense,
-        "SparseToDenseAttrs",
-        signature="sparse_indices, output_shape, sparse_values, default_value=0",
-        carried=True,
-    ),
-    Operator("invert_permutation", ("data",), _invert_permutation),
+    *selecting.ROWS,
 )

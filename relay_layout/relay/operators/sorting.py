@@ -4,14 +4,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from tvm import relax, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of
+from relay_layout.ir import Expression, constant, dtype_of
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.axis_arguments import axis_of, fields_of, integer
+from relay_layout.relay.operators.axis_arguments import axis_of, fields_of, integer, positive
 from relay_layout.relay.operators.elementwise import checked_dtype
-from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of
+from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, scalar, static_extents
+
+_MOST_VALUES = 2**24
+"""How many values unique may take."""
 
 _INDEX = "int32"
 """The data type of indices where a call names none."""
@@ -90,6 +94,48 @@ def _running(name: str, function: Callable[..., Expression]) -> Operator:
     return Operator(name, ("data",), build, "ScanopAttrs", relax_names=(name,), export=export)
 
 
+def _unique(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    """The unique values, where each is first, which each entry is, how many there are, and their counts.
+
+    All but the number are as long as the data, with zeros after the last unique value.
+    """
+    data = operands[0]
+    if rank_of(data) != 1:
+        raise ModelError("takes a list")
+    size = positive(static_extents(data)[0], "the length of the data", _MOST_VALUES)
+    counting = constant(np.arange(size, dtype="int32"))
+    zeros = relax.op.zeros((size,), "int32")
+    order = scope.emit(relax.op.argsort(data, 0, False, "int32"))
+    ordered = scope.emit(relax.op.take(data, order, 0))
+    before = relax.op.take(ordered, constant(np.maximum(np.arange(size, dtype="int32") - 1, 0)), 0)
+    starts = relax.op.astype(relax.op.not_equal(ordered, before), "int32")
+    group = scope.emit(relax.op.cumsum(scope.emit(starts), 0))
+    outside = relax.op.full((size,), scalar(size, "int32"), "int32")
+    first = scope.emit(relax.op.scatter_elements(outside, group, order, 0, "min"))
+    if not given.sorted:
+        # Groups count by their first entry instead of by their value.
+        by_place = scope.emit(relax.op.argsort(first, 0, False, "int32"))
+        group = scope.emit(relax.op.take(relax.op.scatter_elements(zeros, by_place, counting), group, 0))
+        first = scope.emit(relax.op.take(first, by_place, 0))
+    used = relax.op.less(first, scalar(size, "int32"))
+    results = [
+        relax.op.scatter_elements(relax.op.zeros_like(data), group, ordered),
+        relax.op.where(used, first, zeros),
+        relax.op.scatter_elements(zeros, order, group),
+        relax.op.add(relax.op.max(group, [0], True), scalar(1, "int32")),
+    ]
+    if given.return_counts:
+        ones = relax.op.ones((size,), "int32")
+        results.append(relax.op.scatter_elements(zeros, group, ones, 0, "add"))
+    return relax.Tuple([scope.emit(result) for result in results])
+
+
+def _prepare_unique(
+    data: Any, is_sorted: bool = True, return_counts: bool = False
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    return [data], {"sorted": is_sorted, "return_counts": return_counts}
+
+
 _EQUATION = re.compile(r"[A-Za-z, .]*(->[A-Za-z .]*)?")
 
 
@@ -145,4 +191,14 @@ ROWS = (
     _running("cumsum", relax.op.cumsum),
     _running("cumprod", relax.op.cumprod),
     Operator("einsum", ("*data",), _einsum, "EinsumAttrs", relax_names=("einsum",), export=_export_einsum),
+    Operator(
+        "unique",
+        ("data",),
+        _unique,
+        "UniqueAttrs",
+        signature="data, is_sorted=True, return_counts=False",
+        prepare=_prepare_unique,
+        results=lambda operands, attributes: 5 if attributes.get("return_counts") else 4,
+        carried=True,
+    ),
 )

@@ -19,6 +19,13 @@ MOST = 2**31 - 1
 """The largest stride, dilation, extent or padding that is accepted; with it no sum leaves 64 bits."""
 
 
+def count(name: str, value: Any) -> int:
+    """An attribute that is one number of at least 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
+        raise ModelError(f"{name} is {str(value)[:40]}, not a number from 1 to {MOST}")
+    return value
+
+
 def numbers(name: str, value: Any, counts: Sequence[int], least: int = 0) -> tuple[int, ...]:
     """An attribute that is a list of as many numbers as ``counts`` allows, each at least ``least``."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -26,7 +33,7 @@ def numbers(name: str, value: Any, counts: Sequence[int], least: int = 0) -> tup
     fits = isinstance(value, tuple | list) and len(value) in counts
     if not fits or not all(isinstance(entry, int) and least <= entry <= MOST for entry in value):
         wanted = " or ".join(str(count) for count in counts)
-        shown = str(list(value)) if isinstance(value, tuple) else repr(value)
+        shown = str(list(value) if isinstance(value, tuple) else value)
         shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
         raise ModelError(f"{name} is {shown}, not {wanted} numbers from {least} to {MOST}")
     return tuple(value)
@@ -117,19 +124,24 @@ class Window:
                 f"elements of axis {axis} and its padding"
             )
 
-    def ceil_adds(self, extent: Extent) -> bool:
-        """Whether rounding up instead of down gives one more window, which reaches past the padding."""
-        return isinstance(extent, int) and self._spare(extent) % self.stride != 0
+    def ceil_count(self, extent: int) -> int:
+        """How many windows there are when the last may reach past the padding."""
+        return -(-self._spare(extent) // self.stride) + 1
 
-    def ceil_starts_outside(self, extent: Extent) -> bool:
-        """Whether that one window has its first element behind the last of the tensor.
+    def starts_outside(self, extent: Extent) -> bool:
+        """Whether the last of :meth:`ceil_count` has its first element behind the last of the tensor.
 
-        Relay has such a window in the result; Relax leaves it out.
+        Relay has such a window in the result when it rounds up; Relax leaves it out.
         """
-        if not self.ceil_adds(extent):
+        if not isinstance(extent, int):
             return False
-        start = (self._spare(extent) // self.stride + 1) * self.stride
-        return bool(start >= extent + self.before)
+        return (self.ceil_count(extent) - 1) * self.stride >= extent + self.before
+
+    def after_for(self, number: int, extent: int) -> int:
+        """Padding behind the tensor with which exactly ``number`` windows fit; what there is, if it does."""
+        if self.count(extent) == number:
+            return self.after
+        return max(0, (number - 1) * self.stride + self.reach - extent - self.before)
 
     def _spare(self, extent: int) -> int:
         return extent + self.before + self.after - self.reach
@@ -165,6 +177,7 @@ __all__ = [
     "MOST",
     "SPATIAL",
     "Window",
+    "count",
     "full_padding",
     "logical_extents",
     "numbers",

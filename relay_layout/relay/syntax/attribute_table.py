@@ -181,7 +181,7 @@ _DECLARATIONS: dict[str, Declaration] = {
         "variances": node(),
         "keep_background": FLAG,
     },
-    "GetValidCountsAttrs": {"score_threshold": node(), "id_index": integer(0), "score_index": integer(1)},
+    "GetValidCountsAttrs": {"score_threshold": ABSENT, "id_index": integer(0), "score_index": integer(1)},
     "NonMaximumSuppressionAttrs": {
         "force_suppress": FLAG,
         "top_k": integer(-1),
@@ -191,6 +191,7 @@ _DECLARATIONS: dict[str, Declaration] = {
         "return_indices": boolean(True),
         "invalid_to_bottom": FLAG,
     },
+    "AllClassNonMaximumSuppressionAttrs": {"output_format": text("onnx")},
     "ArgsortAttrs": {"axis": integer(-1), "is_ascend": boolean(True), "dtype": DTYPE},
     "TopkAttrs": {
         "k": node(),

@@ -21,7 +21,7 @@ class OperatorName(str):
 
 
 class CallAttributes(dict[str, "AttributeValue"]):
-    """The attributes that a call names. Read by name, also as ``attrs.strides``, it tells defaults as well."""
+    """The attributes that a call names; ``attrs["strides"]`` and ``attrs.strides`` tell defaults as well."""
 
     __slots__ = ("_operator",)
 
@@ -36,6 +36,8 @@ class CallAttributes(dict[str, "AttributeValue"]):
         return default_of(self._operator, name)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         try:
             return self[name]
         except KeyError:

@@ -223,7 +223,7 @@ def test_fixed_point_multiply_per_axis() -> None:
     [
         ('cast(%x, dtype="float31")', "cast: there is no data type 'float31'"),
         ('reinterpret(%x, dtype="int64")', "reinterpret of .*: int64 has not as many bits as float32"),
-                ("fixed_point_multiply(%x, multiplier=1, shift=40)", "multiplier 1 and shift 40 are not a number"),
+        ("fixed_point_multiply(%x, multiplier=1, shift=40)", "multiplier 1 and shift 40 are not a number"),
         ("add(%x, 1i64)", "add of"),
         ("add(%x)", "add takes lhs, rhs; it is given 1 operand"),
     ],

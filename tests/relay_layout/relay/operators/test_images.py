@@ -16,7 +16,7 @@ def _crop(
 ) -> np.ndarray:
     """One box of one image, (C, H, W)."""
     channels, height, width = data.shape
-    result = np.full((channels, *size), outside)
+    result = np.full((channels, *size), float(outside))
     top, left, bottom, right = box
     for row in range(size[0]):
         for column in range(size[1]):
@@ -46,7 +46,8 @@ def test_crop_and_resize() -> None:
     which = np.array([1, 0, 1], "int32")
     body = """(
         image.crop_and_resize(%x, %boxes, %which, crop_size=[3, 4], extrapolation_value=7f),
-        image.crop_and_resize(%nhwc, %boxes, %which, crop_size=[5, 3], layout="NHWC", method="nearest_neighbor"),
+        image.crop_and_resize(%nhwc, %boxes, %which, crop_size=[5, 3], layout="NHWC",
+            method="nearest_neighbor"),
         image.crop_and_resize(%x, %boxes, %which, crop_size=[1, 2], out_dtype="float16"))"""
     linear, nearest, one = evaluate(body, x=x, nhwc=nhwc, boxes=boxes, which=which)
 

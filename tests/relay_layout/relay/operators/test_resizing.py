@@ -143,7 +143,8 @@ def test_resize1d_and_resize3d() -> None:
     body = """(
         image.resize1d(%x, size=[5], rounding_method=""),
         image.resize1d(%x, size=[9], layout="NWC", method="cubic"),
-        image.resize1d(%x, size=[3], method="nearest_neighbor", coordinate_transformation_mode="align_corners"),
+        image.resize1d(%x, size=[3], method="nearest_neighbor",
+            coordinate_transformation_mode="align_corners"),
         image.resize3d(%y, size=[5, 3, 6], rounding_method=""),
         image.resize3d(%y, size=[2, 6, 2], layout="NDHWC", method="nearest_neighbor"))"""
     results = evaluate(body, x=x, y=y)

@@ -1,7 +1,8 @@
-"""Operators on quantized tensors: the tensors carry a layout, scales and zero points stay vectors or scalars.
+"""Operators carried from Relay: those on quantized tensors, and extremes over several dimensions.
 
-A scale with several values belongs to one dimension of its tensor, named by an ``axis`` attribute that
-follows the dimension; a block must not cut it.
+Quantized tensors carry a layout, scales and zero points stay vectors or scalars. A scale with several values
+belongs to one dimension of its tensor, named by an ``axis`` attribute that follows the dimension; a block
+must not cut it.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +46,7 @@ def quantized_attributes(*axes: str) -> Callable[[Node, Layout], Mapping[str, An
 
 def _axis(node: Node, name: str) -> int | None:
     rank = node.results[0].rank
-    given = dict(node.attributes.items()).get(name)
+    given = getattr(node.attributes, name, None)
     return int(given) % rank if given is not None and rank else None
 
 
@@ -61,3 +62,42 @@ def quantized_concatenation(node: Node) -> Labels | None:
         return None
     text = letters(result.rank)
     return Labels((*[text] * count, *[None] * (len(node.operands) - count)), (text,))
+
+
+def extreme(node: Node) -> Labels | None:
+    """The place of an extreme over dimensions, which are counted in their original order."""
+    text = letters(node.operands[0].rank)
+    axes = _extreme_axes(node)
+    if axes is None or node.operands[0].shape is None:
+        return None
+    whole = frozenset(text[axis] for axis in axes)
+    result = text if node.attributes.keepdims else "".join(label for label in text if label not in whole)
+    return Labels((text,), (result,), whole)
+
+
+def keeps_counting_order(node: Node, layout: Layout) -> bool:
+    """Whether the reduced dimensions stay in their order."""
+    places = [
+        outer_position(layout, letters(node.operands[0].rank)[axis]) for axis in _extreme_axes(node) or ()
+    ]
+    return places == sorted(places)
+
+
+def extreme_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
+    """``axis`` lists the reduced dimensions at their new places."""
+    text = letters(node.operands[0].rank)
+    return {
+        "axis": [outer_position(layout, text[axis]) for axis in _extreme_axes(node) or ()],
+        "exclude": False,
+    }
+
+
+def _extreme_axes(node: Node) -> list[int] | None:
+    """The reduced dimensions in rising order; None where all are, which counts over the whole tensor."""
+    axes, rank = getattr(node.attributes, "axis", None), node.operands[0].rank
+    if axes is None:
+        return None
+    listed = {int(axis) % rank for axis in ([axes] if isinstance(axes, int) else axes)}
+    if bool(node.attributes.exclude):
+        listed = set(range(rank)) - listed
+    return sorted(listed)

@@ -1,0 +1,197 @@
+"""Calls whose arguments changed with TVM, and methods that became functions."""
+
+import ast
+
+from relay_layout.port.bases import Bases
+from relay_layout.port.names import RELAY
+from relay_layout.port.references import rename
+from relay_layout.port.script import Chain, Script
+
+_DEVICE = "tvm.device"
+_CONTEXT = "tvm.transform.PassContext"
+_ARRAYS = ("tvm.runtime.tensor", "tvm.runtime.empty")
+_DEVICE_NAMES = {
+    "cl": "opencl",
+    "gpu": "cuda",
+    "hybrid": "cpu",
+    "llvm": "cpu",
+    "mtl": "metal",
+    "nvptx": "cuda",
+    "stackvm": "cpu",
+}
+_TARGET_HELPERS = {
+    "tvm.target.cuda": '"cuda"',
+    "tvm.target.intel_graphics": '{"kind": "opencl", "device": "intel_graphics"}',
+    "tvm.target.mali": '{"kind": "opencl", "device": "mali"}',
+    "tvm.target.rocm": '"rocm"',
+}
+_TARGET_ADVICE = 'TVM 0.27 takes targets as dicts: tvm.target.Target({"kind": "llvm", "mcpu": "core-avx2"})'
+_TARGET_MAKERS = (*_TARGET_HELPERS, "tvm.target.Target", "tvm.target.create", "tvm.target.arm_cpu")
+_DEVICES = frozenset("cuda metal opencl rocm vulkan".split())
+"""Names of devices that are names of targets as well."""
+
+# Of PassContext's configuration: the old names that still have a meaning.
+_CONFIGURATION = {
+    "relay.FuseOps.max_depth": "relax.FuseOps.max_depth",
+    **{
+        f"tir.{name}": f"tirx.{name}"
+        for name in (
+            "RemoveNoOp UnrollLoop add_lower_pass debug_keep_trivial_loop disable_assert disable_cse_tir "
+            "disable_storage_rewrite disable_vectorize enable_buffer_level_predication enable_debug "
+            "instrument_bound_checkers instrument_lwp is_entry_func merge_static_smem noalias "
+            "use_async_copy vtcm_capacity"
+        ).split()
+    },
+    **{
+        f"tir.{name}": f"s_tir.{name}"
+        for name in "HoistExpression HoistIfThenElse InjectDoubleBuffer LoopPartition".split()
+    },
+}
+
+
+def port_calls(script: Script, bases: Bases) -> None:
+    """Rewrites the calls, and notes what has no counterpart."""
+    in_use = any(script.chain(node) for node in script.nodes if isinstance(node, ast.Name))
+    foreign = _imports_other_arrays(script)
+    called = {id(node.func) for node in script.nodes if isinstance(node, ast.Call)}
+    for node in script.nodes:
+        if isinstance(node, ast.Call):
+            chain = script.chain(node.func)
+            if chain is not None:
+                _port_call(script, bases, node, chain)
+            elif in_use and isinstance(node.func, ast.Attribute):
+                _port_method(script, bases, node, node.func, foreign)
+        elif in_use and isinstance(node, ast.Attribute) and node.attr == "astext" and id(node) not in called:
+            if script.chain(node) is None:
+                script.note(node, "astext", "no method today; call relay.astext(module)")
+
+
+def _port_call(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> None:
+    today = script.today(chain.old)
+    if chain.old[0] in _TARGET_HELPERS and today is None:
+        _port_target_helper(script, bases, node, chain)
+    elif today == _DEVICE:
+        _port_device(script, bases, node, chain)
+    elif today in _ARRAYS:
+        _rename_keyword(script, node, "ctx", "device")
+    elif today == _CONTEXT:
+        _port_context(script, node)
+    elif today is not None and chain.old[0].endswith(".register_op_attr"):
+        _note_operator_attribute(script, node)
+
+
+def _port_target_helper(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> None:
+    old = chain.old[0]
+    if node.args or node.keywords:
+        return
+    script.done.add(id(node.func))
+    start, end = script.source.span(node)
+    target = bases.spell("tvm.target.Target", node.func)
+    script.replace(start, end, f"{target}({_TARGET_HELPERS[old]})")
+
+
+def _port_device(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> None:
+    """A target's name is no device's name any more."""
+    if not node.args:
+        return
+    kind = node.args[0]
+    if isinstance(kind, ast.Constant) and isinstance(kind.value, str):
+        if kind.value in _DEVICE_NAMES:
+            script.replace(*script.source.span(kind), f'"{_DEVICE_NAMES[kind.value]}"')
+    elif not node.keywords and _is_target(script, kind):
+        rename(script, bases, chain, "tvm.device_from_target")
+
+
+def _is_target(script: Script, node: ast.expr) -> bool:
+    """Whether a script plainly gives a target, or its name, where a device's name is wanted."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "name" and isinstance(node.value, ast.Attribute) and node.value.attr == "kind"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str":
+        # Only targets were turned into text for this.
+        return len(node.args) == 1
+    if not isinstance(node, ast.Name):
+        return False
+    values = [binding.value for binding in script.scopes.of(node).resolve(node.id)]
+    if not all(value is not None and _makes_target(script, value) for value in values):
+        return False
+    return any(not isinstance(value, ast.Constant) or value.value not in _DEVICES for value in values)
+
+
+def _makes_target(script: Script, value: ast.expr) -> bool:
+    if isinstance(value, ast.Constant):
+        text = value.value
+        return isinstance(text, str) and text.partition(" ")[0] in {*_DEVICES, "llvm", "nvptx"}
+    if not isinstance(value, ast.Call):
+        return False
+    chain = script.chain(value.func)
+    return chain is not None and chain.old[0] in _TARGET_MAKERS
+
+
+def _port_context(script: Script, node: ast.Call) -> None:
+    for keyword in node.keywords:
+        if keyword.arg == "trace":
+            script.note(keyword.value, "trace", "PassContext has instruments in place of trace")
+        if keyword.arg == "config" and isinstance(keyword.value, ast.Dict):
+            for key in keyword.value.keys:
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    _port_option(script, key, key.value)
+
+
+def _port_option(script: Script, node: ast.Constant, option: str) -> None:
+    if option in _CONFIGURATION:
+        script.replace(*script.source.span(node), f'"{_CONFIGURATION[option]}"')
+    elif option.startswith(("relay.", "tir.")):
+        script.note(node, option, "TVM 0.27 has no such option; leave it out")
+
+
+def _note_operator_attribute(script: Script, node: ast.Call) -> None:
+    for argument in node.args[1:2]:
+        if isinstance(argument, ast.Constant) and str(argument.value).startswith(("FTVM", "FInferCorrect")):
+            instead = "Relay's operators are not TVM's today; register with relay.op.register_alter_op_layout"
+            script.note(node, f"{argument.value}", f"{instead} and the like")
+
+
+def _port_method(
+    script: Script, bases: Bases, node: ast.Call, method: ast.Attribute, foreign: str | None
+) -> None:
+    if method.attr == "asnumpy" and not node.args and not node.keywords:
+        if foreign is not None:
+            why = f"it may be an array of {foreign}; if it is TVM's, call numpy()"
+            script.note(method, "asnumpy", why)
+            return
+        _, end = script.source.span(method)
+        script.replace(end - len("asnumpy"), end, "numpy")
+    elif method.attr == "astext":
+        _port_astext(script, bases, node, method)
+
+
+def _port_astext(script: Script, bases: Bases, node: ast.Call, method: ast.Attribute) -> None:
+    source = script.source
+    start, _ = source.span(node)
+    dot = source.after_gap(source.span(method.value)[1])
+    opening = source.text.index("(", source.span(method)[1])
+    arguments = bool(node.args or node.keywords)
+    script.insert(start, f"{bases.spell(f'{RELAY}.astext', method)}(")
+    script.replace(dot, opening + 1, ", " if arguments else "")
+
+
+def _rename_keyword(script: Script, node: ast.Call, old: str, new: str) -> None:
+    for keyword in node.keywords:
+        if keyword.arg == old:
+            start, _ = script.source.span(keyword)
+            script.replace(start, start + len(old), new)
+
+
+def _imports_other_arrays(script: Script) -> str | None:
+    """A package that the script imports whose arrays have the method ``asnumpy`` as well."""
+    for node in script.nodes:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names.append(node.module or "")
+        for name in names:
+            if name.partition(".")[0] in ("cupy", "dgl", "mindspore", "mxnet"):
+                return name.partition(".")[0]
+    return None
+
+
+__all__ = ["port_calls"]

@@ -1,0 +1,238 @@
+"""Where the names of TVM up to 0.18 are today, and what to do instead of those that are gone."""
+
+from collections.abc import Callable, Iterator
+
+HasName = Callable[[str], bool]
+"""Whether today's packages have a dotted name that begins with ``relay`` (this package's) or ``tvm``."""
+
+RELAY = "relay_layout.relay"
+"""What stands for ``tvm.relay``."""
+
+_MOVED = {
+    "tvm._ffi.get_global_func": "tvm.get_global_func",
+    "tvm._ffi.register_func": "tvm.register_global_func",
+    "tvm._ffi.register_object": "tvm.register_object",
+    "tvm.arith": "tvm.sym",
+    "tvm.cl": "tvm.opencl",
+    "tvm.compute": "tvm.te.compute",
+    "tvm.context": "tvm.device",
+    "tvm.contrib.cc": "tvm.support.cc",
+    "tvm.contrib.clang": "tvm.support.clang",
+    "tvm.contrib.emcc": "tvm.support.emcc",
+    "tvm.contrib.graph_executor": f"{RELAY}.graph_executor",
+    "tvm.contrib.graph_runtime": f"{RELAY}.graph_executor",
+    "tvm.contrib.ndk": "tvm.support.ndk",
+    "tvm.contrib.nvcc": "tvm.support.nvcc",
+    "tvm.contrib.popen_pool": "tvm.support.popen_pool",
+    "tvm.contrib.rocm": "tvm.support.rocm",
+    "tvm.contrib.tar": "tvm.support.tar",
+    "tvm.contrib.util": "tvm.support.utils",
+    "tvm.contrib.utils": "tvm.support.utils",
+    "tvm.contrib.xcode": "tvm.support.xcode",
+    "tvm.dlight": "tvm.s_tir.dlight",
+    "tvm.gpu": "tvm.cuda",
+    "tvm.meta_schedule": "tvm.s_tir.meta_schedule",
+    "tvm.module.load": "tvm.runtime.load_module",
+    "tvm.mtl": "tvm.metal",
+    "tvm.nd": "tvm.runtime",
+    "tvm.nd.NDArray": "tvm.runtime.Tensor",
+    "tvm.nd.array": "tvm.runtime.tensor",
+    "tvm.ndarray": "tvm.runtime",
+    "tvm.ndarray.NDArray": "tvm.runtime.Tensor",
+    "tvm.ndarray.array": "tvm.runtime.tensor",
+    "tvm.parser.fromtext": f"{RELAY}.fromtext",
+    "tvm.parser.parse": f"{RELAY}.parse",
+    "tvm.parser.parse_expr": f"{RELAY}.parse_expr",
+    "tvm.placeholder": "tvm.te.placeholder",
+    "tvm.register_func": "tvm.register_global_func",
+    "tvm.relay.Module": "tvm.IRModule",
+    "tvm.relay.build_config": "tvm.transform.PassContext",
+    "tvm.relay.module.Module": "tvm.IRModule",
+    "tvm.relay.transform.PassContext": "tvm.transform.PassContext",
+    "tvm.relay.transform.Sequential": "tvm.transform.Sequential",
+    "tvm.relay.transform.build_config": "tvm.transform.PassContext",
+    "tvm.runtime.NDArray": "tvm.runtime.Tensor",
+    "tvm.runtime.ndarray": "tvm.runtime",
+    "tvm.runtime.ndarray.NDArray": "tvm.runtime.Tensor",
+    "tvm.runtime.ndarray.array": "tvm.runtime.tensor",
+    "tvm.script.tir": "tvm.script.tirx",
+    "tvm.target.create": "tvm.target.Target",
+    "tvm.tir": "tvm.tirx",
+    "tvm.tir.Schedule": "tvm.s_tir.Schedule",
+    "tvm.var": "tvm.te.var",
+}
+"""Today's names by the old ones; of several the longest that a name begins with counts."""
+
+_INNER_MODULES = (
+    "analysis.analysis adt base build_module expr expr_functor function op op.algorithm op.op op.reduce "
+    "op.tensor op.transform param_dict parser scope_builder ty type_functor"
+).split()
+"""Modules of Relay whose names it also offered without them."""
+
+_SAME_MODULE = {
+    "analysis.analysis": "analysis",
+    "frontend.onnx": "frontend",
+    "frontend.pytorch": "frontend",
+    "frontend.tflite": "frontend",
+    "op.image.image": "image",
+    "op.nn.nn": "nn",
+    "op.op": "op",
+    "op.vision.vision": "vision",
+    "parse": "fromtext",
+    "qnn.op.qnn": "qnn.op",
+    "qnn.op": "qnn",
+    "qnn": "qnn.op",
+    "transform.transform": "transform",
+}
+"""Names of Relay that it also offered under another name."""
+
+_ERROR = "TVM raises Python's own exceptions; catch RuntimeError, ValueError or TypeError"
+_TUNE = "AutoTVM is gone from TVM; tune with relay-layout tune"
+_REWRITE = "Relay's expression rewriters are gone; rewrite the module with tvm.relax.PyExprMutator"
+_TE_SCHEDULE = "TE schedules are gone from TVM; use tvm.s_tir.Schedule on te.create_prim_func"
+_BYOC = "external code generators are gone; leave the line out, relay-layout has kernels of its own"
+
+_GONE = {
+    "tvm.TVMError": _ERROR,
+    "tvm._ffi.base.TVMError": _ERROR,
+    "tvm._ffi": "TVM's foreign functions moved to the package tvm_ffi",
+    "tvm.auto_scheduler": "the auto-scheduler is gone from TVM; tune with relay-layout tune",
+    "tvm.autotvm": _TUNE,
+    "tvm.contrib.debugger": "the debug executor is gone; print the module, or time it with relay-layout run",
+    "tvm.contrib.pipeline_executor": "the pipeline executor is gone; build the parts one by one",
+    "tvm.contrib.pipeline_executor_build": "the pipeline executor is gone; build the parts one by one",
+    "tvm.contrib.relay_viz": "the graph viewer is gone; print relay.astext(mod)",
+    "tvm.contrib.target": _BYOC,
+    "tvm.contrib.torch": "the bridge from PyTorch is gone; export to ONNX and use relay.frontend.from_onnx",
+    "tvm.error.TVMError": _ERROR,
+    "tvm.driver.tvmc": "tvmc is gone from TVM; use the command relay-layout compile",
+    "tvm.ir.structural_equal": "use tvm_ffi.structural_equal, or tvm.ir.assert_structural_equal",
+    "tvm.ir.structural_hash": "use tvm_ffi.structural_hash",
+    "tvm.lower": "lowering alone is gone; look at the TensorIR of te.create_prim_func",
+    "tvm.micro": "microTVM is gone from TVM; build for a target with tvm.target.Target",
+    "tvm.parser": "only Relay's text is left: relay.fromtext",
+    "tvm.relay.ExprFunctor": _REWRITE,
+    "tvm.relay.ExprMutator": _REWRITE,
+    "tvm.relay.ExprVisitor": _REWRITE,
+    "tvm.relay.Prelude": "algebraic data types are not there; write the model without lists and trees",
+    "tvm.relay.TypeFunctor": _REWRITE,
+    "tvm.relay.TypeMutator": _REWRITE,
+    "tvm.relay.TypeVisitor": _REWRITE,
+    "tvm.relay.backend": "there is one way to build and run: relay.build and graph_executor.GraphModule",
+    "tvm.relay.collage": _BYOC,
+    "tvm.relay.data_dep_optimization": "sparse rewrites are gone; build the dense model",
+    "tvm.relay.dataflow_pattern": "Relay's patterns are gone; match Relax with tvm.relax.dpl",
+    "tvm.relay.expr_functor": _REWRITE,
+    "tvm.relay.op.contrib": _BYOC,
+    "tvm.relay.prelude": "algebraic data types are not there; write the model without lists and trees",
+    "tvm.relay.quantize": "quantize the model before it is imported, as with onnxruntime.quantization",
+    "tvm.relay.testing": "it is one of TVM's own test helpers; relay_layout.models has networks",
+    "tvm.relay.transform": "relay-layout has no such pass; leave it out if it only makes code faster",
+    "tvm.relay.type_functor": _REWRITE,
+    "tvm.relay.vm": "the Relay VM is gone; use relay.build and graph_executor.GraphModule",
+    "tvm.runtime.executor": "the AOT executor is gone; use relay.build and graph_executor.GraphModule",
+    "tvm.runtime.vm": "use tvm.relax.VirtualMachine, or graph_executor.GraphModule",
+    "tvm.te.Schedule": _TE_SCHEDULE,
+    "tvm.te.create_schedule": _TE_SCHEDULE,
+    "tvm.te.schedule": _TE_SCHEDULE,
+    "tvm.tir.ir_builder": "the IR builder is gone; write TVMScript, tvm.script.tirx",
+    "tvm.topi.arm_cpu": "TOPI's schedules are gone from TVM; convolutions get relay-layout's",
+    "tvm.topi.cuda": "TOPI's schedules are gone from TVM; use tvm.s_tir.dlight",
+    "tvm.topi.generic": "TOPI's schedules are gone from TVM; use tvm.s_tir.dlight",
+    "tvm.topi.x86": "TOPI's schedules are gone from TVM; convolutions get relay-layout's",
+}
+
+
+class Names:
+    """Old names and today's, as far as ``has_name`` knows them."""
+
+    def __init__(self, has_name: HasName) -> None:
+        self._has_name = has_name
+        self._known: dict[str, str | None] = {}
+
+    def today(self, old: str) -> str | None:
+        """Today's name for one of the old TVM's; None if there is none.
+
+        Both are dotted from the top, such as "tvm.relay.nn.conv2d" and "relay_layout.relay.nn.conv2d".
+        Today's names are their own.
+        """
+        if old not in self._known:
+            found = (name for name in _candidates(old) if self._is_there(name))
+            self._known[old] = next(found, None)
+        return self._known[old]
+
+    def _is_there(self, name: str) -> bool:
+        if name in (RELAY, "tvm"):
+            return True
+        if name.startswith(f"{RELAY}."):
+            return self._has_name(f"relay{name[len(RELAY) :]}")
+        return not name.startswith("tvm.") or self._has_name(name)
+
+
+def is_ours(dotted: str) -> bool:
+    """Whether a name is TVM's, or this package's in its place."""
+    return _begins(dotted, "tvm") or _begins(dotted, RELAY) or dotted == "relay_layout"
+
+
+def old_name(dotted: str) -> str:
+    """The old name for what a script imports, which may have been ported before."""
+    return f"tvm.relay{dotted[len(RELAY) :]}" if _begins(dotted, RELAY) else dotted
+
+
+def shown(old: str) -> str:
+    """A name as people say it: ``relay.build`` for ``tvm.relay.build``."""
+    return old.removeprefix("tvm.") if _begins(old, "tvm.relay") else old
+
+
+def reason(old: str) -> str:
+    """Why an old name cannot be carried, and what to do instead."""
+    for prefix in _prefixes(old):
+        if prefix in _GONE:
+            return _GONE[prefix]
+    if _begins(old, "tvm.relay"):
+        return "relay-layout has no such name; write it with the operators that relay-layout has"
+    return "TVM 0.27 has no such name; see its documentation for what took its place"
+
+
+def _candidates(old: str) -> Iterator[str]:
+    """What an old name may be called today, likeliest first."""
+    for prefix in _prefixes(old):
+        if prefix in _MOVED:
+            yield from _moved(_MOVED[prefix] + old[len(prefix) :])
+    yield from _moved(old)
+
+
+def _moved(name: str) -> Iterator[str]:
+    inner = _inner_relay_name(name)
+    if inner is None:
+        yield name
+        return
+    yield RELAY + (f".{inner}" if inner else "")
+    for module in sorted(_INNER_MODULES, key=len, reverse=True):
+        if inner.startswith(f"{module}."):
+            yield f"{RELAY}.{inner[len(module) + 1 :]}"
+    for module, same in _SAME_MODULE.items():
+        if _begins(inner, module):
+            yield f"{RELAY}.{same}{inner[len(module) :]}"
+
+
+def _inner_relay_name(name: str) -> str | None:
+    """What follows ``relay.``; None for other names."""
+    for package in (RELAY, "tvm.relay"):
+        if _begins(name, package):
+            return name[len(package) + 1 :]
+    return None
+
+
+def _prefixes(dotted: str) -> Iterator[str]:
+    """The name and its modules, longest first."""
+    while dotted:
+        yield dotted
+        dotted = dotted.rpartition(".")[0]
+
+
+def _begins(dotted: str, prefix: str) -> bool:
+    return dotted == prefix or dotted.startswith(f"{prefix}.")
+
+
+__all__ = ["RELAY", "HasName", "Names", "is_ours", "old_name", "reason", "shown"]

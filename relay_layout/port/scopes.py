@@ -1,0 +1,201 @@
+"""Which names of a script stand for something imported, by Python's rules of scope."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.match_case)
+_TRIES: Any = (ast.Try, *([ast.TryStar] if sys.version_info >= (3, 11) else []))
+_TYPE_PARAMETERS = ("TypeVar", "ParamSpec", "TypeVarTuple")
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One place where a name gets a value.
+
+    origin: what an import binds it to, such as "tvm.relay"; None for everything else.
+    statement: the import.
+    value: what a plain assignment gives it.
+    unconditional: whether the statement stands in its scope's body itself, not under an ``if`` or the like.
+    """
+
+    origin: str | None = None
+    statement: ast.Import | ast.ImportFrom | None = None
+    value: ast.expr | None = None
+    unconditional: bool = False
+
+
+@dataclass(eq=False)
+class Scope:
+    """A module, class, function or comprehension, with the names that it binds."""
+
+    kind: str
+    parent: "Scope | None" = None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    declared_global: set[str] = field(default_factory=set)
+    declared_nonlocal: set[str] = field(default_factory=set)
+
+    def module(self) -> "Scope":
+        """The outermost scope."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def owner(self, name: str) -> "Scope | None":
+        """The scope whose ``name`` is meant by a use of it here; None for a builtin or unknown name."""
+        if name in self.declared_global:
+            return self.module()
+        scope: Scope | None = self
+        while scope is not None:
+            # A class's names are seen by its own statements only.
+            if name in scope.bindings and (scope is self or scope.kind != "class"):
+                return scope
+            scope = scope.parent
+        return None
+
+    def resolve(self, name: str) -> list[Binding]:
+        """All bindings of the name that is meant by a use of it here."""
+        owner = self.owner(name)
+        return [] if owner is None else owner.bindings[name]
+
+
+_Visit = tuple[ast.AST, Scope, bool]
+
+
+class Scopes:
+    """The scopes of a module, and the scope of every node."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.module = Scope("module")
+        self._scope_of: dict[int, Scope] = {}
+        self._found: list[tuple[Scope, str, Binding]] = []
+        self._assigned: set[int] = set()
+        # Not by recursion: generated scripts are deeper than Python's stack.
+        stack: list[tuple[ast.AST, Scope, bool]] = [(tree, self.module, True)]
+        while stack:
+            node, scope, unconditional = stack.pop()
+            self._scope_of[id(node)] = scope
+            self._bind(node, scope, unconditional)
+            stack.extend(self._children(node, scope, unconditional))
+        # Only now, because a global statement may follow in the text.
+        for scope, name, binding in self._found:
+            _binding_scope(scope, name).bindings.setdefault(name, []).append(binding)
+
+    @property
+    def all(self) -> list[Scope]:
+        """Every scope, the module's first."""
+        return list(dict.fromkeys([self.module, *self._scope_of.values()]))
+
+    def of(self, node: ast.expr | ast.stmt) -> Scope:
+        """The scope in which a node is evaluated."""
+        return self._scope_of[id(node)]
+
+    def _children(self, node: ast.AST, scope: Scope, unconditional: bool) -> Iterator[_Visit]:
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            yield from self._definition(node, scope)
+        elif isinstance(node, _COMPREHENSIONS):
+            yield from _comprehension(node, scope)
+        elif isinstance(node, _TRIES):
+            yield from ((child, scope, unconditional) for child in node.body)
+            yield from ((child, scope, False) for child in (*node.handlers, *node.orelse, *node.finalbody))
+        else:
+            inside = unconditional and not isinstance(node, _BLOCKS)
+            yield from ((child, scope, inside) for child in ast.iter_child_nodes(node))
+
+    def _definition(self, node: ast.AST, scope: Scope) -> Iterator[_Visit]:
+        inner = Scope("class" if isinstance(node, ast.ClassDef) else "function", scope)
+        body = getattr(node, "body", ())
+        inside = {id(child) for child in (body if isinstance(body, list) else [body])}
+        inside |= {id(child) for child in getattr(node, "type_params", ())}
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.arguments):
+                for part in ast.iter_child_nodes(child):
+                    if isinstance(part, ast.arg):
+                        self._found.append((inner, part.arg, Binding()))
+                    # Annotations and defaults belong to the scope outside.
+                    yield part, scope, False
+            else:
+                yield child, inner if id(child) in inside else scope, True
+
+    def _bind(self, node: ast.AST, scope: Scope, unconditional: bool) -> None:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                name, origin = _imported(node, alias)
+                statement = node if origin else None
+                self._found.append((scope, name, Binding(origin, statement, None, unconditional)))
+        elif isinstance(node, ast.Global):
+            scope.declared_global.update(node.names)
+        elif isinstance(node, ast.Nonlocal):
+            scope.declared_nonlocal.update(node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name):
+                    self._assigned.add(id(target))
+                    self._found.append((scope, target.id, Binding(value=node.value)))
+        elif isinstance(node, ast.NamedExpr):
+            self._assigned.add(id(node.target))
+            self._found.append((_not_comprehension(scope), node.target.id, Binding()))
+        elif isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load) and id(node) not in self._assigned:
+                self._found.append((scope, node.id, Binding()))
+        else:
+            name = _name_bound_by(node)
+            if name is not None:
+                self._found.append((scope, name, Binding()))
+
+
+def _imported(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> tuple[str, str | None]:
+    """The name that an import binds, and what to."""
+    if isinstance(statement, ast.ImportFrom):
+        known = not statement.level and alias.name != "*"
+        return alias.asname or alias.name, f"{statement.module}.{alias.name}" if known else None
+    package = alias.name.partition(".")[0]
+    return (alias.asname, alias.name) if alias.asname else (package, package)
+
+
+def _name_bound_by(node: ast.AST) -> str | None:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        return node.name
+    if isinstance(node, ast.MatchMapping):
+        return node.rest
+    return getattr(node, "name", None) if type(node).__name__ in _TYPE_PARAMETERS else None
+
+
+def _comprehension(node: ast.AST, scope: Scope) -> Iterator[_Visit]:
+    inner = Scope("comprehension", scope)
+    generators: list[ast.comprehension] = getattr(node, "generators", [])
+    for child in ast.iter_child_nodes(node):
+        if child is not generators[0]:
+            yield child, inner, False
+            continue
+        for part in ast.iter_child_nodes(child):
+            # The first iterable is evaluated outside.
+            yield part, scope if part is generators[0].iter else inner, False
+
+
+def _not_comprehension(scope: Scope) -> Scope:
+    while scope.kind == "comprehension" and scope.parent is not None:
+        scope = scope.parent
+    return scope
+
+
+def _binding_scope(scope: Scope, name: str) -> Scope:
+    """The scope that a binding in ``scope`` belongs to."""
+    if name in scope.declared_global:
+        return scope.module()
+    if name in scope.declared_nonlocal and scope.parent is not None:
+        outer = scope.parent
+        while outer.parent is not None and (outer.kind != "function" or name in outer.declared_nonlocal):
+            outer = outer.parent
+        return outer
+    return scope
+
+
+__all__ = ["Binding", "Scope", "Scopes"]

@@ -1,0 +1,110 @@
+"""``relay.analysis``: questions about expressions. Relax functions and modules are looked at as Relay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from relay_layout.errors import ModelError
+from relay_layout.relay.exporting import function_to_tree
+from relay_layout.relay.expression import TupleWrapper
+from relay_layout.relay.syntax import tree
+from relay_layout.relay.visitors import bind
+
+
+def free_vars(expr: Any) -> list[tree.Var]:
+    """The variables that an expression uses and does not bind, in the order of their first use."""
+    return list(tree.free_variables(_as_tree(expr)))
+
+
+def bound_vars(expr: Any) -> list[tree.Var]:
+    """The variables that functions and ``let`` in an expression bind, in order."""
+    found: dict[tree.Var, None] = {}
+    for part in tree.post_order(_as_tree(expr)):
+        found.update(dict.fromkeys(_binds(part)))
+    return list(found)
+
+
+def all_vars(expr: Any) -> list[tree.Var]:
+    """Every variable in an expression: a function's parameters, then the others by first use."""
+    root = _as_tree(expr)
+    found = dict.fromkeys(root.params) if isinstance(root, tree.Function) else {}
+    for part in tree.post_order(root):
+        found.update(dict.fromkeys([part] if isinstance(part, tree.Var) else _binds(part)))
+    return list(found)
+
+
+def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
+    """Call ``fvisit`` with every part of an expression once, operands before their users.
+
+    A function's parameters are visited even where it does not use them.
+    """
+    seen: set[int] = set()
+    for part in tree.post_order(_as_tree(expr)):
+        for visited in (*_binds(part), part):
+            if id(visited) not in seen:
+                seen.add(id(visited))
+                fvisit(visited)
+
+
+def list_op_freqs(mod: tvm.IRModule) -> dict[str, int]:
+    """How often each operator is called in a module."""
+    counts: Counter[str] = Counter()
+    for _, function in mod.functions_items():
+        if isinstance(function, relax.Function):
+            counts.update(
+                str(part.op)
+                for part in tree.post_order(function_to_tree(function))
+                if isinstance(part, tree.Call) and isinstance(part.op, str)
+            )
+    return dict(counts)
+
+
+def well_formed(expr: Any) -> bool:
+    """Whether no variable is bound twice, and a function uses none that it does not bind."""
+    root = _as_tree(expr)
+    bound = [variable for part in tree.post_order(root) for variable in _binds(part)]
+    return len(bound) == len(set(bound)) and not (isinstance(root, tree.Function) and free_vars(root))
+
+
+def check_basic_block_normal_form(expr: Any) -> bool:
+    """Whether an expression can be imported into Relax, where every module is in normal form."""
+    try:
+        _as_tree(expr).checked_type  # noqa: B018
+    except ModelError:
+        return False
+    return True
+
+
+def _binds(part: tree.Expression) -> tuple[tree.Var, ...]:
+    if isinstance(part, tree.Function):
+        return part.params
+    return (part.var,) if isinstance(part, tree.Let) else ()
+
+
+def _as_tree(expr: Any) -> tree.Expression:
+    if isinstance(expr, TupleWrapper):
+        return expr.tuple_value
+    if isinstance(expr, tree.EXPRESSIONS):
+        return expr
+    if isinstance(expr, tvm.IRModule):
+        return function_to_tree(expr["main"])
+    if isinstance(expr, relax.Function):
+        return function_to_tree(expr)
+    raise TypeError(f"an expression is needed, not {type(expr).__name__}")
+
+
+__all__ = [
+    "all_vars",
+    "bind",
+    "bound_vars",
+    "check_basic_block_normal_form",
+    "free_vars",
+    "list_op_freqs",
+    "post_order_visit",
+    "well_formed",
+]

@@ -1,0 +1,342 @@
+"""``relay.build``: Relax modules and Relay functions to something that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.artifact import Artifact, read_artifact, write_artifact
+from relay_layout.canonicalize import canonicalize
+from relay_layout.compiler import compile as compile_module
+from relay_layout.errors import InputError, ModelError
+from relay_layout.ir import constant, dtype_of, shape_of
+from relay_layout.relay.build_targets import build_target
+from relay_layout.relay.expression import TupleWrapper
+from relay_layout.relay.graph_executor import GraphModule, OutputTensor, RuntimeModule, check_device
+from relay_layout.relay.params import as_arrays
+from relay_layout.relay.syntax import tree
+from relay_layout.runtime import Session
+
+_ALIGNMENT = 64
+"""What kernels rely on for addresses of weights, in bytes."""
+
+
+class GraphExecutorFactoryModule:
+    """A built network: ``library["default"](tvm.cpu())`` is one that runs.
+
+    ``graph, lib, params = library`` gives the three things that older Relay had in its place.
+    """
+
+    def __init__(
+        self, artifact: Artifact, mod_name: str | None, bound: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        self.artifact = artifact
+        self.libmod_name = mod_name
+        self._bound = dict(bound or {})
+
+    def __getitem__(self, name: str) -> Callable[..., RuntimeModule]:
+        """The function that makes a runtime module for a device. AttributeError for another name."""
+        if self.libmod_name is not None and name not in (self.libmod_name, "default"):
+            raise AttributeError(f"there is no function '{name}', only '{self.libmod_name}'")
+        return self._create
+
+    def _create(self, *devices: Any) -> RuntimeModule:
+        check_device(devices)
+        return RuntimeModule(Session(self.artifact), self._bound)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.get_graph_json(), self.get_lib(), self.get_params()))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The same as :meth:`get_params`."""
+        return self.get_params()
+
+    @property
+    def lib(self) -> GraphExecutorFactoryModule:
+        """The same as :meth:`get_lib`."""
+        return self
+
+    @property
+    def graph_json(self) -> str:
+        """The same as :meth:`get_graph_json`."""
+        return self.get_graph_json()
+
+    def get_params(self) -> dict[str, Any]:
+        """The parameters that ``relay.build`` was given, as tensors by name.
+
+        They are part of the network; setting them on a runtime module is allowed and does nothing. A library
+        that was loaded from a file has none.
+        """
+        return {name: tvm.runtime.tensor(array) for name, array in self._bound.items()}
+
+    def get_lib(self) -> GraphExecutorFactoryModule:
+        """This: code, weights and description are one thing."""
+        return self
+
+    def get_graph_json(self) -> str:
+        """Inputs and outputs as a graph of a single operator, in the form of Relay's graph JSON."""
+        manifest = self.artifact.manifest
+        inputs = [{"op": "null", "name": spec.name, "inputs": []} for spec in manifest.inputs]
+        attributes = {
+            "func_name": "main",
+            "num_inputs": str(len(inputs)),
+            "num_outputs": str(len(manifest.outputs)),
+            "flatten_data": "0",
+        }
+        call = {
+            "op": "tvm_op",
+            "name": "main",
+            "attrs": attributes,
+            "inputs": [[position, 0, 0] for position in range(len(inputs))],
+        }
+        tensors = (*manifest.inputs, *manifest.outputs)
+        graph = {
+            "nodes": [*inputs, call],
+            "arg_nodes": list(range(len(inputs))),
+            "heads": [[len(inputs), position, 0] for position in range(len(manifest.outputs))],
+            "attrs": {
+                "shape": ["list_shape", [list(spec.shape) for spec in tensors]],
+                "dltype": ["list_str", [spec.dtype for spec in tensors]],
+            },
+            "node_row_ptr": [*range(len(inputs) + 1), len(tensors)],
+        }
+        return json.dumps(graph, indent=2)
+
+    def get_executor_config(self) -> str:
+        """The same as :meth:`get_graph_json`."""
+        return self.get_graph_json()
+
+    def get_devices(self) -> list[str]:
+        """Devices apart from the CPU: none."""
+        return []
+
+    def export_library(self, file_name: str | os.PathLike[str], *unused: object, **options: object) -> None:
+        """Write everything to one file, whatever its suffix; :func:`load_module` reads it.
+
+        Options of TVM's for compiling and packing are ignored. ArtifactError where it cannot be written.
+        """
+        del unused, options
+        manifest = replace(self.artifact.manifest, sections=(), weights=())
+        write_artifact(file_name, manifest, self.artifact.library, self.artifact.weights)
+
+
+def build(
+    ir_mod: Any,
+    target: Any = None,
+    target_host: Any = None,
+    executor: Any = None,
+    runtime: Any = None,
+    workspace_memory_pools: Any = None,
+    constant_memory_pools: Any = None,
+    params: Mapping[str, Any] | None = None,
+    mod_name: str = "default",
+) -> GraphExecutorFactoryModule:
+    """Compile a module or a Relay function for a CPU, with values for parameters of main.
+
+    ``target`` is as Relay took it; ``"llvm"`` is this machine. Within ``PassContext(opt_level=3)`` layouts
+    are chosen for the target, as Relay's AlterOpLayout did, and callbacks for it are asked; below that, or
+    with AlterOpLayout among the disabled passes, layouts stay as they are in the module. Parameters that main
+    does not have are ignored, as Relay did.
+
+    ModelError, TargetError and other members of :class:`RelayLayoutError` for what cannot be built.
+    """
+    del runtime, workspace_memory_pools, constant_memory_pools
+    if executor is not None and str(executor).split("{")[0] not in ("graph", "vm"):
+        raise ValueError(f"executor {executor}: only the graph executor is there")
+    if target_host is not None:
+        build_target(target_host)
+    resolved = build_target(target)
+    module, bound = bind_params(as_module(ir_mod), params)
+    _check_results(module)
+    layout = "none"
+    if _alters_layouts():
+        from relay_layout.relay.callbacks import ALTER
+        from relay_layout.relay.transform import AlterOpLayout
+
+        layout = "auto"
+        if ALTER:
+            with resolved.tvm_target:
+                module = AlterOpLayout()(canonicalize(module))
+            layout = "none"
+    compiled = compile_module(module, target=resolved, desired_layout=layout)
+    weights = {name: _aligned(array) for name, array in compiled.weights.items()}
+    artifact = Artifact(mod_name, compiled.manifest, memoryview(compiled.library), weights)
+    return GraphExecutorFactoryModule(artifact, mod_name, bound)
+
+
+def optimize(
+    mod: Any, target: Any = None, params: Mapping[str, Any] | None = None
+) -> tuple[tvm.IRModule, dict[str, Any]]:
+    """The module that :func:`build` would lower, and no parameters, which are constants in it."""
+    module, _ = bind_params(as_module(mod), params)
+    module = canonicalize(module)
+    if _alters_layouts():
+        from relay_layout.relay.transform import AlterOpLayout
+
+        with build_target(target).tvm_target:
+            module = AlterOpLayout()(module)
+    return module, {}
+
+
+def load_module(path: str | os.PathLike[str]) -> GraphExecutorFactoryModule:
+    """What ``export_library`` wrote, in place of ``tvm.runtime.load_module``.
+
+    ArtifactError where it is damaged or was built for another machine.
+    """
+    return GraphExecutorFactoryModule(read_artifact(path), None)
+
+
+def create_executor(
+    kind: str = "debug",
+    mod: Any = None,
+    device: Any = None,
+    target: Any = "llvm",
+    params: Mapping[str, Any] | None = None,
+) -> Executor:
+    """An executor whose ``evaluate()`` gives a function of main's inputs; all kinds compile alike.
+
+    ValueError for a kind that Relay does not have.
+    """
+    if kind not in ("debug", "graph", "vm", "aot"):
+        raise ValueError(f"executor kind '{kind}' is not known; use 'graph' or 'vm'")
+    if device is not None:
+        check_device(device)
+    return Executor(mod, target, params)
+
+
+class Executor:
+    """Makes functions of arrays from functions of tensors."""
+
+    def __init__(self, mod: Any, target: Any, params: Mapping[str, Any] | None) -> None:
+        self.mod = mod
+        self.target = target
+        self.params = params
+
+    def evaluate(self, expr: Any = None, binds: Mapping[tree.Var, Any] | None = None) -> Any:
+        """A function that takes arrays in the order of the inputs, or by name.
+
+        It returns a tensor, or a list of several. Of an expression that is no function, and has no free
+        variables, its value. ``binds`` are values for free variables of ``expr``.
+        """
+        if expr is None or isinstance(expr, tree.GlobalVar):
+            if self.mod is None:
+                raise ValueError("evaluate() needs an expression where the executor has no module")
+            expr = self.mod
+        if binds:
+            from relay_layout.relay.visitors import bind
+
+            expr = bind(expr, binds)
+        built = as_module(expr)
+        is_tuple = isinstance(main_function(built).ret_ty, relax.TupleType)
+        module = GraphModule(build(built, self.target, params=self.params)["default"](tvm.cpu()))
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            names = list(module.get_input_info()[0])
+            if len(arguments) > len(names):
+                raise InputError(f"{len(arguments)} arguments are given; the function takes {len(names)}")
+            given = dict(zip(names, arguments, strict=False))
+            twice = sorted(given.keys() & keywords.keys())
+            if twice:
+                raise InputError(f"input '{twice[0]}' is given twice")
+            module.run(**given, **keywords)
+            results: list[OutputTensor] = [
+                module.get_output(index) for index in range(module.get_num_outputs())
+            ]
+            return results if is_tuple else results[0]
+
+        is_value = isinstance(expr, tree.EXPRESSIONS) and not isinstance(expr, tree.Function)
+        return call() if is_value and not tree.free_variables(expr) else call
+
+
+def as_module(source: Any) -> tvm.IRModule:
+    """A Relax module of a module, a function or an expression. TypeError for anything else."""
+    if isinstance(source, tvm.IRModule):
+        return source
+    if isinstance(source, tree.Expression | TupleWrapper | relax.Function):
+        return tvm.IRModule.from_expr(source)
+    raise TypeError(f"a module or a function is needed, not {type(source).__name__}")
+
+
+def bind_params(
+    module: tvm.IRModule, params: Mapping[str, Any] | None
+) -> tuple[tvm.IRModule, dict[str, np.ndarray]]:
+    """The module with values for parameters of main as constants, and those values.
+
+    ModelError for a value that does not fit its parameter.
+    """
+    main = main_function(module)
+    names = input_names(main)
+    arrays = as_arrays(params)
+    bound = {name: arrays[name] for name in names if name in arrays}
+    if not bound:
+        return module, {}
+    values = {}
+    for name, parameter in zip(names, main.params, strict=True):
+        if name in bound:
+            values[parameter] = constant(_fitting(name, bound[name], parameter))
+    new = main.bind_params(values)
+    if main.attrs is not None and "input_names" in dict(main.attrs):
+        new = new.with_attr("input_names", [name for name in names if name not in bound])
+    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    updated.update_func(module.get_global_var("main"), new)
+    return updated, bound
+
+
+def main_function(module: tvm.IRModule) -> relax.Function:
+    """The function "main". ModelError where there is none."""
+    if "main" not in module or not isinstance(module["main"], relax.Function):
+        raise ModelError("the module has no function main")
+    return module["main"]
+
+
+def input_names(function: relax.Function) -> list[str]:
+    """Names of the inputs: those that an importer recorded, or the parameters' own."""
+    attributes = dict(function.attrs) if function.attrs is not None else {}
+    names = [str(name) for name in attributes.get("input_names", ())]
+    own = [str(parameter.name) for parameter in function.params]
+    return names if len(names) == len(own) else own
+
+
+def _fitting(name: str, array: np.ndarray, parameter: relax.Var) -> np.ndarray:
+    shape, dtype = shape_of(parameter), dtype_of(parameter)
+    fits = shape is None or (
+        len(shape) == array.ndim
+        and all(want == have for want, have in zip(shape, array.shape, strict=True) if isinstance(want, int))
+    )
+    if not fits or dtype != str(array.dtype):
+        wanted = ", ".join(map(str, shape or ()))
+        raise ModelError(
+            f"params: the value of '{name}' is {array.dtype}{list(array.shape)}, "
+            f"but the parameter is {dtype}[{wanted}]"
+        )
+    return array
+
+
+def _check_results(module: tvm.IRModule) -> None:
+    result = main_function(module).ret_ty
+    fields = result.fields if isinstance(result, relax.TupleType) else [result]
+    if any(isinstance(field, relax.TupleType) for field in fields):
+        raise ModelError("main returns tuples within a tuple; return one flat tuple")
+
+
+def _alters_layouts() -> bool:
+    context = tvm.transform.PassContext.current()
+    disabled = {str(name) for name in context.disabled_pass or ()}
+    return int(context.opt_level) >= 3 and "AlterOpLayout" not in disabled
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """A copy at an address as kernels need it. Memory that TVM owns could not be shared with a session."""
+    memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

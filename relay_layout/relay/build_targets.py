@@ -1,0 +1,79 @@
+"""Relay's ways to write a target, as :func:`relay_layout.targets.resolve_target` takes them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+
+from relay_layout.errors import TargetError
+from relay_layout.targets import BuildTarget, resolve_target
+
+_TAKEN = ("mcpu", "mtriple", "mattr", "num-cores")
+_IGNORED = ("device", "keys", "libs", "link-params", "model", "opt-level", "runtime", "system-lib", "tag")
+
+
+def build_target(target: Any) -> BuildTarget:
+    """The target of a text such as ``"llvm -mcpu=core-avx2"``, a TVM target, a list or dictionary of one.
+
+    ``"llvm"`` alone, and None without a target in scope, are this machine. TargetError for what cannot be
+    built for.
+    """
+    if target is None:
+        target = tvm.target.Target.current(allow_none=True) or "llvm"
+    if isinstance(target, list | tuple) and len(target) == 1:
+        target = target[0]
+    if isinstance(target, Mapping) and "kind" not in target and len(target) == 1:
+        (target,) = target.values()
+    if isinstance(target, list | tuple) or (isinstance(target, Mapping) and "kind" not in target):
+        raise TargetError("one target is needed: networks are not divided between devices")
+    if isinstance(target, tvm.target.Target):
+        given = {name: value for name, value in target.attrs.items() if name in _TAKEN}
+        # TVM fills in the triple of this machine.
+        if str(target.kind.name) == "llvm" and set(given) <= {"mtriple"}:
+            return _with_triple(str(given.get("mtriple", "")))
+        return resolve_target(target)
+    if isinstance(target, str) and not target.strip().startswith("{"):
+        return _from_text(target)
+    return resolve_target(target)
+
+
+def _from_text(text: str) -> BuildTarget:
+    words = shlex.split(text)
+    if not words:
+        raise TargetError("the target is empty; use 'llvm'")
+    if words[0] != "llvm":
+        return resolve_target({"kind": words[0]} if words[0] in _KINDS else text)
+    options: dict[str, Any] = {}
+    rest = words[1:]
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or name not in (*_TAKEN, *_IGNORED):
+            raise TargetError(f"target {text!r}: '{word}' is not understood; use {', '.join(_TAKEN)}")
+        if not equals and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        if name in _TAKEN:
+            options[name] = value
+    if "mattr" in options:
+        options["mattr"] = options["mattr"].split(",")
+    if "num-cores" in options:
+        if not options["num-cores"].isdigit():
+            raise TargetError(f"target {text!r}: num-cores is a number, not '{options['num-cores']}'")
+        options["num-cores"] = int(options["num-cores"])
+    if not options:
+        return resolve_target("native")
+    return resolve_target({"kind": "llvm", **options})
+
+
+_KINDS = ("c", "cuda", "hexagon", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu")
+
+
+def _with_triple(triple: str) -> BuildTarget:
+    native = resolve_target("native")
+    machine = str(native.manifest()["mtriple"]).split("-")[0]
+    if not triple or triple.split("-")[0] == machine:
+        return native
+    return resolve_target({"kind": "llvm", "mtriple": triple})

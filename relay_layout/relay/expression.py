@@ -1,0 +1,388 @@
+"""Relay's expressions: the names that scripts build networks with.
+
+An expression is a node of :mod:`relay_layout.relay.syntax.tree`. The classes here have the constructors of
+Relay's classes and make such nodes; ``isinstance`` with one of them tells the kind of any node. TVM's
+functions take expressions as Relax functions, so ``tvm.IRModule.from_expr(expression)`` is a Relax module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any as Anything
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.errors import ModelError
+from relay_layout.relay.importing import from_tree
+from relay_layout.relay.operators import TABLE, declared
+from relay_layout.relay.syntax import print_text, tree
+from relay_layout.relay.syntax.attribute_kinds import REQUIRED
+
+
+class _Kind(type):
+    """Classes whose calls make nodes of the tree, and whose instances are those nodes."""
+
+    node: Anything
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.node)
+
+
+class Expr(metaclass=_Kind):
+    """Any expression, for ``isinstance``."""
+
+    node = tree.EXPRESSIONS
+
+
+class Var(metaclass=_Kind):
+    """A variable, a type optional."""
+
+    node = tree.Var
+
+    def __new__(
+        cls, name_hint: str, type_annotation: tree.RelayType | None = None, span: object = None
+    ) -> Anything:
+        del span
+        return tree.Var(str(name_hint), type_annotation)
+
+
+class Constant(metaclass=_Kind):
+    """A tensor with its values."""
+
+    node = tree.Constant
+
+    def __new__(cls, data: Anything, span: object = None) -> Anything:
+        del span
+        return tree.Constant(_array(data))
+
+
+class Call(metaclass=_Kind):
+    """A call of an operator, by name or as ``relay.op.get`` gives it, or of a function."""
+
+    node = tree.Call
+
+    def __new__(
+        cls,
+        op: str | tree.Expression,
+        args: Sequence[Anything],
+        attrs: Mapping[str, tree.AttributeValue] | None = None,
+        type_args: object = None,
+        span: tree.Span | None = None,
+    ) -> Anything:
+        del type_args
+        return tree.Call(op, tuple(map(as_expression, args)), attrs, span)
+
+
+class Tuple(metaclass=_Kind):
+    """A tuple of expressions."""
+
+    node = tree.Tuple
+
+    def __new__(cls, fields: Sequence[Anything], span: object = None) -> Anything:
+        del span
+        return tree.Tuple(tuple(map(as_expression, fields)))
+
+
+class TupleGetItem(metaclass=_Kind):
+    """One field of a tuple."""
+
+    node = tree.TupleGetItem
+
+    def __new__(cls, tuple_value: Anything, index: int, span: object = None) -> Anything:
+        del span
+        return tree.TupleGetItem(as_expression(tuple_value), int(index))
+
+
+class Let(metaclass=_Kind):
+    """``let variable = value; body``."""
+
+    node = tree.Let
+
+    def __new__(cls, variable: tree.Var, value: Anything, body: Anything, span: object = None) -> Anything:
+        del span
+        return tree.Let(variable, as_expression(value), as_expression(body))
+
+
+class If(metaclass=_Kind):
+    """One of two expressions, by a scalar condition of bool."""
+
+    node = tree.If
+
+    def __new__(
+        cls, cond: Anything, true_branch: Anything, false_branch: Anything, span: object = None
+    ) -> Anything:
+        del span
+        return tree.If(*map(as_expression, (cond, true_branch, false_branch)))
+
+
+class GlobalVar(metaclass=_Kind):
+    """A reference to a function of the module."""
+
+    node = tree.GlobalVar
+
+    def __new__(cls, name_hint: str, type_annot: object = None) -> Anything:
+        del type_annot
+        return tree.GlobalVar(str(name_hint))
+
+
+class TensorType(metaclass=_Kind):
+    """The type of a tensor; ``relay.Any()`` and symbolic extents are unknown ones."""
+
+    node = tree.TensorType
+
+    def __new__(cls, shape: Sequence[Anything] = (), dtype: Anything = "float32") -> Anything:
+        return tree.TensorType(tuple(map(_extent, shape)), dtype_text(dtype))
+
+
+class TupleType(metaclass=_Kind):
+    """The type of a tuple."""
+
+    node = tree.TupleType
+
+    def __new__(cls, fields: Sequence[tree.RelayType]) -> Anything:
+        return tree.TupleType(tuple(fields))
+
+
+class FuncType(metaclass=_Kind):
+    """The type of a function."""
+
+    node = tree.FuncType
+
+    def __new__(
+        cls, arg_types: Sequence[tree.RelayType], ret_type: tree.RelayType, *parameters: object
+    ) -> Anything:
+        del parameters
+        return tree.FuncType(tuple(arg_types), ret_type)
+
+
+class Any(metaclass=_Kind):
+    """An unknown extent: ``relay.Any()`` is what shapes hold for it, None."""
+
+    node = type(None)
+
+    def __new__(cls) -> Anything:
+        return None
+
+
+class Function(tree.Function):
+    """A function, which is also a function of TVM.
+
+    Where TVM's functions expect one, it is the Relax function that it describes, built when first needed;
+    ``isinstance(function, tvm.ir.BaseFunc)`` holds, so that ``module["main"] = function`` works.
+    """
+
+    def __init__(
+        self,
+        params: Sequence[tree.Var],
+        body: Anything,
+        ret_type: tree.RelayType | None = None,
+        type_params: object = None,
+        attrs: Mapping[str, tree.AttributeValue] | None = None,
+        span: object = None,
+    ) -> None:
+        del type_params, span
+        # Not super(): its cell has the name of the property below.
+        given = dict(attrs.items()) if attrs else {}
+        tree.Function.__init__(self, tuple(params), as_expression(body), ret_type, given)
+        self._relax: relax.Function | None = None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "_relax":
+            raise AttributeError(f"a function cannot be changed: {name}")
+        object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Anything:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.__tvm_ffi_object__(), name)
+
+    def __tvm_ffi_object__(self) -> relax.Function:
+        """The Relax function; ModelError for one that cannot be imported."""
+        if self._relax is None:
+            self._relax = to_relax_function(self)
+        return self._relax
+
+    def __str__(self) -> str:
+        return astext(self, show_meta_data=False)
+
+    def _shown_class(self) -> type:
+        return relax.Function
+
+    __class__ = property(_shown_class)
+
+
+class TupleWrapper:
+    """A tuple of known size, as operators with several results give it: it can be indexed and unpacked."""
+
+    def __init__(self, tuple_value: tree.Expression, size: int) -> None:
+        self.tuple_value = tuple_value
+        self.size = size
+
+    def astuple(self) -> tree.Expression:
+        """The expression of the tuple."""
+        return self.tuple_value
+
+    def __getitem__(self, index: int) -> tree.Expression:
+        if not -self.size <= index < self.size:
+            raise IndexError(f"field {index} of a tuple of {self.size}")
+        return tree.TupleGetItem(self.tuple_value, index % self.size)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[tree.Expression]:
+        return (self[index] for index in range(self.size))
+
+    def __repr__(self) -> str:
+        return f"TupleWrapper({self.tuple_value!r}, {self.size})"
+
+    def __tvm_ffi_object__(self) -> relax.Function:
+        return to_relax_function(self.tuple_value)
+
+    @property
+    def checked_type(self) -> tree.RelayType:
+        """The type of the tuple; see :attr:`relay.Expr.checked_type`."""
+        return self.tuple_value.checked_type
+
+    def astype(self, dtype: object) -> tree.Expression:
+        """TypeError: a tuple has no data type."""
+        raise TypeError("a tuple has no data type to change")
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """Relay text of the tuple."""
+        return astext(self.tuple_value, show_meta_data)
+
+
+def var(
+    name_hint: str,
+    type_annotation: tree.RelayType | str | None = None,
+    shape: Sequence[Anything] | None = None,
+    dtype: Anything = "float32",
+    span: object = None,
+) -> tree.Var:
+    """A variable with a type, with a shape, as a scalar of a dtype, or without type.
+
+    A variable without a type gets one from the first operator that takes it, as weights do from a
+    convolution's channels and kernel_size. ValueError where both a type and a shape are given.
+    """
+    del span
+    if type_annotation is not None and shape is not None:
+        raise ValueError("relay.var takes a type_annotation or a shape, not both")
+    if shape is not None:
+        type_annotation = TensorType(shape, dtype)
+    kind: Anything = type_annotation
+    return tree.Var(str(name_hint), tree.TensorType((), kind) if isinstance(kind, str) else kind)
+
+
+def const(value: Anything, dtype: Anything = None, span: object = None) -> tree.Constant:
+    """A constant from a number, a list or an array.
+
+    Without a dtype, int64 becomes int32 and float64 float32; TVM's tensors keep theirs.
+    """
+    del span
+    if isinstance(value, tvm.runtime.Tensor):
+        array = _array(value)
+        return tree.Constant(array if dtype is None else array.astype(dtype_text(dtype)))
+    array = np.array(value)
+    if array.dtype.kind not in "biuf" and not str(array.dtype).startswith(("bfloat", "float")):
+        raise ValueError(f"relay.const takes a number or an array, not {type(value).__name__}")
+    if dtype is None:
+        dtype = {"int64": "int32", "float64": "float32"}.get(str(array.dtype), str(array.dtype))
+    return tree.Constant(array.astype(dtype_text(dtype)))
+
+
+def scalar_type(dtype: Anything) -> tree.TensorType:
+    """The type of a tensor without dimensions."""
+    return tree.TensorType((), dtype_text(dtype))
+
+
+def as_expression(value: Anything) -> tree.Expression:
+    """What scripts use as an expression, as one: tuples of several results, lists, numbers and arrays too."""
+    if isinstance(value, TupleWrapper):
+        return value.tuple_value
+    if isinstance(value, tree.EXPRESSIONS):
+        return value
+    if isinstance(value, list | tuple):
+        return tree.Tuple(tuple(map(as_expression, value)))
+    if isinstance(value, int | float | np.ndarray | np.generic | tvm.runtime.Tensor):
+        return const(value)
+    raise TypeError(f"an expression is needed, not {type(value).__name__}")
+
+
+def operand_beside(expression: tree.Expression, value: Anything) -> Anything:
+    """A number or an array beside an expression, as a constant of its dtype; NotImplemented for other things.
+
+    Where the expression's dtype is not known, and for a fraction beside integers, what ``relay.const`` makes.
+    """
+    if isinstance(value, TupleWrapper) or not isinstance(
+        value, bool | int | float | np.ndarray | np.generic | tvm.runtime.Tensor
+    ):
+        return NotImplemented
+    constant = const(value)
+    try:
+        kind = expression.checked_type
+    except ModelError:
+        return constant
+    dtype = kind.dtype if isinstance(kind, tree.TensorType) else str(constant.data.dtype)
+    if constant.data.dtype.kind == "f" and dtype.startswith(("int", "uint", "bool")):
+        return constant
+    return const(value, dtype)
+
+
+def default_of(operator: str, name: str) -> tree.AttributeValue:
+    """The declared default of an operator's attribute. KeyError where there is none."""
+    row = TABLE.get(operator)
+    attribute = declared(row.attributes).get(name) if row is not None else None
+    if attribute is None or attribute.default is REQUIRED:
+        raise KeyError(name)
+    default: Anything = attribute.default
+    return default
+
+
+def to_relax_function(expression: tree.Expression) -> relax.Function:
+    """The Relax function of a function, or of an expression's free variables. ModelError where impossible."""
+    return from_tree(tree.module_of_expression(expression), name="expression")["main"]
+
+
+def astext(source: Anything, show_meta_data: bool = True) -> str:
+    """Relay text of an expression, a function, or a Relax module or function whose operators Relay has.
+
+    Without ``show_meta_data``, large constants are only referred to.
+    """
+    from relay_layout.relay.exporting import function_to_tree, to_tree
+
+    if isinstance(source, TupleWrapper):
+        source = source.tuple_value
+    if isinstance(source, tvm.IRModule):
+        module = to_tree(source)
+    elif isinstance(source, tree.EXPRESSIONS):
+        module = tree.module_of_expression(source)
+    else:
+        module = tree.Module({"main": function_to_tree(source)})
+    text = print_text(module)
+    return text if show_meta_data else text.split("\n#[metadata]", 1)[0]
+
+
+def dtype_text(dtype: Anything) -> str:
+    """A dtype as text, from text or from what numpy takes for one."""
+    if isinstance(dtype, str):
+        return str(dtype)
+    if isinstance(dtype, type | np.dtype):
+        return np.dtype(dtype).name
+    return str(dtype)
+
+
+def _extent(extent: Anything) -> int | None:
+    if isinstance(extent, int | np.integer):
+        return int(extent)
+    if isinstance(extent, tvm.tirx.IntImm):
+        return int(extent.value)
+    if extent is None or isinstance(extent, tvm.ir.Expr):
+        return None
+    raise TypeError(f"an extent is a number or relay.Any(), not {extent!r}")
+
+
+def _array(data: Anything) -> np.ndarray:
+    return np.array(data.numpy() if hasattr(data, "numpy") else data)

@@ -1,0 +1,47 @@
+"""``relay.op``: every operator, those with a prefix in modules, and the registries of layout callbacks."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from relay_layout.relay.namespaces import get, members
+from relay_layout.relay.namespaces import namespace as _namespace
+
+_MODULES = (
+    "algorithm",
+    "annotation",
+    "contrib",
+    "image",
+    "nn",
+    "random",
+    "reduce",
+    "tensor",
+    "transform",
+    "vision",
+)
+
+_CALLBACKS = (
+    "InferCorrectLayoutOutput",
+    "register_alter_op_layout",
+    "register_convert_op_layout",
+    "register_infer_correct_layout",
+)
+
+_find: Callable[[str], Any] = _namespace(__name__, "")[0]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CALLBACKS:
+        return getattr(import_module("relay_layout.relay.callbacks"), name)
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name == "op":
+        return import_module(__name__)
+    return _find(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*_MODULES, *_CALLBACKS, "get", *members("")})
+
+
+__all__ = ["get"]

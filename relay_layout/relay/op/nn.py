@@ -1,0 +1,5 @@
+"""``relay.op.nn``: the same as ``relay.nn``."""
+
+from relay_layout.relay.namespaces import namespace
+
+__getattr__, __dir__ = namespace(__name__, "nn.")

@@ -1,0 +1,5 @@
+"""``relay.op.transform``: the operators without a prefix."""
+
+from relay_layout.relay.namespaces import namespace
+
+__getattr__, __dir__ = namespace(__name__, "")

@@ -1,0 +1,5 @@
+"""Operators on quantized tensors: ``relay.qnn.op``."""
+
+from relay_layout.relay.namespaces import namespace
+
+__getattr__, __dir__ = namespace(__name__, "qnn.")

@@ -1,0 +1,67 @@
+"""``relay.vm``: the same networks with the calls of Relay's virtual machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvm.runtime.module import BenchmarkResult
+
+from relay_layout.errors import ModelError
+from relay_layout.relay.build_module import GraphExecutorFactoryModule, build
+from relay_layout.relay.graph_executor import GraphModule
+
+
+def compile(
+    mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
+) -> GraphExecutorFactoryModule:
+    """The same as :func:`relay.build`, which handles shapes with unknown dimensions as well."""
+    return build(mod, target, target_host, params=params)
+
+
+class VirtualMachine:
+    """Runs what :func:`compile` made, in place of ``tvm.runtime.vm.VirtualMachine``."""
+
+    def __init__(self, exe: GraphExecutorFactoryModule, device: Any, memory_cfg: object = None) -> None:
+        del memory_cfg
+        self._module = GraphModule(exe["default"](device))
+
+    def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Inputs of main in their order, or by name."""
+        _check(func_name)
+        for position, value in enumerate(args):
+            self._module.set_input(position, value)
+        self._module.set_input(**kwargs)
+
+    def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
+        """The result of main: a tensor, or a list of several."""
+        self.set_input(func_name, *args, **kwargs)
+        self._module.run()
+        outputs = self.get_outputs()
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """The same as ``invoke("main", ...)``."""
+        return self.invoke("main", *args, **kwargs)
+
+    def get_outputs(self) -> list[Any]:
+        """The outputs of the last run."""
+        return [self._module.get_output(index) for index in range(self._module.get_num_outputs())]
+
+    def benchmark(
+        self,
+        device: Any,
+        *args: Any,
+        func_name: str = "main",
+        repeat: int = 5,
+        number: int = 5,
+        **kwargs: Any,
+    ) -> BenchmarkResult:
+        """Times of runs in seconds; see :meth:`GraphModule.benchmark`."""
+        self.set_input(func_name, *args)
+        return self._module.benchmark(device, repeat=repeat, number=number, **kwargs)
+
+
+def _check(func_name: str) -> None:
+    if func_name != "main":
+        raise ModelError(f"there is no function '{func_name}', only 'main'")
