@@ -156,7 +156,10 @@ class _Rewriter:
             return self.builder.emit(
                 relax.op.permute_dims(expression, list(moves.permutation)), name_hint=hint
             )
-        function = tirx.IndexMap.from_func(lambda *index: list(moves.map_index(index)), ndim=source.rank)
+        function = tirx.IndexMap.from_func(
+            lambda *index: [relax.prim_value(entry) for entry in moves.map_index(index)],
+            ndim=source.rank,
+        )
         return self.builder.emit(relax.op.layout_transform(expression, function), name_hint=hint)
 
     def _reshape(self, expression: Expression, value: Value, layout: Layout, hint: str) -> Expression:

@@ -29,6 +29,7 @@ VERBS = {
     "run": "run an artifact and measure its latency",
     "convert": "convert a model's layouts and report the transforms that are left",
     "bench": "compare with other runtimes, side by side",
+    "port": "rewrite a Python script that uses Relay for today's TVM",
 }
 """Every verb, which is also its module's name in this package, and what it does."""
 

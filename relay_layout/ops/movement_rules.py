@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvm import relax
+from tvm import relax, tirx
 
 from relay_layout.graph import Node
 from relay_layout.ir import Expression, is_static
@@ -47,7 +47,7 @@ def split_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     block = layout.block(label)
     sections = node.attributes.indices_or_sections
     if block > 1 and hasattr(sections, "__len__"):
-        changes["indices_or_sections"] = [index // block for index in _ints(sections)]
+        changes["indices_or_sections"] = [tirx.IntImm("int64", index // block) for index in _ints(sections)]
     return changes
 
 

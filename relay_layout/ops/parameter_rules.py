@@ -31,6 +31,13 @@ def over_axes_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     return {"axes": sorted(outer_position(layout, label) for label in labels)}
 
 
+def over_last_axes(node: Node, layout: Layout) -> bool:
+    """Whether ``axes`` come last, as TVM's lowering of RMS norm needs them."""
+    count = len(node.attributes.axes)
+    places = over_axes_attributes(node, layout)["axes"]
+    return bool(places == list(range(len(layout.axes) - count, len(layout.axes))))
+
+
 def per_channel(node: Node) -> Labels | None:
     """Instance and group norm: vectors along ``channel_axis``, statistics over ``axes``; all stay whole."""
     data = node.operands[0]

@@ -46,7 +46,9 @@ TABLE: dict[str, Rule] = {
     "vision.roi_align": _SAMPLED,
     "vision.roi_pool": _SAMPLED,
     "nn.layer_norm": _OVER_AXES,
-    "nn.rms_norm": _OVER_AXES,
+    "nn.rms_norm": AxisRule(
+        parameter.over_axes, parameter.over_axes_attributes, accepts=parameter.over_last_axes
+    ),
     "nn.instance_norm": _PER_CHANNEL,
     "nn.group_norm": _PER_CHANNEL,
     "nn.prelu": _VECTOR,

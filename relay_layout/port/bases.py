@@ -58,7 +58,20 @@ class Bases:
         if not origins or self._script.today(origins) != package:
             return False
         owner = scope.owner(name)
-        return any(_is_bound_at(binding, owner, scope, node) for binding in scope.resolve(name))
+        return any(self._is_bound_at(binding, owner, scope, node) for binding in scope.resolve(name))
+
+    def _is_bound_at(self, binding: Binding, owner: Scope | None, scope: Scope, node: ast.expr) -> bool:
+        """Whether an import has certainly been done when ``node`` is evaluated."""
+        statement = binding.statement
+        if statement is None or not binding.unconditional or self._script.scopes.of(statement) is not owner:
+            return False
+        inner: Scope | None = scope
+        while inner is not None and inner is not owner:
+            if inner.kind == "function":
+                # Called when the scope outside has been run, as far as it goes.
+                return True
+            inner = inner.parent
+        return statement.lineno < node.lineno
 
     def _free_name(self, package: str) -> str:
         short = package.rpartition(".")[2]
@@ -81,19 +94,6 @@ class Bases:
                 if not origins or self._script.today(origins) != package:
                     return False
         return True
-
-
-def _is_bound_at(binding: Binding, owner: Scope | None, scope: Scope, node: ast.expr) -> bool:
-    """Whether an import has certainly been done when ``node`` is evaluated."""
-    if binding.statement is None or not binding.unconditional:
-        return False
-    inner: Scope | None = scope
-    while inner is not None and inner is not owner:
-        if inner.kind == "function":
-            # Called when the scope outside has been run, as far as it goes.
-            return True
-        inner = inner.parent
-    return binding.statement.lineno < node.lineno
 
 
 def _imported_modules(script: Script) -> set[str]:

@@ -10,6 +10,8 @@ from relay_layout.port.script import Chain, Script
 _DEVICE = "tvm.device"
 _CONTEXT = "tvm.transform.PassContext"
 _ARRAYS = ("tvm.runtime.tensor", "tvm.runtime.empty")
+_LOAD = "tvm.runtime.load_module"
+_TEXT = f"{RELAY}.astext"
 _DEVICE_NAMES = {
     "cl": "opencl",
     "gpu": "cuda",
@@ -25,9 +27,8 @@ _TARGET_HELPERS = {
     "tvm.target.mali": '{"kind": "opencl", "device": "mali"}',
     "tvm.target.rocm": '"rocm"',
 }
-_TARGET_ADVICE = 'TVM 0.27 takes targets as dicts: tvm.target.Target({"kind": "llvm", "mcpu": "core-avx2"})'
 _TARGET_MAKERS = (*_TARGET_HELPERS, "tvm.target.Target", "tvm.target.create", "tvm.target.arm_cpu")
-_DEVICES = frozenset("cuda metal opencl rocm vulkan".split())
+_DEVICES = frozenset(["cuda", "metal", "opencl", "rocm", "vulkan"])
 """Names of devices that are names of targets as well."""
 
 # Of PassContext's configuration: the old names that still have a meaning.
@@ -35,16 +36,29 @@ _CONFIGURATION = {
     "relay.FuseOps.max_depth": "relax.FuseOps.max_depth",
     **{
         f"tir.{name}": f"tirx.{name}"
-        for name in (
-            "RemoveNoOp UnrollLoop add_lower_pass debug_keep_trivial_loop disable_assert disable_cse_tir "
-            "disable_storage_rewrite disable_vectorize enable_buffer_level_predication enable_debug "
-            "instrument_bound_checkers instrument_lwp is_entry_func merge_static_smem noalias "
-            "use_async_copy vtcm_capacity"
-        ).split()
+        for name in [
+            "RemoveNoOp",
+            "UnrollLoop",
+            "add_lower_pass",
+            "debug_keep_trivial_loop",
+            "disable_assert",
+            "disable_cse_tir",
+            "disable_storage_rewrite",
+            "disable_vectorize",
+            "enable_buffer_level_predication",
+            "enable_debug",
+            "instrument_bound_checkers",
+            "instrument_lwp",
+            "is_entry_func",
+            "merge_static_smem",
+            "noalias",
+            "use_async_copy",
+            "vtcm_capacity",
+        ]
     },
     **{
         f"tir.{name}": f"s_tir.{name}"
-        for name in "HoistExpression HoistIfThenElse InjectDoubleBuffer LoopPartition".split()
+        for name in ["HoistExpression", "HoistIfThenElse", "InjectDoubleBuffer", "LoopPartition"]
     },
 }
 
@@ -61,9 +75,14 @@ def port_calls(script: Script, bases: Bases) -> None:
                 _port_call(script, bases, node, chain)
             elif in_use and isinstance(node.func, ast.Attribute):
                 _port_method(script, bases, node, node.func, foreign)
-        elif in_use and isinstance(node, ast.Attribute) and node.attr == "astext" and id(node) not in called:
-            if script.chain(node) is None:
-                script.note(node, "astext", "no method today; call relay.astext(module)")
+        elif in_use and isinstance(node, ast.Attribute) and id(node) not in called:
+            _note_method(script, node)
+
+
+def _note_method(script: Script, node: ast.Attribute) -> None:
+    """Notes a method that is gone, where it is not called at once."""
+    if node.attr == "astext" and script.chain(node) is None:
+        script.note(node, "astext", "no method today; call relay.astext(module)")
 
 
 def _port_call(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> None:
@@ -76,13 +95,17 @@ def _port_call(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> No
         _rename_keyword(script, node, "ctx", "device")
     elif today == _CONTEXT:
         _port_context(script, node)
+    elif today == _TEXT:
+        _note_annotate(script, node)
+    elif today == _LOAD:
+        _port_load(script, bases, node, chain)
     elif today is not None and chain.old[0].endswith(".register_op_attr"):
         _note_operator_attribute(script, node)
 
 
 def _port_target_helper(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> None:
     old = chain.old[0]
-    if node.args or node.keywords:
+    if node.args or node.keywords or script.is_in_text(node):
         return
     script.done.add(id(node.func))
     start, end = script.source.span(node)
@@ -96,8 +119,12 @@ def _port_device(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> 
         return
     kind = node.args[0]
     if isinstance(kind, ast.Constant) and isinstance(kind.value, str):
-        if kind.value in _DEVICE_NAMES:
-            script.replace(*script.source.span(kind), f'"{_DEVICE_NAMES[kind.value]}"')
+        # Of a target's text only the first word counted.
+        word = kind.value.split()[0] if kind.value.strip() else ""
+        device = _DEVICE_NAMES.get(word, word)
+        if device != kind.value:
+            script.done.add(id(kind))
+            _replace_text(script, kind, device)
     elif not node.keywords and _is_target(script, kind):
         rename(script, bases, chain, "tvm.device_from_target")
 
@@ -127,6 +154,18 @@ def _makes_target(script: Script, value: ast.expr) -> bool:
     return chain is not None and chain.old[0] in _TARGET_MAKERS
 
 
+def _port_load(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> None:
+    """What ``relay.build`` makes is no library of TVM's, and has a reader of its own."""
+    ours = f"{RELAY}.load_module"
+    if not script.uses(RELAY) or script.names.today(ours) != ours:
+        return
+    if script.uses("tvm.build") or script.uses("tvm.compile"):
+        why = "relay.load_module reads what relay.build wrote, this what TVM wrote; choose one"
+        script.note(node.func, "tvm.runtime.load_module", why)
+        return
+    rename(script, bases, chain, ours)
+
+
 def _port_context(script: Script, node: ast.Call) -> None:
     for keyword in node.keywords:
         if keyword.arg == "trace":
@@ -139,16 +178,17 @@ def _port_context(script: Script, node: ast.Call) -> None:
 
 def _port_option(script: Script, node: ast.Constant, option: str) -> None:
     if option in _CONFIGURATION:
-        script.replace(*script.source.span(node), f'"{_CONFIGURATION[option]}"')
+        _replace_text(script, node, _CONFIGURATION[option])
     elif option.startswith(("relay.", "tir.")):
         script.note(node, option, "TVM 0.27 has no such option; leave it out")
 
 
 def _note_operator_attribute(script: Script, node: ast.Call) -> None:
     for argument in node.args[1:2]:
-        if isinstance(argument, ast.Constant) and str(argument.value).startswith(("FTVM", "FInferCorrect")):
+        name = str(argument.value) if isinstance(argument, ast.Constant) else ""
+        if name.startswith(("FTVM", "FInferCorrect")):
             instead = "Relay's operators are not TVM's today; register with relay.op.register_alter_op_layout"
-            script.note(node, f"{argument.value}", f"{instead} and the like")
+            script.note(node, name, f"{instead} and the like")
 
 
 def _port_method(
@@ -170,9 +210,25 @@ def _port_astext(script: Script, bases: Bases, node: ast.Call, method: ast.Attri
     start, _ = source.span(node)
     dot = source.after_gap(source.span(method.value)[1])
     opening = source.text.index("(", source.span(method)[1])
-    arguments = bool(node.args or node.keywords)
-    script.insert(start, f"{bases.spell(f'{RELAY}.astext', method)}(")
-    script.replace(dot, opening + 1, ", " if arguments else "")
+    separator = (
+        "" if not (node.args or node.keywords) else "," if source.text[opening + 1].isspace() else ", "
+    )
+    script.insert(start, f"{bases.spell(_TEXT, method)}(")
+    script.replace(dot, opening + 1, separator if node.args or node.keywords else "")
+    _note_annotate(script, node)
+
+
+def _note_annotate(script: Script, node: ast.Call) -> None:
+    for keyword in node.keywords:
+        if keyword.arg == "annotate":
+            script.note(keyword.value, "annotate", "relay.astext annotates nothing; leave it out")
+
+
+def _replace_text(script: Script, node: ast.Constant, text: str) -> None:
+    if script.is_in_text(node):
+        script.note(node, str(node.value), f'it is "{text}" today; rewrite the f-string by hand')
+    else:
+        script.replace(*script.source.span(node), f'"{text}"')
 
 
 def _rename_keyword(script: Script, node: ast.Call, old: str, new: str) -> None:

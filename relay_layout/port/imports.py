@@ -21,7 +21,10 @@ class _Name:
 
     @property
     def text(self) -> str:
-        return _as(self.name, self.alias.asname or self.alias.name, self.alias)
+        bound = self.alias.asname or self.alias.name
+        if self.name != self.alias.name and self.name == bound:
+            return self.name
+        return _as(self.name, bound, self.alias)
 
 
 def port_imports(script: Script) -> None:
@@ -70,7 +73,7 @@ def _ported_name(script: Script, module: str, alias: ast.alias) -> _Name:
         if module == "tvm":
             script.note(alias, "from tvm import *", "which names it brings is not known; import them by name")
         return _Name(alias, today or module, "*")
-    today = script.names.today(old_name(f"{module}.{alias.name}"))
+    today = script.names.to_import(old_name(f"{module}.{alias.name}"))
     if today is None:
         script.note_gone(alias, old_name(f"{module}.{alias.name}"))
         return _Name(alias, module, alias.name)
@@ -90,19 +93,25 @@ def _remove(script: Script, statement: ast.ImportFrom, going: list[bool]) -> Non
         if not going[index]:
             continue
         if in_parentheses:
-            script.replace(*_with_comma(script, start, end), "")
+            previous = spans[index - 1][1] if index and not going[index - 1] else None
+            script.replace(*_with_comma(script, start, end, previous), "")
         elif index < last_kept:
             script.replace(start, spans[index + 1][0], "")
         else:
             script.replace(spans[index - 1][1], end, "")
 
 
-def _with_comma(script: Script, start: int, end: int) -> tuple[int, int]:
-    """A name in parentheses with its comma; with its lines, if nothing else stands on them."""
+def _with_comma(script: Script, start: int, end: int, previous: int | None) -> tuple[int, int]:
+    """A name in parentheses with its comma; with its lines, if nothing else stands on them.
+
+    previous: where a name that stays ends before it.
+    """
     source = script.source
     comma = _COMMA.match(source.text, end)
     if comma is not None:
         end = comma.end()
+    elif previous is not None and source.text[previous:start].strip() == ",":
+        return previous, end
     line_start, line_end = source.line_start(start), source.line_end(end)
     after = source.text[end:line_end]
     if not after.strip() and not source.text[line_start:start].strip():

@@ -46,6 +46,9 @@ _MOVED = {
     "tvm.placeholder": "tvm.te.placeholder",
     "tvm.register_func": "tvm.register_global_func",
     "tvm.relay.Module": "tvm.IRModule",
+    "tvm.relay.SequentialSpan": "tvm.ir.SequentialSpan",
+    "tvm.relay.SourceName": "tvm.ir.SourceName",
+    "tvm.relay.Span": "tvm.ir.Span",
     "tvm.relay.build_config": "tvm.transform.PassContext",
     "tvm.relay.module.Module": "tvm.IRModule",
     "tvm.relay.transform.PassContext": "tvm.transform.PassContext",
@@ -63,10 +66,22 @@ _MOVED = {
 }
 """Today's names by the old ones; of several the longest that a name begins with counts."""
 
-_INNER_MODULES = (
-    "analysis.analysis adt base build_module expr expr_functor function op op.algorithm op.op op.reduce "
-    "op.tensor op.transform param_dict parser scope_builder ty type_functor"
-).split()
+_FLAT_MODULES = [
+    "adt",
+    "base",
+    "build_module",
+    "expr",
+    "expr_functor",
+    "function",
+    "param_dict",
+    "parser",
+    "scope_builder",
+    "ty",
+    "type_functor",
+]
+"""Modules of Relay that were seldom named, since all that they have is also there without them."""
+
+_INNER_MODULES = (*_FLAT_MODULES, *["op", "op.algorithm", "op.op", "op.reduce", "op.tensor", "op.transform"])
 """Modules of Relay whose names it also offered without them."""
 
 _SAME_MODULE = {
@@ -80,13 +95,17 @@ _SAME_MODULE = {
     "op.vision.vision": "vision",
     "parse": "fromtext",
     "qnn.op.qnn": "qnn.op",
-    "qnn.op": "qnn",
-    "qnn": "qnn.op",
     "transform.transform": "transform",
 }
 """Names of Relay that it also offered under another name."""
 
 _ERROR = "TVM raises Python's own exceptions; catch RuntimeError, ValueError or TypeError"
+_TARGETS = {
+    '{"kind": "cuda", "arch": "sm_80"}': ["cuda"],
+    '{"kind": "llvm", "mtriple": "aarch64-linux-gnu"}': ["arm_cpu", "rasp", "riscv_cpu"],
+    '{"kind": "opencl", "device": "mali"}': ["adreno", "bifrost", "intel_graphics", "mali"],
+    '{"kind": "rocm", "mcpu": "gfx900"}': ["rocm"],
+}
 _TUNE = "AutoTVM is gone from TVM; tune with relay-layout tune"
 _REWRITE = "Relay's expression rewriters are gone; rewrite the module with tvm.relax.PyExprMutator"
 _TE_SCHEDULE = "TE schedules are gone from TVM; use tvm.s_tir.Schedule on te.create_prim_func"
@@ -132,6 +151,11 @@ _GONE = {
     "tvm.relay.vm": "the Relay VM is gone; use relay.build and graph_executor.GraphModule",
     "tvm.runtime.executor": "the AOT executor is gone; use relay.build and graph_executor.GraphModule",
     "tvm.runtime.vm": "use tvm.relax.VirtualMachine, or graph_executor.GraphModule",
+    **{
+        f"tvm.target.{helper}": f"give a dict, such as tvm.target.Target({target})"
+        for target, helpers in _TARGETS.items()
+        for helper in helpers
+    },
     "tvm.te.Schedule": _TE_SCHEDULE,
     "tvm.te.create_schedule": _TE_SCHEDULE,
     "tvm.te.schedule": _TE_SCHEDULE,
@@ -160,6 +184,14 @@ class Names:
             found = (name for name in _candidates(old) if self._is_there(name))
             self._known[old] = next(found, None)
         return self._known[old]
+
+    def to_import(self, old: str) -> str | None:
+        """The same for what a ``from`` import names, whose module must be a module today too."""
+        inner = _inner_relay_name(old)
+        module, _, name = (inner or "").rpartition(".")
+        if module in _FLAT_MODULES and self._is_there(f"{RELAY}.{name}"):
+            return f"{RELAY}.{name}"
+        return self.today(old)
 
     def _is_there(self, name: str) -> bool:
         if name in (RELAY, "tvm"):
@@ -208,12 +240,12 @@ def _moved(name: str) -> Iterator[str]:
         yield name
         return
     yield RELAY + (f".{inner}" if inner else "")
-    for module in sorted(_INNER_MODULES, key=len, reverse=True):
-        if inner.startswith(f"{module}."):
-            yield f"{RELAY}.{inner[len(module) + 1 :]}"
     for module, same in _SAME_MODULE.items():
         if _begins(inner, module):
             yield f"{RELAY}.{same}{inner[len(module) :]}"
+    for module in sorted(_INNER_MODULES, key=len, reverse=True):
+        if inner.startswith(f"{module}."):
+            yield f"{RELAY}.{inner[len(module) + 1 :]}"
 
 
 def _inner_relay_name(name: str) -> str | None:

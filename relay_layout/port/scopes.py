@@ -1,7 +1,6 @@
 """Which names of a script stand for something imported, by Python's rules of scope."""
 
 import ast
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.match_case)
-_TRIES: Any = (ast.Try, *([ast.TryStar] if sys.version_info >= (3, 11) else []))
+_TRIES: Any = (ast.Try, getattr(ast, "TryStar", ast.Try))
 _TYPE_PARAMETERS = ("TypeVar", "ParamSpec", "TypeVarTuple")
 
 
@@ -144,9 +143,9 @@ class Scopes:
             if not isinstance(node.ctx, ast.Load) and id(node) not in self._assigned:
                 self._found.append((scope, node.id, Binding()))
         else:
-            name = _name_bound_by(node)
-            if name is not None:
-                self._found.append((scope, name, Binding()))
+            bound = _name_bound_by(node)
+            if bound is not None:
+                self._found.append((scope, bound, Binding()))
 
 
 def _imported(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 
 from relay_layout.port.names import HasName, Names, is_ours, old_name, reason, shown
 from relay_layout.port.scopes import Scope, Scopes
@@ -50,13 +51,39 @@ class Script:
         self.edits: list[Edit] = []
         self.done: set[int] = set()
         self._notes: dict[tuple[int, str], NotCarried] = {}
-        self.nodes = list(ast.walk(source.tree))
+        self._text_around, literal = _nodes_in_text(source.tree)
+        every = list(ast.walk(source.tree))
+        # Before Python 3.12 the places of what stands in an f-string are not to be relied upon.
+        lost = {
+            id(node)
+            for node in every
+            if id(node) in self._text_around and id(node) not in literal and not source.is_at(node)
+        }
+        self.nodes = [node for node in every if id(node) not in lost]
+        self.misplaced = [node for node in every if id(node) in lost]
         self.words = {node.id for node in self.nodes if isinstance(node, ast.Name)}
 
     @property
     def notes(self) -> list[NotCarried]:
         """What could not be carried, in the script's order, each name once per line."""
         return sorted(self._notes.values())
+
+    def is_in_text(self, node: ast.expr) -> bool:
+        """Whether a node stands in an f-string, where quotes cannot be written freely."""
+        return id(node) in self._text_around
+
+    def text_around(self, node: ast.expr) -> ast.JoinedStr:
+        """The f-string that a node stands in."""
+        return self._text_around[id(node)]
+
+    def uses(self, today: str) -> bool:
+        """Whether the script names something of today's, or in it."""
+        return any(name == today or name.startswith(f"{today}.") for name in self._used)
+
+    @cached_property
+    def _used(self) -> set[str]:
+        chains = (self.chain(node) for node in self.nodes if isinstance(node, ast.Attribute | ast.Name))
+        return {name for chain in chains if chain is not None if (name := self.today(chain.old)) is not None}
 
     def replace(self, start: int, end: int, text: str) -> None:
         """Notes an edit, unless it changes nothing."""
@@ -93,7 +120,7 @@ class Script:
         return Chain((inner, *reversed(nodes)), old)
 
     def origins(self, scope: Scope, name: str) -> tuple[str, ...]:
-        """What imports bind the name to; nothing unless each of its bindings is one of TVM or this package."""
+        """What imports of TVM or this package bind the name to; nothing if anything else binds it too."""
         found = [binding.origin for binding in scope.resolve(name)]
         origins = tuple(dict.fromkeys(origin for origin in found if origin is not None and is_ours(origin)))
         return origins if origins and all(origin in origins for origin in found) else ()
@@ -102,6 +129,18 @@ class Script:
         """Today's name for what different imports may have bound; None if there is none, or no single one."""
         found = {self.names.today(old_name(name)) for name in old}
         return found.pop() if len(found) == 1 else None
+
+
+def _nodes_in_text(tree: ast.Module) -> tuple[dict[int, ast.JoinedStr], set[int]]:
+    """The nodes in f-strings, each with the outermost one, and which of them are its literal text."""
+    around: dict[int, ast.JoinedStr] = {}
+    literal: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            literal.update(id(value) for value in node.values if isinstance(value, ast.Constant))
+            if id(node) not in around:
+                around.update((id(inner), node) for value in node.values for inner in ast.walk(value))
+    return around, literal
 
 
 __all__ = ["Chain", "NotCarried", "Script"]

@@ -64,6 +64,21 @@ class Source:
         assert node.end_lineno is not None and node.end_col_offset is not None
         return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
 
+    def is_at(self, node: ast.AST) -> bool:
+        """Whether a node is where it says: the text there is the node's."""
+        if not isinstance(node, ast.expr | ast.keyword) or isinstance(
+            node, ast.JoinedStr | ast.FormattedValue
+        ):
+            return True
+        try:
+            start, end = self.span(node)
+            text = self.text[start:end]
+            if isinstance(node, ast.keyword):
+                return text.startswith(node.arg or "**")
+            return ast.dump(ast.parse(f"({text})", mode="eval").body) == ast.dump(node)
+        except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
+            return False
+
     def place(self, index: int) -> tuple[int, int]:
         """Line and column of a character, both from 1, in characters."""
         line = bisect.bisect_right(self._line_starts, index)

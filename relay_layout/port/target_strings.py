@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from relay_layout.port.bases import Bases
+from relay_layout.port.names import RELAY
 from relay_layout.port.script import Script
 from relay_layout.port.targets import is_target_string, literal, target_fields
 
@@ -16,10 +17,10 @@ def port_target_strings(script: Script, bases: Bases) -> None:
 
     In a call of ``tvm.target.Target`` the dictionary takes the string's place. Elsewhere a target does, so
     that it can be used as before: in other calls of TVM, and in assignments to names that are used for
-    nothing else.
+    nothing else. Relay's own functions still take the string.
     """
     calls = [node for node in script.nodes if isinstance(node, ast.Call) and script.chain(node.func)]
-    arguments = {id(argument): call for call in calls for argument in _arguments(call)}
+    arguments = {id(argument): _today(script, call) for call in calls for argument in _arguments(call)}
     assigned = {
         id(node.value): node.targets[0]
         for node in script.nodes
@@ -29,22 +30,44 @@ def port_target_strings(script: Script, bases: Bases) -> None:
     for node in script.nodes:
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in prose:
             continue
-        if not is_target_string(node.value):
+        if id(node) in script.done or not is_target_string(node.value):
+            continue
+        users = _users(script, node, assigned.get(id(node)), arguments)
+        if users and all(user is not None and user.startswith(f"{RELAY}.") for user in users):
             continue
         fields = target_fields(node.value)
         start, end = script.source.span(node)
-        if fields is not None and "\n" not in script.source.text[start:end]:
-            call, name = arguments.get(id(node)), assigned.get(id(node))
-            if call is not None:
-                makes = _today(script, call) == _TARGET
-                text = literal(fields)
-                script.replace(start, end, text if makes else f"{bases.spell(_TARGET, call)}({text})")
-                continue
-            if isinstance(name, ast.Name) and _is_only_passed_on(script, name, set(arguments)):
-                script.replace(start, end, f"{bases.spell(_TARGET, name)}({literal(fields)})")
-                continue
-        advice = f"tvm.target.Target({literal(fields)})" if fields is not None else "without the options gone"
-        script.note(node, node.value, f"TVM 0.27 takes no target strings with options; give a dict: {advice}")
+        if fields is None:
+            kind = node.value.split()[0]
+            why = f'TVM 0.27 takes targets as dicts; give tvm.target.Target({{"kind": "{kind}", ...}})'
+            script.note(node, node.value, why)
+        elif not users or "\n" in script.source.text[start:end] or script.is_in_text(node):
+            why = f"TVM 0.27 takes targets as dicts; give tvm.target.Target({literal(fields)})"
+            script.note(node, node.value, why)
+        elif arguments.get(id(node)) == _TARGET:
+            script.replace(start, end, literal(fields))
+        else:
+            script.replace(start, end, f"{bases.spell(_TARGET, node)}({literal(fields)})")
+
+
+def _users(
+    script: Script, node: ast.Constant, variable: ast.expr | None, arguments: dict[int, str | None]
+) -> list[str | None]:
+    """Today's names of all functions that a string is given to; none if it is used in other ways too."""
+    if id(node) in arguments:
+        return [arguments[id(node)]]
+    if not isinstance(variable, ast.Name):
+        return []
+    owner = script.scopes.of(variable).owner(variable.id)
+    uses = [
+        id(use)
+        for use in script.nodes
+        if isinstance(use, ast.Name)
+        and isinstance(use.ctx, ast.Load)
+        and use.id == variable.id
+        and script.scopes.of(use).owner(variable.id) is owner
+    ]
+    return [arguments[use] for use in uses] if all(use in arguments for use in uses) else []
 
 
 def _arguments(call: ast.Call) -> Iterator[ast.expr]:
@@ -55,20 +78,6 @@ def _arguments(call: ast.Call) -> Iterator[ast.expr]:
 def _today(script: Script, call: ast.Call) -> str | None:
     chain = script.chain(call.func)
     return None if chain is None else script.today(chain.old)
-
-
-def _is_only_passed_on(script: Script, name: ast.Name, arguments: set[int]) -> bool:
-    """Whether every use of the variable is an argument of a call of TVM's."""
-    owner = script.scopes.of(name).owner(name.id)
-    uses = [
-        node
-        for node in script.nodes
-        if isinstance(node, ast.Name)
-        and isinstance(node.ctx, ast.Load)
-        and node.id == name.id
-        and script.scopes.of(node).owner(name.id) is owner
-    ]
-    return all(id(use) in arguments for use in uses)
 
 
 __all__ = ["port_target_strings"]

@@ -3,20 +3,51 @@
 import re
 import shlex
 
-_KINDS = frozenset("c cuda ext_dev hexagon llvm metal nvptx opencl rocm stackvm test vulkan webgpu".split())
+_KINDS = frozenset(
+    [
+        "c",
+        "cuda",
+        "ext_dev",
+        "hexagon",
+        "llvm",
+        "metal",
+        "nvptx",
+        "opencl",
+        "rocm",
+        "stackvm",
+        "test",
+        "vulkan",
+        "webgpu",
+    ]
+)
 """The words that an old target string may begin with."""
 
 _NUMBERS = frozenset(
-    "image_base_address_alignment l2_cache_size_bytes max_function_args max_num_threads "
-    "max_shared_memory_per_block max_threads_per_block num-cores opt-level registers_per_block "
-    "texture_depth_limit texture_spatial_limit thread_warp_size vector-width vtcm-capacity".split()
+    [
+        "image_base_address_alignment",
+        "l2_cache_size_bytes",
+        "max_function_args",
+        "max_num_threads",
+        "max_shared_memory_per_block",
+        "max_threads_per_block",
+        "num-cores",
+        "opt-level",
+        "registers_per_block",
+        "texture_depth_limit",
+        "texture_spatial_limit",
+        "thread_warp_size",
+        "vector-width",
+        "vtcm-capacity",
+    ]
 )
-_LISTS = frozenset("cl-opt keys libs mattr".split())
-_TEXTS = frozenset("arch device jit mabi mcpu mfloat-abi model mtriple tag".split())
+_LISTS = frozenset(["cl-opt", "keys", "libs", "mattr"])
+_TEXTS = frozenset(["arch", "device", "jit", "mabi", "mcpu", "mfloat-abi", "model", "mtriple", "tag"])
 _SWITCHES = frozenset(
     f"fast-math{kind}" for kind in ("", "-arcp", "-contract", "-ninf", "-nnan", "-nsz", "-reassoc")
 )
-_GONE = frozenset("executor interface-api link-params march runtime system-lib unpacked-api".split())
+_GONE = frozenset(
+    ["executor", "interface-api", "link-params", "march", "runtime", "system-lib", "unpacked-api"]
+)
 _OLD_NAMES = {"target": "mtriple"}
 _WORD = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?")
 

@@ -52,6 +52,7 @@ _HOMES = {
 _MODULES = (
     "analysis",
     "annotation",
+    "build_module",
     "contrib",
     "frontend",
     "graph_executor",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,7 +40,7 @@ def build_target(target: Any) -> BuildTarget:
 
 
 def _from_text(text: str) -> BuildTarget:
-    words = shlex.split(text)
+    words = text.split()
     if not words:
         raise TargetError("the target is empty; use 'llvm'")
     if words[0] != "llvm":

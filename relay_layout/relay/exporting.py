@@ -77,7 +77,7 @@ class _Exporter:
             raise ModelError(f"{call.op.name} has no form in Relay" + _operand_note(call))
         row, exported = form
         operands = tuple(self._operand(operand) for operand in exported.operands)
-        return tree.Call(row.name, operands, changed(row.attributes, exported.attributes))
+        return _recognised(tree.Call(row.name, operands, changed(row.attributes, exported.attributes)))
 
     def _operand(self, operand: Expression | np.ndarray) -> tree.Expression:
         return tree.Constant(operand) if isinstance(operand, np.ndarray) else self._expression(operand)
@@ -95,6 +95,19 @@ class _Exporter:
         if isinstance(expression, relax.TupleGetItem):
             return tree.TupleGetItem(self._expression(expression.tuple_value), int(expression.index))
         raise ModelError(f"{type(expression).__name__} has no form in Relay")
+
+
+def _recognised(call: tree.Call) -> tree.Call:
+    """nn.dense, which is a product with a transposed weight in Relax."""
+    if call.op != "nn.matmul" or call.attrs.keys() & {"transpose_a", "transpose_b"}:
+        return call
+    data, weight = call.args
+    if not isinstance(weight, tree.Call) or weight.op != "transpose":
+        return call
+    if weight.attrs.get("axes") != (1, 0):
+        return call
+    attributes = {"units": None, **call.attrs}
+    return tree.Call("nn.dense", (data, *weight.args), attributes)
 
 
 def _operand_note(call: relax.Call) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -82,9 +81,7 @@ def _infer(expression: tree.Expression) -> tree.RelayType:
         and isinstance(expression.op, str)
         and all(_is_static(_known(part)) for part in _flat(expression.args))
     ):
-        # An operand's value may tell what its type does not, such as a shape computed from constants.
-        with suppress(ModelError):
-            return _call_type(expression)
+        return _call_type(expression)
     return _whole(tree.Function(tree.free_variables(expression), expression)).result
 
 

@@ -13,7 +13,7 @@ import tvm
 from relay_layout.relay.expression import TupleWrapper, as_expression, const, dtype_text, operand_beside
 from relay_layout.relay.operators import TABLE, Operator, changed, complete, declared
 from relay_layout.relay.syntax import tree
-from relay_layout.relay.syntax.attribute_kinds import DATA_TYPE, REQUIRED, Attribute
+from relay_layout.relay.syntax.attribute_kinds import DATA_TYPE, NODE, REQUIRED, Attribute
 
 _BESIDE = ("lhs", "rhs", "x", "y")
 """Operands of elementwise operators: a number there takes the dtype of the other one."""
@@ -116,9 +116,14 @@ def _attributes(row: Operator, given: Mapping[str, Any]) -> dict[str, tree.Attri
     values = {
         name: _attribute(known.get(name), value)
         for name, value in given.items()
-        if not (value is None and name in known and known[name].default is not None)
+        if value is not None or name not in known or _takes_none(known[name])
     }
     return changed(row.attributes, complete(row.name, row.attributes, values))
+
+
+def _takes_none(attribute: Attribute) -> bool:
+    """Whether None is a value of an attribute rather than a wish for its default."""
+    return attribute.default is None or (attribute.default is REQUIRED and attribute.kind == NODE)
 
 
 def _attribute(attribute: Attribute | None, value: Any) -> Any:

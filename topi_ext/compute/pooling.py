@@ -24,15 +24,17 @@ def max_pool2d(
     Positions outside the image are moved to the nearest one inside instead of being padded with
     minus infinity. With dilation 1 the edge element belongs to the same window, so its maximum is
     unchanged, and neither a padded copy nor a branch in the inner loop is needed. A dilated window
-    may step over the edge, so it is padded.
+    may step over the edge, and a window may lie beside the image; those are padded.
     """
-    dilated = any(step != 1 for step in dilation)
+    clamp = all(step == 1 for step in dilation) and _every_window_touches(
+        data, layout, kernel, strides, padding, out_shape
+    )
     lowest = tirx.min_value(data.dtype)
 
     def element(window: "_Window") -> tirx.Expr:
-        index, inside = window.position(clamp=not dilated)
+        index, inside = window.position(clamp=clamp)
         value = data(*index)
-        if dilated:
+        if not clamp:
             value = tirx.if_then_else(inside, value, lowest)
         return te.max(value, axis=window.axes)
 
@@ -70,11 +72,37 @@ def avg_pool2d(
         first = 0 if count_include_pad else tirx.max((0 - start + step - 1) // step, 0)
         return tirx.min((end - 1 - start) // step + 1, kernel[axis]) - first
 
-    return te.compute(
-        total.shape,
-        lambda *index: total(*index) / tirx.max(count(index, 0) * count(index, 1), 1).astype(data.dtype),
-        name="average",
-    )
+    def average(*index: tirx.Var) -> tirx.Expr:
+        elements = tirx.max(count(index, 0) * count(index, 1), 1).astype(data.dtype)
+        # Integers are divided as C does, towards zero.
+        is_integer = str(data.dtype).startswith(("int", "uint"))
+        return tirx.truncdiv(total(*index), elements) if is_integer else total(*index) / elements
+
+    return te.compute(total.shape, average, name="average")
+
+
+def _every_window_touches(
+    data: te.Tensor,
+    layout: str,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    out_shape: Sequence[Any],
+) -> bool:
+    """Whether every window has an element inside the image; for unknown extents, if padding is small."""
+    for place, (name, factor) in enumerate(physical_axes(layout)):
+        if name not in "HW" or factor:
+            continue
+        axis = "HW".index(name)
+        size, count = data.shape[place], out_shape[place]
+        if padding[axis] >= kernel[axis]:
+            return False
+        if isinstance(size, (int, tirx.IntImm)) and isinstance(count, (int, tirx.IntImm)):
+            if (int(count) - 1) * strides[axis] - padding[axis] >= int(size):
+                return False
+        elif padding[axis + 2] >= kernel[axis]:
+            return False
+    return True
 
 
 class _Window:

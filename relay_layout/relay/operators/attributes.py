@@ -19,6 +19,7 @@ from relay_layout.relay.syntax.attribute_kinds import (
     Declaration,
 )
 from relay_layout.relay.syntax.attribute_table import declaration
+from relay_layout.relay.syntax.data_types import NAMES
 from relay_layout.relay.syntax.tree import AttributeValue
 
 _BOOKKEEPING = frozenset({"auto_scheduler_rewritten_layout", "meta_schedule_original_shape"})
@@ -126,8 +127,10 @@ def _checked(operator: str, name: str, attribute: Attribute, value: Any) -> Any:
         return bool(value) if kind == BOOLEAN else value
     if kind == DOUBLE and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if kind in (TEXT, DATA_TYPE) and (isinstance(value, str) or (value is None and kind == DATA_TYPE)):
-        return None if kind == DATA_TYPE and value == "" else value
+    if kind == TEXT and isinstance(value, str):
+        return value
+    if kind == DATA_TYPE and (value in (None, "") or (isinstance(value, str) and value in NAMES)):
+        return value or None
     if kind not in (INTEGER, BOOLEAN, DOUBLE, TEXT, DATA_TYPE):
         return _checked_node(operator, name, value)
     raise ModelError(f"{operator}: attribute '{name}' is of kind {kind}, not {_shown(value)}")

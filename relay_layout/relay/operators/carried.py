@@ -95,11 +95,14 @@ def _infer_type(call: relax.Call, builder: relax.BlockBuilder) -> Any:
     row = _ROWS[str(call.op.name)]
     own = relax.BlockBuilder()
     operands = [_stand_in(argument) for argument in call.args]
-    with own.function("infer", [operand for operand in operands if isinstance(operand, relax.Var)]):
-        result = row.build(Scope(own), operands, attributes_of(call))
-        variable = own.emit(result)
-        own.emit_func_output(variable)
-    return variable.ty
+    own.begin_scope([operand for operand in operands if isinstance(operand, relax.Var)])
+    own._begin_binding_block()
+    try:
+        return own.emit(row.build(Scope(own), operands, attributes_of(call))).ty
+    finally:
+        # TVM complains aloud about a builder that is dropped with blocks open.
+        own._end_block()
+        own.end_scope()
 
 
 def _stand_in(argument: Expression) -> Expression:

@@ -313,7 +313,7 @@ ROWS: tuple[Operator, ...] = (
             "data, valid_count, indices, max_output_size=-1, iou_threshold=0.5, force_suppress=False, "
             "top_k=-1, coord_start=2, score_index=1, id_index=0, return_indices=True, invalid_to_bottom=False"
         ),
-        results=lambda operands, attributes: 2 if attributes["return_indices"] else None,
+        results=lambda operands, attributes: 2 if attributes.get("return_indices", True) else None,
         carried=True,
     ),
     Operator(

@@ -1,7 +1,7 @@
 """Arithmetic, comparisons and mathematical functions, element by element with broadcasting."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, dtype_of, operator_name
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import axes_of, topi_build
-from relay_layout.relay.operators.direct import direct
+from relay_layout.relay.operators.direct import direct, relax_function
 from relay_layout.relay.operators.fixed_point import round_to_nearest
-from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, rank_of, scalar
+from relay_layout.relay.operators.operator import Build, Exported, Operator, Scope, extents, rank_of, scalar
 from relay_layout.relay.syntax.data_types import NAMES
 
 _UNARY = [
@@ -24,7 +24,6 @@ _UNARY = [
     "asinh",
     "atan",
     "atanh",
-    "bitwise_not",
     "ceil",
     "cos",
     "cosh",
@@ -35,7 +34,6 @@ _UNARY = [
     "isinf",
     "isnan",
     "log",
-    "logical_not",
     "negative",
     "rsqrt",
     "sigmoid",
@@ -48,31 +46,12 @@ _UNARY = [
     "trunc",
 ]
 
-_BINARY = [
-    "add",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "divide",
-    "equal",
-    "floor_divide",
-    "floor_mod",
-    "greater",
-    "greater_equal",
-    "left_shift",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "mod",
-    "not_equal",
-    "power",
-    "right_shift",
-    "subtract",
-]
+_ARITHMETIC = ("add", "subtract", "divide", "floor_divide", "floor_mod", "mod", "power")
+_LOGICAL = ("logical_and", "logical_or", "logical_xor")
+_BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
+_SHIFTS = ("left_shift", "right_shift")
+_COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
+_EXTREMA = ("maximum", "minimum")
 
 _WITH_TE = {
     "log2": topi.log2,
@@ -91,13 +70,60 @@ def _is_float(value: Expression) -> bool:
     return dtype_of(value).startswith(("float", "bfloat"))
 
 
-def _multiply(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    return relax.op.multiply(*operands)
+def _common_dtype(operands: Sequence[Expression]) -> str:
+    dtypes = {dtype_of(operand): None for operand in operands}
+    if len(dtypes) != 1:
+        raise ModelError(f"takes operands of one data type, not {' and '.join(dtypes)}")
+    return next(iter(dtypes))
+
+
+def _arithmetic(name: str) -> Operator:
+    def build(scope: Scope, values: Sequence[Expression], given: Attributes) -> Expression:
+        _common_dtype(values)
+        return relax_function(name)(*values)
+
+    return Operator(name, ("lhs", "rhs"), build, relax_names=(name,), export=lambda call: {})
+
+
+def _restricted(name: str, operands: str, *, kinds: str) -> Operator:
+    """A row for an operator that lowers for some data types only: bool, int and uint, as in ``kinds``."""
+
+    def build(scope: Scope, values: Sequence[Expression], given: Attributes) -> Expression:
+        dtype = _common_dtype(values)
+        if dtype.rstrip("0123456789") not in kinds.split():
+            raise ModelError(f"takes {kinds.replace(' ', ' or ')}, not {dtype}")
+        return relax_function(name)(*values)
+
+    return Operator(name, tuple(operands.split()), build, relax_names=(name,), export=lambda call: {})
+
+
+def _also_of_bool(name: str, *, compares: bool = False) -> Build:
+    """A build for a pair, which Relax lowers for numbers only: truths are taken as 0 and 1."""
+
+    def build(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+        function = relax_function(name)
+        if _common_dtype(operands) != "bool":
+            return function(*operands)
+        result = function(*(relax.op.astype(operand, "int8") for operand in operands))
+        return result if compares else relax.op.astype(result, "bool")
+
+    return build
 
 
 def _export_multiply(call: relax.Call) -> Exported:
     square = operator_name(call) == "square"
     return Exported([call.args[0], call.args[0]] if square else list(call.args), {})
+
+
+def _with_te(function: Callable[..., Any]) -> Build:
+    compute = topi_build(function)
+
+    def build(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+        if not _is_float(operands[0]):
+            raise ModelError(f"takes floating point, not {dtype_of(operands[0])}")
+        return compute(scope, operands, given)
+
+    return build
 
 
 def _round(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
@@ -106,12 +132,14 @@ def _round(scope: Scope, operands: Sequence[Expression], given: Attributes) -> E
 
 
 def _trunc_divide(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    _common_dtype(operands)
     quotient = relax.op.divide(*operands)
     return relax.op.trunc(quotient) if _is_float(operands[0]) else quotient
 
 
 def _trunc_mod(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     left, right = operands
+    _common_dtype(operands)
     if not _is_float(left):
         return relax.op.mod(left, right)
     whole = relax.op.trunc(relax.op.divide(left, right))
@@ -169,6 +197,8 @@ def _export_clip(call: relax.Call) -> Exported | None:
 
 def _where(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     condition, x, y = operands
+    if dtype_of(x) != dtype_of(y):
+        raise ModelError(f"x is {dtype_of(x)} and y {dtype_of(y)}, not the same")
     dtype = dtype_of(condition)
     if dtype != "bool":
         condition = relax.op.not_equal(condition, scalar(0, dtype))
@@ -215,12 +245,31 @@ def _export_cast(call: relax.Call) -> Mapping[str, Any]:
 
 ROWS = (
     *(direct(name, "data") for name in _UNARY),
-    *(direct(name, "lhs rhs") for name in _BINARY),
-    *(Operator(name, ("data",), topi_build(function), carried=True) for name, function in _WITH_TE.items()),
+    *(_arithmetic(name) for name in _ARITHMETIC),
+    *(_restricted(name, "lhs rhs", kinds="bool") for name in _LOGICAL),
+    _restricted("logical_not", "data", kinds="bool"),
+    *(_restricted(name, "lhs rhs", kinds="bool int uint") for name in _BITWISE),
+    _restricted("bitwise_not", "data", kinds="bool int uint"),
+    *(_restricted(name, "lhs rhs", kinds="int uint") for name in _SHIFTS),
+    *(
+        Operator(
+            name,
+            ("lhs", "rhs"),
+            _also_of_bool(name, compares=True),
+            relax_names=(name,),
+            export=lambda call: {},
+        )
+        for name in _COMPARISONS
+    ),
+    *(
+        Operator(name, ("lhs", "rhs"), _also_of_bool(name), relax_names=(name,), export=lambda call: {})
+        for name in _EXTREMA
+    ),
+    *(Operator(name, ("data",), _with_te(function), carried=True) for name, function in _WITH_TE.items()),
     Operator(
         "multiply",
         ("lhs", "rhs"),
-        _multiply,
+        _also_of_bool("multiply"),
         relax_names=("multiply", "square"),
         export=_export_multiply,
     ),

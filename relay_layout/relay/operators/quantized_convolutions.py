@@ -65,7 +65,7 @@ def _operands(
     return scope.emit(left), scope.emit(right)
 
 
-def _along_output_channels(zero_point: Expression, kernel: Expression, layout: str) -> Expression:
+def along_output_channels(zero_point: Expression, kernel: Expression, layout: str) -> Expression:
     """The zero points of a kernel, one or one per output channel, shaped to broadcast to the kernel."""
     if rank_of(zero_point) == 0:
         return zero_point
@@ -110,7 +110,7 @@ def _convolution(name: str, data_dtypes: Sequence[str], kernel_dtypes: Sequence[
             scope,
             operands,
             out_dtype,
-            lambda: _along_output_channels(operands[3], operands[1], attributes.kernel_layout),
+            lambda: along_output_channels(operands[3], operands[1], attributes.kernel_layout),
         )
         return TABLE[name].build(scope, (data, kernel), attributes)
 
@@ -127,7 +127,7 @@ def _dense(scope: Scope, operands: Sequence[Expression], attributes: Attributes)
     if attributes.units is not None and weight_shape[0] != attributes.units:
         raise ModelError(f"units is {attributes.units}, but the weight has {weight_shape[0]} rows")
     data, weight = _operands(
-        scope, operands, out_dtype, lambda: _along_output_channels(operands[3], operands[1], "OI")
+        scope, operands, out_dtype, lambda: along_output_channels(operands[3], operands[1], "OI")
     )
     return relax.op.matmul(data, relax.op.permute_dims(weight), out_dtype)
 

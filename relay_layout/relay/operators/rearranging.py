@@ -60,6 +60,9 @@ def _reverse(scope: Scope, operands: Sequence[Expression], given: Attributes) ->
 def _reverse_sequence(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     rank = rank_of(operands[0])
     axes = [axis_of(given[name], rank, name) for name in ("seq_axis", "batch_axis")]
+    length, batch = extents(operands[1])[0], extents(operands[0])[axes[1]]
+    if isinstance(length, int) and isinstance(batch, int) and length != batch:
+        raise ModelError(f"has {length} lengths for a batch of {batch}")
     return relax.op.reverse_sequence(*operands, *axes)
 
 
@@ -92,14 +95,27 @@ def _broadcast_to_like(scope: Scope, operands: Sequence[Expression], given: Attr
 
 
 def _collapse_sum_like(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    return relax.op.collapse_sum_like(*operands)
+    data, like = operands
+    _check_collapse(extents(data), extents(like))
+    return relax.op.collapse_sum_like(data, like)
+
+
+def _check_collapse(shape: Sequence[Any], target: Sequence[Any]) -> None:
+    tail = shape[len(shape) - len(target) :] if len(target) <= len(shape) else None
+    if tail is None or any(
+        isinstance(old, int) and isinstance(new, int) and new not in (1, old)
+        for old, new in zip(tail, target, strict=True)
+    ):
+        raise ModelError(f"a tensor of {list(shape)} does not come of one of {list(target)[:20]}")
 
 
 def _collapse_sum_to(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     if not isinstance(operands[1], Constant):
         raise ModelError("needs a constant shape")
     shape = constant_array(operands[1])
-    return relax.op.collapse_sum_to(operands[0], [int(extent) for extent in shape.reshape(-1)])
+    target = [int(extent) for extent in shape.reshape(-1)[: MOST_DIMENSIONS + 1]]
+    _check_collapse(extents(operands[0]), target)
+    return relax.op.collapse_sum_to(operands[0], target)
 
 
 def _export_collapse_sum_to(call: relax.Call) -> Exported | None:

@@ -14,6 +14,7 @@ from relay_layout.relay.operators.operator import Export, Operator, Scope, exten
 from relay_layout.relay.syntax.tree import Call
 
 _IDENTICAL = ("sum", "max", "min", "prod")
+_EXTREMA = ("max", "min")
 
 
 def _reduced(given: Attributes, rank: int) -> tuple[int, ...] | None:
@@ -38,7 +39,10 @@ def _same(name: str) -> Operator:
     """A row for a reduction that Relax has with the same result."""
 
     def build(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-        return _reduce(relax_function(name), operands[0], given)
+        data = operands[0]
+        if dtype_of(data) == "bool" and name in _EXTREMA:
+            return _of_truths(scope, relax_function(name), data, given)
+        return _reduce(relax_function(name), data, given)
 
     return _row(name, build, relax_names=(name,), export=_export)
 
@@ -59,10 +63,16 @@ def _logical(function: Callable[..., Expression]) -> Callable[..., Expression]:
         data = operands[0]
         if dtype_of(data) != "bool":
             raise ModelError(f"takes bool, not {dtype_of(data)}")
-        numbers = scope.emit(relax.op.astype(data, "int8"))
-        return relax.op.astype(_reduce(function, numbers, given), "bool")
+        return _of_truths(scope, function, data, given)
 
     return build
+
+
+def _of_truths(
+    scope: Scope, function: Callable[..., Expression], data: Expression, given: Attributes
+) -> Expression:
+    numbers = scope.emit(relax.op.astype(data, "int8"))
+    return relax.op.astype(_reduce(function, numbers, given), "bool")
 
 
 def _arg(name: str) -> Callable[..., Expression]:
@@ -76,6 +86,8 @@ def _arg(name: str) -> Callable[..., Expression]:
         axes = _reduced(given, rank)
         if axes == ():
             raise ModelError("leaves no axis to reduce")
+        if dtype_of(data) == "bool":
+            data = scope.emit(relax.op.astype(data, "int8"))
         if given.select_last_index or (axes is not None and len(axes) > 1):
             chosen = list(range(rank)) if axes is None else list(axes)
 
@@ -94,6 +106,8 @@ def _variance(scope: Scope, operands: Sequence[Expression], given: Attributes) -
     data, mean = operands
     shape = extents(data)
     dtype = dtype_of(data)
+    if dtype_of(mean) != dtype:
+        raise ModelError(f"the data is {dtype} and the mean {dtype_of(mean)}, not the same")
     axes = _reduced(given, len(shape))
     if axes == () or not shape:
         raise ModelError("leaves no axis to reduce")

@@ -7,7 +7,7 @@ import numpy as np
 from tvm import relax, te, tirx, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, dtype_of
 from relay_layout.relay.operators import selecting
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import (
@@ -259,6 +259,8 @@ def _last_first(scope: Scope, indices: Expression) -> Expression:
 def _gather_nd(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     data, indices = operands
     batches = integer(given.batch_dims, "batch_dims")
+    if given.index_rank is not None:
+        integer(given.index_rank, "index_rank")
     count = extents(indices)[0] if rank_of(indices) else None
     if not isinstance(count, int) or batches < 0 or count + batches > rank_of(data):
         raise ModelError(
@@ -302,6 +304,8 @@ def _adv_index(scope: Scope, operands: Sequence[Expression], given: Attributes) 
     data, *indices = (scope.emit(field) for field in fields_of(operands[0]))
     if not 1 <= len(indices) <= rank_of(data):
         raise ModelError(f"takes from 1 to {rank_of(data)} indices, not {len(indices)}")
+    if not all("int" in dtype_of(index) for index in indices):
+        raise ModelError("takes whole numbers as indices")
     return scope.builder.call_te(topi.adv_index, data, indices)
 
 

@@ -83,8 +83,6 @@ class _Comparison:
         return True
 
     def _pair_equal(self, left: Expression, right: Expression) -> bool:
-        if type(left) is not type(right):
-            return False
         if isinstance(left, GlobalVar):
             return left == right
         # Text repeats a constant wherever it is used.

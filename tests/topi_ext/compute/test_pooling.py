@@ -48,6 +48,39 @@ def test_padding_never_wins_a_maximum(dilation: int) -> None:
     assert (got == -7).all()
 
 
+def test_a_window_beside_the_image_has_the_least_value() -> None:
+    data = te.placeholder((1, 1, 2, 2), name="data")
+    result = max_pool2d(
+        data,
+        kernel=(1, 1),
+        strides=(1, 1),
+        padding=(1, 0, 0, 0),
+        dilation=(1, 1),
+        layout="NCHW",
+        out_shape=(1, 1, 3, 2),
+    )
+    library = compile_function(prim_func([data, result]), TARGET)
+    got = run_guarded(library, [np.ones((1, 1, 2, 2), "float32")], (1, 1, 3, 2))
+    assert got[0, 0, :, 0].tolist() == [np.finfo("float32").min, 1, 1]
+
+
+def test_the_average_of_integers_is_cut_towards_zero() -> None:
+    data = te.placeholder((1, 1, 1, 4), "int32", "data")
+    result = avg_pool2d(
+        data,
+        kernel=(1, 2),
+        strides=(1, 2),
+        padding=(0, 0, 0, 0),
+        dilation=(1, 1),
+        layout="NCHW",
+        out_shape=(1, 1, 1, 2),
+        count_include_pad=True,
+    )
+    library = compile_function(prim_func([data, result]), TARGET)
+    got = run_guarded(library, [np.array([[[[-1, -2, 2, 3]]]], "int32")], (1, 1, 1, 2), "int32")
+    assert got.ravel().tolist() == [-1, 2]
+
+
 def test_integers_have_a_maximum() -> None:
     data = te.placeholder((1, 4, 4, 16), "int8", "data")
     result = max_pool2d(

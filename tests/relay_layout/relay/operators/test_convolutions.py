@@ -6,7 +6,7 @@ from relay_harness import evaluate, imported, program
 from window_reference import axes, convolve, convolve_transposed
 
 import relay_layout
-from relay_layout.errors import ModelError, RelayLayoutError
+from relay_layout.errors import RelayLayoutError
 from relay_layout.relay.exporting import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.operators import TABLE
@@ -226,75 +226,6 @@ def _compiled(body: str, arrays: dict[str, np.ndarray], path: str) -> np.ndarray
     return result
 
 
-def deformable(
-    x: np.ndarray, offset: np.ndarray, w: np.ndarray, deformable_groups: int, padding: int
-) -> np.ndarray:
-    """Strides of 1; bilinear samples of an image with zeros around it; groups as the weight has them."""
-    (batch, channels, height, width), (outputs, inputs, rows, columns) = x.shape, w.shape
-    groups, result = channels // inputs, np.zeros((batch, outputs, *offset.shape[2:]))
-    for n, y0, x0, r, s, c in np.ndindex(batch, *offset.shape[2:], rows, columns, channels):
-        place = 2 * ((c // (channels // deformable_groups)) * rows * columns + r * columns + s)
-        row = y0 + r - padding + offset[n, place, y0, x0]
-        column = x0 + s - padding + offset[n, place + 1, y0, x0]
-        if not (0 <= row < height and 0 <= column < width):
-            continue
-        value = 0.0
-        for i, j in np.ndindex(2, 2):
-            y, x1 = int(row) + i, int(column) + j
-            if y < height and x1 < width:
-                value += (1 - abs(row - y)) * (1 - abs(column - x1)) * x[n, c, y, x1]
-        own = slice((c // inputs) * (outputs // groups), (c // inputs + 1) * (outputs // groups))
-        result[n, own, y0, x0] += value * w[own, c % inputs, r, s]
-    return result
-
-
-def test_deformable() -> None:
-    x, w, grouped = normal(1, 4, 5, 4), normal(4, 4, 2, 3), normal(4, 2, 2, 3)
-    offset = normal(1, 2 * 2 * 2 * 3, 6, 4) * 2
-    single = normal(1, 2 * 2 * 3, 4, 2)
-    results = evaluate(
-        """(nn.deformable_conv2d(%x, %o, %w, padding=[1, 1], deformable_groups=2),
-            nn.deformable_conv2d(%x, %s, %w, channels=4, kernel_size=[2, 3]),
-            nn.deformable_conv2d(%x, %o, %g, padding=[1], deformable_groups=2, groups=2),
-            nn.deformable_conv2d(%n, %p, %h, padding=[1, 1], deformable_groups=2, data_layout="NHWC",
-                                 kernel_layout="HWIO"))""",
-        x=x,
-        o=offset,
-        w=w,
-        s=single,
-        g=grouped,
-        n=axes(x, "NCHW", "NHWC"),
-        p=axes(offset, "NCHW", "NHWC"),
-        h=axes(w, "OIHW", "HWIO"),
-    )
-    close(results[0], deformable(x, offset, w, 2, 1))
-    close(results[1], deformable(x, single, w, 1, 0))
-    close(results[2], deformable(x, offset, grouped, 2, 1))
-    close(results[3], axes(deformable(x, offset, w, 2, 1), "NCHW", "NHWC"))
-
-
-def test_weight_gradient() -> None:
-    """What the sum of gradient times result changes by, when one weight changes by one."""
-    x, gradient = normal(2, 4, 6, 5), normal(2, 6, 3, 5)
-    attributes = "kernel_size=[3, 2], strides=[2, 1], padding=[1, 0, 0, 1], groups=2"
-    plain, turned = evaluate(
-        f"""(nn.conv2d_backward_weight(%g, %x, {attributes}, kernel_layout="NCHW", out_layout="OIHW"),
-             nn.conv2d_backward_weight(%h, %y, {attributes}, data_layout="NHWC", kernel_layout="NHWC",
-                                       out_layout="HWIO"))""",
-        g=gradient,
-        x=x,
-        h=axes(gradient, "NCHW", "NHWC"),
-        y=axes(x, "NCHW", "NHWC"),
-    )
-    expected = np.zeros((6, 2, 3, 2))
-    for index in np.ndindex(expected.shape):
-        weight = np.zeros(expected.shape)
-        weight[index] = 1
-        expected[index] = (convolve(x, weight, [2, 1], [1, 0, 0, 1], [1, 1], 2) * gradient).sum()
-    close(plain, expected)
-    close(turned, axes(expected, "OIHW", "HWIO"))
-
-
 def test_types_of_weights() -> None:
     text = """def @main(%x: Tensor[(1, 4, 8, 8), float32], %a, %b, %c, %o) {
         %0 = nn.conv2d(%x, %a, channels=6, kernel_size=[3, 2], groups=2);
@@ -352,27 +283,6 @@ def test_wrong_attributes(attributes: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("shape", "attributes", "message"),
-    [
-        ("(1, 18, 6, 5)", "", "the offset is 1, 18, 6, 5 (N, C, H, W), not 1, 18, 6, 6"),
-        ("(1, 18, 6, 6)", ", deformable_groups=2", "2 deformable groups do not divide 3 input channels"),
-        (
-            "(1, 18, 6, 6)",
-            ", groups=3",
-            "3 input channels in 3 groups do not fit a weight with 3 inputs",
-        ),
-    ],
-)
-def test_wrong_offsets(shape: str, attributes: str, message: str) -> None:
-    """A shape that is accepted here would be read past its end when it runs."""
-    text = f"""def @main(%x: Tensor[(1, 3, 8, 8), float32], %o: Tensor[{shape}, float32],
-        %w: Tensor[(4, 3, 3, 3), float32]) {{ nn.deformable_conv2d(%x, %o, %w{attributes}) }}"""
-    with pytest.raises(ModelError) as caught:
-        from_tree(read_text(text, "test"))
-    assert message in str(caught.value)
-
-
 def test_python_arguments() -> None:
     arguments = {"strides": 2, "padding": 1, "dilation": 1, "groups": 1, "channels": 4, "kernel_size": 3}
     layouts = {"data_layout": "NHWC", "kernel_layout": "", "out_layout": "", "out_dtype": ""}
@@ -381,21 +291,3 @@ def test_python_arguments() -> None:
     assert attributes["padding"] == (1, 1, 1, 1)
     assert attributes["kernel_size"] == (3, 3)
     assert attributes["kernel_layout"] == "HWIO"
-
-
-def test_python_arguments_of_the_weight_gradient() -> None:
-    """The attributes name the layouts otherwise than the function does."""
-    arguments = {
-        "strides": 1,
-        "padding": (1, 2),
-        "dilation": 1,
-        "groups": 1,
-        "channels": None,
-        "kernel_size": 3,
-    }
-    layouts = {"grad_layout": "A", "data_layout": "B", "kernel_layout": "C", "out_dtype": ""}
-    row = TABLE["nn.conv2d_backward_weight"]
-    operands, attributes = row.prepare(grad="g", data="x", **arguments, **layouts)  # type: ignore[misc]
-    assert operands == ["g", "x"]
-    assert [attributes[name] for name in ("data_layout", "kernel_layout", "out_layout")] == ["A", "B", "C"]
-    assert attributes["padding"] == (1, 2, 1, 2)

@@ -154,6 +154,14 @@ def test_shifts_and_logic() -> None:
         np.testing.assert_array_equal(result, want)
 
 
+def test_truths_compare_and_multiply() -> None:
+    b, c = np.array([True, True, False, False]), np.array([True, False, True, False])
+    pairs = {**COMPARISONS, "maximum": np.maximum, "minimum": np.minimum, "multiply": np.multiply}
+    for name, result in zip(pairs, evaluate(calls(pairs, "%b, %c"), b=b, c=c), strict=True):
+        assert result.dtype == np.bool_, name
+        np.testing.assert_array_equal(result, pairs[name](b, c), err_msg=name)
+
+
 def test_cast() -> None:
     x = np.array([-1.7, 0.0, 2.9], "float32")
     i = np.array([1, 2], "int64")
@@ -224,7 +232,13 @@ def test_fixed_point_multiply_per_axis() -> None:
         ('cast(%x, dtype="float31")', "cast: there is no data type 'float31'"),
         ('reinterpret(%x, dtype="int64")', "reinterpret of .*: int64 has not as many bits as float32"),
         ("fixed_point_multiply(%x, multiplier=1, shift=40)", "multiplier 1 and shift 40 are not a number"),
-        ("add(%x, 1i64)", "add of"),
+        ("logical_and(%x, %x)", "logical_and: takes bool, not float32"),
+        ("bitwise_not(%x)", "bitwise_not: takes bool or int or uint, not float32"),
+        ("right_shift(%x, 1f)", "right_shift: takes int or uint, not float32"),
+        ("where(%x, %x, 1)", "where: x is float32 and y int32, not the same"),
+        ("log2(1)", "log2 of .*: takes floating point, not int32"),
+        ("equal(%x, 1)", "equal: takes operands of one data type, not float32 and int32"),
+        ("add(%x, 1i64)", "add: takes operands of one data type"),
         ("add(%x)", "add takes lhs, rhs; it is given 1 operand"),
     ],
 )

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from quantized_reference import evaluate_bound
-from relay_harness import imported, program
+from relay_harness import execute, imported, program
+from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.ir import shape_of
+from relay_layout.relay.operators.quantized_convolutions import along_output_channels
 
 RANDOM = np.random.default_rng(1)
 
@@ -91,10 +94,21 @@ def test_conv2d_layouts_and_groups() -> None:
         _conv("%x, %d, 3, 5", f"channels=4, groups=4, {size}"),
         _conv("%nhwc, %hwio, 3, %zeros", f'channels=8, {size}, data_layout="NHWC", kernel_layout="HWIO"'),
         _conv("%nhwc, %ohwi, 3, %zeros", f'channels=8, {size}, data_layout="NHWC", kernel_layout="OHWI"'),
+        _conv(
+            "%nhwc, %hwoi, 3, %zeros",
+            f'channels=8, groups=4, {size}, data_layout="NHWC", kernel_layout="HWOI"',
+        ),
+        _conv(
+            "%hwnc, %dense_hwoi, 3, %zeros", f'channels=8, {size}, data_layout="HWNC", kernel_layout="HWOI"'
+        ),
     ]
+    several = _int("int8", 8, 1, 3, 3)
     results = evaluate_bound(
         f"({', '.join(calls)})",
         {"zeros": zeros},
+        hwoi=np.ascontiguousarray(several.reshape(4, 2, 3, 3).transpose(2, 3, 0, 1)),
+        hwnc=np.ascontiguousarray(x.transpose(2, 3, 0, 1)),
+        dense_hwoi=np.ascontiguousarray(dense.transpose(2, 3, 0, 1)),
         x=x,
         w=w,
         d=depthwise,
@@ -110,6 +124,27 @@ def test_conv2d_layouts_and_groups() -> None:
     expected = _convolved(data, dense - per_channel, same).transpose(0, 2, 3, 1)
     np.testing.assert_array_equal(results[2], expected)
     np.testing.assert_array_equal(results[3], expected)
+    multiplied = _convolved(data, several - per_channel, same, groups=4)
+    np.testing.assert_array_equal(results[4].transpose(0, 3, 1, 2), multiplied)
+    np.testing.assert_array_equal(results[5].transpose(2, 0, 1, 3), expected)
+
+
+def test_conv2d_in_blocks() -> None:
+    """TVM itself computes no convolution in blocks, so only its type and the zero points are checked."""
+    call = _conv(
+        "%x, %w, 0, 3",
+        'channels=8, kernel_size=[3, 3], data_layout="NCHW2c", kernel_layout="OIHW2i4o", out_layout="NCHW4c"',
+    )
+    inputs = {"x": np.zeros((1, 2, 6, 5, 2), "int8"), "w": np.zeros((2, 2, 3, 3, 2, 4), "int8")}
+    assert shape_of(imported(program(call, **inputs))["main"].body.body) == (1, 2, 4, 3, 4)
+    zeros = relax.Var("zeros", relax.TensorType((8,), "int32"))
+    kernel = relax.Var("kernel", relax.TensorType((2, 2, 3, 3, 2, 4), "int8"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [zeros]):
+        spread = along_output_channels(zeros, kernel, "OIHW2i4o")
+        builder.emit_func_output(builder.emit(spread))
+    (result,) = execute(builder.finalize(), [np.arange(8, dtype="int32")])
+    np.testing.assert_array_equal(result, np.arange(8).reshape(2, 1, 1, 1, 1, 4))
 
 
 def test_conv2d_transpose() -> None:

@@ -47,8 +47,9 @@ def test_mean_of_integers_truncates_and_of_half_precision_does_not_overflow() ->
 
 def test_all_and_any() -> None:
     b = np.array([[True, True, False], [True, True, True]])
-    results = evaluate("(all(%b, axis=[1]), any(%b), all(%b, axis=[0], keepdims=True), all(%b))", b=b)
-    wanted = [b.all(1), b.any(), b.all(0, keepdims=True), b.all()]
+    body = "(all(%b, axis=[1]), any(%b), all(%b, axis=[0], keepdims=True), all(%b), max(%b), min(%b, axis=0))"
+    results = evaluate(body, b=b)
+    wanted = [b.all(1), b.any(), b.all(0, keepdims=True), b.all(), b.max(), b.min(0)]
     for result, want in zip(results, wanted, strict=True):
         np.testing.assert_array_equal(result, want)
 

@@ -94,7 +94,6 @@ def symbolic(call: str) -> relax.Function:
             ["x_0", "2", "4"],
         ),
         ('layout_transform(%x, src_layout="NCW", dst_layout="NCW2w")', ["x_0", "3", "2", "2"]),
-        ("slice_like(concatenate((%x, %x), axis=0), %x, axes=None)", ["x_0", "3", "4"]),
         ("broadcast_to_like(1f, %x)", ["x_0", "3", "4"]),
         ("shape_of(%x)", ["3"]),
         ("ndarray_size(%x)", []),
@@ -103,6 +102,13 @@ def symbolic(call: str) -> relax.Function:
 def test_a_batch_of_unknown_size(call: str, shape: list[str]) -> None:
     result = symbolic(call).ret_ty.shape.values
     assert [str(extent).replace(" ", "").replace("T.int64(", "").strip(")") for extent in result] == shape
+
+
+def test_a_slice_to_an_unknown_batch_is_cut_at_run_time() -> None:
+    text = "def @main(%x: Tensor[(?, 3), float32]) { slice_like(concatenate((%x, %x)), %x, axes=[0]) }"
+    x = GENERATOR.standard_normal((5, 3)).astype("float32")
+    (result,) = execute(imported(text), [x])
+    np.testing.assert_array_equal(result, x)
 
 
 def test_transpose_expand_dims_and_squeeze() -> None:
@@ -254,6 +260,8 @@ def test_sliding_window() -> None:
         ('layout_transform(%x, src_layout="NCW", dst_layout="NC")', "their axes differ"),
         ('layout_transform(%x, src_layout="N[a=4]CW", dst_layout="NCW")', "has an alignment"),
         ("sliding_window(%x, axis=1, window_shape=[2, 9], strides=[1, 1])", "window of 9 does not fit"),
+        ("reverse_sequence(%x, shape_of(%x))", "has 3 lengths for a batch of 2"),
+        ("collapse_sum_like(1f, %x)", r"a tensor of \[\] does not come of one of \[2, 3, 4\]"),
         ("reshape_like(%x, %x, lhs_end=7)", "lhs_end 7 is not a place among 3 dimensions"),
     ],
 )

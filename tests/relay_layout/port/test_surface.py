@@ -1,0 +1,82 @@
+"""What today's packages are asked."""
+
+import pytest
+
+from relay_layout.port.names import Names, reason, shown
+from relay_layout.port.surface import has_name
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("relay.nn.conv2d", True),
+        ("relay.transform.ConvertLayout", True),
+        ("relay.nn.nothing", False),
+        ("relay.quantize", False),
+        ("tvm", True),
+        ("tvm.runtime.tensor", True),
+        ("tvm.nd", False),
+        ("tvm.support.ndk", True),
+        ("tvm.support.ndk.create_shared", True),
+        ("tvm.contrib.download.download_testdata", True),
+        ("tvm.te.create_schedule", False),
+        ("tvm.target.Target.current", True),
+        ("tvm.target.Target.nothing", False),
+    ],
+)
+def test_a_name(name: str, there: bool) -> None:
+    assert has_name(name) is there
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        "tvm.relay.analysis.free_vars",
+        "tvm.relay.build",
+        "tvm.relay.frontend.from_onnx",
+        "tvm.relay.Function",
+        "tvm.relay.nn.conv2d",
+        "tvm.relay.op.nn.conv2d",
+        "tvm.relay.op.register_alter_op_layout",
+        "tvm.relay.op.register_convert_op_layout",
+        "tvm.relay.qnn.op.conv2d",
+        "tvm.relay.transform.AlterOpLayout",
+        "tvm.relay.transform.ConvertLayout",
+        "tvm.relay.transform.InferType",
+        "tvm.relay.transform.LayoutConfig",
+        "tvm.relay.var",
+        "tvm.contrib.graph_executor.GraphModule",
+        "tvm.parser.fromtext",
+        "tvm.parser.parse",
+        "tvm.relay.expr.Call",
+        "tvm.relay.function.Function",
+        "tvm.relay.ty.TensorType",
+        "tvm.nd.array",
+        "tvm.nd.empty",
+        "tvm.tir.Var",
+        "tvm.gpu",
+    ],
+)
+def test_what_scripts_use_most_is_there_today(old: str) -> None:
+    assert Names(has_name).today(old) is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "advice"),
+    [
+        ("tvm.autotvm.task.create", "relay-layout tune"),
+        ("tvm.auto_scheduler", "relay-layout tune"),
+        ("tvm.relay.quantize.quantize", "before it is imported"),
+        ("tvm.relay.dataflow_pattern.is_op", "tvm.relax.dpl"),
+        ("tvm.te.create_schedule", "tvm.s_tir.Schedule"),
+        ("tvm.relay.transform.Nothing", "no such pass"),
+        ("tvm.relay.nothing", "relay-layout has no such name"),
+        ("tvm.nothing", "TVM 0.27 has no such name"),
+    ],
+)
+def test_a_reason_says_what_to_do(old: str, advice: str) -> None:
+    assert advice in reason(old)
+
+
+def test_names_are_shown_as_people_say_them() -> None:
+    assert [shown("tvm.relay.build"), shown("tvm.autotvm")] == ["relay.build", "tvm.autotvm"]

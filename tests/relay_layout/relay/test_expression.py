@@ -1,0 +1,240 @@
+"""Building expressions, and TVM taking them as Relax functions."""
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+
+from relay_layout import relay
+from relay_layout.errors import ModelError
+from relay_layout.relay.syntax import read_text, structurally_equal, tree
+
+
+def type_of(expression: tree.Expression) -> tuple[tuple[int | None, ...], str]:
+    kind = expression.checked_type
+    assert isinstance(kind, tree.TensorType)
+    return kind.shape, kind.dtype
+
+
+def same_as_text(function: relay.Function, text: str) -> bool:
+    return structurally_equal(tree.Module({"main": function}), read_text(text, "test"))
+
+
+@pytest.mark.parametrize(
+    ("build", "body"),
+    [
+        (lambda x, y: x + y, "add(%x, %y)"),
+        (lambda x, y: x - y, "subtract(%x, %y)"),
+        (lambda x, y: x * y, "multiply(%x, %y)"),
+        (lambda x, y: x / y, "divide(%x, %y)"),
+        (lambda x, y: -x, "negative(%x)"),
+        (lambda x, y: x < y, "less(%x, %y)"),
+        (lambda x, y: x > y, "greater(%x, %y)"),
+        (lambda x, y: x <= y, "less_equal(%x, %y)"),
+        (lambda x, y: x >= y, "greater_equal(%x, %y)"),
+        (lambda x, y: 2 + x, "add(2f16, %x)"),
+        (lambda x, y: 2 - x, "subtract(2f16, %x)"),
+        (lambda x, y: x * 2.5, "multiply(%x, 2.5f16)"),
+        (lambda x, y: np.float64(2.5) * x, "multiply(2.5f16, %x)"),
+        (lambda x, y: np.array(1.0) / x, "divide(1f16, %x)"),
+        (lambda x, y: x > 1, "greater(%x, 1f16)"),
+        (lambda x, y: x.astype("int8") + 1, 'add(cast(%x, dtype="int8"), 1i8)'),
+    ],
+)
+def test_operators_make_calls(build, body):
+    x, y = relay.var("x", shape=(3,), dtype="float16"), relay.var("y", shape=(3,), dtype="float16")
+    function = relay.Function([x, y], build(x, y))
+    assert same_as_text(
+        function, f"def @main(%x: Tensor[(3), float16], %y: Tensor[(3), float16]) {{ {body} }}"
+    )
+
+
+def test_a_fraction_beside_integers_stays_a_fraction():
+    x = relay.var("x", shape=(3,), dtype="int32")
+    assert (x * 0.5).args[1].data.dtype == np.float32
+
+
+def test_numbers_beside_what_has_no_type_are_as_const_makes_them():
+    weight = relay.var("weight")
+    assert [(weight + value).args[1].data.dtype for value in (1, 1.0)] == [np.int32, np.float32]
+
+
+def test_operators_refuse_what_is_no_expression():
+    x = relay.var("x", shape=(3,))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        x + "one"
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        (1, None, "int32"),
+        (1.5, None, "float32"),
+        (True, None, "bool"),
+        ([1.0, 2.0], None, "float32"),
+        (np.arange(3), None, "int32"),
+        (np.arange(3, dtype="uint8"), None, "uint8"),
+        (np.float16(1), None, "float16"),
+        (1, "int64", "int64"),
+        (1, np.float64, "float64"),
+    ],
+)
+def test_const_dtypes(value, dtype, expected):
+    assert str(relay.const(value, dtype).data.dtype) == expected
+
+
+def test_const_keeps_the_dtype_of_a_tensor_and_copies_it():
+    array = np.zeros(3, "int64")
+    constant = relay.const(tvm.runtime.tensor(array))
+    array[0] = 1
+    assert constant.data.dtype == np.int64
+    assert not constant.data.any()
+
+
+def test_const_refuses_text():
+    with pytest.raises(ValueError, match=r"relay.const takes a number or an array, not str"):
+        relay.const("one")
+
+
+@pytest.mark.parametrize(
+    ("variable", "kind"),
+    [
+        (relay.var("x", shape=(1, relay.Any(), np.int64(3))), tree.TensorType((1, None, 3), "float32")),
+        (relay.var("x", relay.TensorType([2], "int8")), tree.TensorType((2,), "int8")),
+        (relay.var("x", "int32"), tree.TensorType((), "int32")),
+        (relay.var("x", shape=(tvm.tirx.Var("n", "int64"), tvm.tirx.IntImm("int64", 4))), None),
+        (relay.var("x"), None),
+    ],
+    ids=["shape", "type", "scalar", "symbolic", "untyped"],
+)
+def test_var(variable, kind):
+    if variable.type is not None and kind is None:
+        kind = tree.TensorType((None, 4), "float32")
+    assert variable.type_annotation == kind
+    assert variable.name_hint == "x"
+
+
+def test_var_refuses_type_and_shape():
+    with pytest.raises(ValueError, match="a type_annotation or a shape, not both"):
+        relay.var("x", relay.TensorType((1,)), shape=(1,))
+
+
+def test_classes_tell_the_kind_of_an_expression():
+    x = relay.var("x", shape=(2,))
+    call = relay.Call(relay.op.get("nn.relu"), [x])
+    kinds = {
+        relay.Var: x,
+        relay.Call: call,
+        relay.Tuple: relay.Tuple([x, call]),
+        relay.TupleGetItem: relay.TupleGetItem(relay.Tuple([x]), 0),
+        relay.Constant: relay.const(1),
+        relay.Function: relay.Function([x], call),
+        relay.If: relay.If(relay.const(True), x, call),
+        relay.Let: relay.Let(relay.var("v"), x, call),
+        relay.GlobalVar: relay.GlobalVar("main"),
+    }
+    for kind in kinds:
+        assert [isinstance(other, kind) for other in kinds.values()] == [other is kind for other in kinds]
+    assert all(isinstance(expression, relay.Expr) for expression in kinds.values())
+
+
+def test_a_call_tells_its_operator_and_attributes():
+    call = relay.nn.conv2d(relay.var("x"), relay.var("w"), groups=2, channels=4, kernel_size=(3, 3))
+    assert call.op.name == "nn.conv2d"
+    assert (call.attrs.groups, call.attrs["groups"], call.attrs.get_int("groups")) == (2, 2, 2)
+    assert (call.attrs.data_layout, call.attrs.get_str("data_layout")) == ("NCHW", "NCHW")
+    assert call.attrs.get_int_tuple("strides") == (1, 1)
+    assert dict(call.attrs) == {"groups": 2, "channels": 4, "kernel_size": (3, 3), "padding": (0, 0, 0, 0)}
+    with pytest.raises(AttributeError, match=r"nn.conv2d has no attribute 'stride'"):
+        _ = call.attrs.stride
+
+
+def test_untyped_weights_learn_their_types():
+    data, weight = relay.var("data", shape=(1, 3, 8, 8)), relay.var("weight")
+    net = relay.nn.conv2d(data, weight, channels=4, kernel_size=(3, 3))
+    assert type_of(net) == ((1, 4, 6, 6), "float32")
+    assert type_of(weight) == ((4, 3, 3, 3), "float32")
+
+
+def test_a_variable_that_nothing_types_has_no_type():
+    with pytest.raises(ModelError, match="%x is declared without a type, and nothing tells one"):
+        _ = relay.var("x").checked_type
+
+
+def test_types_of_tuples_functions_branches_and_unknown_extents():
+    x = relay.var("x", shape=(relay.Any(), 4))
+    assert type_of(relay.reshape(x * x, (-1, 2))) == ((None, 2), "float32")
+    assert relay.Function([x], relay.Tuple([x, x])).checked_type == tree.FuncType(
+        (x.type,), tree.TupleType((x.type, x.type))
+    )
+    assert type_of(relay.If(relay.var("c", "bool"), x, -x)) == ((None, 4), "float32")
+
+
+def test_types_of_a_long_chain():
+    net = relay.var("x", shape=(2,))
+    for _ in range(2000):
+        net = net + 1
+    assert type_of(net) == ((2,), "float32")
+
+
+def test_wrapped_tuples_are_sequences():
+    x = relay.var("x", shape=(2, 6))
+    parts = relay.split(x, 3, axis=1)
+    first, *_, last = parts
+    assert (len(parts), type_of(first), type_of(last)) == (3, ((2, 2), "float32"), ((2, 2), "float32"))
+    assert parts[-1].index == 2
+    with pytest.raises(IndexError, match="field 3 of a tuple of 3"):
+        parts[3]
+    with pytest.raises(TypeError, match="a tuple has no data type"):
+        parts.astype("int8")
+    assert parts.astuple() is relay.concatenate(parts, 1).args[0]
+
+
+def test_a_function_is_a_function_of_tvm():
+    x = relay.var("x", shape=(2, 3))
+    function = relay.Function([x], x + 1)
+    assert isinstance(function, tvm.ir.BaseFunc)
+    assert isinstance(function, relay.Function)
+    expected = tvm.IRModule.from_expr(function)
+    assigned = tvm.IRModule()
+    assigned["main"] = function
+    for module in (assigned, tvm.IRModule({"main": function}), tvm.IRModule.from_expr(x + 1)):
+        assert tvm_ffi.structural_equal(module, expected)
+    assert [str(parameter.name) for parameter in expected["main"].params] == ["x"]
+    assert function.attrs == {}
+    assert str(function.ret_ty) == 'R.Tensor((2, 3), dtype="float32")'
+
+
+def test_expressions_become_functions_of_their_free_variables_in_order():
+    a, b = relay.var("a", shape=(2,)), relay.var("b", shape=(2,))
+    module = tvm.IRModule.from_expr(relay.split(b * a, 2))
+    assert [str(parameter.name) for parameter in module["main"].params] == ["b", "a"]
+
+
+def test_a_function_that_cannot_be_imported():
+    x = relay.var("x", shape=(2, 3))
+    function = relay.Function([x], relay.Call("nn.nothing", [x]))
+    with pytest.raises(ModelError, match=r"expression: there is no operator 'nn.nothing'"):
+        tvm.IRModule.from_expr(function)
+
+
+def test_a_function_cannot_be_changed():
+    function = relay.Function([], relay.const(1))
+    with pytest.raises(AttributeError, match="a function cannot be changed: body"):
+        function.body = relay.const(2)
+
+
+def test_functions_are_called():
+    x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
+    assert type_of(relay.Function([x], x + 1)(y)) == ((2,), "float32")
+
+
+def test_text_of_expressions_and_modules():
+    x = relay.var("x", shape=(2,))
+    function = relay.Function([x], x + relay.const(np.arange(2.0)))
+    assert "add(%x, meta[relay.Constant][0])" in str(function)
+    assert "#[metadata]" not in str(function)
+    assert "#[metadata]" in function.astext()
+    module = relay.parse(relay.astext(tvm.IRModule.from_expr(function)))
+    assert tvm_ffi.structural_equal(module, tvm.IRModule.from_expr(function))
+    assert "add(%x" in relay.astext(module["main"])
