@@ -14,17 +14,18 @@ from relay_layout.relay.operators import decompose
 from relay_layout.uses import count_uses
 
 
-def canonicalize(module: tvm.IRModule) -> tvm.IRModule:
+def canonicalize(module: tvm.IRModule, *, keep_carried: bool = False) -> tvm.IRModule:
     """The module as layout conversion likes it: no batch norm, no dropout, nothing unused.
 
-    Operators carried from Relay become what they stand for, and constants that are only reshaped become
-    other constants.
+    Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
+    them. Constants that are only reshaped become other constants.
 
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
     and an add. Results differ from the original's by rounding only.
     """
-    module = fold_constants(decompose(relax.transform.Normalize()(module)))
+    module = relax.transform.Normalize()(module)
+    module = fold_constants(module if keep_carried else decompose(module))
     module = relax.transform.CanonicalizeBindings()(module)
     module = rebuild_functions(module, lambda variable, function: _Inference(function).visit_expr(function))
     module = relax.transform.CanonicalizeBindings()(module)

@@ -22,6 +22,7 @@ from relay_layout.lower.link import link_command, link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, lower_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
+from relay_layout.relay.conventions import names_carried
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.transform import ConversionReport, LayoutRequest, convert_layout
 
@@ -73,8 +74,8 @@ def convert(
     """
     request = LayoutRequest.parse(desired_layout, desired_layout_ops, desired_layouts, skip_layers)
     resolved = resolve_target(target, threads=threads)
-    module = canonicalize(load_model(model, input_shapes=input_shapes, params=params))
-    converted, report = convert_layout(module, request, resolved)
+    module = load_model(model, input_shapes=input_shapes, params=params)
+    converted, report = _converted(module, request, resolved)
     return Conversion(converted, report.to_dict())
 
 
@@ -106,7 +107,8 @@ def compile(
     module = load_model(model, input_shapes=input_shapes, params=params)
     names = _tensor_names(module)
     say("converting layouts")
-    module, conversion = convert_layout(canonicalize(module), request, resolved)
+    module, conversion = _converted(module, request, resolved)
+    module = canonicalize(module)
     say(
         f"{conversion.layout_transforms} layout transforms left, "
         f"choice {conversion.solver_status} in {conversion.solver_seconds:.2f} s"
@@ -150,6 +152,14 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
         )
     say("linking")
     return link_executable(executable)
+
+
+def _converted(
+    module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
+) -> tuple[tvm.IRModule, ConversionReport]:
+    """The module in inference form and in its layouts, with carried operators if the request names any."""
+    module = canonicalize(module, keep_carried=names_carried(request.desired_layouts))
+    return convert_layout(module, request, target)
 
 
 def _check_host(target: BuildTarget) -> None:

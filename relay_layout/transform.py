@@ -1,23 +1,32 @@
 """ConvertLayout: graph, solver, rewriter and verifier as one TVM pass."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import relax
 
-from relay_layout.candidates import Rules, collect_signatures, table_rule
-from relay_layout.errors import LayoutError
+from relay_layout.candidates import collect_signatures
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.ir import size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers
+from relay_layout.relay.callbacks import CONVERT
+from relay_layout.relay.conventions import check_desired
+from relay_layout.relay.layout_rules import rules_for
 from relay_layout.rewrite import rewrite
 from relay_layout.solver import Solution, solve
 from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, DesiredOffers, TargetOffers, resolve_target
 from relay_layout.verify import verify
+
+
+FEWEST_FIRST_US = 1e6
+"""Added to each transform where the caller names the layouts, who then wants as few transforms as possible.
+
+More than all operators of a network cost together, so that costs only decide between equal numbers.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,12 +35,14 @@ class LayoutRequest:
 
     ``desired_layouts`` is None for the solver's own choice, ``{}`` for none, or Relay's dictionary of
     operator name to layouts. ``for_all`` is a layout for every convolution with its axes instead.
-    ``skip_layers`` counts convolutions from 0 in the order they run.
+    ``skip_layers`` counts convolutions from 0 in the order they run. With ``alter`` the callbacks of
+    ``register_alter_op_layout`` are asked.
     """
 
     desired_layouts: Mapping[str, Sequence[str]] | None = None
     for_all: str | None = None
     skip_layers: frozenset[int] = frozenset()
+    alter: bool = False
 
     @staticmethod
     def parse(
@@ -43,18 +54,8 @@ class LayoutRequest:
         """From the command line's options: ``auto``, ``none``, a layout name, or a dictionary."""
         skipped = frozenset(skip_layers)
         if desired_layouts is not None:
-            desired_layouts = {name.removeprefix("relax."): value for name, value in desired_layouts.items()}
-            unknown = sorted(set(desired_layouts) - set(CONVOLUTION_AXES))
-            if unknown:
-                raise LayoutError(
-                    f"desired layouts for {', '.join(unknown)}: no such operator chooses layouts; "
-                    f"operators that do are {', '.join(CONVOLUTION_AXES)}"
-                )
-            for layouts in desired_layouts.values():
-                for text in layouts:
-                    if text != "default":
-                        Layout.parse(text)
-            return LayoutRequest(desired_layouts, skip_layers=skipped)
+            desired = {name.removeprefix("relax."): value for name, value in desired_layouts.items()}
+            return LayoutRequest(check_desired(desired), skip_layers=skipped)
         if desired_layout == "auto":
             return LayoutRequest(None, skip_layers=skipped)
         if desired_layout == "none":
@@ -100,32 +101,22 @@ class ConversionReport:
         }
 
 
-RulesOf = Callable[[Graph], Rules]
-"""The rules of operators in a graph, by node."""
-
-
-def table_rules(graph: Graph) -> Rules:
-    """Those of the operator table, whatever the graph."""
-    del graph
-    return table_rule
-
-
 def convert_layout(
-    module: tvm.IRModule, request: LayoutRequest, target: BuildTarget, *, rules: RulesOf = table_rules
+    module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
 ) -> tuple[tvm.IRModule, ConversionReport]:
-    """Convert the function "main" of a Relax module; other functions are left as they are.
-
-    ``rules`` gives the rules for a graph where they are not those of the operator table.
-    """
+    """Convert the function "main" of a Relax module; other functions are left as they are."""
     start = time.perf_counter()
     module = relax.transform.Normalize()(module)
     graph = build_graph(module["main"])
-    offers, pinned = _offers(graph, request, target)
+    desired = _desired(graph, request)
+    offers, pinned = _offers(graph, desired, request, target)
     outputs = {value: value.identity for value in graph.outputs()}
-    signatures = collect_signatures(graph, offers, rules=rules(graph), pinned=pinned)
-    if request.desired_layouts == {} and request.for_all is None and rules is table_rules:
+    rules = rules_for(graph, desired, request.alter, _skipped(graph, request.skip_layers))
+    signatures = collect_signatures(graph, offers, rules=rules, pinned=pinned)
+    if request.desired_layouts == {} and request.for_all is None:
         signatures = {node: choices[:1] for node, choices in signatures.items()}
-    solution = solve(graph, signatures, _transform_cost(target), outputs)
+    cost = _transform_cost(target, FEWEST_FIRST_US if pinned else 0.0)
+    solution = solve(graph, signatures, cost, outputs)
     rewritten = rewrite(graph, solution, outputs)
     verify("main", rewritten.placements)
     converted = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
@@ -136,7 +127,7 @@ def convert_layout(
         layout_transforms_weights=rewritten.transforms.weights,
         layout_transform_bytes=rewritten.transforms.activation_bytes,
         solver_status=solution.status,
-        objective_us=solution.objective_us,
+        objective_us=solution.objective_us % FEWEST_FIRST_US if pinned else solution.objective_us,
         solver_seconds=solution.seconds,
         seconds=time.perf_counter() - start,
         verified=True,
@@ -146,16 +137,36 @@ def convert_layout(
     return converted, report
 
 
-def _offers(graph: Graph, request: LayoutRequest, target: BuildTarget) -> tuple[Offers, bool]:
+def _desired(graph: Graph, request: LayoutRequest) -> Mapping[str, Sequence[str]] | None:
+    if request.for_all is None:
+        return request.desired_layouts
+    convolutions = [node for node in _counted(graph) if node.operator in CONVOLUTION_AXES]
+    return _for_every(request.for_all, convolutions)
+
+
+def _offers(
+    graph: Graph,
+    desired: Mapping[str, Sequence[str]] | None,
+    request: LayoutRequest,
+    target: BuildTarget,
+) -> tuple[Offers, bool]:
+    """What convolutions are offered; those that a callback of the caller's decides are offered nothing."""
     base = TargetOffers(target)
-    if request.desired_layouts is None:
+    if desired is None:
         return base, False
-    convolutions = [node for node in graph.nodes if node.operator in CONVOLUTION_AXES]
-    positions = {node: place for place, node in enumerate(convolutions)}
-    desired = request.desired_layouts
-    if request.for_all is not None:
-        desired = _for_every(request.for_all, convolutions)
-    return DesiredOffers(desired, base, request.skip_layers, positions=positions), True
+    positions = {node: place for place, node in enumerate(_counted(graph))}
+    offered = {name: layouts for name, layouts in desired.items() if CONVERT.get(name) is None}
+    return DesiredOffers(offered, base, request.skip_layers, positions=positions), True
+
+
+def _counted(graph: Graph) -> list[Node]:
+    """The convolutions that ``skip_layers`` counts: as Relay does, and those of one and three dimensions."""
+    counted = (*CONVOLUTION_AXES, "relay.nn.deformable_conv2d")
+    return [node for node in graph.nodes if node.operator in counted]
+
+
+def _skipped(graph: Graph, positions: frozenset[int]) -> frozenset[Node]:
+    return frozenset(node for place, node in enumerate(_counted(graph)) if place in positions)
 
 
 def _for_every(layout: str, convolutions: Sequence[Node]) -> dict[str, Sequence[str]]:
@@ -168,7 +179,7 @@ def _for_every(layout: str, convolutions: Sequence[Node]) -> dict[str, Sequence[
     return {name: [layout, "default"] for name in fitting}
 
 
-def _transform_cost(target: BuildTarget) -> Any:
+def _transform_cost(target: BuildTarget, surcharge: float) -> Any:
     facts = target.facts
 
     def cost(value: Value) -> float:
@@ -176,7 +187,7 @@ def _transform_cost(target: BuildTarget) -> Any:
         if value.constant is not None or value.shape is None:
             return 0.0
         moved = 2 * size_in_bytes(value.shape, value.dtype)
-        return facts.launch_us + moved / (facts.gigabytes_per_second * 1e3)
+        return surcharge + facts.launch_us + moved / (facts.gigabytes_per_second * 1e3)
 
     return cost
 

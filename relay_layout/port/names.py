@@ -61,7 +61,14 @@ _MOVED = {
     "tvm.script.tir": "tvm.script.tirx",
     "tvm.target.create": "tvm.target.Target",
     "tvm.tir": "tvm.tirx",
+    # Layouts of tvm.tirx are something else.
+    "tvm.tir.BijectiveLayout": "tvm.s_tir.SBijectiveLayout",
+    "tvm.tir.Block": "tvm.s_tir.SBlock",
+    "tvm.tir.Layout": "tvm.s_tir.SLayout",
     "tvm.tir.Schedule": "tvm.s_tir.Schedule",
+    "tvm.tir.TensorIntrin": "tvm.s_tir.TensorIntrin",
+    "tvm.tir.bijective_layout": "tvm.s_tir.sbijective_layout",
+    "tvm.tir.layout": "tvm.s_tir.slayout",
     "tvm.var": "tvm.te.var",
 }
 """Today's names by the old ones; of several the longest that a name begins with counts."""
@@ -95,6 +102,7 @@ _SAME_MODULE = {
     "op.vision.vision": "vision",
     "parse": "fromtext",
     "qnn.op.qnn": "qnn.op",
+    "transform.infer_layout_utils": "op",
     "transform.transform": "transform",
 }
 """Names of Relay that it also offered under another name."""

@@ -56,23 +56,19 @@ Target = dict[str, str | int | bool | list[str]]
 
 def is_target_string(text: str) -> bool:
     """Whether a text is a target with options, in the old form."""
-    kind, _, rest = text.strip().partition(" ")
-    if kind not in _KINDS or not rest.lstrip().startswith("-"):
+    if text.strip().partition(" ")[0] not in _KINDS:
         return False
-    words = [_WORD.fullmatch(word) for word in rest.split()]
+    words = [_WORD.fullmatch(word) for word in _words(text)[1:]]
     known = _NUMBERS | _LISTS | _TEXTS | _SWITCHES | _GONE | set(_OLD_NAMES)
     return all(words) and any(word.group(1) in known for word in words if word)
 
 
 def target_fields(text: str) -> Target | None:
     """The dictionary for an old target string; None where an option of it has no place in it."""
-    try:
-        kind, *words = shlex.split(text)
-    except ValueError:
-        return None
-    fields: Target = {"kind": kind}
+    kind, *words = _words(text)
     if kind == "stackvm":
         return None
+    fields: Target = {"kind": kind}
     for word in words:
         found = _WORD.fullmatch(word)
         if found is None:
@@ -85,10 +81,17 @@ def target_fields(text: str) -> Target | None:
     return fields
 
 
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quotation mark without its partner
+        return text.split()
+
+
 def _field(name: str, value: str | None) -> str | int | bool | list[str] | None:
     if name in _SWITCHES:
         return {None: True, "1": True, "true": True, "0": False, "false": False}.get(value)
-    if not value or "%" in value or "{" in value:
+    if not value or any(character in value for character in "%{\"'"):
         return None
     if name in _NUMBERS:
         return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None

@@ -111,8 +111,9 @@ class InferCorrectLayoutOutput:
 
 
 def _text(layout: str | Layout | None) -> str:
-    text = "" if layout is None else str(layout)
-    return "" if text == "__undef__" else text
+    # TVM's own layouts have their text as a name.
+    text = "" if layout is None else str(getattr(layout, "name", layout))
+    return "" if text in ("__undef__", "undef") else text
 
 
 class LayoutConfig:

@@ -11,7 +11,9 @@ from typing import Any
 
 from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
+from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.node_view import NodeView
+from relay_layout.relay.operators import TABLE
 from relay_layout.relay.syntax import tree
 
 _CONV2D = {"NCHW": "OIHW", "NHWC": "HWIO", "HWNC": "HWOI"}
@@ -46,12 +48,8 @@ CONVERTED: Mapping[str, Mapping[str, str]] = {
 
 
 def convert_by_convention(seen: NodeView, desired: Sequence[str]) -> tree.Expression | None:
-    """The call with the layouts of an entry; None where there is no usual kernel layout for the data's.
-
-    LayoutError for an entry with another number of layouts than the operator has.
-    """
+    """The call with the layouts of an entry. LayoutError where no kernel layout is usual for the data's."""
     name, kernels = seen.row.name, CONVERTED[seen.row.name]
-    check_entry(name, desired)
     attributes: dict[str, Any] = dict(seen.attributes)
     data = str(Layout.parse(desired[0]))
     if not kernels:
@@ -75,13 +73,41 @@ def convert_by_convention(seen: NodeView, desired: Sequence[str]) -> tree.Expres
     return tree.Call(name, tuple(seen.operands), attributes)
 
 
-def check_entry(name: str, desired: Sequence[str]) -> None:
-    """LayoutError for a wrong number of layouts. Two are taken by operators of one layout if the second is
-    "default", as Relay has it for vision.roi_align."""
-    kernels = CONVERTED.get(name)
-    if kernels is None:
-        return
-    fits = len(desired) == 2 if kernels else len(desired) == 1 or list(desired[1:]) == ["default"]
+def names_carried(desired: Mapping[str, Sequence[str]] | None) -> bool:
+    """Whether an operator that is carried in Relax under Relay's name has an entry."""
+    return any(TABLE[name].carried for name in desired or () if name in TABLE)
+
+
+def check_desired(desired: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """A dictionary of desired layouts, checked: operators that can be converted, layouts that can be read.
+
+    LayoutError for what cannot be meant.
+    """
+    checked: dict[str, list[str]] = {}
+    for name, layouts in desired.items():
+        if name not in CONVERTED and CONVERT.get(name) is None:
+            if name not in TABLE:
+                raise LayoutError(f"desired layouts of '{name}': Relay has no such operator")
+            raise LayoutError(
+                f"desired layouts of {name}: it takes the layouts of its neighbours; operators that choose "
+                f"are {', '.join(CONVERTED)}, and those with a callback of register_convert_op_layout"
+            )
+        if isinstance(layouts, str) or not layouts:
+            raise LayoutError(f"desired layouts of {name}: a list of layouts is needed, not {layouts!r}")
+        checked[name] = [str(layout) for layout in layouts]
+        for layout in checked[name]:
+            if layout != "default":
+                Layout.parse(layout)
+        if CONVERT.get(name) is None:
+            _check_count(name, checked[name])
+    return checked
+
+
+def _check_count(name: str, desired: Sequence[str]) -> None:
+    """Operators of one layout take a second "default" too, as Relay has it for vision.roi_align."""
+    kernels = CONVERTED[name]
+    alone = len(desired) == 1 or list(desired[1:]) == ["default"]
+    fits = len(desired) == 2 if kernels else alone
     if not fits:
         wanted = "two (data, kernel)" if kernels else "one"
         raise LayoutError(f"desired layouts of {name}: {len(desired)} given, expected {wanted}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
@@ -16,10 +17,13 @@ from relay_layout.layout import Layout
 from relay_layout.ops import Offers, Rule, Signature, Wanted
 from relay_layout.ops.axis_rules import rebuild_arguments
 from relay_layout.relay.callbacks import ALTER, CONVERT, INFER, InferCorrectLayoutOutput
-from relay_layout.relay.conventions import CONVERTED, convert_by_convention
+from relay_layout.relay.conventions import convert_by_convention
+from relay_layout.relay.importing.types import to_relay
 from relay_layout.relay.node_view import NodeView, view
 from relay_layout.relay.operators import TABLE, Attributes, complete
 from relay_layout.relay.syntax import tree
+
+_log = logging.getLogger("relay_layout")
 
 Ask = Callable[[Node, NodeView], tree.Expression | None]
 """Asks a callback for what takes a node's place; None leaves the node alone."""
@@ -27,39 +31,45 @@ Ask = Callable[[Node, NodeView], tree.Expression | None]
 _DATA_LETTERS = {2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
 
-def converting_rules(
-    graph: Graph, desired: Mapping[str, Sequence[str]], skipped: Callable[[Node], bool]
+def rules_for(
+    graph: Graph,
+    desired: Mapping[str, Sequence[str]] | None,
+    alter: bool,
+    skipped: Collection[Node],
 ) -> Rules:
-    """The rules under ConvertLayout: callbacks of operators with an entry, then inference, then the table.
+    """The rules of a graph under a request: callbacks first, then inference, then the operator table.
 
+    Under ConvertLayout operators with an entry in ``desired`` are asked, under AlterOpLayout (``alter``) all.
     nn.conv2d without a callback of the caller's stays with the engine, which has costs for it.
     """
 
-    def ask(node: Node, seen: NodeView) -> tree.Expression | None:
+    left_out: set[str] = set()
+
+    def converted(node: Node, seen: NodeView) -> tree.Expression | None:
         name = seen.row.name
-        if name not in desired or skipped(node):
-            return None
         callback = CONVERT.get(name)
+        if desired and name not in desired and callback is not None and name not in left_out:
+            left_out.add(name)
+            _log.warning("desired layouts have no entry for %s; it follows its neighbours", name)
+        if not desired or name not in desired or node in skipped:
+            return None
         if callback is not None:
             return callback(seen.attributes, list(seen.operands), seen.types, list(desired[name]))
-        if name in CONVERTED and name != "nn.conv2d":
+        if name != "nn.conv2d":
             return convert_by_convention(seen, desired[name])
         return None
 
-    return _rules(graph, ask)
-
-
-def altering_rules(graph: Graph, skipped: Callable[[Node], bool]) -> Rules:
-    """The rules under AlterOpLayout: callbacks, then inference, then the table."""
-
-    def ask(node: Node, seen: NodeView) -> tree.Expression | None:
+    def altered(node: Node, seen: NodeView) -> tree.Expression | None:
         callback = ALTER.get(seen.row.name)
-        if callback is None or skipped(node):
+        if callback is None or node in skipped:
             return None
-        out_type = node.expression.ty
-        return callback(seen.attributes, list(seen.operands), seen.types, out_type)
+        return callback(seen.attributes, list(seen.operands), seen.types, to_relay(node.expression.ty))
 
-    return _rules(graph, ask)
+    if alter and ALTER:
+        return _rules(graph, altered)
+    if INFER or (desired and set(desired) != {"nn.conv2d"}) or (desired and CONVERT):
+        return _rules(graph, converted)
+    return table_rule
 
 
 def _rules(graph: Graph, ask: Ask) -> Rules:

@@ -6,32 +6,20 @@ and in canonical form from the start, so some passes that Relay needed have litt
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
 from tvm import relax
 
-from relay_layout.candidates import Rules
-from relay_layout.errors import LayoutError
 from relay_layout.fold import fold_constants
-from relay_layout.graph import Graph, Node
-from relay_layout.layout import Layout
-from relay_layout.relay.callbacks import CONVERT, LayoutConfig
-from relay_layout.relay.conventions import CONVERTED, check_entry
-from relay_layout.relay.layout_rules import altering_rules, converting_rules
-from relay_layout.relay.operators import TABLE, relay_form
+from relay_layout.relay.callbacks import LayoutConfig
+from relay_layout.relay.conventions import check_desired
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
 from relay_layout.relay.passes.inference import simplify_inference
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
 from relay_layout.targets import resolve_target
 from relay_layout.transform import ConversionReport, LayoutRequest, convert_layout
-
-_log = logging.getLogger("relay_layout")
-
-_COUNTED = ("nn.conv2d", "nn.deformable_conv2d")
-"""Operators that ``skip_layers`` counts."""
 
 
 def InferType() -> tvm.transform.Pass:
@@ -101,7 +89,7 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> tvm.transform
     block or keeps its layout (Relay computed wrong numbers), and so does one of 1000 channels in NCHW16c
     (Relay changed the function's type).
     """
-    checked = _checked(desired_layouts)
+    checked = check_desired(desired_layouts)
 
     def run(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
         del context
@@ -127,84 +115,15 @@ def convert_layouts(
     module: tvm.IRModule, desired_layouts: Mapping[str, Sequence[str]]
 ) -> tuple[tvm.IRModule, ConversionReport]:
     """What :func:`ConvertLayout` does, with the report of it."""
-    desired = _checked(desired_layouts)
-    config = LayoutConfig.current()
-    by_callback = {name for name in desired if CONVERT.get(name) is not None}
-    native = {
-        name: layouts for name, layouts in desired.items() if name == "nn.conv2d" and name not in by_callback
-    }
-
-    def rules(graph: Graph) -> Rules:
-        skipped = _skipped(graph, config.skip_layers)
-        _warn_of_missing(graph, desired)
-        return converting_rules(graph, desired, lambda node: node in skipped)
-
-    request = LayoutRequest(native, skip_layers=_native_skips(module, config.skip_layers))
-    return convert_layout(module, request, resolve_target("native"), rules=rules)
+    request = LayoutRequest(check_desired(desired_layouts), skip_layers=LayoutConfig.current().skip_layers)
+    return convert_layout(module, request, resolve_target("native"))
 
 
 def alter_layouts(module: tvm.IRModule) -> tuple[tvm.IRModule, ConversionReport]:
     """What :func:`AlterOpLayout` does, with the report of it."""
-    config = LayoutConfig.current()
     current = tvm.target.Target.current(allow_none=True)
-
-    def rules(graph: Graph) -> Rules:
-        skipped = _skipped(graph, config.skip_layers)
-        return altering_rules(graph, lambda node: node in skipped)
-
-    request = LayoutRequest(None, skip_layers=_native_skips(module, config.skip_layers))
-    return convert_layout(module, request, resolve_target(current or "native"), rules=rules)
-
-
-def _checked(desired_layouts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    checked: dict[str, list[str]] = {}
-    for name, layouts in desired_layouts.items():
-        if name not in TABLE:
-            raise LayoutError(f"desired layouts of '{name}': Relay has no such operator")
-        if name not in CONVERTED and CONVERT.get(name) is None:
-            raise LayoutError(
-                f"desired layouts of {name}: nothing converts this operator; register a callback with "
-                f"relay.op.register_convert_op_layout, or leave it to follow its neighbours"
-            )
-        if isinstance(layouts, str) or not layouts:
-            raise LayoutError(f"desired layouts of {name}: a list of layouts is needed, not {layouts!r}")
-        checked[name] = [str(layout) for layout in layouts]
-        if CONVERT.get(name) is None:
-            check_entry(name, checked[name])
-        for layout in checked[name]:
-            if layout != "default":
-                Layout.parse(layout)
-    return checked
-
-
-def _skipped(graph: Graph, positions: frozenset[int]) -> set[Node]:
-    counted = [node for node in graph.nodes if _relay_name(node) in _COUNTED]
-    return {node for position, node in enumerate(counted) if position in positions}
-
-
-def _native_skips(module: tvm.IRModule, positions: frozenset[int]) -> frozenset[int]:
-    """Positions among the engine's convolutions of the ones that Relay's count skips."""
-    from relay_layout.graph import build_graph
-    from relay_layout.targets import CONVOLUTION_AXES
-
-    if not positions:
-        return frozenset()
-    graph = build_graph(relax.transform.Normalize()(module)["main"])
-    skipped = _skipped(graph, positions)
-    convolutions = [node for node in graph.nodes if node.operator in CONVOLUTION_AXES]
-    return frozenset(place for place, node in enumerate(convolutions) if node in skipped)
-
-
-def _relay_name(node: Node) -> str:
-    form = relay_form(node.expression) if node.operator else None
-    return form[0].name if form is not None else ""
-
-
-def _warn_of_missing(graph: Graph, desired: Mapping[str, Sequence[str]]) -> None:
-    present = {_relay_name(node) for node in graph.nodes}
-    for name in sorted((present & set(CONVERTED)) - set(desired)):
-        if CONVERT.get(name) is not None or "conv" in name:
-            _log.warning("desired layouts name nothing for %s; it follows its neighbours", name)
+    request = LayoutRequest(skip_layers=LayoutConfig.current().skip_layers, alter=True)
+    return convert_layout(module, request, resolve_target(current or "native"))
 
 
 def _pass(run: Any, name: str) -> tvm.transform.Pass:

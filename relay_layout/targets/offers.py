@@ -163,11 +163,6 @@ class DesiredOffers:
     positions: dict[Node, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for operator, layouts in self.desired.items():
-            if len(layouts) not in (1, 2):
-                raise LayoutError(
-                    f"desired layouts of {operator}: {len(layouts)} given, expected two (data, kernel)"
-                )
         for node in self.positions:
             entry = self.desired.get(node.operator)
             if entry is not None:

@@ -141,6 +141,13 @@ class Tuple(Node):
 
     fields: tuple[Expression, ...]
 
+    def __getitem__(self, index: int) -> Expression:
+        """One of the fields, as scripts take it from a tuple that they made."""
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TupleGetItem(Node):

@@ -39,13 +39,18 @@ def mobile_net(
     layout: str = "NCHW",
 ) -> Function:
     """The network; ``alpha`` scales the channels. ValueError for another layout than NCHW or NHWC."""
-    net = _block(var("data", shape=data_shape, dtype=dtype), "conv_block_1", int(32 * alpha), 3, 2, layout)
     channels = int(32 * alpha)
+    net = _convolution(
+        var("data", shape=data_shape, dtype=dtype), channels, 3, 2, layout, "conv_block_1_conv"
+    )
+    net = _activation(net, layout, "conv_block_1_bn")
     for index, (given, stride) in enumerate(_BLOCKS):
         name = f"separable_conv_block_{index + 1}"
-        net = _block(net, f"{name}_depthwise", channels, 3, stride, layout, groups=channels)
+        net = _convolution(net, channels, 3, stride, layout, name, groups=channels)
+        net = _activation(net, layout, f"{name}_bn1")
         channels = int(given * alpha)
-        net = _block(net, f"{name}_pointwise", channels, 1, 1, layout)
+        net = _convolution(net, channels, 1, 1, layout, f"{name}_conv2")
+        net = _activation(net, layout, f"{name}_bn2")
     net = layers.finish(net, num_classes, layout, "fc")
     return Function(free_vars(net), net)
 
@@ -61,11 +66,11 @@ def get_workload(
     return create_workload(mobile_net(num_classes, (batch_size, *image_shape), dtype, 1.0, layout))
 
 
-def _block(
-    data: Any, name: str, channels: int, kernel: int, stride: int, layout: str, groups: int = 1
+def _convolution(
+    data: Any, channels: int, kernel: int, stride: int, layout: str, name: str, groups: int = 1
 ) -> Any:
-    """Convolution, batch normalization and ReLU."""
-    net = layers.conv2d(
+    """A convolution that keeps the size, but for its stride."""
+    return layers.conv2d(
         data,
         channels=channels,
         kernel_size=(kernel, kernel),
@@ -74,6 +79,10 @@ def _block(
         groups=groups,
         data_layout=layout,
         kernel_layout=layers.conv_kernel_layout(layout, is_depthwise=groups > 1),
-        name=f"{name}_conv",
+        name=name,
     )
-    return nn.relu(layers.batch_norm_infer(net, epsilon=1e-5, axis=layout.index("C"), name=f"{name}_bn"))
+
+
+def _activation(data: Any, layout: str, name: str) -> Any:
+    """Batch normalization and ReLU."""
+    return nn.relu(layers.batch_norm_infer(data, epsilon=1e-5, axis=layout.index("C"), name=name))

@@ -36,14 +36,14 @@ def get_net(
     for index, (squeezed, expanded) in enumerate(_FIRES):
         if index in pools:
             net = nn.max_pool2d(net, pool_size=(3, 3), strides=(2, 2))
-        name = f"fire{index + 2}"
-        net = _convolution(net, f"{name}_squeeze", squeezed, 1, 0)
+        name = f"fire{index + 1}"
+        net = _convolution(net, f"{name}_input_conv", squeezed, 1, 0)
         halves = (
-            _convolution(net, f"{name}_expand1x1", expanded, 1, 0),
-            _convolution(net, f"{name}_expand3x3", expanded, 3, 1),
+            _convolution(net, f"{name}_left_conv", expanded, 1, 0),
+            _convolution(net, f"{name}_right_conv", expanded, 3, 1),
         )
         net = concatenate(halves, axis=1)
-    net = nn.global_avg_pool2d(_convolution(nn.dropout(net), "conv_last", num_classes, 1, 0))
+    net = nn.global_avg_pool2d(_convolution(nn.dropout(net), "conv_final", num_classes, 1, 0))
     net = nn.softmax(nn.batch_flatten(net))
     return Function(free_vars(net), net)
 

@@ -22,6 +22,7 @@ def test_compiles_and_saves(work: Any, capsys: pytest.CaptureFixture[str]) -> No
         "desired_layouts": None,
         "skip_layers": (),
         "input_shapes": None,
+        "params": None,
         "threads": 2,
     }
     assert Path("a.artifact").stat().st_size == 1234

@@ -31,6 +31,7 @@ def test_defaults(work: Any) -> None:
         "desired_layouts": None,
         "skip_layers": (),
         "input_shapes": None,
+        "params": None,
     }
 
 

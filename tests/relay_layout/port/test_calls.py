@@ -1,6 +1,6 @@
 """Calls and methods, one by one."""
 
-import golden
+import port_golden as golden
 import pytest
 
 from relay_layout.port import port_source
@@ -61,6 +61,7 @@ def notes(text: str) -> list[tuple[int, str]]:
         ("x.asnumpy", "x.asnumpy"),
         ("tvm.tir.Var('x', 'int32')", "tvm.tirx.Var('x', 'int32')"),
         ("tvm.tir.Schedule(m)", "tvm.s_tir.Schedule(m)"),
+        ("tvm.tir.layout('NCHW')", "tvm.s_tir.slayout('NCHW')"),
         ("@tvm.register_func\ndef f(): ...", "@tvm.register_global_func\ndef f(): ..."),
         ("tvm.runtime.load_module('a.so')", "relay.load_module('a.so')"),
         (

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import golden
+import port_golden as golden
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,7 +72,7 @@ def test_a_damaged_script_is_refused_or_ported_once_and_for_all(data: st.DataObj
         ported = port_source(damaged, name, golden.known)
     except InputError:
         return
-    where = f"port_source({damaged!r}, has_name=golden.known)"
+    where = f"port_source({damaged!r}, has_name=port_golden.known)"
     ast.parse(ported.source)
     assert port_source(ported.source, name, golden.known).source == ported.source, where
 

@@ -50,7 +50,7 @@ def ported(text: str) -> str:
         ("from tvm import (te,\n  relay,\n)", "from relay_layout import relay\nfrom tvm import (te,\n)"),
         (
             "from tvm import (te,  # b\n  relay)",
-            "from relay_layout import relay\nfrom tvm import (te,  # b\n)",
+            "from relay_layout import relay\nfrom tvm import (te,  # b\n  )",
         ),
         ("from tvm import te, relay  # c", "from relay_layout import relay\nfrom tvm import te  # c"),
         (
@@ -113,7 +113,7 @@ def test_an_import_of_what_is_gone_stays(text: str, name: str) -> None:
     [
         ("import tvm\ntvm.relay.var\n", "import tvm\nfrom relay_layout import relay\nrelay.var\n"),
         ("import tvm  # c\ntvm.relay.var", "import tvm  # c\nfrom relay_layout import relay\nrelay.var"),
-        ("import tvm; tvm.relay.var", "from relay_layout import relay; import tvm; relay.var"),
+        ("import tvm; tvm.relay.var", "from relay_layout import relay\nimport tvm; relay.var"),
         (
             "import tvm\ntvm.relay.var\nfrom tvm import relay\n",
             "import tvm\nfrom relay_layout import relay\nrelay.var\nfrom relay_layout import relay\n",
@@ -127,13 +127,15 @@ def test_an_import_of_what_is_gone_stays(text: str, name: str) -> None:
             "import tvm\nfrom relay_layout import relay as r\nr.var\n",
         ),
         (
-            '"""Doc."""\nfrom __future__ import division\n\n\n@a\ndef f():\n    import tvm\n    tvm.relay.var\n',
+            '"""Doc."""\nfrom __future__ import division\n\n\n@a\ndef f():\n'
+            "    import tvm\n    tvm.relay.var\n",
             '"""Doc."""\nfrom __future__ import division\n\n\nfrom relay_layout import relay\n@a\ndef f():\n'
             "    import tvm\n    relay.var\n",
         ),
         (
             "import tvm\nif 0:\n    from tvm import relay\ntvm.relay.var\n",
-            "import tvm\nfrom relay_layout import relay\nif 0:\n    from relay_layout import relay\nrelay.var\n",
+            "import tvm\nfrom relay_layout import relay\n"
+            "if 0:\n    from relay_layout import relay\nrelay.var\n",
         ),
         (
             "import tvm\nrelay = 1\ntvm.relay.var\n",
@@ -141,7 +143,8 @@ def test_an_import_of_what_is_gone_stays(text: str, name: str) -> None:
         ),
         (
             "import tvm\nrelay = relay_today = 1\ntvm.relay.var\n",
-            "import tvm\nfrom relay_layout import relay as relay_today1\nrelay = relay_today = 1\nrelay_today1.var\n",
+            "import tvm\nfrom relay_layout import relay as relay_today1\n"
+            "relay = relay_today = 1\nrelay_today1.var\n",
         ),
         (
             "from tvm import relay\nrelay.build_config()\n",

@@ -11,17 +11,24 @@ from relay_layout.port import port_source
 
 ROOT = Path(__file__).resolve().parents[3]
 _LIBRARY = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
-_SCRIPTS = [*sorted((ROOT / "scripts").glob("*.py")), *random.Random(0).sample(_LIBRARY, 40)]
+_OURS = [path for folder in ("scripts", "examples") for path in sorted((ROOT / folder).glob("*.py"))]
 
 
 def nothing_there(name: str) -> bool:
     raise AssertionError(f"asked for {name}")
 
 
-@pytest.mark.parametrize("path", _SCRIPTS, ids=lambda path: path.name)
-def test_a_script_without_relay_is_unchanged(path: Path) -> None:
+@pytest.mark.parametrize("path", random.Random(0).sample(_LIBRARY, 40), ids=lambda path: path.name)
+def test_a_script_without_tvm_is_unchanged(path: Path) -> None:
     source = path.read_bytes()
     ported = port_source(source, str(path), nothing_there)
+    assert (ported.source, ported.changed, ported.not_carried) == (source, 0, ()), f"relay-layout port {path}"
+
+
+@pytest.mark.parametrize("path", _OURS, ids=lambda path: path.name)
+def test_a_script_for_this_package_is_unchanged(path: Path) -> None:
+    source = path.read_bytes()
+    ported = port_source(source, str(path))
     assert (ported.source, ported.changed, ported.not_carried) == (source, 0, ()), f"relay-layout port {path}"
 
 
@@ -59,7 +66,8 @@ def test_a_script_keeps_its_encoding(encoding: str) -> None:
         (b"a = (\n", "s.py:1:5: this is no Python 3: '(' was never closed"),
         (b"x = 1\n  y = 2\n", "s.py:2:"),
         (b"x\x00y", "s.py"),
-        (b"x = '\xff'\n", "s.py:1: this is no utf-8 text: invalid start byte"),
+        (b"\n\nx = '\xff'\n", "s.py:3: this is no utf-8 text: invalid start byte"),
+        (b"x = '\xff'\n", "s.py: its encoding cannot be told: invalid or missing encoding declaration"),
         (b"# coding: nonsense\n", "s.py: its encoding cannot be told: unknown encoding"),
         (b"# coding: rot13\n", "s.py: its encoding cannot be told:"),
         (

@@ -74,7 +74,7 @@ def test_alter_layout_callbacks_are_asked_at_level_three():
     asked = []
 
     def alter(attrs, inputs, tinfos, out_type):
-        asked.append((attrs.data_layout, tinfos[0].shape, out_type.shape))
+        asked.append((attrs.data_layout, tinfos[0].shape))
         return relay.nn.conv2d(*inputs, **attrs)
 
     relay.op.register_alter_op_layout("nn.conv2d", alter)
@@ -83,7 +83,7 @@ def test_alter_layout_callbacks_are_asked_at_level_three():
             library = relay.build(network(), "llvm", params=PARAMS)
     finally:
         callbacks.reset("nn.conv2d")
-    assert asked[0] == ("NCHW", DATA.shape, (1, 16, 8, 8))
+    assert asked == [("NCHW", DATA.shape)]
     assert run(library, data=DATA).shape == DATA.shape
 
 
@@ -234,7 +234,7 @@ def test_the_virtual_machine():
         tvm.target.Target("llvm"),
         "native",
     ],
-    ids=str,
+    ids=repr,
 )
 def test_targets_that_are_this_machine(target):
     assert str(build_target(target).tvm_target) == str(resolve_target("native").tvm_target)
@@ -254,7 +254,7 @@ def test_a_target_in_scope():
         {"kind": "llvm", "mcpu": "core-avx2", "num-cores": 3},
         tvm.target.Target({"kind": "llvm", "mcpu": "core-avx2", "num-cores": 3}),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_targets_with_options(target):
     resolved = build_target(target)

@@ -1,0 +1,179 @@
+"""Questions about expressions, and changed copies of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_layout import relay
+from relay_layout.errors import ModelError
+from relay_layout.relay.visitors import rebuilt
+
+
+@pytest.fixture
+def a():
+    return relay.var("a", shape=(2,))
+
+
+@pytest.fixture
+def b():
+    return relay.var("b", shape=(2,))
+
+
+def test_variables(a, b):
+    v = relay.var("v")
+    net = relay.Let(v, b + a, relay.Function([a], a * v))
+    free = relay.var("free", shape=(2,))
+    function = relay.Function([a, b], free + b)
+    assert relay.analysis.free_vars(b * a + b) == [b, a]
+    assert relay.analysis.free_vars(relay.split(b, 2)) == [b]
+    assert relay.analysis.bound_vars(net) == [a, v]
+    assert relay.analysis.free_vars(function) == [free]
+    assert relay.analysis.all_vars(function) == [a, b, free]
+
+
+def test_visits_in_post_order(a, b):
+    net = relay.nn.relu(a + b)
+    names = []
+
+    def visit(part):
+        names.append(part.op.name if isinstance(part, relay.Call) else type(part).__name__)
+
+    relay.analysis.post_order_visit(relay.Function([a, b], relay.Tuple([net, net])), visit)
+    assert names == ["Var", "Var", "add", "nn.relu", "Tuple", "Function"]
+
+
+def test_relax_modules_are_visited_as_relay(a):
+    module = tvm.IRModule.from_expr(relay.nn.relu(a))
+    calls = []
+
+    def visit(part):
+        if isinstance(part, relay.Call):
+            calls.append(part.op.name)
+
+    relay.analysis.post_order_visit(module["main"], visit)
+    relay.analysis.post_order_visit(module, visit)
+    assert calls == ["nn.relu", "nn.relu"]
+
+
+def test_operators_are_counted(a):
+    module = tvm.IRModule.from_expr(relay.nn.relu(relay.nn.relu(a)) + a)
+    assert relay.analysis.list_op_freqs(module) == {"nn.relu": 2, "add": 1}
+
+
+def test_well_formed(a, b):
+    assert relay.analysis.well_formed(relay.Function([a], a + a))
+    assert not relay.analysis.well_formed(relay.Function([a], b))
+    assert not relay.analysis.well_formed(relay.Let(a, b, relay.Let(a, b, a)))
+
+
+def test_what_can_be_imported(a):
+    assert relay.analysis.check_basic_block_normal_form(a + a)
+    assert not relay.analysis.check_basic_block_normal_form(relay.Call("nothing", [a]))
+
+
+def test_what_is_no_expression():
+    with pytest.raises(TypeError, match="an expression is needed, not int"):
+        relay.analysis.free_vars(1)
+
+
+def test_bind_in_expressions_and_functions(a, b):
+    constant = relay.const([1.0, 2.0])
+    bound = relay.bind(a + b, {a: constant})
+    assert bound.args == (constant, b)
+    function = relay.bind(relay.Function([a, b], a * b), {a: constant})
+    assert (function.params, function.body.args) == ((b,), (constant, b))
+    brought = relay.bind(relay.Function([a], a * a), {a: b + 1})
+    assert brought.params == (b,)
+    assert isinstance(brought, tvm.ir.BaseFunc)
+
+
+def test_what_does_not_change_is_not_copied(a, b):
+    kept = relay.nn.relu(b)
+    net = kept + a
+    assert rebuilt(net, lambda part: None) is net
+    changed = rebuilt(net, lambda part: b if part is a else None)
+    assert changed.args[0] is kept
+
+
+def test_every_kind_of_expression_is_rebuilt(a, b):
+    v, w, condition = relay.var("v"), relay.var("w"), relay.var("c", "bool")
+    inner = relay.Function([w], relay.If(condition, w, a))
+    net = relay.Let(v, relay.TupleGetItem(relay.Tuple([a, b]), 0), inner(relay.GlobalVar("f")(v)))
+    text = relay.astext(relay.Function([a, b, condition], net))
+    x = relay.var("x", shape=(2,))
+    changed = rebuilt(net, lambda part: x if part is a else None)
+    assert relay.astext(relay.Function([x, b, condition], changed)) == text.replace("%a", "%x")
+
+
+def test_mutators_and_visitors(a, b):
+    class Doubled(relay.ExprMutator):
+        def visit_call(self, call):
+            copy = super().visit_call(call)
+            return relay.add(copy, copy) if call.op.name == "nn.relu" else copy
+
+    class Counted(relay.ExprVisitor):
+        count = 0
+
+        def visit_call(self, call):
+            self.count += 1
+            super().visit_call(call)
+
+    shared = relay.nn.relu(a)
+    function = relay.Function([a, b], relay.Let(relay.var("v"), shared, relay.Tuple([shared + b, shared])))
+    result = Doubled().visit(function)
+    counted = Counted()
+    counted.visit(result)
+    assert counted.count == 3
+    relays = relay.create_executor().evaluate(relay.Function(result.params, result.body))
+    values = relays(np.array([-1.0, 1.0]), np.zeros(2))
+    assert [value.numpy().tolist() for value in values] == [[0, 2], [0, 2]]
+    with pytest.raises(TypeError, match="an expression is needed, not int"):
+        Counted().visit(1)
+
+
+def test_scope_builder(a):
+    builder = relay.ScopeBuilder()
+    x = builder.let("x", a + 1)
+    y = builder.let(("y", relay.TensorType((2,))), x * x)
+    with builder.if_scope(relay.const(True)):
+        builder.ret(y)
+    with builder.else_scope():
+        builder.ret(x)
+    function = relay.Function([a], builder.get())
+    assert isinstance(function.body, relay.Let)
+    assert relay.create_executor().evaluate(function)(np.ones(2)).numpy().tolist() == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda builder: builder.get(), "a block needs ret"),
+        (lambda builder: (builder.ret(1), builder.ret(1)), "ret is called twice"),
+        (lambda builder: builder.else_scope().__enter__(), "else_scope needs an if_scope"),
+    ],
+)
+def test_scope_builder_mistakes(act, message):
+    with pytest.raises(ValueError, match=message):
+        act(relay.ScopeBuilder())
+
+
+def test_reading_text_and_json():
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), float32]) {\n  nn.relu(%x)\n}'
+    for read in (relay.parse, relay.fromtext):
+        module = read(text)
+        assert isinstance(module["main"], relax.Function)
+        assert "nn.relu(%x)" in relay.astext(module)
+
+
+def test_errors_in_text_name_the_source():
+    with pytest.raises(ModelError, match="script:1:"):
+        relay.parse("def @main( {", "script")
+
+
+def test_reading_json():
+    path = Path(__file__).parents[2] / "data" / "relay_cases" / "json" / "convert_conv_roi_align.json"
+    counts = relay.analysis.list_op_freqs(relay.load_json(path.read_text()))
+    assert counts == {"nn.conv2d": 1, "vision.roi_align": 1}
