@@ -275,7 +275,9 @@ class FunctionImporter:
     def _error(self, call: tree.Call | None, message: str) -> ModelError:
         span = call.span if call is not None else None
         place = f":{span.line}:{span.column}" if span is not None else ""
-        return ModelError(f"{self.name}{place}: {message}")
+        # Messages quote attributes of files, which may hold anything.
+        line = "".join(character if character.isprintable() else "?" for character in message)
+        return ModelError(f"{self.name}{place}: {line}")
 
 
 def emit_expression(
