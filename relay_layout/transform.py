@@ -21,7 +21,6 @@ from relay_layout.solver import Solution, solve
 from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, DesiredOffers, TargetOffers, resolve_target
 from relay_layout.verify import verify
 
-
 FEWEST_FIRST_US = 1e6
 """Added to each transform where the caller names the layouts, who then wants as few transforms as possible.
 
