@@ -131,6 +131,8 @@ def _checked(operator: str, name: str, attribute: Attribute, value: Any) -> Any:
         return value
     if kind == DATA_TYPE and (value in (None, "") or (isinstance(value, str) and value in NAMES)):
         return value or None
+    if kind == DATA_TYPE and isinstance(value, str):
+        raise ModelError(f"{operator}: there is no data type {_shown(value)}")
     if kind not in (INTEGER, BOOLEAN, DOUBLE, TEXT, DATA_TYPE):
         return _checked_node(operator, name, value)
     raise ModelError(f"{operator}: attribute '{name}' is of kind {kind}, not {_shown(value)}")
