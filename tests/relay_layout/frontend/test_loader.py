@@ -83,10 +83,14 @@ def test_no_such_model(folder: Path) -> None:
 @pytest.mark.parametrize("suffix", [suffix for suffix, loader in LOADERS.items() if loader is None])
 def test_kind_that_is_not_read_yet(folder: Path, suffix: str) -> None:
     Path(f"m{suffix}").write_text("x")
-    assert _message(f"m{suffix}") == f"model 'm{suffix}': {suffix} files are not supported yet, only .onnx, .relay, .txt, .json"
+    assert _message(f"m{suffix}") == (
+        f"model 'm{suffix}': {suffix} files are not supported yet, only .onnx, .relay, .txt, .json"
+    )
 
 
 @pytest.mark.parametrize("name", ["m.bin", "m"])
 def test_unknown_kind(folder: Path, name: str) -> None:
     Path(name).write_text("x")
-    assert _message(name) == f"model '{name}': its suffix names no kind of model; supported is .onnx, .relay, .txt, .json"
+    assert _message(name) == (
+        f"model '{name}': its suffix names no kind of model; supported is .onnx, .relay, .txt, .json"
+    )
