@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from relay_layout.compiler import CompiledModel, Conversion, compile, convert
     from relay_layout.errors import RelayLayoutError
+    from relay_layout.explanation.explain import explain
     from relay_layout.frontend import from_onnx
     from relay_layout.layout import Layout
     from relay_layout.lower import pipeline
@@ -32,6 +33,7 @@ _HOMES = {
     "Session": "runtime",
     "compile": "compiler",
     "convert": "compiler",
+    "explain": "explanation.explain",
     "from_onnx": "frontend",
     "load": "runtime",
     "pipeline": "lower",
@@ -46,6 +48,7 @@ __all__ = [
     "Session",
     "compile",
     "convert",
+    "explain",
     "from_onnx",
     "load",
     "pipeline",

@@ -10,9 +10,20 @@ from collections.abc import Callable
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import TABLE, Offers, Rule, Signature, Wanted, unchanged
+from relay_layout.ops.convolution_rule import ConvolutionRule
 
 Rules = Callable[[Node], Rule | None]
 """The rule of a node, None if it keeps its layouts."""
+
+
+MOST_LAYOUTS = 32
+"""Layouts that a value keeps in either direction, those found first.
+
+A signature has a layout of some tensor around its node, so this bounds the signatures of a node by the number
+of its tensors, however long the way on which layouts gather. What networks name is far below: the layouts of
+convolutions, and those as the transposes on the way turn them, of which they repeat one or two. A thousand
+random transposes of images gather 27.
+"""
 
 
 def table_rule(node: Node) -> Rule | None:
@@ -39,25 +50,28 @@ class _Spread:
     def __init__(self, graph: Graph, offers: Offers, rules: Rules, pinned: bool) -> None:
         self.graph = graph
         self.offers = offers
-        self.rules = rules
+        self.rules = {node: rules(node) for node in graph.nodes}
         self.pinned = pinned
         self.signatures: dict[Node, list[Signature]] = {}
-        self.provided: dict[Value, dict[Layout, None]] = {}
+        # What each node's signatures were found for: without news around it they stay.
+        self.found_for: dict[Node, Wanted] = {}
+        self.provided: dict[Value, dict[Layout, None]] = {
+            value: {value.identity: None} for value in graph.parameters
+        }
         self.asked: dict[Value, dict[Layout, None]] = {}
 
     def forward(self) -> None:
-        for value in self.graph.parameters:
-            self.provided[value] = {value.identity: None}
         for node in self.graph.nodes:
-            self.signatures[node] = self._signatures_of(node)
+            self._find(node)
             for position, value in enumerate(node.results):
                 layouts = self.provided.setdefault(value, {})
                 for signature in self.signatures[node]:
-                    layouts[signature.results[position]] = None
+                    if len(layouts) < MOST_LAYOUTS:
+                        layouts[signature.results[position]] = None
 
     def backward(self) -> None:
         for node in reversed(self.graph.nodes):
-            self.signatures[node] = self._signatures_of(node)
+            self._find(node)
             for signature in self.signatures[node]:
                 for value, layout in zip(node.operands, signature.operands, strict=True):
                     if (
@@ -65,17 +79,27 @@ class _Spread:
                         and len(layout.primal) == value.rank
                         and not _has_unit_block(layout)
                     ):
-                        self.asked.setdefault(value, {})[layout] = None
+                        asked = self.asked.setdefault(value, {})
+                        if len(asked) < MOST_LAYOUTS:
+                            asked[layout] = None
 
-    def _signatures_of(self, node: Node) -> list[Signature]:
-        original = unchanged(node, self._original_cost(node))
-        rule = self.rules(node)
-        if rule is None:
-            return [original]
+    def _find(self, node: Node) -> None:
+        """The signatures of a node, found anew where they may have changed."""
         wanted = Wanted(
             tuple(tuple(self.provided.get(value, ())) for value in node.operands),
             tuple(tuple(self.asked.get(value, ())) for value in node.results),
         )
+        before = self.found_for.get(node)
+        # A convolution answers what it is offered, whatever is around it.
+        if before is None or (before != wanted and not isinstance(self.rules[node], ConvolutionRule)):
+            self.found_for[node] = wanted
+            self.signatures[node] = self._signatures_of(node, wanted)
+
+    def _signatures_of(self, node: Node, wanted: Wanted) -> list[Signature]:
+        original = unchanged(node, self._original_cost(node))
+        rule = self.rules[node]
+        if rule is None:
+            return [original]
         found = [
             signature for signature in rule.signatures(node, wanted, self.offers) if signature != original
         ]

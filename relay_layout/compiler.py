@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from tvm import relax
 
 from relay_layout import __version__
 from relay_layout.artifact import Manifest, Producer, TensorSpec, write_artifact
+from relay_layout.border import border_names
 from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Params, load_model
@@ -23,8 +24,9 @@ from relay_layout.lower.passes import fuse_passes, legalize_passes, lower_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
 from relay_layout.relay.conventions import names_carried
+from relay_layout.request import LayoutRequest
 from relay_layout.targets import BuildTarget, resolve_target
-from relay_layout.transform import ConversionReport, LayoutRequest, convert_layout
+from relay_layout.transform import ConversionReport, convert_layout
 
 Progress = Callable[[str], None]
 
@@ -64,15 +66,19 @@ def convert(
     skip_layers: Sequence[int] = (),
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     params: Params | None = None,
+    input_layouts: Mapping[str, str] | None = None,
+    output_layouts: Mapping[str, str] | None = None,
     threads: int | None = None,
 ) -> Conversion:
     """Load a model and convert its layouts; nothing is compiled.
 
     ``model`` is a file, the name of a built-in network, an ONNX ModelProto or a Relax module. The
     layout options are those of ``relay-layout compile``; ``params`` are weights for a Relay file: a params
-    file or arrays by name. Raises members of :class:`RelayLayoutError`.
+    file or arrays by name, ``input_layouts`` and ``output_layouts`` fix layouts at the border by name.
+    Raises members of :class:`RelayLayoutError`.
     """
     request = LayoutRequest.parse(desired_layout, desired_layout_ops, desired_layouts, skip_layers)
+    request = replace(request, input_layouts=input_layouts or {}, output_layouts=output_layouts or {})
     resolved = resolve_target(target, threads=threads)
     module = load_model(model, input_shapes=input_shapes, params=params)
     converted, report = _converted(module, request, resolved)
@@ -89,6 +95,8 @@ def compile(
     skip_layers: Sequence[int] = (),
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     params: Params | None = None,
+    input_layouts: Mapping[str, str] | None = None,
+    output_layouts: Mapping[str, str] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
@@ -100,12 +108,13 @@ def compile(
     say = progress or (lambda line: None)
     start = time.perf_counter()
     request = LayoutRequest.parse(desired_layout, desired_layout_ops, desired_layouts, skip_layers)
+    request = replace(request, input_layouts=input_layouts or {}, output_layouts=output_layouts or {})
     resolved = resolve_target(target, threads=threads)
     _check_host(resolved)
     link_command()
     say(f"target {resolved.name}: {resolved.description}")
     module = load_model(model, input_shapes=input_shapes, params=params)
-    names = _tensor_names(module)
+    names = border_names(module["main"])
     say("converting layouts")
     module, conversion = _converted(module, request, resolved)
     module = canonicalize(module)
@@ -113,7 +122,7 @@ def compile(
         f"{conversion.layout_transforms} layout transforms left, "
         f"choice {conversion.solver_status} in {conversion.solver_seconds:.2f} s"
     )
-    inputs, outputs = _specs(module["main"], names)
+    inputs, outputs = _specs(module["main"], names, request)
     module, weights, kernels = lower(module, resolved, say)
     operations = _count_operations(module)
     library = build_library(module, resolved, say)
@@ -186,36 +195,24 @@ def _report(
     }
 
 
-def _tensor_names(module: tvm.IRModule) -> tuple[list[str], list[str]]:
-    """Names of inputs and outputs: those the front end recorded, or the function's own."""
-    function = module["main"]
-    attributes = dict(function.attrs) if function.attrs is not None else {}
-    inputs = [str(name) for name in attributes.get("input_names", ())]
-    outputs = [str(name) for name in attributes.get("output_names", ())]
-    result = function.ret_ty
-    count = len(result.fields) if isinstance(result, relax.TupleType) else 1
-    if len(inputs) != len(function.params):
-        inputs = [str(parameter.name) for parameter in function.params]
-    if len(outputs) != count:
-        outputs = ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
-    return inputs, outputs
-
-
 def _specs(
-    function: relax.Function, names: tuple[list[str], list[str]]
+    function: relax.Function, names: tuple[list[str], list[str]], request: LayoutRequest
 ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     result = function.body.body.ty
     kinds = list(result.fields) if isinstance(result, relax.TupleType) else [result]
-    inputs = [_spec(name, parameter.ty) for name, parameter in zip(names[0], function.params, strict=True)]
-    outputs = [_spec(name, kind) for name, kind in zip(names[1], kinds, strict=True)]
+    inputs = [
+        _spec(name, parameter.ty, request.input_layouts)
+        for name, parameter in zip(names[0], function.params, strict=True)
+    ]
+    outputs = [_spec(name, kind, request.output_layouts) for name, kind in zip(names[1], kinds, strict=True)]
     return tuple(inputs), tuple(outputs)
 
 
-def _spec(name: str, kind: Any) -> TensorSpec:
+def _spec(name: str, kind: Any, layouts: Mapping[str, str]) -> TensorSpec:
     extents = shape_of(_Typed(kind)) or ()
     shape = tuple(extent if isinstance(extent, int) else str(extent) for extent in extents)
     order = tuple(range(len(shape)))
-    return TensorSpec(name, shape, str(kind.dtype), {4: "NCHW"}.get(len(shape), ""), order)
+    return TensorSpec(name, shape, str(kind.dtype), layouts.get(name, {4: "NCHW"}.get(len(shape), "")), order)
 
 
 @dataclass(frozen=True)

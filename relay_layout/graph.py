@@ -16,6 +16,9 @@ from tvm import relax
 from relay_layout.ir import Constant, Expression, Extent, dtype_of, operator_name, shape_of
 from relay_layout.layout import Layout
 
+MATCH_CAST = "match_cast"
+"""Stands for an operator's name where a binding checks and names extents."""
+
 Tree = Any
 """A :class:`Value`, a tuple of trees, or a Relax expression that holds no tensor."""
 
@@ -60,7 +63,7 @@ class Node:
     @property
     def attributes(self) -> Any:
         """The call's attributes, as Python attributes; one that Relay left open is missing or None."""
-        attributes = self.expression.attrs
+        attributes = getattr(self.expression, "attrs", None)
         if isinstance(attributes, tvm.ir.DictAttrs):
             return SimpleNamespace(**{str(name): value for name, value in attributes.items()})
         return attributes
@@ -128,9 +131,12 @@ class _Reader:
         if alias and isinstance(binding, relax.VarBinding):
             self.environment[binding.var] = self._tree(expression)
             return
-        operator = operator_name(expression) if isinstance(binding, relax.VarBinding) else ""
+        operator = operator_name(expression) if isinstance(binding, relax.VarBinding) else MATCH_CAST
         node = Node(binding.var, expression, operator, [], [])
-        if operator:
+        if operator == MATCH_CAST:
+            node.tree = (self._tree(expression),)
+            node.operands = list(leaves(node.tree))
+        elif operator:
             node.tree = tuple(self._tree(argument) for argument in expression.args)
             node.operands = list(leaves(node.tree))
         else:

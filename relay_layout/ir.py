@@ -55,14 +55,32 @@ def size_in_bytes(shape: Sequence[Extent], dtype: str) -> int:
 
 
 def constant_array(expression: Expression) -> np.ndarray:
-    """The value of a constant tensor; shares its memory."""
-    array: np.ndarray = np.from_dlpack(expression.value)
+    """The value of a constant tensor; shares its memory where numpy has the dtype itself."""
+    try:
+        array: np.ndarray = np.from_dlpack(expression.value)
+    except RuntimeError:
+        return np.asarray(expression.value.numpy())
     return array
 
 
 def constant(array: np.ndarray) -> Constant:
-    # numpy's ascontiguousarray gives a scalar a dimension.
-    return relax.const(np.ascontiguousarray(array).reshape(array.shape), str(array.dtype))
+    """A constant tensor with the values of ``array``."""
+    return filled_constant(array.shape, array.dtype, lambda memory: np.copyto(memory, array))
+
+
+def filled_constant(shape: Sequence[int], dtype: np.dtype, fill: Callable[[np.ndarray], object]) -> Constant:
+    """A constant tensor whose values ``fill`` writes into the array that it is given.
+
+    For weights: ``relax.const`` would copy an array twice more.
+    """
+    if dtype.isbuiltin != 1:
+        # DLPack does not take bfloat16 and the like to numpy.
+        memory = np.empty(shape, dtype)
+        fill(memory)
+        return relax.const(memory, str(dtype))
+    tensor = tvm.runtime.empty(tuple(shape), str(dtype))
+    fill(np.from_dlpack(tensor))
+    return relax.const(tensor)
 
 
 def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates: Any) -> relax.Call:
@@ -98,6 +116,7 @@ __all__ = [
     "constant",
     "constant_array",
     "dtype_of",
+    "filled_constant",
     "is_static",
     "operator_name",
     "rebuild_functions",

@@ -25,7 +25,7 @@ passed on, so that symbolic shapes can be used.
 import string
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from numbers import Integral
 from typing import TypeVar
 
@@ -97,7 +97,7 @@ class Layout:
             raise LayoutError(
                 f"rank {rank}: no letters for it; a layout has 0 to {len(string.ascii_uppercase)} axes"
             )
-        return layout_of_parts(tuple(Axis(letter) for letter in string.ascii_uppercase[:rank]), ())
+        return _generic(rank)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -123,6 +123,11 @@ class Layout:
     def primal_layout(self) -> "Layout":
         """The plain layout with the same order of primal axes: ``NCHW`` of ``NCHW16c`` or ``NC[a=32]HW``."""
         return self if self.is_any else layout_of_parts(tuple(map(Axis, self.primal)), ())
+
+    @property
+    def unaligned(self) -> "Layout":
+        """This layout less its alignments."""
+        return layout_of_parts(self.axes, ()) if self.alignments else self
 
     @property
     def without_blocks(self) -> "Layout":
@@ -233,20 +238,7 @@ class Layout:
         Letters that are no keys stay; keys that are no axes are ignored, so that one mapping serves all the
         tensors of an operator. Raises LayoutError if two axes would get one letter.
         """
-        names = {name: mapping.get(name, name) for name in self.primal}
-        taken: dict[str, str] = {}
-        for old, new in names.items():
-            if len(new) != 1 or new not in string.ascii_uppercase:
-                raise LayoutError(f"layout '{self}': axis '{old}' relabelled {new!r}; give a capital letter")
-            if new in taken:
-                raise LayoutError(
-                    f"layout '{self}': axes '{taken[new]}' and '{old}' both relabelled '{new}'; "
-                    "give each axis a letter of its own"
-                )
-            taken[new] = old
-        axes = tuple(Axis(names[axis.name], axis.factor) for axis in self.axes)
-        alignments = tuple((names[name], elements) for name, elements in self.alignments)
-        return self if self.is_any else layout_of_parts(axes, alignments)
+        return _relabelled(self, tuple(mapping.get(name, name) for name in self.primal))
 
     def project(self, axes: Collection[str]) -> "Layout":
         """This layout with only those primal axes and their blocks, in the order they have here."""
@@ -328,6 +320,31 @@ def _parse(text: str) -> Layout:
     return Layout(*layout_grammar.read(text))
 
 
+@cache
+def _generic(rank: int) -> Layout:
+    return layout_of_parts(tuple(Axis(letter) for letter in string.ascii_uppercase[:rank]), ())
+
+
+@lru_cache(maxsize=1 << 14)
+def _relabelled(layout: Layout, letters: tuple[str, ...]) -> Layout:
+    """``layout`` with its primal axes called by those letters, in order."""
+    names = dict(zip(layout.primal, letters, strict=True))
+    taken: dict[str, str] = {}
+    for old, new in names.items():
+        if len(new) != 1 or new not in string.ascii_uppercase:
+            raise LayoutError(f"layout '{layout}': axis '{old}' relabelled {new!r}; give a capital letter")
+        if new in taken:
+            raise LayoutError(
+                f"layout '{layout}': axes '{taken[new]}' and '{old}' both relabelled '{new}'; "
+                "give each axis a letter of its own"
+            )
+        taken[new] = old
+    axes = tuple(Axis(names[axis.name], axis.factor) for axis in layout.axes)
+    alignments = tuple((names[name], elements) for name, elements in layout.alignments)
+    return layout if layout.is_any else layout_of_parts(axes, alignments)
+
+
+@lru_cache(maxsize=1 << 14)
 def layout_of_parts(axes: tuple[Axis, ...], alignments: tuple[tuple[str, int], ...]) -> Layout:
     """The layout of these parts, through the parser: one check for all, and one object per text."""
     return _parse(layout_grammar.write(axes, alignments)) if axes else Layout(())
@@ -344,6 +361,8 @@ def letters_of(layout: Layout) -> str:
 
 def known_extent(extent: object) -> int | None:
     """``extent`` as an int, None if it is symbolic."""
+    if type(extent) is int:
+        return extent
     return int(extent) if isinstance(extent, Integral) else None
 
 

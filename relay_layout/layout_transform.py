@@ -121,6 +121,7 @@ def apply(
     *,
     logical_shape: Sequence[int] | None = None,
     pad_value: Any = 0,
+    out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
     """``array``, which is in layout ``src``, as a C-contiguous array in layout ``dst``.
 
@@ -129,8 +130,9 @@ def apply(
         logical_shape: extents without padding, in the order of ``src.primal``; what ``array`` holds beyond
             them is dropped. Without it, the padding of ``array`` counts as data.
         pad_value: fills what ``dst`` adds.
+        out: a C-contiguous array of the result's shape and dtype to write into, which is then the result.
 
-    The result may share memory with ``array`` when no element moves.
+    Without ``out`` the result may share memory with ``array`` when no element moves.
 
     Raises:
         LayoutError: if the primal axes differ, or the array or the logical shape does not fit ``src``.
@@ -148,12 +150,12 @@ def apply(
     padded = target.logical_shape(target_shape, order)
     if held == wanted == padded:
         if source == target:
-            return np.asarray(array, order="C")
+            return _stored(array, target_shape, out)
         moves = _single_transpose(source, target)
         if moves is not None:
             digits, permutation = moves
             split = array.reshape([_digit_extent(digit, array.shape) for digit in digits])
-            return np.asarray(split.transpose(permutation).reshape(target_shape), order="C")
+            return _stored(split.transpose(permutation), target_shape, out)
 
     # Through the plain tensor: join the blocks of src, crop, pad, split into the blocks of dst.
     extents = {name: (held[i], wanted[i], padded[i]) for i, name in enumerate(order.primal)}
@@ -168,7 +170,21 @@ def apply(
         logical = room
     positions = [digit.position for name in names for digit in _digits(target)[name]]
     split = logical.reshape([target_shape[position] for position in positions])
-    return np.asarray(split.transpose(np.argsort(positions)), order="C")
+    return _stored(split.transpose(np.argsort(positions)), target_shape, out)
+
+
+def _stored(
+    moved: npt.NDArray[Any], shape: tuple[int, ...], out: npt.NDArray[Any] | None
+) -> npt.NDArray[Any]:
+    """The elements of ``moved`` in order, as an array of ``shape``; in ``out`` without a copy in between."""
+    if out is None:
+        return np.asarray(moved.reshape(shape), order="C")
+    if out.shape != shape or not out.flags.c_contiguous:
+        raise LayoutError(
+            f"out has shape {show_shape(out.shape)}; give a C-contiguous one of {show_shape(shape)}"
+        )
+    out.reshape(moved.shape)[...] = moved
+    return out
 
 
 def equivalent_memory(

@@ -1,14 +1,22 @@
 """From a solution to a new function: operators with new attributes, transforms where it says."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from tvm import relax, tirx
+from tvm.sym import Analyzer
 from tvm_ffi import structural_map
 
-from relay_layout.graph import Graph, Node, Tree, Value
-from relay_layout.ir import Expression, constant, constant_array, size_in_bytes, with_attributes
+from relay_layout.graph import MATCH_CAST, Graph, Node, Tree, Value
+from relay_layout.ir import (
+    Expression,
+    constant_array,
+    filled_constant,
+    shape_of,
+    size_in_bytes,
+    with_attributes,
+)
 from relay_layout.layout import Layout
 from relay_layout.layout_transform import apply, index_map
 from relay_layout.ops import TABLE, Signature
@@ -98,6 +106,8 @@ class _Rewriter:
         self.placements.append(Placement(node, signature, operands, results))
 
     def _compute(self, node: Node, signature: Signature, operands: list[Expression]) -> list[Expression]:
+        if node.operator == MATCH_CAST:
+            return self._cast(node, signature, operands)
         if signature.alias:
             return [self._reshape(operands[0], node.results[0], signature.results[0], node.name)]
         if signature.replacement is not None:
@@ -108,10 +118,26 @@ class _Rewriter:
             expression = TABLE[node.operator].rewrite(node, signature, operands)
         else:
             expression = with_attributes(node.expression, rebuild_arguments(node, operands))
-        variable = self.builder.emit(expression, name_hint=node.name)
+        if not node.results:
+            # Shapes and the like are read through their variable, which therefore stays.
+            self.builder.emit_normalized(relax.VarBinding(node.variable, self.builder.normalize(expression)))
+            return []
+        # What is bound already keeps its name, by which the verifier finds it.
+        bound = isinstance(expression, relax.Var)
+        variable = expression if bound else self.builder.emit(expression, name_hint=node.name)
         if len(node.results) == 1 and isinstance(variable.ty, relax.TensorType):
             return [variable]
         return [relax.TupleGetItem(variable, index) for index in range(len(node.results))]
+
+    def _cast(self, node: Node, signature: Signature, operands: list[Expression]) -> list[Expression]:
+        """The same check of extents in the chosen layout; of anything but one tensor as it was."""
+        if len(node.results) != 1 or node.results[0].shape is None or not operands:
+            value = operands[0] if operands else node.expression
+            self.builder.emit_normalized(relax.MatchCast(node.variable, value, node.variable.ty))
+            return [value.expression for value in node.results]
+        result, layout = node.results[0], signature.results[0]
+        shape = layout.shape(result.shape or (), result.identity)
+        return [self.builder.match_cast(operands[0], relax.TensorType(shape, result.dtype), node.name)]
 
     def _form(self, value: Value, layout: Layout, *, as_weight: bool = False) -> Expression:
         """``value`` in ``layout``, transformed if no node wrote it so."""
@@ -121,7 +147,8 @@ class _Rewriter:
         if layout in forms:
             return forms[layout]
         for present, expression in forms.items():
-            if same_memory(value, present, layout):
+            # A reshape reads an extent of 0 as "as before", so that an empty tensor is transposed.
+            if not _is_empty(value) and same_memory(value, present, layout):
                 forms[layout] = self._reshape(expression, value, layout, f"{value.name}_view")
                 return forms[layout]
         written, expression = next(iter(forms.items()))
@@ -139,7 +166,12 @@ class _Rewriter:
             array = constant_array(value.expression)
             rank = len(layout.primal)
             array = array.reshape((1,) * (rank - array.ndim) + array.shape)
-            forms[layout] = constant(np.ascontiguousarray(apply(array, Layout.generic(rank), layout)))
+            source = Layout.generic(rank)
+            forms[layout] = filled_constant(
+                layout.shape(array.shape, source),
+                array.dtype,
+                lambda memory: apply(array, source, layout, out=memory),
+            )
         return forms[layout]
 
     def _transform(self, value: Value, expression: Expression, source: Layout, target: Layout) -> Expression:
@@ -150,23 +182,63 @@ class _Rewriter:
                 relax.op.reshape(expression, shape), name_hint=f"{value.name}_expanded"
             )
             source = expanded(source, rank)
-        moves = index_map(source, target)
+        return self._moved(value, expression, source, target)
+
+    def _moved(self, value: Value, expression: Expression, source: Layout, target: Layout) -> Expression:
+        """One transform; what a layout pads for alignment is cut off before and added after it."""
         hint = f"{value.name}_transformed"
+        if source.alignments != target.alignments:
+            expression = self._cut(value, expression, source)
+            expression = self._moved(value, expression, source.unaligned, target.unaligned)
+            return self._padded(expression, target, hint)
+        if source == target:
+            return expression
+        moves = index_map(source, target)
         if moves.is_permutation:
             return self.builder.emit(
                 relax.op.permute_dims(expression, list(moves.permutation)), name_hint=hint
             )
+        if value.dtype == "bool":
+            # TVM lowers no layout_transform of bool.
+            expression = self.builder.emit(relax.op.astype(expression, "int8"))
         function = tirx.IndexMap.from_func(
             lambda *index: [relax.prim_value(entry) for entry in moves.map_index(index)],
             ndim=source.rank,
         )
-        return self.builder.emit(relax.op.layout_transform(expression, function), name_hint=hint)
+        moved = self.builder.emit(relax.op.layout_transform(expression, function), name_hint=hint)
+        return self.builder.emit(relax.op.astype(moved, "bool")) if value.dtype == "bool" else moved
+
+    def _cut(self, value: Value, expression: Expression, layout: Layout) -> Expression:
+        """Without what an aligned, otherwise plain layout adds to the extents."""
+        held = shape_of(expression) or ()
+        wanted = layout.unaligned.shape(expanded_shape(value, layout.rank), Layout.generic(layout.rank))
+        axes = [
+            axis for axis in range(layout.rank) if isinstance(held[axis], int) and held[axis] != wanted[axis]
+        ]
+        if not axes:
+            return expression
+        ends = [wanted[axis] for axis in axes]
+        begins = [0] * len(axes)
+        return self.builder.emit(
+            relax.op.strided_slice(expression, axes, begins, ends), name_hint=f"{value.name}_cut"
+        )
+
+    def _padded(self, expression: Expression, layout: Layout, hint: str) -> Expression:
+        """With zeros up to the alignment of an otherwise plain layout."""
+        shape = shape_of(expression) or ()
+        widths: list[int] = []
+        for axis, extent in zip(layout.axes, shape, strict=True):
+            unit = layout.alignment(axis.name)
+            widths += [0, -extent % unit if unit > 1 else 0]
+        if not any(widths):
+            return expression
+        return self.builder.emit(relax.op.nn.pad(expression, widths), name_hint=hint)
 
     def _reshape(self, expression: Expression, value: Value, layout: Layout, hint: str) -> Expression:
         rank = len(layout.primal)
         shape = layout.shape(expanded_shape(value, rank), Layout.generic(rank)) if rank else ()
         present = expression.ty.shape
-        if present is not None and list(present.values) == list(shape):
+        if present is not None and _are_equal(present.values, shape):
             return expression
         return self.builder.emit(relax.op.reshape(expression, shape), name_hint=hint)
 
@@ -176,6 +248,19 @@ class _Rewriter:
         if isinstance(tree, tuple):
             return relax.Tuple([self._output(branch) for branch in tree])
         return tree
+
+
+def _is_empty(value: Value) -> bool:
+    return any(isinstance(extent, int) and extent == 0 for extent in value.shape or ())
+
+
+def _are_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether extents are the same, whatever their symbols are."""
+    analyzer = Analyzer()
+    return len(left) == len(right) and all(
+        analyzer.can_prove_equal(relax.prim_value(one), relax.prim_value(other))
+        for one, other in zip(left, right, strict=True)
+    )
 
 
 def _attributes(function: relax.Function) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from relay_layout.cli.output import one_line
 
-_MOST_REASONS = 5
+_MOST_REASONS = 20
 
 
 def layout_rows(report: Mapping[str, Any]) -> list[list[str]]:

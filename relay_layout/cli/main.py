@@ -28,6 +28,7 @@ VERBS = {
     "compile": "compile a model into an artifact",
     "run": "run an artifact and measure its latency",
     "convert": "convert a model's layouts and report the transforms that are left",
+    "explain": "tell which layouts were chosen for a model's operators, and why",
     "bench": "compare with other runtimes, side by side",
     "port": "rewrite a Python script that uses Relay for today's TVM",
 }

@@ -61,6 +61,15 @@ def add_layout_options(parser: argparse.ArgumentParser) -> None:
         metavar="N,N",
         help="convolutions to leave alone, counted from 0 in the model's order, such as 0,3",
     )
+    for border in ("input", "output"):
+        parser.add_argument(
+            f"--{border}-layout",
+            type=_border_layout,
+            action="append",
+            default=[],
+            metavar="NAME:NHWC",
+            help=f"the layout of an {border}, where it is not the model's own; once for each {border}",
+        )
     parser.add_argument(
         "--params", metavar="FILE", help="weights for a Relay file, as Relay's save_param_dict wrote them"
     )
@@ -109,6 +118,8 @@ def layout_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "skip_layers": arguments.skip_layers,
         "input_shapes": input_shapes(arguments),
         "params": arguments.params,
+        "input_layouts": _by_name(arguments.input_layout, "--input-layout"),
+        "output_layouts": _by_name(arguments.output_layout, "--output-layout"),
     }
 
 
@@ -190,6 +201,22 @@ def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not name or any(extent is None or extent < 1 for extent in shape):
         raise argparse.ArgumentTypeError(f"expected NAME:1,3,224,224 with numbers from 1 on, got '{text}'")
     return name, tuple(extent for extent in shape if extent is not None)
+
+
+def _border_layout(text: str) -> tuple[str, str]:
+    name, _, layout = text.rpartition(":")
+    if not name or not layout.isalpha():
+        raise argparse.ArgumentTypeError(f"expected NAME:NHWC, got '{text}'")
+    return name, layout
+
+
+def _by_name(pairs: Sequence[tuple[str, str]], option: str) -> dict[str, str]:
+    layouts: dict[str, str] = {}
+    for name, layout in pairs:
+        if name in layouts:
+            raise InputError(f"{option}: the layout of '{name}' is given twice")
+        layouts[name] = layout
+    return layouts
 
 
 def _desired_layouts(text: str) -> Mapping[str, Sequence[str]]:

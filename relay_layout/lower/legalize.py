@@ -5,6 +5,7 @@ the layout that the kernel reads fastest.
 """
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tvm import relax, te, topi
 from relay_layout.ir import (
     Constant,
     Expression,
+    as_extent,
     constant,
     constant_array,
     is_static,
@@ -125,11 +127,10 @@ def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expre
     ]
     if size is None or _ints(size) != [1, 1] or shape is None:
         return _default(builder, call)
-    pixels = 1
-    for axis in axes:
-        pixels = pixels * shape[axis]
 
     def mean(tensor: te.Tensor) -> te.Tensor:
+        # Of the tensor itself: symbols of the graph have no value inside the function.
+        pixels = prod(as_extent(tensor.shape[axis]) for axis in axes)
         total = topi.sum(tensor, axis=axes, keepdims=True)
         if isinstance(pixels, int):
             return te.compute(

@@ -8,8 +8,9 @@ from tvm import relax
 from relay_layout.canonicalize import canonicalize
 from relay_layout.lower.legalize import legalization_map
 from relay_layout.lower.schedule import schedule_functions
+from relay_layout.request import LayoutRequest
 from relay_layout.targets import BuildTarget, resolve_target
-from relay_layout.transform import LayoutRequest, convert_layout
+from relay_layout.transform import convert_layout
 
 
 def legalize_passes() -> list[tvm.transform.Pass]:

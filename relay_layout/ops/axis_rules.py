@@ -6,6 +6,7 @@ projection on the labels the tensor has. What differs between operators is only 
 labels a block must not cut, and which attributes name dimensions.
 """
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
@@ -16,6 +17,7 @@ from tvm import relax
 from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression, with_attributes
 from relay_layout.layout import Layout
+from relay_layout.ops.alignment import passes_alignment
 from relay_layout.ops.signature import Offers, Replacement, Signature, Wanted
 
 
@@ -24,16 +26,22 @@ class Labels:
     """The dimensions of a node: one string of labels per operand and result.
 
     An operand labelled None keeps its original layout (a scalar, a vector of parameters).
-    ``whole`` are labels that the operator treats as one run, which a block must not cut.
+    ``whole`` are labels that the operator treats as one run, which a block must not cut. ``exact`` are
+    labels whose extent is not the same in all tensors without being broadcast (the parts of a concat): a
+    block must divide each extent, an extent of one too.
     """
 
     operands: tuple[str | None, ...]
     results: tuple[str | None, ...]
     whole: frozenset[str] = frozenset()
+    exact: frozenset[str] = frozenset()
 
 
 Arguments = Callable[[Node, Layout, Sequence[Expression]], Sequence[Expression]]
 """All arguments of a call under a node layout, from its tensors in their layouts."""
+
+Expansion = Callable[[Node, Layout], Replacement | None]
+"""Other operators that compute the same under a node layout; None where the operator itself can."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +49,24 @@ class AxisRule:
     """An operator described by labels, and by the attributes that change with the node layout.
 
     ``arguments`` gives, for operators that name dimensions in arguments rather than in attributes, all
-    arguments of the new call. With ``completes``, a tensor without some of the labels offers its layout too;
-    the labels that it lacks go outermost. ``accepts`` may refuse a node layout for other reasons.
+    arguments of the new call; ``expansion`` what takes the place of an operator that cannot run in a node
+    layout. With ``completes``, a tensor without some of the labels offers its layout too; the labels that it
+    lacks go outermost. ``accepts`` may refuse a node layout for other reasons.
     """
 
     labels: Callable[[Node], Labels | None]
     attributes: Callable[[Node, Layout], Mapping[str, Any]] = lambda node, layout: {}
     alias: bool = False
     arguments: Arguments | None = None
+    expansion: Expansion | None = None
     completes: bool = False
     accepts: Callable[[Node, Layout], bool] = lambda node, layout: True
     decides = False
+
+    @property
+    def summary(self) -> str:
+        """One line on how the dimensions correspond."""
+        return (inspect.getdoc(self.labels) or "").partition("\n")[0]
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """A signature for each layout around the node that covers all of its labels and fits."""
@@ -84,24 +99,19 @@ class AxisRule:
     def _signature(self, node: Node, labels: Labels, layout: Layout, offers: Offers) -> Signature | None:
         if any(axis in labels.whole for axis in layout.blocked_axes) or not self.accepts(node, layout):
             return None
-        operands = [
-            _projected(layout, text, value.shape)
-            for text, value in zip(labels.operands, node.operands, strict=True)
-        ]
-        results = [
-            _projected(layout, text, value.shape)
-            for text, value in zip(labels.results, node.results, strict=True)
-        ]
-        if any(projected is None for projected in (*operands, *results)):
+        if not passes_alignment(node, layout, labels.whole, labels.operands):
             return None
-        operand_layouts = tuple(projected for projected in operands if projected is not None)
-        result_layouts = tuple(projected for projected in results if projected is not None)
-        cost = 0.0 if self.alias else offers.operator_cost(node, operand_layouts, result_layouts)
+        operands = _projections(layout, labels.operands, node.operands, labels.exact)
+        results = _projections(layout, labels.results, node.results, labels.exact)
+        if operands is None or results is None:
+            return None
+        cost = 0.0 if self.alias else offers.operator_cost(node, operands, results)
+        layout = layout.unaligned
         attributes = self.attributes(node, layout)
-        replacement = None
+        replacement = self.expansion(node, layout) if self.expansion is not None else None
         if self.arguments is not None:
             replacement = _with_arguments(node, layout, self.arguments)
-        return Signature(operand_layouts, result_layouts, attributes, cost, self.alias, replacement)
+        return Signature(operands, results, attributes, cost, self.alias, replacement)
 
     def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
         """The same operator on the new operands, with the attributes of the signature."""
@@ -116,7 +126,21 @@ def _with_arguments(node: Node, layout: Layout, arguments: Arguments) -> Replace
     return replacement
 
 
-def _projected(layout: Layout, text: str | None, shape: tuple[Any, ...] | None) -> Layout | None:
+def _projections(
+    layout: Layout, texts: Sequence[str | None], values: Sequence[Value], exact: frozenset[str]
+) -> tuple[Layout, ...] | None:
+    found = []
+    for text, value in zip(texts, values, strict=True):
+        own = projected(layout, text, value.shape, exact)
+        if own is None:
+            return None
+        found.append(own)
+    return tuple(found)
+
+
+def projected(
+    layout: Layout, text: str | None, shape: tuple[Any, ...] | None, exact: frozenset[str] = frozenset()
+) -> Layout | None:
     """The layout of one tensor under a node layout; None where a block does not fit its extents."""
     if shape is None:
         return None
@@ -126,11 +150,16 @@ def _projected(layout: Layout, text: str | None, shape: tuple[Any, ...] | None) 
         shape = (1,) * (len(text) - len(shape)) + tuple(shape)
     own = layout.project(set(text))
     extents = dict(zip(text, shape, strict=True))
+    if any(extents[axis] == 1 for axis, _ in own.alignments):
+        # An extent of one that broadcasts over others must not be padded.
+        return None
     for axis in own.blocked_axes:
         extent = extents[axis]
-        if extent == 1:
+        if not isinstance(extent, int):
+            return None
+        if extent == 1 and axis not in exact:
             own = _unit_blocks(own, axis)
-        elif not isinstance(extent, int) or extent % own.block(axis):
+        elif extent % own.block(axis):
             return None
     return own.relabel(dict(zip(text, ascii_uppercase, strict=False)))
 
@@ -168,6 +197,12 @@ def outer_position(layout: Layout, label: str) -> int:
     raise KeyError(label)
 
 
+def positions(layout: Layout, labels: Iterable[str]) -> list[int]:
+    """The dimensions that hold ``labels``, blocks included, in rising order."""
+    wanted = set(labels)
+    return [position for position, axis in enumerate(layout.axes) if axis.name in wanted]
+
+
 def letters(rank: int) -> str:
     return ascii_uppercase[:rank]
 
@@ -198,44 +233,40 @@ def axis_attribute(node: Node, layout: Layout) -> Mapping[str, Any]:
     return {"axis": outer_position(layout, label)}
 
 
-def normalized(node: Node) -> Labels | None:
-    """Batch norm: statistics are vectors along ``axis``, which a block must not cut."""
-    rank = node.operands[0].rank
-    text = letters(rank)
-    vectors = (None,) * (len(node.operands) - 1)
-    statistics = (None,) * (len(node.results) - 1)
-    return Labels((text, *vectors), (text, *statistics), frozenset(text[int(node.attributes.axis) % rank]))
-
-
 def concatenated(node: Node) -> Labels | None:
     """Operands of equal rank joined along ``axis``, which a block may cut if it divides every operand."""
-    text = letters(node.results[0].rank)
+    rank = node.results[0].rank
     if node.results[0].shape is None or node.attributes.axis is None:
         return None
-    return Labels((text,) * len(node.operands), (text,))
+    text = letters(rank)
+    joined = frozenset(text[int(node.attributes.axis) % rank])
+    return Labels((text,) * len(node.operands), (text,), exact=joined)
 
 
 def reduced(node: Node) -> Labels | None:
-    """Reductions; blocks must not cut a reduced dimension."""
-    text = letters(node.operands[0].rank)
-    axes = _reduced_axes(node)
+    """Reductions: a blocked dimension is reduced with its blocks, a kept one becomes a block of one."""
+    axes = reduced_axes(node)
     if axes is None:
         return None
-    whole = frozenset(text[axis] for axis in axes)
-    keep = bool(node.attributes.keepdims)
-    result = text if keep else "".join(label for label in text if label not in whole)
-    return Labels((text,), (result,), whole)
+    text = letters(node.operands[0].rank)
+    gone = {text[axis] for axis in axes}
+    result = text if node.attributes.keepdims else "".join(label for label in text if label not in gone)
+    return Labels((text,), (result,) * len(node.results))
 
 
 def reduced_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     """``axis`` lists the same dimensions at their new places."""
     text = letters(node.operands[0].rank)
-    return {"axis": sorted(outer_position(layout, text[axis]) for axis in _reduced_axes(node) or ())}
+    return {"axis": positions(layout, [text[axis] for axis in reduced_axes(node) or ()])}
 
 
 def reduced_one(node: Node) -> Labels | None:
-    """The place of an extreme along one dimension; without one it counts elements in the original order."""
-    return reduced(node) if node.attributes.axis is not None else None
+    """A value or place found along one dimension, which stays whole; over all of them the order counts."""
+    labels, axes = reduced(node), reduced_axes(node)
+    if labels is None or axes is None or node.attributes.axis is None or len(axes) != 1:
+        return None
+    text = letters(node.operands[0].rank)
+    return Labels(labels.operands, labels.results, frozenset(text[axes[0]]))
 
 
 def reduced_one_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
@@ -243,48 +274,26 @@ def reduced_one_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     return {"axis": reduced_attributes(node, layout)["axis"][0]}
 
 
-def _reduced_axes(node: Node) -> list[int] | None:
-    axes, rank = node.attributes.axis, node.operands[0].rank
+def reduced_axes(node: Node) -> list[int] | None:
+    """The dimensions a reduction names, all of them for None; None where the rank is unknown or is 0."""
+    axes, data = node.attributes.axis, node.operands[0]
+    if data.shape is None or not data.rank:
+        return None
     if axes is None:
-        return list(range(rank))
+        return list(range(data.rank))
     listed = [axes] if isinstance(axes, int) else list(axes)
-    return [int(axis) % rank for axis in listed]
+    return [int(axis) % data.rank for axis in listed]
 
 
 def permuted(node: Node) -> Labels | None:
     """A transpose only renames dimensions: with the same bytes on both sides it does nothing."""
     rank = node.operands[0].rank
     axes = node.attributes.axes
+    if node.operands[0].shape is None or node.results[0].shape is None:
+        return None
+    if any(isinstance(extent, int) and extent == 0 for extent in node.operands[0].shape):
+        # An alias is a reshape where ranks differ, and a reshape reads 0 as "as before".
+        return None
     order = [int(axis) % rank for axis in axes] if axes is not None else list(reversed(range(rank)))
     text = letters(rank)
     return Labels((text,), ("".join(text[axis] for axis in order),))
-
-
-def spatial(node: Node) -> Labels | None:
-    """Pooling and resizing: windows run along the spatial dimensions, which stay whole."""
-    text = str(node.attributes.layout)
-    if not text.isupper() or node.operands[0].rank != len(text):
-        return None
-    own = letters(len(text))
-    whole = frozenset(label for label, axis in zip(own, text, strict=True) if axis not in "NC")
-    return Labels((own,), (own,), whole)
-
-
-def layout_attribute(node: Node, layout: Layout) -> Mapping[str, Any]:
-    """``layout`` in the operator's own letters."""
-    return {"layout": spatial_attributes(node, layout)["layout"]}
-
-
-def first_spatial(node: Node) -> Labels | None:
-    """As :func:`spatial` for the first operand; further ones (regions of interest) stay as they are."""
-    labels = spatial(node)
-    if labels is None:
-        return None
-    return Labels((*labels.operands, *[None] * (len(node.operands) - 1)), labels.results, labels.whole)
-
-
-def spatial_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
-    """``layout`` and ``out_layout`` in the operator's own letters."""
-    text = str(node.attributes.layout)
-    own = layout.relabel(dict(zip(letters(len(text)), text, strict=True)))
-    return {"layout": str(own), "out_layout": str(own)}

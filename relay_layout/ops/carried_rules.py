@@ -11,12 +11,14 @@ from typing import Any
 from relay_layout.graph import Node
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import Labels, letters, outer_position
+from relay_layout.ops.parameter_rules import is_single
 
 
 def quantized(tensors: int, *axes: str) -> Callable[[Node], Labels | None]:
     """The first ``tensors`` operands and the result alike, the rest parameters along the named axes."""
 
     def labels(node: Node) -> Labels | None:
+        """Quantized tensors, with scales and zero points as vectors or scalars."""
         result = node.results[0]
         if result.shape is None or any(value.shape is None for value in node.operands):
             return None
@@ -51,7 +53,7 @@ def _axis(node: Node, name: str) -> int | None:
 
 
 def _is_per_axis(node: Node, tensors: int) -> bool:
-    return any(value.shape not in ((), (1,)) for value in node.operands[tensors:])
+    return not all(is_single(value) for value in node.operands[tensors:])
 
 
 def quantized_concatenation(node: Node) -> Labels | None:
@@ -61,7 +63,8 @@ def quantized_concatenation(node: Node) -> Labels | None:
     if result.shape is None or count < 1 or _axis(node, "axis") is None:
         return None
     text = letters(result.rank)
-    return Labels((*[text] * count, *[None] * (len(node.operands) - count)), (text,))
+    joined = frozenset(text[_axis(node, "axis") or 0])
+    return Labels((*[text] * count, *[None] * (len(node.operands) - count)), (text,), exact=joined)
 
 
 def extreme(node: Node) -> Labels | None:

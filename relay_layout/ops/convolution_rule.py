@@ -15,9 +15,17 @@ from relay_layout.ops.signature import ConvolutionLayouts, Offers, Signature, Wa
 
 
 class ConvolutionRule:
-    """Data and weight in, one result out; every attribute but the three layouts is kept."""
+    """Data and weight in, one result out; every attribute but the three layouts is kept.
+
+    The rank, and which of O and I a transposed convolution names first, are those of its layout attributes.
+    """
 
     decides = False
+
+    @property
+    def summary(self) -> str:
+        """One line on how the dimensions correspond."""
+        return "Chooses among the layouts that the target, or the caller, names for data, kernel and result."
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One signature for each offered combination that fits the extents without padding."""
@@ -43,12 +51,16 @@ class ConvolutionRule:
                 return None
             layout = own.relabel(dict(zip(original, letters(len(original)), strict=True)))
             shape = value.shape or ()
-            if any(not isinstance(shape["ABCDE".index(axis)], int) for axis in layout.blocked_axes):
+            extents = dict(zip(letters(len(shape)), shape, strict=True))
+            if any(not isinstance(extents[axis], int) for axis in layout.blocked_axes):
                 return None
-            if not layout.fits(shape, Layout.generic(len(shape))):
+            if not layout.unaligned.fits(shape, Layout.generic(len(shape))):
                 return None
             layouts.append(layout)
-        changes = {"data_layout": offered.data, "kernel_layout": offered.kernel, "out_layout": offered.out}
+        names = ("data_layout", "kernel_layout", "out_layout")
+        texts = (offered.data, offered.kernel, offered.out)
+        # What alignment adds is zeros, in the data and in the kernel: to the operator they are channels.
+        changes = {name: str(Layout.parse(text).unaligned) for name, text in zip(names, texts, strict=True)}
         return Signature((layouts[0], layouts[1]), (layouts[2],), changes, offered.cost)
 
     def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:

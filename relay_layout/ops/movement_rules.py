@@ -1,42 +1,56 @@
 """Operators that move, repeat or drop elements: their dimensions correspond one to one, or are new."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import tirx
 
 from relay_layout.graph import Node
-from relay_layout.ir import Expression, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import Labels, letters, outer_position
 
 
 def padded(node: Node) -> Labels | None:
-    """A block must not cut a dimension that is padded."""
-    widths = _ints(node.attributes.pad_width)
-    text = letters(node.operands[0].rank)
-    if len(widths) != 2 * len(text):
+    """Padding: a block may cut a padded dimension where it divides both widths of constants."""
+    widths, text = _ints(node.attributes.pad_width), letters(node.operands[0].rank)
+    if len(widths) != 2 * len(text) or node.operands[0].shape is None or node.results[0].shape is None:
         return None
-    whole = frozenset(label for place, label in enumerate(text) if widths[2 * place] or widths[2 * place + 1])
-    return Labels((text,), (text,), whole)
+    changed = frozenset(
+        label for place, label in enumerate(text) if widths[2 * place] or widths[2 * place + 1]
+    )
+    whole = changed if str(node.attributes.pad_mode) != "constant" else frozenset()
+    return Labels((text,), (text,), whole, changed)
+
+
+def pads_whole_blocks(node: Node, layout: Layout) -> bool:
+    """Whether every width is a multiple of the block that it adds to."""
+    widths = _ints(node.attributes.pad_width)
+    return all(
+        width % layout.block(label) == 0
+        for place, label in enumerate(letters(node.operands[0].rank))
+        for width in widths[2 * place : 2 * place + 2]
+    )
 
 
 def padded_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
-    """``pad_width`` in the order of the new dimensions."""
+    """``pad_width`` in the order of the new dimensions, in blocks where they are cut."""
     widths = _ints(node.attributes.pad_width)
     new: list[int] = []
     for axis in layout.axes:
         place = 2 * (ord(axis.name) - ord("A"))
-        new += [0, 0] if axis.factor else widths[place : place + 2]
+        block = layout.block(axis.name)
+        new += [0, 0] if axis.factor else [width // block for width in widths[place : place + 2]]
     return {"pad_width": new}
 
 
 def split(node: Node) -> Labels | None:
     """Parts along ``axis``, which a block may cut if it divides every part."""
-    text = letters(node.operands[0].rank)
+    rank = node.operands[0].rank
+    text = letters(rank)
     if any(value.shape is None for value in node.results):
         return None
-    return Labels((text,), (text,) * len(node.results))
+    parted = frozenset(text[int(node.attributes.axis) % rank])
+    return Labels((text,), (text,) * len(node.results), exact=parted)
 
 
 def split_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
@@ -103,102 +117,69 @@ def squeezed_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
 def _gone_labels(node: Node) -> str:
     shape, axes = node.operands[0].shape or (), node.attributes.axis
     if axes is None:
-        return "".join(letters(len(shape))[axis] for axis, extent in enumerate(shape) if extent == 1)
+        # A symbolic extent is not known to be one, whatever it will be.
+        return "".join(letters(len(shape))[axis] for axis in range(len(shape)) if _is_one(shape[axis]))
     return "".join(letters(len(shape))[axis % len(shape)] for axis in _ints(axes))
 
 
 def tiled(node: Node) -> Labels | None:
-    """Copies along dimensions, which a block must not cut; no new dimensions."""
-    repeats = _ints(node.attributes.repeats)
-    rank = node.operands[0].rank
-    if node.operands[0].shape is None or len(repeats) > rank:
+    """Copies along dimensions, whole blocks of them where they are cut; further repeats add dimensions."""
+    data, result = node.operands[0], node.results[0]
+    if data.shape is None or result.shape is None:
         return None
-    text = letters(rank)
-    repeats = [1] * (rank - len(repeats)) + repeats
-    return Labels(
-        (text,), (text,), frozenset(label for label, n in zip(text, repeats, strict=True) if n != 1)
-    )
+    text = letters(result.rank)
+    copied = frozenset(label for label, count in zip(text, _repeats(node), strict=True) if count != 1)
+    added = result.rank - data.rank
+    return Labels((text[added:],), (text,), frozenset(text[:added]), copied)
 
 
 def tiled_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     """``repeats`` in the order of the new dimensions."""
-    repeats, rank = _ints(node.attributes.repeats), node.operands[0].rank
-    repeats = [1] * (rank - len(repeats)) + repeats
+    repeats = _repeats(node)
     return {"repeats": [1 if axis.factor else repeats[ord(axis.name) - ord("A")] for axis in layout.axes]}
 
 
-def sliced(node: Node) -> Labels | None:
-    """Slices with known bounds; a block may cut a dimension where bounds fall on its edges."""
-    known = _slices(node)
-    shape = node.operands[0].shape
-    if known is None or shape is None or node.results[0].shape is None:
+def tiles_in_order(node: Node, layout: Layout) -> bool:
+    """Whether dimensions that a tile adds come first, as the operator places them."""
+    added = node.results[0].rank - node.operands[0].rank
+    return [axis.name for axis in layout.axes[:added]] == list(letters(added))
+
+
+def _repeats(node: Node) -> list[int]:
+    repeats = _ints(node.attributes.repeats)
+    return [1] * (node.results[0].rank - len(repeats)) + repeats
+
+
+def ordered(node: Node) -> Labels | None:
+    """Sequences of different lengths, each turned around: both axes stay whole, lengths are a vector."""
+    rank = node.operands[0].rank
+    if node.operands[0].shape is None:
         return None
-    text = letters(len(shape))
-    whole = frozenset(
-        text[axis]
-        for axis, (begin, end, stride) in known.items()
-        if stride != 1 or begin < 0 or end < 0 or not is_static([shape[axis]])
-    )
-    return Labels((text,), (text,), whole)
+    text, attributes = letters(rank), node.attributes
+    whole = frozenset(text[int(axis) % rank] for axis in (attributes.seq_axis, attributes.batch_axis))
+    return Labels((text, None), (text,), whole)
 
 
-def sliced_arguments(node: Node, layout: Layout, operands: Sequence[Expression]) -> Sequence[Expression]:
-    """The data, and axes and bounds in the order of the new dimensions; bounds in blocks where cut."""
-    known = _slices(node) or {}
-    shape = node.operands[0].shape or ()
-    axes, begins, ends, strides = [], [], [], []
-    for axis, (begin, end, stride) in known.items():
-        label = letters(len(shape))[axis]
-        block = layout.block(label)
-        if block > 1:
-            begin, end = begin // block, min(end, shape[axis]) // block
-        axes.append(outer_position(layout, label))
-        begins.append(begin)
-        ends.append(end)
-        strides.append(stride)
-    bounds = [
-        relax.Tuple([relax.prim_value(number) for number in numbers]) for numbers in (axes, begins, ends)
-    ]
-    return [operands[0], *bounds, relax.Tuple([relax.prim_value(stride) for stride in strides])]
-
-
-def cuts_slices_cleanly(node: Node, layout: Layout) -> bool:
-    """Whether every bound falls on the edge of a block."""
-    shape = node.operands[0].shape or ()
-    for axis, (begin, end, _) in (_slices(node) or {}).items():
-        block = layout.block(letters(len(shape))[axis])
-        if block > 1 and (begin % block or min(end, shape[axis]) % block):
-            return False
-    return True
-
-
-def _slices(node: Node) -> dict[int, tuple[int, int, int]] | None:
-    """Begin, end and stride by dimension; None where one is not a known number."""
-    arguments = node.expression.args[1:]
-    lists = []
-    for argument in arguments:
-        if not isinstance(argument, relax.Tuple):
-            return None
-        values = [getattr(field, "value", field) for field in argument.fields]
-        if not all(isinstance(_plain(value), int) for value in values):
-            return None
-        lists.append([_plain(value) for value in values])
-    axes, begins, ends = lists[:3]
-    strides = lists[3] if len(lists) > 3 else [1] * len(axes)
+def ordered_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
+    """``seq_axis`` and ``batch_axis`` at their new places."""
     rank = node.operands[0].rank
     return {
-        axis % rank: (begin, end, stride)
-        for axis, begin, end, stride in zip(axes, begins, ends, strides, strict=True)
+        name: outer_position(layout, letters(rank)[int(getattr(node.attributes, name)) % rank])
+        for name in ("seq_axis", "batch_axis")
     }
 
 
-def taken(node: Node) -> Labels | None:
-    """Elements by a list of indices along ``axis``, which stays whole."""
-    data, indices = node.operands[0], node.operands[-1]
-    if node.attributes.axis is None or data.shape is None or len(node.operands) != 2 or indices.rank != 1:
+def triangle(node: Node) -> Labels | None:
+    """A triangle of the last two dimensions, which stay last and whole."""
+    if node.operands[0].shape is None or node.operands[0].rank < 2:
         return None
-    text = letters(data.rank)
-    return Labels((text, None), (text,), frozenset(text[int(node.attributes.axis) % data.rank]))
+    text = letters(node.operands[0].rank)
+    return Labels((text,), (text,), frozenset(text[-2:]))
+
+
+def keeps_last_two(node: Node, layout: Layout) -> bool:
+    """Whether the last two dimensions are the innermost, in their order."""
+    return [axis.name for axis in layout.axes[-2:]] == list(letters(node.operands[0].rank)[-2:])
 
 
 def along_given_axis(node: Node) -> Labels | None:
@@ -215,5 +196,5 @@ def _ints(values: Any) -> list[int]:
     return [int(value) for value in values]
 
 
-def _plain(value: Any) -> Any:
-    return int(value) if isinstance(value, int) or type(value).__name__ == "IntImm" else value
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, int) and extent == 1

@@ -4,12 +4,16 @@ Parameters that are vectors along one dimension stay vectors. Those over several
 of their own, so that they follow the order that the dimensions take.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from relay_layout.graph import Node
+from tvm import relax
+
+from relay_layout.graph import Node, Value
+from relay_layout.ir import Expression
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, letters, outer_position
+from relay_layout.ops.axis_rules import Labels, letters, outer_position, positions
+from relay_layout.ops.signature import Replacement
 
 
 def over_axes(node: Node) -> Labels | None:
@@ -17,25 +21,96 @@ def over_axes(node: Node) -> Labels | None:
     data = node.operands[0]
     if data.shape is None:
         return None
-    text = letters(data.rank)
-    axes = "".join(text[axis] for axis in sorted(int(axis) % data.rank for axis in node.attributes.axes))
-    if any(value.rank != len(axes) for value in node.operands[1:]):
+    axes = [int(axis) % data.rank for axis in node.attributes.axes]
+    if axes != sorted(axes) or any(value.rank != len(axes) for value in node.operands[1:]):
         return None
-    return Labels((text, *[axes] * (len(node.operands) - 1)), (text,), frozenset(axes))
+    text = letters(data.rank)
+    parameters = "".join(text[axis] for axis in axes)
+    return Labels((text, *[parameters] * (len(node.operands) - 1)), (text,))
 
 
 def over_axes_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     """``axes`` at their new places, in the order in which the parameters then have them."""
     rank = node.operands[0].rank
-    labels = [letters(rank)[int(axis) % rank] for axis in node.attributes.axes]
-    return {"axes": sorted(outer_position(layout, label) for label in labels)}
+    return {"axes": positions(layout, [letters(rank)[int(axis) % rank] for axis in node.attributes.axes])}
 
 
 def over_last_axes(node: Node, layout: Layout) -> bool:
     """Whether ``axes`` come last, as TVM's lowering of RMS norm needs them."""
-    count = len(node.attributes.axes)
     places = over_axes_attributes(node, layout)["axes"]
-    return bool(places == list(range(len(layout.axes) - count, len(layout.axes))))
+    return bool(places == list(range(len(layout.axes) - len(places), len(layout.axes))))
+
+
+def normalized(node: Node) -> Labels | None:
+    """Batch norm: statistics are vectors along ``axis``; in training it stays whole."""
+    data = node.operands[0]
+    if data.shape is None or any(value.rank != 1 for value in node.operands[1:]):
+        return None
+    text = letters(data.rank)
+    channel = text[int(node.attributes.axis) % data.rank]
+    vectors, statistics = (channel,) * (len(node.operands) - 1), (channel,) * (len(node.results) - 1)
+    whole = frozenset(channel if node.attributes.training else "")
+    return Labels((text, *vectors), (text, *statistics), whole)
+
+
+def normalized_expansion(node: Node, layout: Layout) -> Replacement | None:
+    """Batch norm along a blocked dimension: its arithmetic, as the operator names one dimension only."""
+    channel = letters(node.operands[0].rank)[int(node.attributes.axis) % node.operands[0].rank]
+    if layout.block(channel) == 1:
+        return None
+    attributes = node.attributes
+
+    def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
+        data = operands[0]
+        gamma, beta, mean, variance = (
+            builder.emit(along(vector, layout, channel)) for vector in operands[1:]
+        )
+        epsilon = relax.const(float(attributes.epsilon), str(data.ty.dtype))
+        deviation = builder.emit(relax.op.sqrt(relax.op.add(variance, epsilon)))
+        result = builder.emit(relax.op.divide(relax.op.subtract(data, mean), deviation))
+        if attributes.scale:
+            result = builder.emit(relax.op.multiply(result, gamma))
+        if attributes.center:
+            result = builder.emit(relax.op.add(result, beta))
+        return relax.Tuple([result, *operands[3:]])
+
+    return replacement
+
+
+def rectified(node: Node) -> Labels | None:
+    """Parametric ReLU: a slope for each index along ``axis``, or one slope."""
+    data, slope = node.operands
+    if data.shape is None or slope.shape is None or not data.rank:
+        return None
+    text = letters(data.rank)
+    return Labels((text, None if is_single(slope) else text[int(node.attributes.axis) % data.rank]), (text,))
+
+
+def rectified_expansion(node: Node, layout: Layout) -> Replacement | None:
+    """Parametric ReLU along a blocked dimension: a choice between the value and its multiple."""
+    channel = letters(node.operands[0].rank)[int(node.attributes.axis) % node.operands[0].rank]
+    if layout.block(channel) == 1:
+        return None
+
+    def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
+        data, slope = operands
+        if not is_single(node.operands[1]):
+            slope = builder.emit(along(slope, layout, channel))
+        zero = relax.const(0, str(data.ty.dtype))
+        return relax.op.where(relax.op.greater(data, zero), data, relax.op.multiply(data, slope))
+
+    return replacement
+
+
+def is_single(value: Value) -> bool:
+    """Whether a parameter is one number, for all indices."""
+    return value.shape is not None and all(isinstance(extent, int) and extent == 1 for extent in value.shape)
+
+
+def along(vector: Expression, layout: Layout, label: str) -> Expression:
+    """A vector along ``label``, in its part of ``layout``, with the dimensions that line it up."""
+    extents = iter(vector.ty.shape.values)
+    return relax.op.reshape(vector, [next(extents) if axis.name == label else 1 for axis in layout.axes])
 
 
 def per_channel(node: Node) -> Labels | None:
@@ -65,6 +140,6 @@ def vector_along_axis(node: Node) -> Labels | None:
     others = node.operands[1:]
     if any(value.rank > 1 for value in others) or not data.rank:
         return None
-    vectors = any(value.shape not in ((), (1,)) for value in others)
+    vectors = not all(is_single(value) for value in others)
     whole = frozenset(text[int(node.attributes.axis) % data.rank]) if vectors else frozenset()
     return Labels((text, *[None] * len(others)), (text,), whole)

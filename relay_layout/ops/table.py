@@ -6,22 +6,32 @@ that its row cannot carry, keeps its original layouts, which is always correct.
 
 from relay_layout.ops import axis_rules as axis
 from relay_layout.ops import carried_rules as carried
+from relay_layout.ops import creation_rules as creation
 from relay_layout.ops import movement_rules as movement
 from relay_layout.ops import parameter_rules as parameter
+from relay_layout.ops import slice_rules as slices
+from relay_layout.ops import window_rules as window
 from relay_layout.ops.axis_rules import AxisRule
 from relay_layout.ops.convolution_rule import ConvolutionRule
+from relay_layout.ops.index_rules import TailRule, TakeRule, gathered_prefixes, scattered_prefixes
+from relay_layout.ops.matmul_rule import MatmulRule
 from relay_layout.ops.reshape_rule import ReshapeRule
+from relay_layout.ops.shuffle_rule import PixelShuffleRule
 from relay_layout.ops.signature import Rule
 
+_CONVOLUTION = ConvolutionRule()
 _ELEMENTWISE = AxisRule(axis.elementwise)
 _ALONG_AXIS = AxisRule(axis.along_axis, axis.axis_attribute)
 _REDUCTION = AxisRule(axis.reduced, axis.reduced_attributes)
-_SPATIAL = AxisRule(axis.spatial, axis.spatial_attributes)
-_SAMPLED = AxisRule(axis.first_spatial, axis.layout_attribute)
+_EXTREME_ALONG = AxisRule(axis.reduced_one, axis.reduced_one_attributes)
+_POOLING = AxisRule(window.pooled, window.pooled_attributes, accepts=window.lowers_pooling)
+_RESIZING = AxisRule(window.sampled, window.sampled_attributes, accepts=window.lowers_resize)
 _GIVEN_AXIS = AxisRule(movement.along_given_axis, axis.axis_attribute)
 _OVER_AXES = AxisRule(parameter.over_axes, parameter.over_axes_attributes)
 _PER_CHANNEL = AxisRule(parameter.per_channel, parameter.per_channel_attributes)
 _VECTOR = AxisRule(parameter.vector_along_axis, axis.axis_attribute)
+_TRIANGLE = AxisRule(movement.triangle, accepts=movement.keeps_last_two)
+_FILLED = AxisRule(creation.filled, arguments=creation.filled_arguments)
 _PER_AXIS = AxisRule(carried.quantized(1, "axis"), carried.quantized_attributes("axis"))
 _EXTREME = AxisRule(carried.extreme, carried.extreme_attributes, accepts=carried.keeps_counting_order)
 _QUANTIZED_UNARY = AxisRule(carried.quantized(1))
@@ -30,40 +40,63 @@ _QUANTIZED_BINARY = AxisRule(
 )
 
 TABLE: dict[str, Rule] = {
-    "nn.conv2d": ConvolutionRule(),
-    "nn.batch_norm": AxisRule(axis.normalized, axis.axis_attribute),
-    "nn.max_pool1d": _SPATIAL,
-    "nn.max_pool2d": _SPATIAL,
-    "nn.max_pool3d": _SPATIAL,
-    "nn.avg_pool1d": _SPATIAL,
-    "nn.avg_pool2d": _SPATIAL,
-    "nn.avg_pool3d": _SPATIAL,
-    "nn.adaptive_avg_pool1d": _SPATIAL,
-    "nn.adaptive_avg_pool2d": _SPATIAL,
-    "nn.adaptive_avg_pool3d": _SPATIAL,
-    "image.resize2d": _SAMPLED,
-    "image.resize3d": _SAMPLED,
-    "vision.roi_align": _SAMPLED,
-    "vision.roi_pool": _SAMPLED,
+    "nn.conv1d": _CONVOLUTION,
+    "nn.conv2d": _CONVOLUTION,
+    "nn.conv3d": _CONVOLUTION,
+    "nn.conv1d_transpose": _CONVOLUTION,
+    "nn.conv2d_transpose": _CONVOLUTION,
+    "nn.conv3d_transpose": _CONVOLUTION,
+    "matmul": MatmulRule(),
+    "einsum": AxisRule(creation.contracted, creation.contracted_attributes, completes=True),
+    "nn.batch_norm": AxisRule(
+        parameter.normalized, axis.axis_attribute, expansion=parameter.normalized_expansion
+    ),
+    "nn.max_pool1d": _POOLING,
+    "nn.max_pool2d": _POOLING,
+    "nn.max_pool3d": _POOLING,
+    "nn.avg_pool1d": _POOLING,
+    "nn.avg_pool2d": _POOLING,
+    "nn.avg_pool3d": _POOLING,
+    "nn.adaptive_avg_pool1d": _POOLING,
+    "nn.adaptive_avg_pool2d": _POOLING,
+    "nn.adaptive_avg_pool3d": _POOLING,
+    "image.resize2d": _RESIZING,
+    "image.resize3d": _RESIZING,
+    "vision.roi_align": AxisRule(window.sampled, window.sampled_attributes, accepts=window.lowers_roi_align),
     "nn.layer_norm": _OVER_AXES,
     "nn.rms_norm": AxisRule(
         parameter.over_axes, parameter.over_axes_attributes, accepts=parameter.over_last_axes
     ),
     "nn.instance_norm": _PER_CHANNEL,
     "nn.group_norm": _PER_CHANNEL,
-    "nn.prelu": _VECTOR,
+    "nn.prelu": AxisRule(parameter.rectified, axis.axis_attribute, expansion=parameter.rectified_expansion),
     "quantize": _VECTOR,
     "dequantize": _VECTOR,
-    "nn.pad": AxisRule(movement.padded, movement.padded_attributes),
+    "nn.pad": AxisRule(movement.padded, movement.padded_attributes, accepts=movement.pads_whole_blocks),
     "split": AxisRule(movement.split, movement.split_attributes),
     "stack": AxisRule(movement.stacked, movement.stacked_attributes, completes=True),
     "expand_dims": AxisRule(movement.expanded_dims, movement.expanded_attributes, completes=True),
     "squeeze": AxisRule(movement.squeezed, movement.squeezed_attributes, completes=True),
-    "tile": AxisRule(movement.tiled, movement.tiled_attributes),
-    "strided_slice": AxisRule(
-        movement.sliced, arguments=movement.sliced_arguments, accepts=movement.cuts_slices_cleanly
+    "tile": AxisRule(
+        movement.tiled, movement.tiled_attributes, completes=True, accepts=movement.tiles_in_order
     ),
-    "take": AxisRule(movement.taken, axis.axis_attribute),
+    "strided_slice": AxisRule(
+        slices.sliced, arguments=slices.sliced_arguments, accepts=slices.cuts_slices_cleanly
+    ),
+    "take": TakeRule(),
+    "gather_nd": TailRule(gathered_prefixes),
+    "scatter_nd": TailRule(scattered_prefixes),
+    "slice_scatter": _GIVEN_AXIS,
+    "reverse_sequence": AxisRule(movement.ordered, movement.ordered_attributes),
+    "tril": _TRIANGLE,
+    "triu": _TRIANGLE,
+    "broadcast_to": AxisRule(creation.broadcast, arguments=creation.broadcast_arguments),
+    "full": _FILLED,
+    "ones": _FILLED,
+    "zeros": _FILLED,
+    "one_hot": AxisRule(creation.encoded, axis.axis_attribute, completes=True),
+    "bucketize": AxisRule(creation.bucketed),
+    "nn.pixel_shuffle": PixelShuffleRule(),
     "repeat": _GIVEN_AXIS,
     "flip": _GIVEN_AXIS,
     "sort": _GIVEN_AXIS,
@@ -76,9 +109,9 @@ TABLE: dict[str, Rule] = {
     "reshape": ReshapeRule(),
     "flatten": ReshapeRule(),
     "nn.batch_flatten": ReshapeRule(),
-    "argmax": AxisRule(axis.reduced_one, axis.reduced_one_attributes),
-    "argmin": AxisRule(axis.reduced_one, axis.reduced_one_attributes),
-    "median": AxisRule(axis.reduced, axis.reduced_attributes),
+    "argmax": _EXTREME_ALONG,
+    "argmin": _EXTREME_ALONG,
+    "median": AxisRule(axis.reduced_one, axis.reduced_attributes),
     "concat": AxisRule(axis.concatenated, axis.axis_attribute),
     "permute_dims": AxisRule(axis.permuted, alias=True),
     "nn.softmax": _ALONG_AXIS,
@@ -112,7 +145,11 @@ TABLE: dict[str, Rule] = {
     "equal": _ELEMENTWISE,
     "erf": _ELEMENTWISE,
     "exp": _ELEMENTWISE,
+    "ewise_fma": _ELEMENTWISE,
     "floor": _ELEMENTWISE,
+    "full_like": _ELEMENTWISE,
+    "ones_like": _ELEMENTWISE,
+    "zeros_like": _ELEMENTWISE,
     "floor_divide": _ELEMENTWISE,
     "floor_mod": _ELEMENTWISE,
     "greater": _ELEMENTWISE,
@@ -129,6 +166,7 @@ TABLE: dict[str, Rule] = {
     "logical_not": _ELEMENTWISE,
     "logical_or": _ELEMENTWISE,
     "logical_xor": _ELEMENTWISE,
+    "match_cast": _ELEMENTWISE,
     "maximum": _ELEMENTWISE,
     "minimum": _ELEMENTWISE,
     "mod": _ELEMENTWISE,
@@ -164,7 +202,7 @@ TABLE: dict[str, Rule] = {
     "relay.fast_exp": _ELEMENTWISE,
     "relay.fast_tanh": _ELEMENTWISE,
     "relay.fixed_point_multiply": _ELEMENTWISE,
-    "relay.image.resize1d": _SAMPLED,
+    "relay.image.resize1d": _RESIZING,
     "relay.log10": _ELEMENTWISE,
     "relay.log2": _ELEMENTWISE,
     "relay.nn.fast_softmax": _ALONG_AXIS,
@@ -190,4 +228,7 @@ TABLE: dict[str, Rule] = {
     "relay.qnn.tanh": _QUANTIZED_UNARY,
     "relay.relay.op.annotation.simulated_quantize": _QUANTIZED_UNARY,
 }
-"""Relax operator name, without ``relax.``, to its rule; Relay's own operators begin with ``relay.``."""
+"""Relax operator name, without ``relax.``, to its rule; Relay's own operators begin with ``relay.``.
+
+``match_cast`` is a kind of binding, which the graph names like an operator.
+"""

@@ -22,6 +22,7 @@ _CONV3D = {"NCDHW": "OIDHW", "NDHWC": "DHWIO"}
 CONVERTED: Mapping[str, Mapping[str, str]] = {
     "nn.conv1d": {"NCW": "OIW", "NWC": "WIO"},
     "nn.conv2d": _CONV2D,
+    "nn.depthwise_conv2d": {**_CONV2D, "NHWC": "HWOI"},
     "nn.conv2d_transpose": {"NCHW": "IOHW", "NHWC": "HWIO"},
     "nn.conv3d": _CONV3D,
     "nn.conv3d_transpose": {"NCDHW": "IODHW", "NDHWC": "DHWOI"},
@@ -44,7 +45,10 @@ CONVERTED: Mapping[str, Mapping[str, str]] = {
     "qnn.conv2d_transpose": {"NCHW": "IOHW", "NHWC": "HWIO"},
     "qnn.avg_pool2d": {},
 }
-"""Operators that ConvertLayout takes entries for, with the kernel layout that goes with a data layout."""
+"""Operators that ConvertLayout takes entries for, with the kernel layout that goes with a data layout.
+
+nn.depthwise_conv2d stands for the depthwise ones among nn.conv2d, which otherwise go by the entry of that.
+"""
 
 
 def convert_by_convention(seen: NodeView, desired: Sequence[str]) -> tree.Expression | None:

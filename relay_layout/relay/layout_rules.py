@@ -9,6 +9,7 @@ from typing import Any
 
 from tvm import relax
 
+from relay_layout.border import dimension_letters
 from relay_layout.candidates import Rules, table_rule
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value
@@ -28,21 +29,22 @@ _log = logging.getLogger("relay_layout")
 Ask = Callable[[Node, NodeView], tree.Expression | None]
 """Asks a callback for what takes a node's place; None leaves the node alone."""
 
-_DATA_LETTERS = {2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
-
 
 def rules_for(
     graph: Graph,
     desired: Mapping[str, Sequence[str]] | None,
     alter: bool,
     skipped: Collection[Node],
+    left_alone: dict[str, str] | None = None,
 ) -> Rules:
     """The rules of a graph under a request: callbacks first, then inference, then the operator table.
 
     Under ConvertLayout operators with an entry in ``desired`` are asked, under AlterOpLayout (``alter``) all.
     nn.conv2d without a callback of the caller's stays with the engine, which has costs for it.
+    ``left_alone`` takes down, by node name, what a callback did that left a node as it was.
     """
 
+    reasons: dict[str, str] = {} if left_alone is None else left_alone
     left_out: set[str] = set()
 
     def converted(node: Node, seen: NodeView) -> tree.Expression | None:
@@ -54,7 +56,8 @@ def rules_for(
         if not desired or name not in desired or node in skipped:
             return None
         if callback is not None:
-            return callback(seen.attributes, list(seen.operands), seen.types, list(desired[name]))
+            answer = callback(seen.attributes, list(seen.operands), seen.types, list(desired[name]))
+            return noted(node, seen, answer, "convert")
         if name != "nn.conv2d":
             return convert_by_convention(seen, desired[name])
         return None
@@ -63,7 +66,16 @@ def rules_for(
         callback = ALTER.get(seen.row.name)
         if callback is None or node in skipped:
             return None
-        return callback(seen.attributes, list(seen.operands), seen.types, to_relay(node.expression.ty))
+        answer = callback(seen.attributes, list(seen.operands), seen.types, to_relay(node.expression.ty))
+        return noted(node, seen, answer, "alter")
+
+    def noted(
+        node: Node, seen: NodeView, answer: tree.Expression | None, kind: str
+    ) -> tree.Expression | None:
+        if answer is None or _is_same(answer, seen):
+            returned = "None" if answer is None else "the call as it was"
+            reasons[node.name] = f"the {kind} layout callback for {seen.row.name} returned {returned}"
+        return answer
 
     if alter and ALTER:
         return _rules(graph, altered)
@@ -107,14 +119,10 @@ def _is_same(answer: tree.Expression, seen: NodeView) -> bool:
 
 
 class _Letters:
-    """What the dimensions of values are called: as the convolutions of the graph call theirs."""
+    """What the dimensions of values are called."""
 
     def __init__(self, graph: Graph) -> None:
-        self._by_rank = dict(_DATA_LETTERS)
-        for node in reversed(graph.nodes):
-            layout = str(getattr(node.attributes, "data_layout", "")) if node.operator else ""
-            if layout.isupper():
-                self._by_rank[len(layout)] = layout
+        self._by_rank = dimension_letters(graph)
 
     def of(self, value: Value) -> str:
         return self._by_rank.get(value.rank, "")
@@ -196,6 +204,11 @@ class _Inferred:
     """An operator for which the caller registered how it carries layouts."""
 
     decides = False
+
+    @property
+    def refuses(self) -> str:
+        """What to say of a layout that it has no signature for."""
+        return f"the infer layout callback for {self._seen.row.name} does not take it"
 
     def __init__(self, seen: NodeView, infer: Callable[..., Any], letters: _Letters) -> None:
         self._seen = seen

@@ -18,8 +18,9 @@ from relay_layout.relay.conventions import check_desired
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
 from relay_layout.relay.passes.inference import simplify_inference
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
+from relay_layout.request import LayoutRequest
 from relay_layout.targets import resolve_target
-from relay_layout.transform import ConversionReport, LayoutRequest, convert_layout
+from relay_layout.transform import ConversionReport, convert_layout
 
 
 def InferType() -> tvm.transform.Pass:

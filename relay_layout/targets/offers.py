@@ -16,6 +16,17 @@ from topi_ext.workload import ConvolutionWorkload
 CONVOLUTION_AXES = {"nn.conv1d": "NCW", "nn.conv2d": "NCHW", "nn.conv3d": "NCDHW"}
 """Operators whose layouts a caller may name, with the axes of their data."""
 
+DEPTHWISE = "nn.depthwise_conv2d"
+"""The key of desired layouts for depthwise nn.conv2d alone."""
+
+FEWEST_FIRST_US = 1e6
+"""Added to each transform where the caller names the layouts, who then wants as few transforms as possible.
+
+More than all operators of a network cost together, so that costs only decide between equal numbers.
+"""
+
+TRANSPOSE = "permute_dims"
+
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
 VIEWS = ("reshape", "flatten", "nn.batch_flatten", "expand_dims", "squeeze")
 """Operators that move nothing."""
@@ -69,8 +80,8 @@ class TargetOffers:
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
         """NCHW{n}c for the target's blocks and NHWC, on either side of the convolution."""
-        convolution = convolution_of(node)
-        if convolution is None or node.operator != "nn.conv2d":
+        convolution = convolution_of(node) if node.operator == "nn.conv2d" else None
+        if convolution is None:
             return
         memory = [f"NCHW{block}c" for block in self.target.facts.channel_blocks] + ["NHWC"]
         choices = [fitting_layouts(convolution, data, out) for data in memory for out in memory]
@@ -121,6 +132,8 @@ class TargetOffers:
         microseconds = moved / (facts.gigabytes_per_second * 1e3)
         if operands and operands[0].axes and operands[0].axes[-1].name in _swept_axes(node):
             microseconds *= facts.strided_window_penalty
+        if node.operator == TRANSPOSE:
+            microseconds += facts.launch_us
         return microseconds
 
     def _original_cost(self, node: Node) -> float:
@@ -164,13 +177,13 @@ class DesiredOffers:
 
     def __post_init__(self) -> None:
         for node in self.positions:
-            entry = self.desired.get(node.operator)
+            entry = self._entry(node)
             if entry is not None:
                 _check_fits(node, entry[0])
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
         """The desired combination, or nothing where it does not fit."""
-        entry = self.desired.get(node.operator)
+        entry = self._entry(node)
         if node.operator != "nn.conv2d":
             if entry is not None:
                 self.reasons[node.name] = f"there is no {node.operator} kernel in {entry[0]}"
@@ -190,6 +203,15 @@ class DesiredOffers:
             return
         yield self._with_cost(node, convolution, layouts)
 
+    def _entry(self, node: Node) -> Sequence[str] | None:
+        """The desired layouts of a node; depthwise convolutions may have an entry of their own."""
+        convolution = (
+            convolution_of(node) if DEPTHWISE in self.desired and node.operator == "nn.conv2d" else None
+        )
+        if convolution is not None and convolution.is_depthwise:
+            return self.desired[DEPTHWISE]
+        return self.desired.get(node.operator)
+
     def _with_cost(
         self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts
     ) -> ConvolutionLayouts:
@@ -197,7 +219,9 @@ class DesiredOffers:
         return ConvolutionLayouts(layouts.data, layouts.kernel, layouts.out, cost)
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
-        return self.base.operator_cost(node, operands, results)
+        """That of the target; a transpose that the module holds counts as much as one that is inserted."""
+        cost = self.base.operator_cost(node, operands, results)
+        return cost + FEWEST_FIRST_US if node.operator == TRANSPOSE else cost
 
 
 def _check_fits(node: Node, layout: str) -> None:

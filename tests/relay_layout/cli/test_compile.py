@@ -23,6 +23,8 @@ def test_compiles_and_saves(work: Any, capsys: pytest.CaptureFixture[str]) -> No
         "skip_layers": (),
         "input_shapes": None,
         "params": None,
+        "input_layouts": {},
+        "output_layouts": {},
         "threads": 2,
     }
     assert Path("a.artifact").stat().st_size == 1234

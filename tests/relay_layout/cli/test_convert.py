@@ -39,9 +39,9 @@ def test_with_json_the_module_goes_to_standard_error(work: Any, capsys: pytest.C
 
 
 def test_says_why_a_convolution_was_not_converted() -> None:
-    reasons = {f"conv{number}": "3 input channels do not\ndivide by 16" for number in range(7)}
+    reasons = {f"conv{number}": "3 input channels do not\ndivide by 16" for number in range(22)}
     rows = layout_rows({"layouts": {"conv9": "NHWC->NHWC"}, "not_converted": reasons})
     assert rows[0] == ["convolutions", "1 NHWC"]
     assert rows[1] == ["not converted", "conv0: 3 input channels do not divide by 16"]
-    assert len(rows) == 7
+    assert len(rows) == 22
     assert rows[-1] == ["", "and 2 more; --json names all"]

@@ -32,6 +32,8 @@ def test_defaults(work: Any) -> None:
         "skip_layers": (),
         "input_shapes": None,
         "params": None,
+        "input_layouts": {},
+        "output_layouts": {},
     }
 
 

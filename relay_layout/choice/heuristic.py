@@ -1,0 +1,186 @@
+"""A good choice without proof, for when the integer program runs out of time.
+
+Groups are decided in the order in which they compute, keeping the best few partial solutions that differ in
+what the rest of the graph can still see: the dynamic programming over the operators of a network of Liu et
+al., "Optimizing CNN Model Inference on CPUs" (USENIX ATC 2019), with a bounded number of states where that
+work approximates. Then single groups change their choice for as long as that pays. The same descent starts
+from the unchanged module, from every operator's cheapest choice, and from Relay's greedy way: convolutions
+take their cheapest choice, everything else follows the layout of its first operand. So the result is never
+worse than any of these.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from relay_layout.choice.problem import (
+    Problem,
+    State,
+    orders_in,
+    read_in,
+    state_of,
+    total_cost,
+    transforms_in,
+    written_in,
+)
+from relay_layout.choice.reduction import Reduced
+
+MOST_STATES = 64
+"""Partial solutions kept on the way, in small problems."""
+
+MOST_STEPS = 400_000
+"""Partial solutions looked at altogether, beyond which fewer are kept at a time."""
+
+MOST_SWEEPS = 20
+
+
+def approximate(problem: Problem, reduced: Reduced) -> list[int]:
+    """A choice for each group of ``problem``, of which ``reduced`` is the reduction."""
+    swept = descend(reduced.problem, sweep(reduced.problem))
+    starts = [
+        problem.choice_of(reduced.places(swept)),
+        [0] * len(problem.groups),
+        [min(range(len(group.costs)), key=group.costs.__getitem__) for group in problem.groups],
+        follow(problem),
+    ]
+    ends = [descend(problem, start) for start in starts]
+    return min(ends, key=lambda choice: total_cost(problem, choice))
+
+
+def follow(problem: Problem) -> list[int]:
+    """Relay's greedy way through an unreduced problem."""
+    written = [written_in(state) for state in problem.fixed]
+    choice = []
+    for group in problem.groups:
+        best = 0
+        if group.is_anchor:
+            best = min(range(len(group.costs)), key=group.costs.__getitem__)
+        else:
+            for place, states in enumerate(group.states):
+                first = next((place for place, state in enumerate(states) if read_in(state)), None)
+                if first is not None and read_in(states[first]) == 1 << written[group.tensors[first]]:
+                    best = place
+                    break
+        for tensor, state in zip(group.tensors, group.states[best], strict=True):
+            if written_in(state) >= 0:
+                written[tensor] = written_in(state)
+        choice.append(best)
+    return choice
+
+
+@dataclass(frozen=True)
+class _Partial:
+    """The groups decided so far: their cost, and the states of the tensors that others still touch."""
+
+    cost: float
+    choice: int
+    before: "_Partial | None"
+
+
+def sweep(problem: Problem) -> list[int]:
+    """Decide the groups in order, keeping the cheapest partial solutions."""
+    choices = sum(len(group.costs) for group in problem.groups)
+    most = max(1, min(MOST_STATES, MOST_STEPS // max(1, choices)))
+    last = [touching[-1] if touching else -1 for touching in problem.touching]
+    best: dict[tuple[State, ...], _Partial] = {(): _Partial(0.0, -1, None)}
+    live: list[int] = []
+    for place, group in enumerate(problem.groups):
+        new = [tensor for tensor in group.tensors if tensor not in set(live)]
+        tensors = live + new
+        start = tuple(problem.fixed[tensor] for tensor in new)
+        place_of = {tensor: position for position, tensor in enumerate(tensors)}
+        positions = [place_of[tensor] for tensor in group.tensors]
+        kept = [position for position, tensor in enumerate(tensors) if last[tensor] > place]
+        following: dict[tuple[State, ...], _Partial] = {}
+        for states, partial in best.items():
+            before = states + start
+            for choice, own in enumerate(group.states):
+                after = list(before)
+                cost = partial.cost + group.costs[choice]
+                for position, state in zip(positions, own, strict=True):
+                    joined = before[position] | state
+                    after[position] = joined
+                    cost += problem.tensor_costs[tensors[position]] * (
+                        _known_transforms(joined) - _known_transforms(before[position])
+                    )
+                key = tuple([after[position] for position in kept])
+                known = following.get(key)
+                if known is None or cost < known.cost:
+                    following[key] = _Partial(cost, choice, partial)
+        live = [tensors[position] for position in kept]
+        best = dict(sorted(following.items(), key=lambda item: item[1].cost)[:most])
+    end: _Partial | None = min(best.values(), key=lambda partial: partial.cost)
+    choice_of = []
+    while end is not None and end.before is not None:
+        choice_of.append(end.choice)
+        end = end.before
+    return choice_of[::-1]
+
+
+def _known_transforms(state: State) -> int:
+    """Transforms that the state needs already; before its tensor is written, one less than orders read."""
+    if written_in(state) >= 0:
+        return transforms_in(state)
+    return max(0, read_in(state).bit_count() - 1)
+
+
+def descend(problem: Problem, choice: Sequence[int]) -> list[int]:
+    """Change the choice of single groups for as long as the total falls."""
+    current = list(choice)
+    for _ in range(MOST_SWEEPS):
+        changed = False
+        states = _combined(problem, current)
+        for place, group in enumerate(problem.groups):
+            if len(group.costs) == 1:
+                continue
+            present = group.states[current[place]]
+            others = [states[tensor].without(own) for tensor, own in zip(group.tensors, present, strict=True)]
+            costs = [
+                cost
+                + sum(
+                    problem.tensor_costs[tensor] * transforms_in(other | state)
+                    for tensor, other, state in zip(group.tensors, others, own, strict=True)
+                )
+                for cost, own in zip(group.costs, group.states, strict=True)
+            ]
+            best = min(range(len(costs)), key=costs.__getitem__)
+            if costs[best] < costs[current[place]] - 1e-9:
+                changed = True
+                current[place] = best
+                for tensor, old, new in zip(group.tensors, present, group.states[best], strict=True):
+                    states[tensor].add(old, -1)
+                    states[tensor].add(new)
+        if not changed:
+            break
+    return current
+
+
+class _Combined:
+    """The state of a tensor as its groups have it, from which that of one can be taken out again."""
+
+    def __init__(self, fixed: State) -> None:
+        self.fixed = fixed
+        self.written = -1
+        self.readers: dict[int, int] = {}
+
+    def add(self, state: State, count: int = 1) -> None:
+        if written_in(state) >= 0:
+            self.written = written_in(state) if count > 0 else -1
+        for order in orders_in(read_in(state)):
+            self.readers[order] = self.readers.get(order, 0) + count
+
+    def without(self, state: State) -> State:
+        self.add(state, -1)
+        rest = state_of(
+            self.written if self.written >= 0 else None,
+            [order for order, count in self.readers.items() if count],
+        )
+        self.add(state)
+        return self.fixed | rest
+
+
+def _combined(problem: Problem, choice: Sequence[int]) -> list[_Combined]:
+    states = [_Combined(fixed) for fixed in problem.fixed]
+    for group, chosen in zip(problem.groups, choice, strict=True):
+        for tensor, state in zip(group.tensors, group.states[chosen], strict=True):
+            states[tensor].add(state)
+    return states

@@ -1,0 +1,4 @@
+"""What was chosen for every operator, what else there was, and what blocked a conversion.
+
+``transform`` reports the reasons (:mod:`.reasons`), ``explain`` works out the rest (:mod:`.explain`).
+"""

@@ -1,0 +1,111 @@
+"""What an explanation holds, as plain values: layouts and names are texts, times microseconds."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from relay_layout.explanation import text
+
+KINDS = ("chosen", "follows", "keeps its own")
+"""How an operator came by its layouts: it names them, it takes those around it, or it was not converted."""
+
+
+@dataclass(frozen=True)
+class TransformFact:
+    """A transform left to run: of tensor ``value``, shared by ``readers`` ("output": it is returned)."""
+
+    value: str
+    source: str
+    target: str
+    bytes: int
+    microseconds: float
+    readers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OperatorFact:
+    """One operator: its chosen layouts, and why it has no other where that is worth saying.
+
+    ``index`` counts the operators of the function, ``transforms`` are those of its operands. ``reason`` is ""
+    for operators that were converted as asked, and for those with nothing converted around them.
+    """
+
+    index: int
+    name: str
+    operator: str
+    kind: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    microseconds: float
+    transforms: tuple[TransformFact, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way in which an operator could run.
+
+    ``more_us`` and ``more_transforms`` are what the whole function would cost more if the operator ran this
+    way and the rest were chosen anew for it; None where the time for that was spent before.
+    """
+
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    microseconds: float
+    chosen: bool
+    more_us: float | None
+    more_transforms: int | None
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A layout that a neighbour could write or read, and why the operator cannot have it there."""
+
+    value: str
+    layout: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Every operator that chooses or carries a layout, and what the whole function costs.
+
+    ``others`` counts operators that no layout but their own reaches.
+    """
+
+    operators: tuple[OperatorFact, ...]
+    others: int
+    transforms: tuple[TransformFact, ...]
+    solver_status: str
+    objective_us: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return text.of_function(self)
+
+
+@dataclass(frozen=True)
+class NodeExplanation:
+    """Everything about one operator.
+
+    ``transforms`` are those of its operands and of its results. ``reason`` of ``operator`` is what keeps it
+    in its own layouts; ``obstacles`` are layouts that it cannot have.
+    """
+
+    operator: OperatorFact
+    operand_names: tuple[str, ...]
+    result_names: tuple[str, ...]
+    alternatives: tuple[Alternative, ...]
+    transforms: tuple[TransformFact, ...]
+    obstacles: tuple[Obstacle, ...]
+    solver_status: str
+    objective_us: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return text.of_node(self)

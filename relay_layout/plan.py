@@ -1,0 +1,141 @@
+"""From a module and a request to the chosen signature of every operator."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import tvm
+
+from relay_layout.border import dimension_letters
+from relay_layout.candidates import Rules, collect_signatures
+from relay_layout.graph import Graph, Node, Value, build_graph
+from relay_layout.ir import size_in_bytes
+from relay_layout.layout import Layout
+from relay_layout.ops import Offers, Signature
+from relay_layout.relay.callbacks import CONVERT
+from relay_layout.relay.layout_rules import rules_for
+from relay_layout.request import LayoutRequest
+from relay_layout.solver import Solution, solve
+from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, DesiredOffers, TargetOffers
+from relay_layout.targets.backend import backend_rules
+from relay_layout.targets.offers import FEWEST_FIRST_US
+
+
+@dataclass(frozen=True)
+class LayoutPlan:
+    """What was chosen for one function, and what it was chosen from.
+
+    ``signatures`` are the alternatives of each node, ``transform_cost`` the microseconds of one transform of
+    a value, ``outputs`` the layouts that results must have. ``reasons`` says by node name why a desired
+    layout was not offered. ``rules`` and ``offers`` gave the alternatives, ``desired`` and ``skipped`` are
+    what the caller asked for and left out, ``solver_cost`` is what the solver counts for a transform.
+    """
+
+    graph: Graph
+    signatures: Mapping[Node, Sequence[Signature]]
+    solution: Solution
+    outputs: Mapping[Value, Layout]
+    transform_cost: Callable[[Value], float]
+    reasons: Mapping[str, str]
+    objective_us: float
+    rules: Rules
+    offers: Offers
+    desired: Mapping[str, Sequence[str]] | None
+    skipped: frozenset[Node]
+    solver_cost: Callable[[Value], float]
+
+
+def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarget) -> LayoutPlan:
+    """Choose layouts for the function "main" of a module in normal form.
+
+    LayoutError for a request that does not fit the module.
+    """
+    graph = build_graph(module["main"])
+    desired = _desired(graph, request)
+    offers, pinned = _offers(graph, desired, request, target)
+    outputs = {value: value.identity for value in graph.outputs()}
+    skipped = _skipped(graph, request.skip_layers)
+    left_alone: dict[str, str] = {}
+    rules = rules_for(graph, desired, request.alter, skipped, left_alone)
+    if request.backend is not None:
+        rules = backend_rules(request.backend, dimension_letters(graph), rules)
+    signatures = collect_signatures(graph, offers, rules=rules, pinned=pinned)
+    if request.desired_layouts == {} and request.for_all is None:
+        signatures = {node: choices[:1] for node, choices in signatures.items()}
+    plain_cost = _transform_cost(target)
+
+    def cost(value: Value) -> float:
+        plain = plain_cost(value)
+        return plain + FEWEST_FIRST_US if pinned and plain else plain
+
+    solution = solve(graph, signatures, cost, outputs)
+    objective = solution.objective_us % FEWEST_FIRST_US if pinned else solution.objective_us
+    reasons = {**(offers.reasons if isinstance(offers, DesiredOffers) else {}), **left_alone}
+    return LayoutPlan(
+        graph,
+        signatures,
+        solution,
+        outputs,
+        plain_cost,
+        reasons,
+        objective,
+        rules,
+        offers,
+        desired,
+        skipped,
+        cost,
+    )
+
+
+def _desired(graph: Graph, request: LayoutRequest) -> Mapping[str, Sequence[str]] | None:
+    if request.for_all is None:
+        return request.desired_layouts
+    convolutions = [node for node in _counted(graph) if node.operator in CONVOLUTION_AXES]
+    return _for_every(request.for_all, convolutions)
+
+
+def _offers(
+    graph: Graph,
+    desired: Mapping[str, Sequence[str]] | None,
+    request: LayoutRequest,
+    target: BuildTarget,
+) -> tuple[Offers, bool]:
+    """What convolutions are offered; those that a callback of the caller's decides are offered nothing."""
+    base = TargetOffers(target)
+    if desired is None:
+        return base, False
+    positions = {node: place for place, node in enumerate(_counted(graph))}
+    offered = {name: layouts for name, layouts in desired.items() if CONVERT.get(name) is None}
+    return DesiredOffers(offered, base, request.skip_layers, positions=positions), True
+
+
+def _counted(graph: Graph) -> list[Node]:
+    """The convolutions that ``skip_layers`` counts: as Relay does, and those of one and three dimensions."""
+    counted = (*CONVOLUTION_AXES, "relay.nn.deformable_conv2d")
+    return [node for node in graph.nodes if node.operator in counted]
+
+
+def _skipped(graph: Graph, positions: frozenset[int]) -> frozenset[Node]:
+    return frozenset(node for place, node in enumerate(_counted(graph)) if place in positions)
+
+
+def _for_every(layout: str, convolutions: Sequence[Node]) -> dict[str, Sequence[str]]:
+    """The operators among ``convolutions`` that have the axes of ``layout``; an error if none has."""
+    axes = sorted(Layout.parse(layout).primal)
+    fitting = {name for name, own in CONVOLUTION_AXES.items() if sorted(own) == axes}
+    present = {node.operator for node in convolutions}
+    if convolutions and not fitting & present:
+        fitting = {convolutions[0].operator}
+    return {name: [layout, "default"] for name in fitting}
+
+
+def _transform_cost(target: BuildTarget) -> Callable[[Value], float]:
+    facts = target.facts
+
+    def cost(value: Value) -> float:
+        """A read and a write of every byte, and one more kernel to launch."""
+        if value.constant is not None or value.shape is None:
+            return 0.0
+        moved = 2 * size_in_bytes(value.shape, value.dtype)
+        return facts.launch_us + moved / (facts.gigabytes_per_second * 1e3)
+
+    return cost

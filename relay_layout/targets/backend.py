@@ -1,0 +1,249 @@
+"""Backends that are asked, operator by operator, which layouts they accept.
+
+After the layout requirements of Glow (Rotem et al., 2018): a backend answers per node with a layout for every
+input and output, alignments included, or leaves the node to follow its neighbours. A transform is inserted
+where what is provided is not what is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Any, Protocol
+
+from tvm import ir
+
+from relay_layout.errors import LayoutError
+from relay_layout.graph import Node, Value
+from relay_layout.ir import Expression, Extent
+from relay_layout.layout import Layout
+from relay_layout.ops import ConvolutionLayouts, Offers, Rule, Signature, Wanted, unchanged
+
+
+@dataclass(frozen=True)
+class TensorView:
+    """One input or output: extents (symbolic ones are expressions), dtype, and names of dimensions.
+
+    ``letters`` are those of the operator's own layout attribute, or else those of the graph's convolutions;
+    empty where dimensions have no names.
+    """
+
+    shape: tuple[Extent, ...]
+    dtype: str
+    letters: str
+    is_constant: bool
+
+
+@dataclass(frozen=True)
+class OperatorView:
+    """What a backend is asked about: the Relax operator without ``relax.``, its attributes and tensors."""
+
+    operator: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[TensorView, ...]
+    outputs: tuple[TensorView, ...]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One way to run an operator: a layout for every input and output, in their own letters.
+
+    ``"NHWC[a=32]"`` asks for channels padded with zeros to a multiple of 32. None stands for the layout that
+    the tensor has in the module. ``microseconds`` is what it costs beside transforms.
+    """
+
+    inputs: Sequence[str | None]
+    outputs: Sequence[str | None]
+    microseconds: float = 0.0
+
+
+class LayoutBackend(Protocol):
+    """A target, or something that takes over parts of a graph."""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+
+    def requirements(self, operator: OperatorView) -> Sequence[Requirement] | None:
+        """The ways in which it runs the operator, all equally right; None where any layout will do.
+
+        With an empty list, and with requirements that do not fit the tensors, the operator keeps its layout.
+        """
+
+
+class RequiredRule:
+    """A node as a backend runs it."""
+
+    decides = True
+
+    def __init__(self, backend: LayoutBackend, view: OperatorView, own: Rule | None) -> None:
+        self._backend = backend
+        self._required = backend.requirements(view)
+        self._view = view
+        self._own = own
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether any layout will do."""
+        return self._required is None
+
+    @property
+    def refuses(self) -> str:
+        """What to say of a layout that it has no signature for."""
+        return f"backend {self._backend.name} does not run {self._view.operator} in it"
+
+    def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
+        """The requirements that the operator can meet in these layouts."""
+        del wanted
+        for requirement in self._required or ():
+            inputs = _layouts(requirement.inputs, self._view.inputs, node.operands, self._place("input"))
+            outputs = _layouts(requirement.outputs, self._view.outputs, node.results, self._place("output"))
+            signature = self._meeting(node, inputs, outputs, offers)
+            if signature is not None:
+                yield Signature(
+                    signature.operands,
+                    signature.results,
+                    signature.attributes,
+                    requirement.microseconds,
+                    signature.alias,
+                    signature.replacement,
+                )
+
+    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
+        """As the operator's own rule has it."""
+        assert self._own is not None
+        return self._own.rewrite(node, signature, operands)
+
+    def _meeting(
+        self, node: Node, inputs: Sequence[Layout], outputs: Sequence[Layout], offers: Offers
+    ) -> Signature | None:
+        original = unchanged(node)
+        if (tuple(inputs), tuple(outputs)) == (original.operands, original.results):
+            return original
+        if self._own is None:
+            return None
+        asked = Wanted(tuple((layout,) for layout in inputs), tuple((layout,) for layout in outputs))
+        for signature in self._own.signatures(node, asked, _Required(offers, self._view, inputs, outputs)):
+            if signature.operands == tuple(inputs) and signature.results == tuple(outputs):
+                return signature
+        return None
+
+    def _place(self, side: str) -> str:
+        return f"backend {self._backend.name}, {side} of {self._view.operator}"
+
+
+class _Required:
+    """What a rule is offered when a backend has decided: its requirement, and the target's costs."""
+
+    def __init__(
+        self, offers: Offers, view: OperatorView, inputs: Sequence[Layout], outputs: Sequence[Layout]
+    ) -> None:
+        self._offers = offers
+        self._view = view
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
+        """The requirement in the convolution's own letters."""
+        del node
+        tensors = (*self._view.inputs[:2], self._view.outputs[0])
+        layouts = (*self._inputs[:2], self._outputs[0])
+        named = [_named(layout, tensor.letters) for layout, tensor in zip(layouts, tensors, strict=True)]
+        yield ConvolutionLayouts(named[0], named[1], named[2])
+
+    def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
+        """As the target has it."""
+        return self._offers.operator_cost(node, operands, results)
+
+
+def backend_rules(
+    backend: LayoutBackend, letters: Mapping[int, str], rules: Callable[[Node], Rule | None]
+) -> Callable[[Node], Rule | None]:
+    """The rules of a graph under a backend: its requirements, and ``rules`` for what it leaves open.
+
+    ``letters`` are what the graph calls dimensions, by rank.
+    """
+    found: dict[Node, Rule | None] = {}
+
+    def rule_of(node: Node) -> Rule | None:
+        if node not in found:
+            found[node] = _rule(node)
+        return found[node]
+
+    def _rule(node: Node) -> Rule | None:
+        own = rules(node)
+        if not node.operator or any(value.shape is None for value in (*node.operands, *node.results)):
+            return own
+        required = RequiredRule(backend, view_of(node, letters), own)
+        return own if required.asks_nothing else required
+
+    return rule_of
+
+
+def view_of(node: Node, letters: Mapping[int, str]) -> OperatorView:
+    """A node as a backend sees it."""
+    attributes = _attributes(node)
+    own: dict[int, str] = {}
+    data = str(attributes.get("data_layout") or attributes.get("layout") or "")
+    kernel = str(attributes.get("kernel_layout") or "")
+    if kernel:
+        own[1] = kernel
+    inputs = [
+        _tensor(value, own.get(place) or _fitting(data, value) or letters.get(value.rank, ""))
+        for place, value in enumerate(node.operands)
+    ]
+    out = str(attributes.get("out_layout") or data)
+    outputs = [_tensor(value, _fitting(out, value) or letters.get(value.rank, "")) for value in node.results]
+    return OperatorView(node.operator, attributes, tuple(inputs), tuple(outputs))
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    attributes = node.expression.attrs
+    if attributes is None:
+        return {}
+    if isinstance(attributes, ir.DictAttrs):
+        return {str(name): value for name, value in attributes.items()}
+    fields = type(attributes).__tvm_ffi_type_info__.fields
+    return {field.name: getattr(attributes, field.name) for field in fields}
+
+
+def _tensor(value: Value, letters: str) -> TensorView:
+    return TensorView(tuple(value.shape or ()), value.dtype, letters, value.constant is not None)
+
+
+def _fitting(layout: str, value: Value) -> str:
+    return layout if layout.isupper() and len(layout) == value.rank else ""
+
+
+def _layouts(
+    texts: Sequence[str | None], tensors: Sequence[TensorView], values: Sequence[Value], place: str
+) -> list[Layout]:
+    """A requirement's layouts over the tensors' dimensions. LayoutError where they cannot be meant."""
+    if len(texts) != len(values):
+        raise LayoutError(f"{place}: {len(texts)} layouts are required for {len(values)} tensors")
+    layouts = []
+    for text, tensor, value in zip(texts, tensors, values, strict=True):
+        if text is None:
+            layouts.append(value.identity)
+            continue
+        layout = Layout.parse(text)
+        if sorted(layout.primal) != sorted(tensor.letters):
+            known = f"called {tensor.letters}" if tensor.letters else "without names"
+            raise LayoutError(f"{place}: layout {text} is required of a tensor whose dimensions are {known}")
+        layouts.append(layout.relabel(dict(zip(tensor.letters, ascii_uppercase, strict=False))))
+    return layouts
+
+
+def _named(layout: Layout, letters: str) -> str:
+    return str(layout.relabel(dict(zip(ascii_uppercase, letters, strict=False))))
+
+
+__all__ = [
+    "LayoutBackend",
+    "OperatorView",
+    "Requirement",
+    "TensorView",
+    "backend_rules",
+    "view_of",
+]

@@ -1,0 +1,32 @@
+"""The operator table as a whole: every operator of Relax is decided about, once."""
+
+import pytest
+from tvm.ir import Op
+
+from relay_layout.graph import MATCH_CAST
+from relay_layout.ops import KEEPS, TABLE
+
+RELAX = {str(name).removeprefix("relax.") for name in Op.list_op_names() if str(name).startswith("relax.")}
+
+
+def test_every_operator_has_a_row_or_a_reason() -> None:
+    assert sorted(RELAX - set(TABLE) - set(KEEPS)) == []
+
+
+def test_no_operator_has_both() -> None:
+    assert sorted(set(TABLE) & set(KEEPS)) == []
+
+
+def test_every_reason_is_for_an_operator_that_exists() -> None:
+    assert sorted(set(KEEPS) - RELAX) == []
+
+
+def test_every_row_is_for_an_operator_that_exists() -> None:
+    rows = {name for name in TABLE if not name.startswith("relay.")}
+    assert sorted(rows - RELAX) == [MATCH_CAST]
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_every_rule_says_in_one_line_what_it_does(name: str) -> None:
+    summary = TABLE[name].summary  # type: ignore[attr-defined]
+    assert summary.endswith(".") and "\n" not in summary

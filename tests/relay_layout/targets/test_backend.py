@@ -1,0 +1,155 @@
+"""A backend from outside: it only runs NHWC with channels in multiples of 32."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_layout.errors import LayoutError
+from relay_layout.request import LayoutRequest
+from relay_layout.targets import resolve_target
+from relay_layout.targets.backend import OperatorView, Requirement
+from relay_layout.transform import convert_layout
+from tests.layout_graphs import execute
+
+op = relax.op
+TARGET = resolve_target("native", threads=2)
+IMAGE = np.random.default_rng(5).uniform(-1, 1, (2, 3, 8, 7)).astype("float32")
+DATA, KERNEL = "NHWC[a=32]", "O[a=32]HWI[a=32]"
+
+
+class Accelerator:
+    """Convolutions and pooling; everything else may have any layout."""
+
+    name = "accelerator"
+
+    def __init__(self, data: str = DATA, kernel: str = KERNEL) -> None:
+        self.data = data
+        self.kernel = kernel
+        self.asked: list[OperatorView] = []
+
+    def requirements(self, operator: OperatorView) -> Sequence[Requirement] | None:
+        self.asked.append(operator)
+        if operator.operator == "nn.conv2d":
+            if operator.attributes["groups"] != 1:
+                return []
+            return [Requirement([self.data, self.kernel], [self.data])]
+        if operator.operator == "nn.max_pool2d":
+            return [Requirement([self.data], [self.data])]
+        return None
+
+
+def constant(*shape: int) -> Any:
+    return relax.const(np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32"))
+
+
+def module(build: Callable[..., Any]) -> tvm.IRModule:
+    """A function of one image whose builder may emit intermediate values."""
+    image = relax.Var("image", relax.TensorType(IMAGE.shape, "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            output = builder.emit_output(relax.Tuple([builder.emit(build(builder.emit, image))]))
+        builder.emit_func_output(output)
+    return builder.finalize()
+
+
+def network(between: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Two convolutions with an operator between them."""
+
+    def build(emit: Any, image: Any) -> Any:
+        first = emit(op.nn.conv2d(image, constant(20, 3, 3, 3), padding=1))
+        return op.nn.conv2d(emit(between(first)), constant(5, 20, 3, 3), padding=1)
+
+    return build
+
+
+def converted(build: Callable[..., Any], backend: Accelerator | None = None) -> tuple[tvm.IRModule, int]:
+    """The module as the backend wants it, which must compute the same; and how many transforms it has."""
+    before = module(build)
+    after, report = convert_layout(before, LayoutRequest(backend=backend or Accelerator()), TARGET)
+    for want, have in zip(execute(before, IMAGE), execute(after, IMAGE), strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-4)
+    return after, report.layout_transforms
+
+
+def shapes(converted_module: tvm.IRModule, operator: str) -> list[tuple[int, ...]]:
+    """The result shapes of an operator's calls."""
+    return [
+        tuple(int(extent) for extent in binding.var.ty.shape.values)
+        for block in converted_module["main"].body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, relax.Call) and binding.value.op.name == f"relax.{operator}"
+    ]
+
+
+KEEP_ZEROS: dict[str, Callable[[Any], Any]] = {
+    "relu": op.nn.relu,
+    "bias": lambda x: op.add(x, constant(20, 1, 1)),
+    "scale": lambda x: op.multiply(x, constant(1, 20, 1, 1)),
+    "itself": lambda x: op.subtract(x, x),
+    "pool": lambda x: op.nn.max_pool2d(x, (2, 2)),
+}
+MAKE_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "sigmoid": op.sigmoid,
+    "a scalar": lambda x: op.add(x, relax.const(1.0)),
+    "softmax": lambda x: op.nn.softmax(x, axis=1),
+    "clip": lambda x: op.clip(x, 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", KEEP_ZEROS)
+def test_padding_passes_what_keeps_zeros(name: str) -> None:
+    after, transforms = converted(network(KEEP_ZEROS[name]))
+    assert transforms == 2
+    assert [shape[-1] for shape in shapes(after, "nn.conv2d")] == [32, 32]
+
+
+@pytest.mark.parametrize("name", MAKE_NUMBERS)
+def test_padding_is_cut_off_before_what_makes_numbers_of_zeros(name: str) -> None:
+    after, transforms = converted(network(MAKE_NUMBERS[name]))
+    assert transforms > 2
+    assert [shape[-1] for shape in shapes(after, "nn.conv2d")] == [32, 32]
+
+
+def test_channels_that_fit_are_not_padded() -> None:
+    after, _ = converted(lambda emit, image: op.nn.conv2d(image, constant(32, 3, 1, 1)))
+    assert shapes(after, "nn.pad") == [(2, 8, 7, 32)]
+
+
+def test_what_the_backend_does_not_run_stays() -> None:
+    after, transforms = converted(lambda emit, image: op.nn.conv2d(image, constant(6, 1, 3, 3), groups=3))
+    assert transforms == 0
+    assert shapes(after, "nn.conv2d") == [(2, 6, 6, 5)]
+
+
+def test_the_backend_sees_the_operator() -> None:
+    backend = Accelerator()
+    converted(lambda emit, image: op.nn.conv2d(image, constant(6, 3, 3, 3), strides=2), backend)
+    seen = next(view for view in backend.asked if view.operator == "nn.conv2d")
+    assert [tensor.shape for tensor in seen.inputs] == [(2, 3, 8, 7), (6, 3, 3, 3)]
+    assert [tensor.letters for tensor in (*seen.inputs, *seen.outputs)] == ["NCHW", "OIHW", "NCHW"]
+    assert [tensor.is_constant for tensor in seen.inputs] == [False, True]
+    assert list(seen.attributes["strides"]) == [2, 2]
+
+
+def test_requirements_must_have_the_letters_of_the_operator() -> None:
+    with pytest.raises(LayoutError) as raised:
+        converted(lambda emit, image: op.nn.conv2d(image, constant(6, 3, 3, 3)), Accelerator(kernel="OHWC"))
+    assert str(raised.value) == (
+        "backend accelerator, input of nn.conv2d: layout OHWC is required of a tensor whose dimensions are "
+        "called OIHW"
+    )
+
+
+def test_requirements_must_be_complete() -> None:
+    backend = Accelerator()
+    backend.requirements = lambda operator: [Requirement([DATA], [DATA])]  # type: ignore[method-assign]
+    with pytest.raises(LayoutError) as raised:
+        converted(lambda emit, image: op.nn.conv2d(image, constant(6, 3, 3, 3)), backend)
+    assert str(raised.value) == (
+        "backend accelerator, input of nn.conv2d: 1 layouts are required for 2 tensors"
+    )

@@ -1,0 +1,416 @@
+"""What explain says of small graphs: the choice, its alternatives, and each kind of reason against it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+
+import relay_layout
+from relay_layout.errors import InputError
+from relay_layout.explanation import explain as explaining
+from relay_layout.explanation.explain import explain_plan
+from relay_layout.explanation.readable import Letters
+from relay_layout.explanation.reasons import candidates_around, not_converted
+from relay_layout.explanation.refusals import refusal
+from relay_layout.explanation.transforms import total_us, transforms_of
+from relay_layout.ops import Wanted
+from relay_layout.ops.axis_rules import AxisRule
+from relay_layout.ops.convolution_rule import ConvolutionRule
+from relay_layout.plan import LayoutPlan, plan_layout
+from relay_layout.relay import callbacks
+from relay_layout.request import LayoutRequest
+from relay_layout.rewrite import rewrite
+from relay_layout.targets import resolve_target
+from relay_layout.targets.backend import OperatorView, Requirement
+from tests import layout_graphs
+
+op = relax.op
+TARGET = resolve_target("native", threads=2)
+Emit = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    yield
+    callbacks.reset("nn.conv2d")
+    callbacks.reset("nn.relu")
+
+
+def weight(*shape: int) -> relax.Expr:
+    return relax.const(np.ones(shape, "float32"))
+
+
+def module_of(emit: Emit, shape: Any = (1, 16, 9, 9)) -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    data = relax.Var(
+        "data", shape if isinstance(shape, relax.TensorType) else relax.TensorType(shape, "float32")
+    )
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            result = builder.emit_output(emit(builder, data), "result")
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def conv(
+    builder: relax.BlockBuilder, data: relax.Expr, name: str, outputs: int, **attributes: Any
+) -> relax.Expr:
+    inputs = int(data.ty.shape.values[1]) // int(attributes.get("groups", 1))
+    call = op.nn.conv2d(data, weight(outputs, inputs, 3, 3), padding=1, **attributes)
+    return builder.emit(call, name)
+
+
+def between(middle: Callable[[relax.Expr], relax.Expr], channels: int = 16) -> tvm.IRModule:
+    """conv "first", the operator "middle", conv "last"."""
+
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        found = builder.emit(middle(conv(builder, data, "first", channels)), "middle")
+        return conv(builder, found, "last", channels)
+
+    return module_of(emit)
+
+
+def planned(module: tvm.IRModule, layout: str = "auto", **options: Any) -> LayoutPlan:
+    request = LayoutRequest.parse(layout, **options)
+    return plan_layout(relax.transform.Normalize()(module), request, TARGET)
+
+
+def relu_between() -> tvm.IRModule:
+    return between(op.nn.relu)
+
+
+def test_table_of_a_function() -> None:
+    facts = relay_layout.explain(relu_between(), desired_layout="NHWC", threads=2).operators
+    found = [(fact.index, fact.name, fact.operator, fact.kind, fact.operands, fact.results) for fact in facts]
+    assert found == [
+        (0, "first", "nn.conv2d", "chosen", ("NHWC", "HWIO"), ("NHWC",)),
+        (1, "middle", "nn.relu", "follows", ("NHWC",), ("NHWC",)),
+        (2, "result", "nn.conv2d", "chosen", ("NHWC", "HWIO"), ("NHWC",)),
+    ]
+
+
+def test_text_of_a_function() -> None:
+    explanation = relay_layout.explain(relu_between(), desired_layout="NHWC", threads=2)
+    first, second, third = (f"{fact.microseconds:.1f}" for fact in explanation.operators)
+    each = explanation.transforms[0].microseconds
+    assert str(explanation).splitlines() == [
+        "   binding  operator   kind     layouts              us",
+        f"0  first    nn.conv2d  chosen   NHWC, HWIO -> NHWC  {first}  after data NCHW -> NHWC",
+        f"1  middle   nn.relu    follows  NHWC -> NHWC        {second}",
+        f"2  result   nn.conv2d  chosen   NHWC, HWIO -> NHWC  {third}",
+        f"2 transforms left to run, 10368 bytes, {2 * each:.1f} us",
+        f"choice optimal, {explanation.objective_us:.1f} us estimated in all",
+    ]
+
+
+def test_operators_that_no_layout_reaches_are_counted() -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        return builder.emit(op.nn.relu(builder.emit(op.exp(data))))
+
+    explanation = relay_layout.explain(module_of(emit))
+    assert str(explanation).splitlines()[:2] == [
+        "2 other operators, which only their own layouts reach",
+        "0 transforms left to run",
+    ]
+
+
+def test_text_of_an_operator() -> None:
+    explanation = relay_layout.explain(relu_between(), "middle", desired_layout="NHWC", threads=2)
+    own = explanation.operator.microseconds
+    other = explanation.alternatives[1]
+    assert other.more_us is not None and other.more_us > 0
+    assert str(explanation).splitlines() == [
+        "middle, operator 1: nn.relu, follows",
+        "  operand  first   NHWC",
+        "  result   middle  NHWC",
+        f"  estimated {own:.1f} us",
+        "alternatives",
+        f"  NHWC -> NHWC  {own:.1f} us  chosen",
+        f"  NCHW -> NCHW  {own:.1f} us  +{other.more_us:.1f} us for the whole function, 2 more transforms",
+        f"choice optimal, {explanation.objective_us:.1f} us estimated in all",
+    ]
+
+
+def test_transforms_around_an_operator_name_who_shares_them() -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        start = builder.emit(op.sort(data, axis=1), "start")
+        return builder.emit(
+            op.add(conv(builder, start, "left", 16), conv(builder, start, "right", 16)), "both"
+        )
+
+    explanation = relay_layout.explain(module_of(emit), "left", desired_layout="NCHW16c", threads=2)
+    (transform,) = explanation.transforms
+    assert (transform.value, transform.source, transform.target) == ("start", "NCHW", "NCHW16c")
+    assert (transform.bytes, transform.readers) == (5184, ("left", "right"))
+    assert f"  start  NCHW -> NCHW16c  5184 bytes, {transform.microseconds:.1f} us, shared with right" in str(
+        explanation
+    )
+
+
+def normalised(data: relax.Expr) -> relax.Expr:
+    return op.nn.group_norm(data, weight(16), weight(16), num_groups=4, channel_axis=1, axes=[2, 3])
+
+
+REFUSED: dict[str, tuple[Callable[[relax.Expr], relax.Expr], str]] = {
+    "a normalised axis": (normalised, "a block must not cut C, which nn.group_norm needs as one run"),
+    "a reduced axis": (
+        lambda data: op.nn.softmax(data, axis=1),
+        "a block must not cut C, which nn.softmax needs as one run",
+    ),
+    "no row": (
+        lambda data: op.nonzero(data),
+        "there is no row for nonzero: its result lists elements in the order of the original layout",
+    ),
+    "uneven parts": (
+        lambda data: op.split(data, [4], axis=1),
+        "a block of 16 does not divide C of 'middle.0', 4",
+    ),
+    "torn groups": (
+        lambda data: op.reshape(data, (1, 16, 81)),
+        "it merges or splits H and W, which must stay neighbours in that order",
+    ),
+    "a block across a reshape": (
+        lambda data: op.reshape(data, (1, 2, 8, 9, 9)),
+        "a block of 16 does not divide D of 'middle', 8",
+    ),
+    "a lowering that has no such layout": (
+        lambda data: op.image.resize2d(data, (9, 9), layout="NCHW"),
+        "the operator's row takes a layout only where TVM resizes in this layout: channels first, last, or "
+        "blocked",
+    ),
+}
+"""What follows a convolution, and why it keeps its layout where the convolution does not."""
+
+LAYOUT = {"torn groups": "NHCW", "a lowering that has no such layout": "HWNC"}
+"""What the convolution of a case runs in, NCHW16c in the others."""
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_row_refuses(case: str) -> None:
+    middle, reason = REFUSED[case]
+
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        found = builder.emit(middle(conv(builder, data, "first", 16)), "middle")
+        return (
+            builder.emit(op.nn.relu(builder.emit(relax.TupleGetItem(found, 0)))) if is_tuple(found) else found
+        )
+
+    assert not_converted(planned(module_of(emit), LAYOUT.get(case, "NCHW16c"))) == {"middle": reason}
+
+
+def is_tuple(value: relax.Expr) -> bool:
+    return isinstance(value.ty, relax.TupleType)
+
+
+def test_an_obstacle_of_a_node_names_layout_and_tensor() -> None:
+    explanation = relay_layout.explain(
+        between(lambda data: op.nn.softmax(data, axis=1)), "middle", desired_layout="NCHW16c"
+    )
+    reason = "a block must not cut C, which nn.softmax needs as one run"
+    assert explanation.operator.kind == "keeps its own"
+    assert explanation.operator.reason == reason
+    lines = str(explanation).splitlines()
+    assert f"  reason: {reason}" in lines
+    assert lines[lines.index("layouts it cannot have") + 1 :][:2] == [
+        f"  NCHW16c for first: {reason}",
+        f"  NCHW16c for middle: {reason}",
+    ]
+
+
+def test_what_costs_more_says_by_how_much() -> None:
+    # The convolution's result is returned in NCHW too, so that relu can share that transform.
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        first = conv(builder, data, "first", 16)
+        return relax.Tuple([first, builder.emit(op.nn.relu(first), "kept")])
+
+    explanation = relay_layout.explain(module_of(emit), "kept", desired_layout="NHWC", threads=2)
+    other = explanation.alternatives[1]
+    assert other.more_us is not None and other.more_us > 0
+    assert explanation.operator.reason == (
+        "no layout around it would cost less than its own; the next best way: "
+        f"+{other.more_us:.1f} us for the whole function, 1 more transform"
+    )
+
+
+def test_unknown_rank() -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        flat = builder.match_cast(
+            conv(builder, data, "first", 16), relax.TensorType(None, "float32", ndim=-1)
+        )
+        return builder.emit(op.nn.relu(flat), "middle")
+
+    plan = planned(module_of(emit), "NHWC")
+    (relu,) = [node for node in plan.graph.nodes if node.operator == "nn.relu"]
+    rule, names = plan.rules(relu), Letters(plan.graph)
+    assert rule is not None
+    layout = relay_layout.Layout.parse("ACDB")
+    assert refusal(rule, relu, 0, layout, names) == f"the rank of '{relu.operands[0].name}' is unknown"
+
+
+def test_symbolic_channels() -> None:
+    channels = tirx.Var("c", "int64")
+
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        return builder.emit(op.nn.conv2d(data, data, data_layout="NCHW"), "odd")
+
+    kind = relax.TensorType((1, channels, 3, 3), "float32")
+    (fact,) = relay_layout.explain(module_of(emit, kind)).operators
+    assert (fact.kind, fact.reason) == ("keeps its own", "C of 'data' is symbolic (c)")
+
+
+def test_a_layout_that_does_not_fit_the_channels_is_named() -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        return conv(builder, data, "first", 58)
+
+    (fact,) = relay_layout.explain(module_of(emit), desired_layout="NCHW16c").operators
+    assert fact.reason == "not all in NCHW16c: a block of 16 does not divide C of 'result', 58"
+
+
+def test_a_kernel_layout_that_does_not_fit_the_groups() -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        return conv(builder, data, "first", 16, groups=4)
+
+    desired = {"nn.conv2d": ["NCHW16c", "OIHW16i16o"]}
+    (fact,) = relay_layout.explain(module_of(emit), desired_layouts=desired).operators
+    assert fact.reason == "OIHW16i16o: a block of 16 does not divide I of 'constant', 4 (4 groups)"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"desired_layout": "NHWC", "skip_layers": [0]}, "skip_layers leaves it out"),
+        ({"desired_layout": "none"}, "no conversion was asked for"),
+        (
+            {"desired_layouts": {"nn.max_pool2d": ["NHWC"]}},
+            "the desired layouts have no entry for nn.conv2d",
+        ),
+        (
+            {"desired_layout": "NHWC8c"},
+            "there is no convolution kernel for data in NHWC8c",
+        ),
+    ],
+)
+def test_what_the_request_leaves_out(options: dict[str, Any], reason: str) -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        return conv(builder, data, "first", 16)
+
+    assert relay_layout.explain(module_of(emit), "result", **options).operator.reason == reason
+
+
+@pytest.mark.parametrize("returned", ["None", "the call as it was"])
+def test_what_a_callback_left_alone(returned: str) -> None:
+    from relay_layout.relay import nn
+
+    def convert(attrs: Any, inputs: Any, tinfos: Any, desired: Any) -> Any:
+        return None if returned == "None" else nn.conv2d(*inputs, **dict(attrs))
+
+    callbacks.register_convert_op_layout("nn.conv2d", convert)
+    desired = {"nn.conv2d": ["NHWC", "default"]}
+    fact = relay_layout.explain(relu_between(), "first", desired_layouts=desired).operator
+    assert fact.reason == f"the convert layout callback for nn.conv2d returned {returned}"
+
+
+def test_what_an_infer_callback_does_not_take() -> None:
+    @callbacks.register_infer_correct_layout("nn.relu", level=11)
+    def infer(attrs: Any, new_in: Any, old_in: Any, types: Any) -> callbacks.InferCorrectLayoutOutput:
+        return callbacks.InferCorrectLayoutOutput(old_in, old_in, attrs)
+
+    explanation = relay_layout.explain(relu_between(), "middle", desired_layout="NHWC")
+    assert explanation.operator.reason == "the infer layout callback for nn.relu does not take it"
+
+
+class Picky:
+    """A backend that only runs relu as the module has it."""
+
+    name = "picky"
+
+    def requirements(self, operator: OperatorView) -> list[Requirement] | None:
+        return [] if operator.operator == "nn.relu" else None
+
+
+def test_what_a_backend_does_not_run() -> None:
+    request = replace(LayoutRequest.parse("NHWC"), backend=Picky())
+    plan = plan_layout(relax.transform.Normalize()(relu_between()), request, TARGET)
+    assert not_converted(plan) == {"middle": "backend picky does not run nn.relu in it"}
+
+
+def test_convert_names_what_was_not_converted() -> None:
+    module = between(lambda data: op.nn.softmax(data, axis=1))
+    report = relay_layout.convert(module, desired_layout="NCHW16c").report
+    assert report["not_converted"] == {"middle": "a block must not cut C, which nn.softmax needs as one run"}
+
+
+def test_nothing_is_named_where_nothing_is_converted() -> None:
+    assert relay_layout.convert(relu_between(), desired_layout="none").report["not_converted"] == {}
+
+
+@pytest.mark.parametrize("node", ["middle", "midd", "1", 1])
+def test_a_node_by_name_part_or_index(node: str | int) -> None:
+    assert relay_layout.explain(relu_between(), node, threads=2).operator.name == "middle"
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("midle", "there is no operator 'midle'; did you mean middle?"),
+        ("zzz", "there is no operator 'zzz'; did you mean first, middle, result?"),
+        ("", "there is no operator ''; did you mean first, middle, result?"),
+        (
+            "s",
+            "'s' fits 2 operators: first (index 0), result (index 2); give a whole name or an index",
+        ),
+        ("3", "there is no operator 3; indices are 0 to 2"),
+        (-1, "there is no operator -1; indices are 0 to 2"),
+        ("--1", "there is no operator '--1'; did you mean first, middle, result?"),
+        ("9" * 30, f"there is no operator {'9' * 30}; indices are 0 to 2"),
+    ],
+)
+def test_a_node_that_there_is_not(node: str | int, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        relay_layout.explain(relu_between(), node)
+    assert str(raised.value) == message
+
+
+def test_without_time_alternatives_are_not_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explaining, "SECONDS_FOR_ALTERNATIVES", 0.0)
+    explanation = relay_layout.explain(relu_between(), "middle", desired_layout="NHWC")
+    assert [each.more_us for each in explanation.alternatives] == [0.0, None]
+    assert "not worked out: there was no time left" in str(explanation)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_transforms_and_cost_are_those_of_the_converted_function(seed: int) -> None:
+    layout = layout_graphs.LAYOUTS[seed % len(layout_graphs.LAYOUTS)]
+    plan = planned(layout_graphs.random_module(seed, 3 + seed % 9), layout)
+    done = rewrite(plan.graph, plan.solution, dict(plan.outputs)).transforms
+    found = transforms_of(plan, plan.solution.signatures)
+    assert len(found) == done.activations + done.weights
+    assert len(explain_plan(plan).transforms) == len(found)
+    if layout in ("auto", "none"):
+        assert total_us(plan, plan.solution.signatures) == pytest.approx(plan.objective_us, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_reason_is_given_just_where_a_row_gives_no_signature(seed: int) -> None:
+    layout = layout_graphs.LAYOUTS[seed % len(layout_graphs.LAYOUTS)]
+    plan = planned(layout_graphs.random_module(seed, 3 + seed % 9), layout)
+    names = Letters(plan.graph)
+    for node in plan.graph.nodes:
+        rule = plan.rules(node)
+        if rule is None or isinstance(rule, ConvolutionRule):
+            continue
+        count = len(node.operands)
+        for place, wanted in candidates_around(plan, node):
+            around = [(wanted,) if at == place else () for at in range(count + len(node.results))]
+            signatures = rule.signatures(
+                node, Wanted(tuple(around[:count]), tuple(around[count:])), plan.offers
+            )
+            offered = any([*each.operands, *each.results][place] == wanted for each in signatures)
+            reason = refusal(rule, node, place, wanted, names)
+            # Other rules than the rows of axes are asked only where they gave nothing.
+            if not offered or isinstance(rule, AxisRule):
+                assert bool(reason) != offered, f"seed {seed}, {node.name}, {wanted} at {place}: {reason}"

@@ -1,0 +1,205 @@
+"""Large networks: time, depth, size of the problem that is left to solve, and memory."""
+
+import random
+import subprocess
+import sys
+import textwrap
+import time
+import xml.dom.minidom
+from pathlib import Path
+
+import pytest
+import tvm
+from tvm import relax
+
+from relay_layout import candidates, choice
+from relay_layout.candidates import collect_signatures
+from relay_layout.graph import Graph, Node, build_graph
+from relay_layout.ops import Signature
+from relay_layout.request import LayoutRequest
+from relay_layout.solver import solve
+from relay_layout.targets import TargetOffers, resolve_target
+from relay_layout.transform import convert_layout
+from scripts import conversion_time
+from scripts.conversion_time import NETWORKS, network
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = resolve_target("x86-64-v4", threads=2)
+
+
+def offered(module: tvm.IRModule) -> tuple[Graph, dict[Node, list[Signature]]]:
+    graph = build_graph(module["main"])
+    return graph, collect_signatures(graph, TargetOffers(TARGET))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_thousand_operators(name: str) -> None:
+    module = network(name, 1000)
+    start = time.perf_counter()
+    _, report = convert_layout(module, LayoutRequest(), TARGET)
+    seconds = time.perf_counter() - start
+    assert report.layout_transforms <= 2
+    assert report.solver_status == "optimal"
+    assert seconds < 10.0, f"{seconds:.1f} s; about 1 s on a machine that does nothing else"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_nothing_is_left_to_the_integer_program(name: str) -> None:
+    graph, signatures = offered(network(name, 200))
+    outputs = {value: value.identity for value in graph.outputs()}
+    problem = choice.problem_of(graph, signatures, lambda value: 5.0, outputs)
+    assert not choice.reduce_problem(problem).problem.groups
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_signatures_do_not_gather_with_depth(name: str) -> None:
+    few, many = (max(len(ways) for ways in offered(network(name, size))[1].values()) for size in (200, 600))
+    assert few == many <= 10
+
+
+def transposed_at_random(operators: int, rank: int = 5) -> tvm.IRModule:
+    """Transposes in ever other orders, which name a layout more each."""
+    rng = random.Random(0)
+    builder = relax.BlockBuilder()
+    image = relax.Var("image", relax.TensorType((2, 16, 3, 3, 5)[:rank], "float32"))
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            value = image
+            for _ in range(operators):
+                axes = rng.sample(range(rank), rank)
+                value = builder.emit(relax.op.nn.relu(builder.emit(relax.op.permute_dims(value, axes))))
+            result = builder.emit_output(value)
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def test_signatures_are_bounded_where_layouts_are_many() -> None:
+    _, signatures = offered(transposed_at_random(150))
+    most = max(len(ways) for ways in signatures.values())
+    assert candidates.MOST_LAYOUTS < most <= 1 + 2 * candidates.MOST_LAYOUTS
+
+
+def test_bounded_signatures_still_convert(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "MOST_LAYOUTS", 2)
+    _, report = convert_layout(network("mixed", 100), LayoutRequest(), TARGET)
+    assert report.verified
+    assert report.solver_status == "optimal"
+
+
+def test_five_hundred_readers_share_a_transform() -> None:
+    builder = relax.BlockBuilder()
+    image = relax.Var("image", relax.TensorType((1, 32, 4, 4), "float32"))
+    weight = relax.const([[[[0.5]]] * 32] * 32, "float32")
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            total = builder.emit(relax.op.nn.conv2d(image, weight))
+            for _ in range(500):
+                total = builder.emit(relax.op.add(total, builder.emit(relax.op.nn.relu(image))))
+            result = builder.emit_output(total)
+        builder.emit_func_output(result)
+    start = time.perf_counter()
+    _, report = convert_layout(builder.finalize(), LayoutRequest.parse("NHWC"), TARGET)
+    assert report.layout_transforms == 2
+    assert time.perf_counter() - start < 10.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_choice_is_optimal_where_features_are_read_far_ahead(seed: int) -> None:
+    """DenseNet under random costs, which leave groups to the integer program, against the full program."""
+    rng = random.Random(seed)
+    graph, signatures = offered(network("dense", 80))
+    signatures = {
+        node: [
+            Signature(way.operands, way.results, way.attributes, rng.uniform(0, 9), way.alias) for way in ways
+        ]
+        for node, ways in signatures.items()
+    }
+    costs = {value: rng.uniform(0.5, 5) for value in graph.values()}
+    outputs = {value: value.identity for value in graph.outputs()}
+    problem = choice.problem_of(graph, signatures, costs.__getitem__, outputs)
+    assert choice.reduce_problem(problem).problem.groups
+    reduced, full = (
+        solve(graph, signatures, costs.__getitem__, outputs, reduce=reduce) for reduce in (True, False)
+    )
+    assert reduced.status == full.status == "optimal"
+    assert reduced.objective_us == pytest.approx(full.objective_us, rel=1e-9)
+
+
+def test_the_table_of_conversion_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawing = tmp_path / "growth.svg"
+    arguments = ["--sizes", "20,60", "--networks", "chain,residual", "--repeat", "1", "--plot", str(drawing)]
+    assert conversion_time.main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "network",
+        *["chain"] * 2,
+        *["residual"] * 2,
+        "chain",
+        "residual",
+    ]
+    assert lines[1].split()[-1] == "optimal"
+    assert "grows with operators to the power of" in lines[-1]
+    assert xml.dom.minidom.parse(str(drawing)).getElementsByTagName("polyline").length == 2
+
+
+@pytest.mark.slow
+def test_ten_thousand_operators_one_after_another() -> None:
+    module = network("elementwise", 10_000)
+    start = time.perf_counter()
+    _, report = convert_layout(module, LayoutRequest(), TARGET)
+    assert report.solver_status == "optimal"
+    assert time.perf_counter() - start < 30.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_five_thousand_operators(name: str) -> None:
+    module = network(name, 5000)
+    start = time.perf_counter()
+    convert_layout(module, LayoutRequest(), TARGET)
+    assert time.perf_counter() - start < 15.0
+
+
+MEMORY = """
+    import resource
+    import sys
+
+    import numpy as np
+    import tvm
+    from tvm import relax
+
+    from relay_layout.targets import resolve_target
+    from relay_layout.transform import LayoutRequest, convert_layout
+
+    channels, layers = int(sys.argv[1]), int(sys.argv[2])
+    peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    before = peak()
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType((1, channels, 8, 8), "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            value = data
+            for layer in range(layers):
+                tensor = tvm.runtime.empty((channels, channels, 3, 3), "float32")
+                np.from_dlpack(tensor)[...] = layer
+                value = builder.emit(relax.op.nn.conv2d(value, relax.const(tensor), padding=1))
+            result = builder.emit_output(value)
+        builder.emit_func_output(result)
+    module = builder.finalize()
+    _, report = convert_layout(module, LayoutRequest.parse("NHWC"), resolve_target("x86-64-v4"))
+    assert report.layout_transforms == 2 and report.layout_transforms_weights == 0
+    print((peak() - before) / (layers * channels * channels * 9 * 4))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("channels", "layers"), [(512, 53), (3712, 1)])
+def test_weights_are_held_at_most_twice(channels: int, layers: int) -> None:
+    """Half a gigabyte of weights, in many tensors and in one, all to be transposed.
+
+    What the imports take is not counted: it is several hundred megabytes where PyTorch is installed.
+    """
+    command = [sys.executable, "-c", textwrap.dedent(MEMORY), str(channels), str(layers)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert 1.0 < float(ran.stdout) < 2.2

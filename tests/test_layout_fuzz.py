@@ -1,0 +1,57 @@
+"""Random graphs converted to random layouts compute what they computed before.
+
+A failure prints a call of `tests.layout_graphs.check`, already cut down to the steps that fail.
+"""
+
+import pytest
+
+from tests import layout_graphs
+
+SLICE = range(0, 150)
+"""Seeds of every run: about a minute of one core."""
+
+SWEEP = range(1000, 3000)
+"""Seeds of the slow sweep."""
+
+CHUNK = 25
+
+
+def failures(seeds: range) -> list[str]:
+    return [message for message in map(layout_graphs.fuzzed, seeds) if message is not None]
+
+
+def chunks(seeds: range) -> list[range]:
+    return [seeds[first : first + CHUNK] for first in range(0, len(seeds), CHUNK)]
+
+
+@pytest.mark.parametrize("seeds", chunks(SLICE), ids=str)
+def test_a_slice_of_graphs(seeds: range) -> None:
+    found = failures(seeds)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", chunks(SWEEP), ids=str)
+def test_two_thousand_graphs(seeds: range) -> None:
+    found = failures(seeds)
+    assert not found, "\n".join(found)
+
+
+def test_a_failure_is_cut_down_to_a_one_line_reproducer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails_from_three_steps(seed: int, steps: int, layout: str) -> None:
+        if steps >= 3:
+            raise ValueError("differs")
+
+    monkeypatch.setattr(layout_graphs, "check", fails_from_three_steps)
+    message = layout_graphs.failure(7, 9, "NHWC")
+    assert message == "tests.layout_graphs.check(7, 3, 'NHWC'): ValueError: differs"
+
+
+def test_steps_of_a_shorter_graph_are_the_beginning_of_a_longer_one() -> None:
+    def operators(steps: int) -> list[str]:
+        main = layout_graphs.random_module(11, steps)["main"]
+        bindings = [binding for block in main.body.blocks for binding in block.bindings]
+        return [str(binding.value.op) for binding in bindings if hasattr(binding.value, "op")]
+
+    shorter, longer = operators(4), operators(9)
+    assert longer[: len(shorter)] == shorter
