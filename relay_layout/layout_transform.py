@@ -130,9 +130,9 @@ def apply(
         logical_shape: extents without padding, in the order of ``src.primal``; what ``array`` holds beyond
             them is dropped. Without it, the padding of ``array`` counts as data.
         pad_value: fills what ``dst`` adds.
-        out: a C-contiguous array of the result's shape and dtype to write into, which is then the result.
+        out: a C-contiguous array of the result's shape and dtype to write into.
 
-    Without ``out`` the result may share memory with ``array`` when no element moves.
+    The result is ``out``, or else may share memory with ``array`` when no element moves.
 
     Raises:
         LayoutError: if the primal axes differ, or the array or the logical shape does not fit ``src``.
@@ -149,8 +149,6 @@ def apply(
     target_shape = target.shape(wanted, order)
     padded = target.logical_shape(target_shape, order)
     if held == wanted == padded:
-        if source == target:
-            return _stored(array, target_shape, out)
         moves = _single_transpose(source, target)
         if moves is not None:
             digits, permutation = moves
@@ -173,16 +171,12 @@ def apply(
     return _stored(split.transpose(np.argsort(positions)), target_shape, out)
 
 
-def _stored(
-    moved: npt.NDArray[Any], shape: tuple[int, ...], out: npt.NDArray[Any] | None
-) -> npt.NDArray[Any]:
-    """The elements of ``moved`` in order, as an array of ``shape``; in ``out`` without a copy in between."""
+def _stored(moved: np.ndarray, shape: tuple[int, ...], out: np.ndarray | None) -> np.ndarray:
+    """The elements of ``moved`` in order, in that shape; in ``out`` without a copy in between."""
     if out is None:
         return np.asarray(moved.reshape(shape), order="C")
     if out.shape != shape or not out.flags.c_contiguous:
-        raise LayoutError(
-            f"out has shape {show_shape(out.shape)}; give a C-contiguous one of {show_shape(shape)}"
-        )
+        raise LayoutError(f"out {show_shape(out.shape)}: give a C-contiguous array of {show_shape(shape)}")
     out.reshape(moved.shape)[...] = moved
     return out
 

@@ -36,12 +36,16 @@ class LayoutPlan:
     outputs: Mapping[Value, Layout]
     transform_cost: Callable[[Value], float]
     reasons: Mapping[str, str]
-    objective_us: float
     rules: Rules
     offers: Offers
     desired: Mapping[str, Sequence[str]] | None
     skipped: frozenset[Node]
     solver_cost: Callable[[Value], float]
+
+    def microseconds(self, transformed: Sequence[Value]) -> float:
+        """The estimate for the whole function: its operators, and one transform for each value listed."""
+        operators = sum(signature.cost % FEWEST_FIRST_US for signature in self.solution.signatures.values())
+        return operators + sum(map(self.transform_cost, transformed))
 
 
 def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarget) -> LayoutPlan:
@@ -68,7 +72,6 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
         return plain + FEWEST_FIRST_US if pinned and plain else plain
 
     solution = solve(graph, signatures, cost, outputs)
-    objective = solution.objective_us % FEWEST_FIRST_US if pinned else solution.objective_us
     reasons = {**(offers.reasons if isinstance(offers, DesiredOffers) else {}), **left_alone}
     return LayoutPlan(
         graph,
@@ -77,7 +80,6 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
         outputs,
         plain_cost,
         reasons,
-        objective,
         rules,
         offers,
         desired,

@@ -41,6 +41,7 @@ class TransformCount:
     activations: int = 0
     activation_bytes: int = 0
     weights: int = 0
+    values: list[Value] = field(default_factory=list)
 
 
 @dataclass
@@ -153,6 +154,7 @@ class _Rewriter:
                 return forms[layout]
         written, expression = next(iter(forms.items()))
         forms[layout] = self._transform(value, expression, written, layout)
+        self.transforms.values.append(value)
         if as_weight and value.producer is None:
             self.transforms.weights += 1
         else:

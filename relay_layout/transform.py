@@ -58,7 +58,7 @@ def convert_layout(
     module = relax.transform.Normalize()(with_border_layouts(module, request))
     plan = plan_layout(module, request, target)
     rewritten = rewrite(plan.graph, plan.solution, dict(plan.outputs))
-    verify("main", rewritten.placements)
+    verify("main", plan.graph, rewritten.function, plan.outputs, rewritten.placements)
     converted = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     converted.update_func(module.get_global_var("main"), rewritten.function)
     report = ConversionReport(
@@ -66,7 +66,7 @@ def convert_layout(
         layout_transforms_weights=rewritten.transforms.weights,
         layout_transform_bytes=rewritten.transforms.activation_bytes,
         solver_status=plan.solution.status,
-        objective_us=plan.objective_us,
+        objective_us=plan.microseconds(rewritten.transforms.values),
         solver_seconds=plan.solution.seconds,
         seconds=time.perf_counter() - start,
         verified=True,

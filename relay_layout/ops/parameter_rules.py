@@ -4,7 +4,7 @@ Parameters that are vectors along one dimension stay vectors. Those over several
 of their own, so that they follow the order that the dimensions take.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tvm import relax
@@ -35,10 +35,23 @@ def over_axes_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     return {"axes": positions(layout, [letters(rank)[int(axis) % rank] for axis in node.attributes.axes])}
 
 
-def over_last_axes(node: Node, layout: Layout) -> bool:
-    """Whether ``axes`` come last, as TVM's lowering of RMS norm needs them."""
+def root_mean_square_expansion(node: Node, layout: Layout) -> Replacement | None:
+    """RMS norm over dimensions that do not come last: its arithmetic, as TVM lowers it over the last only."""
     places = over_axes_attributes(node, layout)["axes"]
-    return bool(places == list(range(len(layout.axes) - len(places), len(layout.axes))))
+    if places == list(range(len(layout.axes) - len(places), len(layout.axes))):
+        return None
+    labels = [layout.axes[place].name for place in places]
+
+    def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
+        # In single precision, as the operator itself computes.
+        data, weight = (_in_type(operand, "float32") for operand in operands)
+        mean = builder.emit(relax.op.mean(relax.op.square(data), places, keepdims=True))
+        epsilon = relax.const(float(node.attributes.epsilon), "float32")
+        factor = builder.emit(relax.op.rsqrt(relax.op.add(mean, epsilon)))
+        scaled = relax.op.multiply(relax.op.multiply(data, factor), along(weight, layout, labels))
+        return _in_type(builder.emit(scaled), node.operands[0].dtype)
+
+    return replacement
 
 
 def normalized(node: Node) -> Labels | None:
@@ -107,10 +120,14 @@ def is_single(value: Value) -> bool:
     return value.shape is not None and all(isinstance(extent, int) and extent == 1 for extent in value.shape)
 
 
-def along(vector: Expression, layout: Layout, label: str) -> Expression:
-    """A vector along ``label``, in its part of ``layout``, with the dimensions that line it up."""
-    extents = iter(vector.ty.shape.values)
-    return relax.op.reshape(vector, [next(extents) if axis.name == label else 1 for axis in layout.axes])
+def _in_type(tensor: Expression, dtype: str) -> Expression:
+    return tensor if str(tensor.ty.dtype) == dtype else relax.op.astype(tensor, dtype)
+
+
+def along(parameter: Expression, layout: Layout, labels: Collection[str]) -> Expression:
+    """A parameter along ``labels``, in its part of ``layout``, with the dimensions that line it up."""
+    extents = iter(parameter.ty.shape.values)
+    return relax.op.reshape(parameter, [next(extents) if axis.name in labels else 1 for axis in layout.axes])
 
 
 def per_channel(node: Node) -> Labels | None:

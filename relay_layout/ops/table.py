@@ -65,7 +65,7 @@ TABLE: dict[str, Rule] = {
     "vision.roi_align": AxisRule(window.sampled, window.sampled_attributes, accepts=window.lowers_roi_align),
     "nn.layer_norm": _OVER_AXES,
     "nn.rms_norm": AxisRule(
-        parameter.over_axes, parameter.over_axes_attributes, accepts=parameter.over_last_axes
+        parameter.over_axes, parameter.over_axes_attributes, expansion=parameter.root_mean_square_expansion
     ),
     "nn.instance_norm": _PER_CHANNEL,
     "nn.group_norm": _PER_CHANNEL,

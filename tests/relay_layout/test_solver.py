@@ -11,7 +11,7 @@ from tvm import relax
 from relay_layout import choice, solver
 from relay_layout.candidates import collect_signatures
 from relay_layout.choice.problem import state_of
-from relay_layout.graph import Graph, Node, Value, build_graph
+from relay_layout.graph import Node, Value, build_graph
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 from relay_layout.solver import TIE_BREAK_US, Solution, expanded, same_memory, solve
@@ -141,9 +141,9 @@ class Case:
 
 
 def check_enumeration(seed: int) -> bool:
-    """Compare with enumeration, with and without reduction; False where there are too many assignments."""
+    """Compare with enumeration, with and without reduction; False where there are too many or only one."""
     case = Case(seed)
-    if case.assignments() > MOST_ASSIGNMENTS:
+    if not 1 < case.assignments() <= MOST_ASSIGNMENTS:
         return False
     least = case.least()
     for reduce in (True, False):
@@ -157,10 +157,10 @@ def check_enumeration(seed: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("first", range(0, 400, 50))
+@pytest.mark.parametrize("first", range(0, 450, 50))
 def test_objective_equals_enumeration(first: int) -> None:
     checked = [check_enumeration(seed) for seed in range(first, first + 50)]
-    assert sum(checked) >= 38, "too few graphs are small enough to enumerate"
+    assert sum(checked) >= 33, "too few graphs have several assignments and few enough to enumerate"
 
 
 def random_problem(seed: int) -> choice.Problem:

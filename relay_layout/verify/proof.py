@@ -1,0 +1,389 @@
+"""The walk over both functions; see :mod:`relay_layout.verify`."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+from tvm import relax
+from tvm_ffi import structural_equal, structural_map
+
+from relay_layout.errors import VerificationError
+from relay_layout.graph import Graph, Node, Value, leaves
+from relay_layout.layout import Layout
+from relay_layout.rewrite import Placement
+from relay_layout.solver import expanded_shape
+from relay_layout.verify.borders import Borders
+from relay_layout.verify.casts import Casts
+from relay_layout.verify.comparing import Mismatch, Provided, by_origin, same_tree
+from relay_layout.verify.contents import Contents
+from relay_layout.verify.digits import (
+    Dims,
+    describe,
+    extents,
+    of_layout,
+    plain,
+    regrouped,
+    shape_of_dims,
+    through,
+)
+from relay_layout.verify.matching import result_dims
+from relay_layout.verify.originals import (
+    Held,
+    Originals,
+    is_pure,
+    live,
+    moved_from,
+    never,
+    plain_of,
+    relative,
+    root_key,
+)
+from relay_layout.verify.padding import Paddings
+
+LONGEST_ORIGIN = 6
+"""How many bindings a message names as those that decided how a tensor lies."""
+
+MAX_GUESSED_RANK = 6
+"""Largest rank of a constant whose order is sought by trying all orders of its dimensions."""
+
+
+class Proof:
+    """That a converted function computes what the original does."""
+
+    def __init__(
+        self,
+        function: str,
+        original: Graph,
+        converted: Graph,
+        outputs: Mapping[Value, Layout],
+        borders: Borders,
+        placements: Sequence[Placement],
+    ) -> None:
+        self.function = function
+        self.original, self.converted = original, converted
+        self.outputs = outputs
+        self.borders = borders
+        self.chosen = {placement.node: placement.signature for placement in placements}
+        self.contents = Contents()
+        self.originals = Originals(original, converted, borders.passed)
+        self.new: dict[Value, Held] = {}
+        self.variables: dict[relax.Var, relax.Var] = {}
+        self.matched: dict[Node, Node] = {}
+        self.paddings = Paddings()
+        self.casts = Casts(self.originals)
+
+    def run(self) -> None:
+        """Raise VerificationError at the first call, or output, that does not hold what it should."""
+        self._parameters()
+        for node in live(self.converted):
+            if node not in self.borders.inside:
+                self._converted_node(node)
+        self._check_effects()
+        self._check_outputs()
+
+    def _parameters(self) -> None:
+        before, after = self.original.parameters, self.converted.parameters
+        if len(before) != len(after):
+            self._fail("", "", f"{len(after)} parameters are provided, expected {len(before)}")
+        for old, new in zip(before, after, strict=True):
+            if old.shape is not None and (
+                new.shape is None or extents(new.shape) != extents(old.shape) or new.dtype != old.dtype
+            ):
+                self._fail(new.name, "parameter", f"it is provided as {new.shape}, expected {old.shape}")
+            self.new[new] = Held(old, plain_of(old), (new.name,))
+        parameters = zip(self.original.function.params, self.converted.function.params, strict=True)
+        self.variables.update({new: old for old, new in parameters})
+
+    def _new(self, value: Value) -> Held:
+        if value not in self.new:
+            self.new[value] = Held(value, plain_of(value), (value.name,))
+        return self.new[value]
+
+    def _converted_node(self, node: Node) -> None:
+        border = self.borders.results.get(node)
+        if border is not None:
+            self._cross(node, border)
+            return
+        held = [self._new(value) for value in node.operands]
+        if len(held) == 1 and len(node.results) == 1:
+            found = moved_from(node, held[0])
+            if found is not None:
+                origin = (*held[0].origin, node.name)[-LONGEST_ORIGIN:]
+                self.new[node.results[0]] = replace(found, origin=origin)
+                return
+        errors: dict[Node, Mismatch] = {}
+        for old in self._candidates(node, held):
+            try:
+                self._pair(old, node)
+            except Mismatch as mismatch:
+                errors[old] = mismatch
+            else:
+                return
+        if not self._adjusted(node, held) and not any(self._lifted(old, node, held) for old in errors):
+            self._fail_unpaired(node, held, errors)
+
+    def _adjusted(self, node: Node, held: list[Held]) -> bool:
+        """Whether a call only helps to move a tensor: pads it, cuts it, or casts it there and back."""
+        if len(held) != 1 or len(node.results) != 1:
+            return False
+        found = self.paddings.adjusted(node, held[0]) or self.casts.adjusted(node, held[0])
+        if found is not None:
+            origin = (*held[0].origin, node.name)[-LONGEST_ORIGIN:]
+            self.new[node.results[0]] = replace(found, origin=origin)
+        return found is not None
+
+    def _lifted(self, old: Node, new: Node, held: list[Held]) -> bool:
+        """Whether a call means an original one on padded operands, and passes the padding on."""
+        try:
+            originals = [self.originals.held(value) for value in old.operands]
+            lifted = self.paddings.lifted(old, originals, new, held)
+            if lifted is None:
+                return False
+            provided = [
+                self._beside(value, original, entry)
+                for value, original, entry in zip(
+                    new.operands, lifted.node.operands, lifted.operands, strict=True
+                )
+            ]
+            results = result_dims(lifted.node, new, provided, self._variable, self._guesses(old))
+        except Mismatch:
+            return False
+        self.matched[old] = new
+        self.variables[new.variable] = old.variable
+        for value, root, dims in zip(new.results, lifted.results, results, strict=True):
+            self.new[value] = Held(root, dims, _origin(new, provided))
+        return True
+
+    def _candidates(self, node: Node, held: list[Held]) -> Iterator[Node]:
+        """The original calls that a converted one may be, the one of its name first, those taken last."""
+        roots = [Held(self.paddings.original(entry.root), entry.dims, ()) for entry in held]
+        found = self.originals.candidates(node.operator, roots)
+        named = self.originals.called(node.operator, node.name)
+        if named is not None and named not in self.matched and any(old is named for old in found):
+            yield named
+        yield from sorted((old for old in found if old is not named), key=self.matched.__contains__)
+        if named is not None and named in self.matched and any(old is named for old in found):
+            yield named
+
+    def _pair(self, old: Node, new: Node) -> None:
+        provided = [
+            self._provided(value, original)
+            for value, original in zip(new.operands, old.operands, strict=True)
+        ]
+        if old.operator:
+            results = result_dims(old, new, provided, self._variable, self._guesses(old))
+        else:
+            results = self._same_expression(old, new, provided)
+        self.matched[old] = new
+        self.variables[new.variable] = old.variable
+        origin = _origin(new, provided)
+        for value, original, dims in zip(new.results, old.results, results, strict=True):
+            held = self.originals.held(original)
+            lies = through(dims, held.dims) if held.dims is not None else None
+            self.new[value] = replace(held, dims=lies, origin=origin)
+
+    def _provided(self, value: Value, original: Value) -> Provided:
+        return self._beside(value, original, self.originals.held(original))
+
+    def _beside(self, value: Value, original: Value, old: Held) -> Provided:
+        """A tensor of the converted function beside an original one that lies as ``old``."""
+        new = self._new(value)
+        if new.root.constant is not None and old.root.constant is not None:
+            return Provided(value, original, None, new.origin, self._holds(new, old))
+        dims = relative(new, old)
+        if dims is None:
+            shown = "" if old.dims is None or new.dims is None else " in another arrangement"
+            raise Mismatch(
+                f"tensor '{value.name}' is provided as '{new.root.name}'{shown}, expected '{original.name}'"
+            )
+        return Provided(value, original, dims, new.origin, never)
+
+    def _holds(self, new: Held, old: Held) -> Callable[[Dims], bool]:
+        def holds(dims: Dims) -> bool:
+            if old.dims is None or new.dims is None:
+                return False
+            after = [new.dims] if new.frame is None else [new.frame, new.dims]
+            expected = through(dims, old.dims) if old.frame is None else None
+            before = (
+                [expected] if expected is not None else [*([old.frame] if old.frame else []), old.dims, dims]
+            )
+            return self.contents.same(old.root, before, new.root, after)
+
+        return holds
+
+    def _variable(self, variable: Any) -> Any:
+        return self.variables.get(variable, variable)
+
+    def _guesses(self, old: Node) -> Callable[[Value], Iterator[Dims]]:
+        """Orders in which a tensor of ``old`` may lie: as the solver chose, as it was, then any."""
+
+        def guesses(value: Value) -> Iterator[Dims]:
+            signature = self.chosen.get(old)
+            if value.shape is None:
+                return
+            if signature is not None:
+                values = (*old.operands, *old.results)
+                layout = (*signature.operands, *signature.results)[values.index(value)]
+                shape = extents(expanded_shape(value, len(layout.primal)))
+                dims = of_layout(layout, shape)
+                frame = regrouped(plain(extents(value.shape)), shape)
+                found = through(dims, frame) if dims is not None and frame is not None else None
+                if found is not None:
+                    yield found
+            same = plain(extents(value.shape))
+            yield same
+            if len(same) <= MAX_GUESSED_RANK:
+                yield from permutations(same)
+
+        return guesses
+
+    def _same_expression(self, old: Node, new: Node, provided: Sequence[Provided]) -> tuple[Dims, ...]:
+        """An expression that is no operator call must be the original one on the original tensors."""
+        for entry in provided:
+            expected = plain_of(entry.original)
+            if expected is None:
+                continue
+            if entry.dims != expected and not (entry.dims is None and entry.holds(expected)):
+                shown = describe(entry.dims or (), extents(entry.original.shape or ()))
+                raise Mismatch(
+                    f"tensor '{entry.value.name}' is provided as {shown}, expected '{entry.original.name}'"
+                )
+        before = list(relax.analysis.free_vars(old.expression))
+        after = list(relax.analysis.free_vars(new.expression))
+        renamed = dict(zip(after, before, strict=False))
+        replaced = structural_map(
+            new.expression, (relax.Var, lambda variable: renamed.get(variable, variable))
+        )
+        if len(before) != len(after) or not structural_equal(old.expression, replaced):
+            raise Mismatch("the expression is not the original one")
+        return tuple(plain_of(value) or () for value in old.results)
+
+    def _cross(self, node: Node, placement: Placement) -> None:
+        """A node that a callback replaced: its operands and results as the signature declares them."""
+        signature = placement.signature
+        for value, new, layout in zip(
+            placement.node.operands, self.borders.operands[placement.node], signature.operands, strict=True
+        ):
+            if new is None:
+                continue
+            try:
+                entry = self._provided(new, value)
+            except Mismatch as mismatch:
+                self._fail(node.name, node.operator, str(mismatch))
+            expected = _layout_dims(layout, value)
+            if expected is not None and not (
+                entry.holds(expected) if entry.dims is None else entry.dims == expected
+            ):
+                shape = extents(value.shape or ())
+                shown = describe(entry.dims, shape) if entry.dims is not None else "another constant"
+                self._fail(
+                    node.name,
+                    node.operator,
+                    f"tensor '{new.name}' is provided as {shown} of '{value.name}', expected {layout}",
+                )
+        self.matched[placement.node] = node
+        self.variables[node.variable] = placement.node.variable
+        for new, value, layout in zip(node.results, placement.node.results, signature.results, strict=True):
+            dims = _layout_dims(layout, value)
+            if value.shape is not None and (dims is None or extents(new.shape or ()) != shape_of_dims(dims)):
+                self._fail(
+                    node.name,
+                    node.operator,
+                    f"result '{new.name}' of shape {new.shape} is provided, expected {layout} of "
+                    f"'{value.name}' of shape {value.shape}",
+                )
+            self.new[new] = Held(self.originals.held(value).root, dims, (node.name,))
+
+    def _check_effects(self) -> None:
+        """Calls with effects must all be there, in their order."""
+        expected = [node for node in self.originals.nodes if not is_pure(node)]
+        places = {node: place for place, node in enumerate(self.converted.nodes)}
+        last = -1
+        for node in expected:
+            place = places.get(self.matched[node], -1) if node in self.matched else -1
+            if place <= last:
+                self._fail(
+                    node.name, node.operator, "it has effects and is provided out of order or not at all"
+                )
+            last = place
+
+    def _check_outputs(self) -> None:
+        before, after = list(leaves(self.original.output)), list(leaves(self.converted.output))
+        if not same_tree(self.original.output, self.converted.output, self._variable):
+            self._fail("", "output", f"{len(after)} outputs are provided, expected {len(before)}")
+        for place, (original, value) in enumerate(zip(before, after, strict=True)):
+            promised = self.outputs.get(original, original.identity)
+            try:
+                entry = self._provided(value, original)
+            except Mismatch as mismatch:
+                self._fail(value.name, f"output {place}", str(mismatch))
+            expected = _layout_dims(promised, original)
+            if expected is None and original.shape is None:
+                continue
+            holds = expected is not None and (
+                entry.holds(expected) if entry.dims is None else entry.dims == expected
+            )
+            if not holds or value.dtype != original.dtype:
+                shape = extents(original.shape or ())
+                shown = describe(entry.dims, shape) if entry.dims is not None else "another constant"
+                by = by_origin(value.name, entry.origin)
+                self._fail(
+                    value.name,
+                    f"output {place}",
+                    f"tensor '{value.name}' is provided as {shown} of '{original.name}'{by}, expected "
+                    f"{promised}",
+                )
+
+    def _fail_unpaired(self, node: Node, held: Sequence[Held], errors: Mapping[Node, Mismatch]) -> None:
+        """The error about a call that means no original one: about the original one it was most likely."""
+        old = self.originals.called(node.operator, node.name) or next(
+            (
+                other
+                for other in self.originals.nodes
+                if other.operator == node.operator and other not in self.matched
+            ),
+            None,
+        )
+        if old is not None and old in errors:
+            self._fail(node.name, node.operator, str(errors[old]))
+        if errors:
+            unmatched = [other for other in errors if other not in self.matched]
+            self._fail(node.name, node.operator, str(errors[(unmatched or list(errors))[0]]))
+        if old is not None and len(old.operands) == len(held):
+            for value, original in zip(node.operands, old.operands, strict=True):
+                new, expected = self._new(value), self.originals.held(original)
+                if root_key(new) != root_key(expected):
+                    self._fail(
+                        node.name,
+                        node.operator,
+                        f"tensor '{value.name}' is provided as '{new.root.name}'"
+                        f"{by_origin(value.name, new.origin)}, expected '{expected.root.name}'",
+                    )
+        shown = [f"'{value.name}'{by_origin(value.name, self._new(value).origin)}" for value in node.operands]
+        operands = ", ".join(shown) or "nothing"
+        self._fail(
+            node.name,
+            node.operator,
+            f"the original function has no such operator on {operands}, expected one",
+        )
+
+    def _fail(self, binding: str, operator: str, problem: str) -> None:
+        place = f", binding '{binding}'" if binding else ""
+        what = f" ({operator or 'expression'})"
+        raise VerificationError(f"function '{self.function}'{place}{what}: {problem}")
+
+
+def _origin(node: Node, provided: Sequence[Provided]) -> tuple[str, ...]:
+    """Who decides how results lie: the call, where it names layouts, else who decided its operands."""
+    tensors = [entry.origin for entry in provided if entry.dims is not None]
+    if not tensors or any(hasattr(node.attributes, name) for name in ("data_layout", "layout")):
+        return (node.name,)
+    names = dict.fromkeys(name for origin in tensors for name in origin)
+    if any(value.rank != entry.value.rank for value in node.results for entry in provided[:1]):
+        names[node.name] = None
+    return tuple(names)[-LONGEST_ORIGIN:]
+
+
+def _layout_dims(layout: Layout, value: Value) -> Dims | None:
+    return of_layout(layout, extents(value.shape)) if value.shape is not None else None

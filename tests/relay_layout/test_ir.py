@@ -1,0 +1,48 @@
+"""Constants between numpy and Relax, and layouts applied straight into their memory."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from relay_layout.errors import LayoutError
+from relay_layout.ir import constant, constant_array
+from relay_layout.layout_transform import apply
+
+DTYPES = ("bool", "int8", "uint8", "int64", "float16", "float32", "float64")
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
+@pytest.mark.parametrize("dtype", [*map(np.dtype, DTYPES), np.dtype(ml_dtypes.bfloat16)], ids=str)
+def test_constants_keep_their_values(dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    expression = constant(array)
+    assert str(expression.ty.dtype) == str(dtype)
+    assert constant_array(expression).shape == shape
+    assert constant_array(expression).tolist() == array.tolist()
+
+
+def test_a_constant_does_not_share_the_memory_it_was_made_of() -> None:
+    array = np.zeros((2, 3), "float32")
+    expression = constant(array.T)
+    array[:] = 1.0
+    assert constant_array(expression).tolist() == [[0.0, 0.0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("OIHW", "OIHW"), ("OIHW", "HWIO"), ("OIHW", "OIHW4o"), ("OIHW", "OIHW16i16o"), ("OIHW", "HWO[a=16]I")],
+)
+def test_a_layout_applied_into_memory_that_is_there(source: str, target: str) -> None:
+    array = np.arange(8 * 6 * 2 * 3, dtype="float32").reshape(8, 6, 2, 3)
+    expected = apply(array, source, target)
+    memory = np.full_like(expected, -1.0)
+    assert apply(array, source, target, out=memory) is memory
+    np.testing.assert_array_equal(memory, expected)
+
+
+@pytest.mark.parametrize("memory", [np.empty((2, 3), "float32"), np.empty((2, 3), "float32").T])
+def test_memory_that_does_not_fit_is_refused(memory: np.ndarray) -> None:
+    with pytest.raises(LayoutError) as raised:
+        apply(np.zeros((3, 2), "float32"), "NC", "NC", out=memory)
+    rows, columns = memory.shape
+    assert str(raised.value) == f"out ({rows}, {columns}): give a C-contiguous array of (3, 2)"
