@@ -120,7 +120,7 @@ def of_layout(layout: Layout, shape: Shape) -> Dims | None:
 
 def regrouped(dims: Dims, shape: Shape) -> Dims | None:
     """The same elements in the same order as dimensions of ``shape``; None where a digit is cut unevenly."""
-    pending = [digit for dim in dims for digit in dim][::-1]
+    pending = list(joined(digit for dim in dims for digit in dim))[::-1]
     found: list[tuple[Digit, ...]] = []
     while len(found) < len(shape):
         extent = shape[len(found)]

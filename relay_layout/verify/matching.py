@@ -179,7 +179,7 @@ class _Match:
         expected = self._expected(position)
         if expected is not None:
             if not entry.holds(expected):
-                raise Mismatch(constant_differs(entry, expected) + self._beside(position))
+                raise Mismatch(constant_differs(entry, expected))
             self._bind(position, expected)
             return
         shape = extents(entry.value.shape or ())
@@ -193,19 +193,6 @@ class _Match:
         raise Mismatch(
             f"constant '{entry.value.name}' of shape {entry.value.shape} does not hold the original "
             f"constant of shape {entry.original.shape} in any layout that the call allows"
-            f"{self._beside(position)}"
-        )
-
-    def _beside(self, position: int) -> str:
-        """Who decided how the other operands lie."""
-        names = dict.fromkeys(
-            name
-            for place, entry in enumerate(self.provided)
-            if place != position and entry.dims is not None
-            for name in entry.origin
-        )
-        return (
-            f"; other operands lie as {', '.join(f'{name!r}' for name in names)} made them" if names else ""
         )
 
     def _expected(self, position: int) -> Dims | None:
@@ -386,7 +373,6 @@ class _Match:
             f"tensor '{entry.value.name}' is provided as {shown} of '{entry.original.name}'"
             f"{by_origin(entry.value.name, entry.origin)}; its dimension {place} is {held} where "
             f"{_part(name)} is expected to be {' or '.join(own) or 'none'}"
-            f"{self._beside(position) if entry.dims is None else ''}"
         )
 
 

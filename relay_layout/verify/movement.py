@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from tvm import tirx
 
 from relay_layout.graph import MATCH_CAST, Node
-from relay_layout.verify.digits import Digit, Dims, Symbol, extents, joined, regrouped
+from relay_layout.verify.digits import Digit, Dims, Symbol, extents, joined, regrouped, shape_of_dims, times
 
 
 def moved(node: Node, dims: Dims) -> Dims | None:
@@ -21,6 +21,32 @@ def moved(node: Node, dims: Dims) -> Dims | None:
 def is_movement(node: Node) -> bool:
     """Whether :func:`moved` knows the operator."""
     return node.operator in _MOVES
+
+
+def merged(dims: Dims, node: Node) -> Dims:
+    """``dims`` with neighbours merged that a reshape takes together: those of equal products."""
+    shape, target = shape_of_dims(dims), node.results[0].shape
+    if target is None or node.operator in ("permute_dims", "layout_transform"):
+        return dims
+    wanted = list(extents(target))
+    found: list[tuple[Digit, ...]] = []
+    place = 0
+    while place < len(dims):
+        before, after, taken = shape[place], wanted.pop(0) if wanted else 1, [dims[place]]
+        place += 1
+        while before != after:
+            if not isinstance(before, int) or not isinstance(after, int):
+                return dims
+            if before < after and place < len(dims) and isinstance(shape[place], int):
+                before = times(before, shape[place])
+                taken.append(dims[place])
+                place += 1
+            elif after < before and wanted:
+                after = times(after, wanted.pop(0))
+            else:
+                return dims
+        found.append(joined(digit for dim in taken for digit in dim))
+    return tuple(found)
 
 
 def _permuted(node: Node, dims: Dims) -> Dims | None:
@@ -67,6 +93,10 @@ def _through_map(index_map: Any, dims: Dims) -> Dims | None:
     values = [_terms_of(dim) for dim in dims]
     found = []
     for expression in index_map.final_indices:
+        whole = next((dim for own, dim in zip(variables, dims, strict=True) if own.same_as(expression)), None)
+        if whole is not None:
+            found.append(whole)
+            continue
         terms = _evaluate(expression, variables, values)
         dim = _dense(terms) if terms is not None else None
         if dim is None:

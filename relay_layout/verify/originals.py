@@ -10,10 +10,10 @@ from tvm_ffi import structural_hash
 
 from relay_layout.graph import MATCH_CAST, Graph, Node, Tree, Value, leaves
 from relay_layout.verify.comparing import Mismatch, Provided
-from relay_layout.verify.digits import Dims, extents, over, plain, shape_of_dims, through
+from relay_layout.verify.digits import Dims, extents, over, plain, regrouped, shape_of_dims, through
 from relay_layout.verify.expansions import expansion, passed_on
 from relay_layout.verify.matching import result_dims
-from relay_layout.verify.movement import is_movement, moved
+from relay_layout.verify.movement import is_movement, merged, moved
 
 
 @dataclass(frozen=True)
@@ -176,10 +176,13 @@ def moved_from(node: Node, held: Held) -> Held | None:
         return None
     dims = moved(node, held.dims)
     if dims is None and held.frame is None:
-        # Parts of what the operand's own dimensions are.
-        frame = held.dims
-        dims = moved(node, plain(shape_of_dims(frame)))
-        return Held(held.root, dims, held.origin, frame) if dims is not None else None
+        # Parts of what the operand's own dimensions are, or of several that the result takes together.
+        for frame in (held.dims, merged(held.dims, node)):
+            own = regrouped(plain(shape_of_dims(frame)), shape_of_dims(held.dims))
+            dims = moved(node, own) if own is not None else None
+            if dims is not None:
+                return Held(held.root, dims, held.origin, frame)
+        return None
     if dims is None or held.frame is None:
         return Held(held.root, dims, held.origin) if dims is not None else None
     whole = through(dims, held.frame)

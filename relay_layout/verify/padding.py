@@ -96,16 +96,7 @@ class Paddings:
             return None
         if shape is None:
             return None
-        changed = self._resized(held, shape)
-        if changed is None:
-            return None
-        smaller = extents(self.original(held.root).shape or ())
-        if any(
-            isinstance(new, int) and isinstance(least, int) and new < least
-            for new, least in zip(extents(changed.root.shape or ()), smaller, strict=True)
-        ):
-            return None
-        return changed
+        return self._resized(held, shape)
 
     def _after_pad(self, node: Node) -> Shape | None:
         attributes = node.attributes
@@ -136,6 +127,9 @@ class Paddings:
             if shape_of_dims((dim,)) == (extent,):
                 continue
             if axis is None:
+                return None
+            least = extents(self.original(held.root).shape or ())[axis]
+            if isinstance(extent, int) and isinstance(least, int) and extent < least:
                 return None
             wanted[axis] = extent
             dims[place] = (Digit(axis, 1, extent),) if extent != 1 else ()

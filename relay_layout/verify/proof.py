@@ -222,8 +222,8 @@ class Proof:
             signature = self.chosen.get(old)
             if value.shape is None:
                 return
-            if signature is not None:
-                values = (*old.operands, *old.results)
+            values = (*old.operands, *old.results)
+            if signature is not None and value in values:
                 layout = (*signature.operands, *signature.results)[values.index(value)]
                 shape = extents(expanded_shape(value, len(layout.primal)))
                 dims = of_layout(layout, shape)
@@ -327,11 +327,11 @@ class Proof:
             if not holds or value.dtype != original.dtype:
                 shape = extents(original.shape or ())
                 shown = describe(entry.dims, shape) if entry.dims is not None else "another constant"
-                by = by_origin(value.name, entry.origin)
                 self._fail(
                     value.name,
                     f"output {place}",
-                    f"tensor '{value.name}' is provided as {shown} of '{original.name}'{by}, expected "
+                    f"tensor '{value.name}' is provided as {shown} of '{original.name}'"
+                    f"{by_origin(value.name, entry.origin)}, expected "
                     f"{promised}",
                 )
 
@@ -346,10 +346,11 @@ class Proof:
             None,
         )
         if old is not None and old in errors:
-            self._fail(node.name, node.operator, str(errors[old]))
+            self._fail(node.name, node.operator, self._with_origins(errors[old], held))
         if errors:
             unmatched = [other for other in errors if other not in self.matched]
-            self._fail(node.name, node.operator, str(errors[(unmatched or list(errors))[0]]))
+            error = errors[(unmatched or list(errors))[0]]
+            self._fail(node.name, node.operator, self._with_origins(error, held))
         if old is not None and len(old.operands) == len(held):
             for value, original in zip(node.operands, old.operands, strict=True):
                 new, expected = self._new(value), self.originals.held(original)
@@ -368,10 +369,20 @@ class Proof:
             f"the original function has no such operator on {operands}, expected one",
         )
 
+    def _with_origins(self, mismatch: Mismatch, held: Sequence[Held]) -> str:
+        """A message that also says which bindings decided how the operands lie."""
+        text = str(mismatch)
+        if text.startswith(("attribute", "arguments")):
+            return text
+        origins = dict.fromkeys(
+            name for entry in held if entry.root.constant is None for name in entry.origin
+        )
+        names = [f"'{name}'" for name in origins if f"'{name}'" not in text]
+        return f"{text}; operands lie as {', '.join(names)} made them" if names else text
+
     def _fail(self, binding: str, operator: str, problem: str) -> None:
         place = f", binding '{binding}'" if binding else ""
-        what = f" ({operator or 'expression'})"
-        raise VerificationError(f"function '{self.function}'{place}{what}: {problem}")
+        raise VerificationError(f"function '{self.function}'{place} ({operator or 'expression'}): {problem}")
 
 
 def _origin(node: Node, provided: Sequence[Provided]) -> tuple[str, ...]:

@@ -81,7 +81,8 @@ def test_the_manifest_names_the_layout(tmp_path: Path) -> None:
         ),
         (
             {"input_layouts": {"image": "NCHW4c"}},
-            "layout NCHW4c does not fit input 'image': its dimensions are NCHW, in any order and without blocks",
+            "layout NCHW4c does not fit input 'image': its dimensions are NCHW, "
+            "in any order and without blocks",
         ),
     ],
 )

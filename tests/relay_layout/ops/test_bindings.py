@@ -1,4 +1,4 @@
-"""Bindings that are no plain operator of tensors: checks of extents, shapes, tensors of bool or of nothing."""
+"""Bindings that are no plain operator: checks of extents, shapes, tensors of bool or of nothing."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,10 @@
 """Reshapes, in every layout their rule offers."""
 
 import pytest
+import tvm
 from tvm import relax
 
+from relay_layout.ops.reshape_rule import matching_groups
 from tests.relay_layout.ops.every_signature import Case, check_case, image
 
 op = relax.op
@@ -37,3 +39,23 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_every_layout_computes_the_same(case: Case) -> None:
     check_case(case)
+
+
+N, H, W = (tvm.tirx.Var(name, "int64") for name in "nhw")
+GROUPS = {
+    "kept": ((2, 3), (2, 3), [("A", "A"), ("B", "B")]),
+    "merged": ((2, 3, 4), (2, 12), [("A", "A"), ("BC", "B")]),
+    "split and merged": ((6, 4), (2, 12), [("AB", "AB")]),
+    "left over units": ((2, 3, 1, 1), (2, 3), [("A", "A"), ("BCD", "B")]),
+    "symbols": ((N, 8, H, W), (N, 2, 4, H, W), [("A", "A"), ("B", "BC"), ("C", "D"), ("D", "E")]),
+    "merged symbols": ((N, 8, H, W), (N, 8, H * W), [("A", "A"), ("B", "B"), ("CD", "C")]),
+    "merged in another order": ((N, H, W), (N, W * H), [("A", "A"), ("BC", "B")]),
+    "hidden by a symbol": ((N, 8), (8, N), [("AB", "AB")]),
+    "empty": ((2, 0), (0, 2), None),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_dimensions_fall_into_the_smallest_groups(name: str) -> None:
+    source, target, expected = GROUPS[name]
+    assert matching_groups(source, target) == expected

@@ -243,18 +243,19 @@ MEANINGS: dict[str, tuple[Emit, Emit, str]] = {
     "stride": (
         CONV,
         written(permuted(*TO_NHWC), last(strides=2), permuted(*TO_NCHW)),
-        "function 'main', binding 'lv1' (nn.conv2d): attribute 'strides' is provided as [2, 2], expected [1, 1]",
+        "function 'main', binding 'lv1' (nn.conv2d): attribute 'strides' is provided as (2, 2), "
+        "expected (1, 1)",
     ),
     "constant": (
         CONV,
         written(permuted(*TO_NHWC), last(kernel=constant(1, 1, 4, 4)), permuted(*TO_NCHW)),
         "function 'main', binding 'lv1' (nn.conv2d): constant 'constant' of shape (1, 1, 4, 4) is not the "
-        "original constant of shape (4, 4, 1, 1) in layout CDBA; other operands lie as 'data', 'lv' made them",
+        "original constant of shape (4, 4, 1, 1) in layout CDBA; operands lie as 'data', 'lv' made them",
     ),
     "output": (
         CONV,
         written(permuted(*TO_NHWC), last()),
-        "function 'main', binding 'gv' (output 0): tensor 'gv' is provided as ACDB of 'gv', expected ABCD",
+        "function 'main', binding 'lv1' (output 0): tensor 'lv1' is provided as ACDB of 'lv', expected ABCD",
     ),
     "axis": (
         written(lambda x: op.nn.softmax(x, axis=1)),
@@ -265,14 +266,14 @@ MEANINGS: dict[str, tuple[Emit, Emit, str]] = {
     "operator": (
         written(op.nn.relu),
         written(op.abs),
-        "function 'main', binding 'gv' (abs): the original function has no such operator on 'data', "
+        "function 'main', binding 'lv' (abs): the original function has no such operator on 'data', "
         "expected one",
     ),
     "pad widths": (
         written(lambda x: op.nn.pad(x, [0, 0, 1, 2, 0, 0, 0, 0])),
         written(lambda x: op.nn.pad(x, [0, 0, 2, 1, 0, 0, 0, 0])),
-        "function 'main', binding 'gv' (nn.pad): a dimension is provided as 'padded (2, 1)', "
-        "expected 'padded (1, 2)'",
+        "function 'main', binding 'lv' (nn.pad): a dimension is provided as 'padded (2, 1)', "
+        "expected 'padded (1, 2)'; operands lie as 'data' made them",
     ),
 }
 
@@ -451,8 +452,8 @@ def test_a_consistent_module_passes() -> None:
         ),
         (
             {"data_layout": "NCHW4c"},
-            "attribute 'data_layout' is provided as NCHW4c: shape (1, 2, 5, 5, 8): dimension 4, '4c' of layout "
-            "'NCHW4c', is 8; it must be 4",
+            "attribute 'data_layout' is provided as NCHW4c: shape (1, 2, 5, 5, 8): dimension 4, '4c' of "
+            "layout 'NCHW4c', is 8; it must be 4",
         ),
         (
             {"data_layout": "NC"},
