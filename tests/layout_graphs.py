@@ -136,12 +136,22 @@ def check(seed: int, steps: int, layout: str) -> None:
 
 
 def _machines(graph: Graph, modules: Sequence[tvm.IRModule], place: int) -> list[relax.VirtualMachine]:
-    """The modules, compiled for any size; where TVM's simplifier gives up on the symbols, for one size."""
+    """The original and the converted module, compiled for any size.
+
+    For one size where TVM fails on the symbols of the original, or where its simplifier gives up on them.
+    """
+    original, converted = modules
     try:
-        return [compiled(module) for module in modules]
-    except tvm.error.InternalError as error:
-        if not graph.sizes or "CanProveDivisible(info.padding_factor" not in str(error):
+        machine = compiled(original)
+    except tvm.error.InternalError:
+        if not graph.sizes:
             raise
+    else:
+        try:
+            return [machine, compiled(converted)]
+        except tvm.error.InternalError as error:
+            if not graph.sizes or "CanProveDivisible(info.padding_factor" not in str(error):
+                raise
     numbers = {name.name: sizes[place] for name, sizes in graph.sizes.items()}
     return [compiled(relax.transform.BindSymbolicVars(numbers)(module)) for module in modules]
 

@@ -86,6 +86,7 @@ class _Match:
         self.before, self.after = before, after
         self.provided = provided
         self.guesses = guesses
+        self.before_names, self.after_names = names_of(before), names_of(after)
         self.binding = _Binding()
         # OUTER names that have one element in some operand, and the first such operand.
         self.ones: dict[Name, int] = {}
@@ -99,8 +100,9 @@ class _Match:
                 self._bind(position, entry.dims)
         for position in constants:
             self._constant(position)
-        self._bind_units(Kind.WHOLE)
-        self._bind_units(Kind.OUTER)
+        for kind in (Kind.WHOLE, Kind.OUTER):
+            if any(name.kind is kind for name in (*self.before_names, *self.after_names)):
+                self._bind_units(kind)
         self._check_blocks()
         return tuple(self._result(place) for place in range(len(self.new.results)))
 
@@ -226,7 +228,7 @@ class _Match:
         bound = self.binding.outer.get(name)
         if bound is not None:
             return (Digit(bound[0], bound[1], extent),)
-        names = [other for other in names_of(self.before) if other.kind is Kind.OUTER]
+        names = [other for other in self.before_names if other.kind is Kind.OUTER]
         step = self._blocks(labels, original, names[0], extent) if len(names) == 1 else None
         return (Digit(names[0], step, extent),) if step is not None else None
 
@@ -236,8 +238,8 @@ class _Match:
         """Names of one element, which the elements do not tell apart: by what is done to them, in order."""
         bound = self.binding.whole if kind is Kind.WHOLE else self.binding.outer
         taken = {entry if isinstance(entry, Name) else entry[0] for entry in bound.values()}
-        left = [name for name in names_of(self.before) if name.kind is kind]
-        for name in names_of(self.after):
+        left = [name for name in self.before_names if name.kind is kind]
+        for name in self.after_names:
             if name.kind is not kind:
                 continue
             if kind is Kind.OUTER and name in self.binding.outer:

@@ -18,7 +18,7 @@ A reader answers None for a call that may only be left as it is.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from relay_layout.graph import Node, Value
@@ -26,13 +26,13 @@ from relay_layout.layout import Layout
 from relay_layout.verify.digits import Digit, Dims, extents, joined
 
 
-class Kind(Enum):
+class Kind(IntEnum):
     """What a change of layout may do to a dimension; see the module."""
 
-    FREE = "free"
-    EXACT = "exact"
-    WHOLE = "whole"
-    OUTER = "outer"
+    FREE = 0
+    EXACT = 1
+    WHOLE = 2
+    OUTER = 3
 
 
 class Name(NamedTuple):
