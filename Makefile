@@ -21,7 +21,7 @@ install = printf 'Installing relay-layout[$(1)] into $(VENV) ... '; start=$$(dat
 help:
 	@echo 'make demo    compile and run $(MODEL), compare with ONNX Runtime (MODEL=resnet18 for another)'
 	@echo 'make test    lint and test, all but the slow tests'
-	@echo 'make sweep   the slow tests'
+	@echo 'make sweep   the slow tests, and new examples for those that draw them'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make format  let ruff format and mend'
 	@echo 'make clean   remove what tools left; make distclean also removes $(VENV)'
@@ -33,7 +33,7 @@ test: lint
 	@$(VENV)/bin/python -m pytest
 
 sweep: $(VENV)/.dev-installed
-	@$(VENV)/bin/python -m pytest -m slow
+	@$(VENV)/bin/python -m pytest -m "slow or hypothesis" --hypothesis-profile=sweep
 
 lint: $(VENV)/.dev-installed
 	@$(VENV)/bin/ruff check --quiet

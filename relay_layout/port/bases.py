@@ -77,7 +77,8 @@ class Bases:
         short = package.rpartition(".")[2]
         script = self._script
         taken = {name for found in script.scopes.all for name in found.bindings}
-        if short not in taken or self._bound_to(short, package):
+        # A name that nothing in the script binds has come from elsewhere, and must not mean the package now.
+        if short not in script.unbound and (short not in taken or self._bound_to(short, package)):
             return short
         number = 0
         candidate = f"{short}_today"

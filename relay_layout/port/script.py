@@ -61,7 +61,9 @@ class Script:
         }
         self.nodes = [node for node in every if id(node) not in lost]
         self.misplaced = [node for node in every if id(node) in lost]
-        self.words = {node.id for node in self.nodes if isinstance(node, ast.Name)}
+        names = [node for node in self.nodes if isinstance(node, ast.Name)]
+        self.words = {node.id for node in names}
+        self.unbound = {node.id for node in names if self.scopes.of(node).owner(node.id) is None}
 
     @property
     def notes(self) -> list[NotCarried]:

@@ -142,6 +142,10 @@ def test_an_import_of_what_is_gone_stays(text: str, name: str) -> None:
             "import tvm\nfrom relay_layout import relay as relay_today\nrelay = 1\nrelay_today.var\n",
         ),
         (
+            "import tvm\ntvm.relay.var\nrelay.var\n",
+            "import tvm\nfrom relay_layout import relay as relay_today\nrelay_today.var\nrelay.var\n",
+        ),
+        (
             "import tvm\nrelay = relay_today = 1\ntvm.relay.var\n",
             "import tvm\nfrom relay_layout import relay as relay_today1\n"
             "relay = relay_today = 1\nrelay_today1.var\n",
