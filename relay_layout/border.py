@@ -10,7 +10,7 @@ from tvm import relax
 
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, build_graph
-from relay_layout.ir import Expression, shape_of
+from relay_layout.ir import Expression, function_attributes, shape_of
 from relay_layout.layout import Layout
 from relay_layout.layout_transform import dim_order
 from relay_layout.request import LayoutRequest
@@ -20,22 +20,22 @@ USUAL = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
 
 def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRModule:
-    """The module whose "main" takes inputs and gives outputs in the request's layouts.
+    """The module, in normal form, whose "main" takes inputs and gives outputs in the request's layouts.
 
     LayoutError for a name that main does not have, or a layout that does not fit the tensor.
     """
+    module = relax.transform.Normalize()(module)
     if not request.input_layouts and not request.output_layouts:
         return module
-    module = relax.transform.Normalize()(module)
     function = module["main"]
-    names = border_names(function)
+    inputs, outputs = input_names(function), output_names(function)
     letters = dimension_letters(build_graph(function))
-    _check_names(request.input_layouts, names[0], "input")
-    _check_names(request.output_layouts, names[1], "output")
+    _check_names(request.input_layouts, inputs, "input")
+    _check_names(request.output_layouts, outputs, "output")
     builder = relax.BlockBuilder()
     parameters: list[relax.Var] = []
     before: list[relax.VarBinding] = []
-    for name, parameter in zip(names[0], function.params, strict=True):
+    for name, parameter in zip(inputs, function.params, strict=True):
         order = _order(request.input_layouts.get(name), parameter, letters, f"input '{name}'")
         if order is None:
             parameters.append(parameter)
@@ -48,7 +48,7 @@ def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRM
         before.append(relax.VarBinding(parameter, builder.normalize(back)))
     after: list[relax.VarBinding] = []
     results = _results(function.body.body, after)
-    for place, name in enumerate(names[1]):
+    for place, name in enumerate(outputs):
         order = _order(request.output_layouts.get(name), results[place], letters, f"output '{name}'")
         if order is not None:
             moved = builder.normalize(relax.op.permute_dims(results[place], list(order)))
@@ -68,18 +68,20 @@ def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRM
     return relax.transform.Normalize()(converted)
 
 
-def border_names(function: relax.Function) -> tuple[list[str], list[str]]:
-    """Names of inputs and outputs: those the front end recorded, or the function's own."""
-    attributes = dict(function.attrs) if function.attrs is not None else {}
-    inputs = [str(name) for name in attributes.get("input_names", ())]
-    outputs = [str(name) for name in attributes.get("output_names", ())]
+def input_names(function: relax.Function) -> list[str]:
+    """Names of the inputs: those that the front end recorded, or the parameters' own."""
+    names = [str(name) for name in function_attributes(function).get("input_names", ())]
+    own = [str(parameter.name) for parameter in function.params]
+    return names if len(names) == len(own) else own
+
+
+def output_names(function: relax.Function) -> list[str]:
+    """Names of the outputs: those that the front end recorded, or ``output``, numbered where several."""
+    names = [str(name) for name in function_attributes(function).get("output_names", ())]
     result = function.ret_ty
     count = len(result.fields) if isinstance(result, relax.TupleType) else 1
-    if len(inputs) != len(function.params):
-        inputs = [str(parameter.name) for parameter in function.params]
-    if len(outputs) != count:
-        outputs = ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
-    return inputs, outputs
+    own = ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
+    return names if len(names) == count else own
 
 
 def dimension_letters(graph: Graph) -> dict[int, str]:

@@ -103,7 +103,7 @@ class _Spread:
         found = [
             signature for signature in rule.signatures(node, wanted, self.offers) if signature != original
         ]
-        if found and (rule.decides or (self.pinned and node.operator in ("nn.conv2d",))):
+        if found and (rule.decides or (self.pinned and isinstance(rule, ConvolutionRule))):
             return found
         return [original, *found]
 

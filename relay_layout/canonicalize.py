@@ -11,7 +11,9 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from relay_layout.fold import fold_constants
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, rebuild_functions
 from relay_layout.relay.operators import decompose
+from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from relay_layout.uses import count_uses
+from relay_layout.verify import verify_module
 
 
 def canonicalize(module: tvm.IRModule, *, keep_carried: bool = False) -> tvm.IRModule:
@@ -23,13 +25,17 @@ def canonicalize(module: tvm.IRModule, *, keep_carried: bool = False) -> tvm.IRM
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
     and an add. Results differ from the original's by rounding only.
+
+    VerificationError if the result names layouts that do not fit its tensors.
     """
     module = relax.transform.Normalize()(module)
     module = fold_constants(module if keep_carried else decompose(module))
     module = relax.transform.CanonicalizeBindings()(module)
     module = rebuild_functions(module, lambda variable, function: _Inference(function).visit_expr(function))
     module = relax.transform.CanonicalizeBindings()(module)
-    return relax.transform.DeadCodeElimination()(module)
+    module = relax.transform.DeadCodeElimination()(module)
+    verify_module(module)
+    return module
 
 
 @mutator
@@ -70,11 +76,7 @@ class _Inference(PyExprMutator):
         ):
             bias = constant_array(producer.args[1])
             producer = self._produced(producer.args[0])
-        if (
-            producer is None
-            or operator_name(producer) != "nn.conv2d"
-            or not isinstance(producer.args[1], Constant)
-        ):
+        if producer is None or not _scales_by_kernel(producer) or not isinstance(producer.args[1], Constant):
             return None
         attributes = producer.attrs
         out_layout = str(attributes.out_layout or attributes.data_layout)
@@ -114,6 +116,14 @@ def _scale_and_shift(call: relax.Call) -> tuple[np.ndarray, np.ndarray]:
         shift = shift + beta
     dtype = constant_array(call.args[1]).dtype
     return scale.astype(dtype), shift.astype(dtype)
+
+
+def _scales_by_kernel(call: relax.Call) -> bool:
+    """Whether axis O of a call's kernel is the channels of its result; not where it is those of one group."""
+    name = operator_name(call)
+    if name not in CONVOLUTION_AXES:
+        return False
+    return not name.endswith("_transpose") or int(call.attrs.groups) == 1
 
 
 def _along(vector: np.ndarray, axis: int, rank: int) -> Constant:

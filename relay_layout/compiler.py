@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tvm import relax
 
 from relay_layout import __version__
 from relay_layout.artifact import Manifest, Producer, TensorSpec, write_artifact
-from relay_layout.border import border_names
+from relay_layout.border import input_names, output_names
 from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Params, load_model
@@ -27,6 +27,7 @@ from relay_layout.relay.conventions import names_carried
 from relay_layout.request import LayoutRequest
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.transform import ConversionReport, convert_layout
+from topi_ext.build import PIPELINE
 
 Progress = Callable[[str], None]
 
@@ -77,8 +78,14 @@ def convert(
     file or arrays by name, ``input_layouts`` and ``output_layouts`` fix layouts at the border by name.
     Raises members of :class:`RelayLayoutError`.
     """
-    request = LayoutRequest.parse(desired_layout, desired_layout_ops, desired_layouts, skip_layers)
-    request = replace(request, input_layouts=input_layouts or {}, output_layouts=output_layouts or {})
+    request = LayoutRequest.parse(
+        desired_layout,
+        desired_layout_ops,
+        desired_layouts,
+        skip_layers,
+        input_layouts=input_layouts,
+        output_layouts=output_layouts,
+    )
     resolved = resolve_target(target, threads=threads)
     module = load_model(model, input_shapes=input_shapes, params=params)
     converted, report = _converted(module, request, resolved)
@@ -107,14 +114,20 @@ def compile(
     """
     say = progress or (lambda line: None)
     start = time.perf_counter()
-    request = LayoutRequest.parse(desired_layout, desired_layout_ops, desired_layouts, skip_layers)
-    request = replace(request, input_layouts=input_layouts or {}, output_layouts=output_layouts or {})
+    request = LayoutRequest.parse(
+        desired_layout,
+        desired_layout_ops,
+        desired_layouts,
+        skip_layers,
+        input_layouts=input_layouts,
+        output_layouts=output_layouts,
+    )
     resolved = resolve_target(target, threads=threads)
     _check_host(resolved)
     link_command()
     say(f"target {resolved.name}: {resolved.description}")
     module = load_model(model, input_shapes=input_shapes, params=params)
-    names = border_names(module["main"])
+    names = input_names(module["main"]), output_names(module["main"])
     say("converting layouts")
     module, conversion = _converted(module, request, resolved)
     module = canonicalize(module)
@@ -144,11 +157,11 @@ def lower(
 ) -> tuple[tvm.IRModule, dict[str, np.ndarray], list[Kernel]]:
     """Operators to scheduled functions, with the weights taken out as further parameters of "main"."""
     with target.tvm_target:
-        module = tvm.transform.Sequential(legalize_passes())(module)
+        module = tvm.transform.Sequential(legalize_passes(target))(module)
         module, weights = lift_weights(module)
         module = tvm.transform.Sequential(fuse_passes())(module)
         say(f"scheduling {_count_functions(module)} functions")
-        module, kernels = schedule_functions(module, target.tvm_target)
+        module, kernels = schedule_functions(module, target)
     return module, weights, kernels
 
 
@@ -157,7 +170,10 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
     say("generating code")
     with target.tvm_target:
         executable = relax.build(
-            module, target.tvm_target, relax_pipeline=tvm.transform.Sequential(lower_passes())
+            module,
+            target.tvm_target,
+            relax_pipeline=tvm.transform.Sequential(lower_passes()),
+            tir_pipeline=PIPELINE,
         )
     say("linking")
     return link_executable(executable)

@@ -97,6 +97,11 @@ def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates
     return relax.Call(call.op, list(arguments), attributes, call.ty_args)
 
 
+def function_attributes(function: relax.Function) -> dict[str, Any]:
+    """The attributes of a function, of which there may be none."""
+    return dict(function.attrs) if function.attrs is not None else {}
+
+
 def rebuild_functions(
     module: tvm.IRModule, rebuild: Callable[[tvm.ir.GlobalVar, relax.Function], relax.Function]
 ) -> tvm.IRModule:
@@ -117,6 +122,7 @@ __all__ = [
     "constant_array",
     "dtype_of",
     "filled_constant",
+    "function_attributes",
     "is_static",
     "operator_name",
     "rebuild_functions",

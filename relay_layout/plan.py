@@ -1,6 +1,6 @@
 """From a module and a request to the chosen signature of every operator."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -15,7 +15,7 @@ from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.layout_rules import rules_for
 from relay_layout.request import LayoutRequest
 from relay_layout.solver import Solution, solve
-from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, DesiredOffers, TargetOffers
+from relay_layout.targets import CONVOLUTION_AXES, COUNTED, BuildTarget, DesiredOffers, TargetOffers
 from relay_layout.targets.backend import backend_rules
 from relay_layout.targets.offers import FEWEST_FIRST_US
 
@@ -42,10 +42,14 @@ class LayoutPlan:
     skipped: frozenset[Node]
     solver_cost: Callable[[Value], float]
 
-    def microseconds(self, transformed: Sequence[Value]) -> float:
+    def microseconds(self, chosen: Mapping[Node, Signature], transformed: Iterable[Value]) -> float:
         """The estimate for the whole function: its operators, and one transform for each value listed."""
-        operators = sum(signature.cost % FEWEST_FIRST_US for signature in self.solution.signatures.values())
-        return operators + sum(map(self.transform_cost, transformed))
+        return sum(map(operator_us, chosen.values())) + sum(map(self.transform_cost, transformed))
+
+
+def operator_us(signature: Signature) -> float:
+    """Estimated microseconds of an operator, less what counts transposes where they are to be few."""
+    return signature.cost % FEWEST_FIRST_US
 
 
 def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarget) -> LayoutPlan:
@@ -91,8 +95,7 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
 def _desired(graph: Graph, request: LayoutRequest) -> Mapping[str, Sequence[str]] | None:
     if request.for_all is None:
         return request.desired_layouts
-    convolutions = [node for node in _counted(graph) if node.operator in CONVOLUTION_AXES]
-    return _for_every(request.for_all, convolutions)
+    return _for_every(request.for_all, _convolutions(graph))
 
 
 def _offers(
@@ -105,14 +108,19 @@ def _offers(
     base = TargetOffers(target)
     if desired is None:
         return base, False
-    positions = {node: place for place, node in enumerate(_counted(graph))}
+    positions: dict[Node, int | None] = dict.fromkeys(_convolutions(graph))
+    positions |= {node: place for place, node in enumerate(_counted(graph))}
     offered = {name: layouts for name, layouts in desired.items() if CONVERT.get(name) is None}
     return DesiredOffers(offered, base, request.skip_layers, positions=positions), True
 
 
+def _convolutions(graph: Graph) -> list[Node]:
+    return [node for node in graph.nodes if node.operator in CONVOLUTION_AXES]
+
+
 def _counted(graph: Graph) -> list[Node]:
     """The convolutions that ``skip_layers`` counts: as Relay does, and those of one and three dimensions."""
-    counted = (*CONVOLUTION_AXES, "relay.nn.deformable_conv2d")
+    counted = (*COUNTED, "relay.nn.deformable_conv2d")
     return [node for node in graph.nodes if node.operator in counted]
 
 

@@ -34,19 +34,30 @@ class LayoutRequest:
         operators: Sequence[str] | None = None,
         desired_layouts: Mapping[str, Sequence[str]] | None = None,
         skip_layers: Sequence[int] = (),
+        *,
+        input_layouts: Mapping[str, str] | None = None,
+        output_layouts: Mapping[str, str] | None = None,
+        backend: LayoutBackend | None = None,
     ) -> "LayoutRequest":
-        """From the command line's options: ``auto``, ``none``, a layout name, or a dictionary."""
-        skipped = frozenset(skip_layers)
-        if desired_layouts is not None:
-            desired = {name.removeprefix("relax."): value for name, value in desired_layouts.items()}
-            return LayoutRequest(check_desired(desired), skip_layers=skipped)
-        if desired_layout == "auto":
-            return LayoutRequest(None, skip_layers=skipped)
-        if desired_layout == "none":
-            return LayoutRequest({}, skip_layers=skipped)
-        Layout.parse(desired_layout)
-        if operators is None:
-            return LayoutRequest({}, for_all=desired_layout, skip_layers=skipped)
-        return LayoutRequest.parse(
-            desired_layouts={name: [desired_layout, "default"] for name in operators}, skip_layers=skip_layers
+        """From the command line's options: ``auto``, ``none``, a layout name, or a dictionary.
+
+        Raises LayoutError for what is no layout, and for a dictionary that no operator can follow.
+        """
+        named, for_all = desired_layouts, None
+        if named is None and desired_layout not in ("auto", "none"):
+            Layout.parse(desired_layout)
+            if operators is None:
+                for_all = desired_layout
+            else:
+                named = {name: [desired_layout, "default"] for name in operators}
+        desired: Mapping[str, Sequence[str]] | None = None if desired_layout == "auto" else {}
+        if named is not None:
+            desired = check_desired({name.removeprefix("relax."): value for name, value in named.items()})
+        return LayoutRequest(
+            desired,
+            for_all,
+            frozenset(skip_layers),
+            input_layouts=input_layouts or {},
+            output_layouts=output_layouts or {},
+            backend=backend,
         )

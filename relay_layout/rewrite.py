@@ -13,6 +13,7 @@ from relay_layout.ir import (
     Expression,
     constant_array,
     filled_constant,
+    function_attributes,
     shape_of,
     size_in_bytes,
     with_attributes,
@@ -78,7 +79,7 @@ class _Rewriter:
             self.forms[value] = {value.identity: value.expression}
         name = "main"
         dataflow = all(node.operator for node in self.graph.nodes)
-        with self.builder.function(name, list(function.params), attrs=_attributes(function)):
+        with self.builder.function(name, list(function.params), attrs=function_attributes(function)):
             if dataflow:
                 with self.builder.dataflow():
                     for node in self.graph.nodes:
@@ -263,10 +264,6 @@ def _are_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
         analyzer.can_prove_equal(relax.prim_value(one), relax.prim_value(other))
         for one, other in zip(left, right, strict=True)
     )
-
-
-def _attributes(function: relax.Function) -> dict[str, Any]:
-    return dict(function.attrs) if function.attrs is not None else {}
 
 
 def _substituted(node: Node, operands: list[Expression]) -> Expression:

@@ -2,19 +2,24 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm_ffi import register_error
 
 from relay_layout.border import with_border_layouts
+from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
 from relay_layout.explanation.reasons import not_converted
 from relay_layout.plan import LayoutPlan, plan_layout
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite import rewrite
-from relay_layout.targets import BuildTarget, LayoutBackend, resolve_target
+from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, LayoutBackend, resolve_target
 from relay_layout.verify import verify
+
+for _error in (LayoutError, ModelError, TargetError, VerificationError):
+    # What a pass raises goes through TVM, which gives back as they were only the exceptions that it knows.
+    register_error(_error)
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ def convert_layout(
 ) -> tuple[tvm.IRModule, ConversionReport]:
     """Convert the function "main" of a Relax module; other functions are left as they are."""
     start = time.perf_counter()
-    module = relax.transform.Normalize()(with_border_layouts(module, request))
+    module = with_border_layouts(module, request)
     plan = plan_layout(module, request, target)
     rewritten = rewrite(plan.graph, plan.solution, dict(plan.outputs))
     verify("main", plan.graph, rewritten.function, plan.outputs, rewritten.placements)
@@ -66,7 +71,7 @@ def convert_layout(
         layout_transforms_weights=rewritten.transforms.weights,
         layout_transform_bytes=rewritten.transforms.activation_bytes,
         solver_status=plan.solution.status,
-        objective_us=plan.microseconds(rewritten.transforms.values),
+        objective_us=plan.microseconds(plan.solution.signatures, rewritten.transforms.values),
         solver_seconds=plan.solution.seconds,
         seconds=time.perf_counter() - start,
         verified=True,
@@ -80,7 +85,7 @@ def _convolution_layouts(plan: LayoutPlan) -> dict[str, str]:
     """Data layout to result layout of each convolution, by binding."""
     chosen = {}
     for node in plan.graph.nodes:
-        if node.operator == "nn.conv2d":
+        if node.operator in CONVOLUTION_AXES:
             attributes = {
                 "data_layout": str(node.attributes.data_layout),
                 "out_layout": str(node.attributes.out_layout or node.attributes.data_layout),
@@ -110,17 +115,13 @@ class ConvertLayout:
         input_layouts: Mapping[str, str] | None = None,
         output_layouts: Mapping[str, str] | None = None,
     ) -> None:
-        if isinstance(desired_layouts, str):
-            request = LayoutRequest.parse(desired_layouts, skip_layers=skip_layers)
-        elif desired_layouts is None:
-            request = LayoutRequest(skip_layers=frozenset(skip_layers))
-        else:
-            request = LayoutRequest.parse(desired_layouts=desired_layouts, skip_layers=skip_layers)
-        self.request = replace(
-            request,
+        self.request = LayoutRequest.parse(
+            desired_layouts if isinstance(desired_layouts, str) else "auto",
+            desired_layouts=None if isinstance(desired_layouts, str) else desired_layouts,
+            skip_layers=skip_layers,
+            input_layouts=input_layouts,
+            output_layouts=output_layouts,
             backend=backend,
-            input_layouts=input_layouts or {},
-            output_layouts=output_layouts or {},
         )
         self.target = resolve_target(target)
 

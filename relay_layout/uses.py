@@ -10,7 +10,7 @@ def count_uses(function: relax.Function) -> dict[str, int]:
     uses: dict[str, int] = {}
 
     def count(expression: Expression) -> None:
-        for variable in _read(expression):
+        for variable in variables_read(expression):
             uses[variable.name] = uses.get(variable.name, 0) + 1
 
     body = function.body
@@ -21,15 +21,16 @@ def count_uses(function: relax.Function) -> dict[str, int]:
     return uses
 
 
-def _read(expression: Expression) -> list[relax.Var]:
+def variables_read(expression: Expression) -> list[relax.Var]:
+    """The variables that an expression in A-normal form reads, in order, each as often as it is read."""
     if isinstance(expression, relax.Var):
         return [expression]
     if isinstance(expression, relax.Call):
-        return [variable for argument in expression.args for variable in _read(argument)]
+        return [variable for argument in expression.args for variable in variables_read(argument)]
     if isinstance(expression, relax.Tuple):
-        return [variable for element in expression.fields for variable in _read(element)]
+        return [variable for element in expression.fields for variable in variables_read(element)]
     if isinstance(expression, relax.TupleGetItem):
-        return _read(expression.tuple_value)
+        return variables_read(expression.tuple_value)
     if isinstance(expression, (Constant, relax.ShapeExpr)):
         return []
     return list(relax.analysis.free_vars(expression)) if isinstance(expression, relax.Expr) else []

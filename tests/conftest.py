@@ -1,5 +1,8 @@
-"""Settings for all tests."""
+"""Settings and fixtures for all tests."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # A busy machine is no fault of the code under test.
@@ -7,3 +10,10 @@ settings.register_profile("sweep", deadline=None, print_blob=True)
 # The same examples each time: a change is refused for what it broke. The sweep looks for new ones.
 settings.register_profile("relay_layout", settings.get_profile("sweep"), derandomize=True)
 settings.load_profile("relay_layout")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax
 
 from tests.layout_steps import Graph
@@ -21,7 +22,7 @@ def concat(graph: Graph, x: Any) -> Any:
     if not graph.all_known(x):
         return op.concat([x, op.abs(x)], axis)
     shape = list(graph.shape(x))
-    shape[axis] = graph.of((1, 2, 4, shape[axis]))
+    shape[axis] = graph.of((0, 1, 2, 4, shape[axis]))
     return op.concat([x, graph.constant(*shape), x], axis)
 
 
@@ -51,6 +52,8 @@ def stack(graph: Graph, x: Any) -> Any:
 
 def expand(graph: Graph, x: Any) -> Any:
     axis = graph.of(([0], [1], [-1], [2]))
+    if axis[0] > len(graph.shape(x)):
+        return None
     expanded = graph.builder.emit(op.expand_dims(x, axis))
     return op.squeeze(op.nn.relu(expanded), axis)
 
@@ -200,9 +203,17 @@ def broadcast(graph: Graph, x: Any) -> Any:
 
 
 def checked(graph: Graph, x: Any) -> Any:
-    """A binding that checks extents, which it may have learnt from a slice with bounds in tensors."""
+    """A binding that checks extents, after they were lost in a slice with bounds in tensors, or renamed."""
     extents = list(x.ty.shape.values)
-    if graph.all_known(x) and graph.rng.random() < 0.5:
+    if not all(isinstance(extent, tvm.tirx.IntImm | tvm.tirx.Var) for extent in extents):
+        # Compiling a check of a computed extent ends the process.
+        return None
+    kind = graph.of(("plain", "lost", "renamed"))
+    if kind == "renamed":
+        names = [tvm.tirx.Var(f"extent_{len(graph.values)}_{axis}", "int64") for axis in range(len(extents))]
+        renamed = graph.builder.match_cast(x, relax.TensorType(names, "float32"))
+        x = graph.builder.emit(op.abs(renamed))
+    if kind == "lost" and graph.all_known(x):
         rank = len(extents)
         ends = graph.shape(x)
         bounds = [integers([0] * rank), integers(ends), integers([1] * rank)]

@@ -282,6 +282,8 @@ def softmax(graph: Graph, x: Any) -> Any:
 
 def reduction(graph: Graph, x: Any) -> Any:
     rank = len(graph.shape(x))
+    if not rank:
+        return None
     axes = sorted({int(graph.rng.integers(rank)) - graph.of((0, rank)) for _ in range(graph.of((1, 2)))})
     if len({axis % rank for axis in axes}) != len(axes):
         return None

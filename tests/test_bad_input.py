@@ -16,12 +16,6 @@ onnx = pytest.importorskip("onnx")
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits.onnx"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("artifact") / "digits.rla"

@@ -3,7 +3,10 @@
 A failure prints a call of `tests.layout_graphs.check`, already cut down to the steps that fail.
 """
 
+from itertools import product
+
 import pytest
+from tvm import relax
 
 from tests import layout_graphs
 
@@ -45,6 +48,21 @@ def test_a_failure_is_cut_down_to_a_one_line_reproducer(monkeypatch: pytest.Monk
     monkeypatch.setattr(layout_graphs, "check", fails_from_three_steps)
     message = layout_graphs.failure(7, 9, "NHWC")
     assert message == "tests.layout_graphs.check(7, 3, 'NHWC'): ValueError: differs"
+
+
+@pytest.mark.parametrize("rank", range(6))
+def test_steps_for_any_rank_fit_or_decline(rank: int) -> None:
+    for seed, (step, ranks, _) in product(range(12), layout_graphs.STEPS):
+        if ranks is not None:
+            continue
+        graph = layout_graphs.Graph(seed)
+        value = relax.Var("value", relax.TensorType((2, 3, 4, 1, 2)[:rank], "float32"))
+        graph.values.append(value)
+        with graph.builder.function("main", [value]):
+            expression = step(graph, value)
+            if expression is not None:
+                graph.builder.emit(expression)
+            graph.builder.emit_func_output(value)
 
 
 def test_steps_of_a_shorter_graph_are_the_beginning_of_a_longer_one() -> None:

@@ -1,19 +1,13 @@
-"""The choices a convolution schedule leaves open, and a good default for each of them.
+"""The choices that schedules of a convolution leave open, and which of them fit a workload."""
 
-The default comes from a cost estimate: cycles of the inner loop (bounded by multiply-accumulate
-throughput, by loads and by the latency of the accumulators), the share of work that overlapping
-tail tiles repeat, the balance between threads, and the traffic to the level-2 cache.
-"""
-
-import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
-from topi_ext.processor import Processor
+from topi_ext.winograd import POINTS
 from topi_ext.workload import ConvolutionWorkload
 
 DTYPE_BYTES = {
@@ -22,16 +16,6 @@ DTYPE_BYTES = {
     **dict.fromkeys(("float32", "int32", "uint32"), 4),
     **dict.fromkeys(("float64", "int64", "uint64"), 8),
 }
-
-SHARED_LINE_PENALTY = 4.0
-"""Measured: 24 channels of NHWC split between two threads take 3 to 5 times as long."""
-
-STREAM_PENALTY = 0.06
-"""Measured: tiles of two vectors of channels come closest to their estimate; with one, every multiply-add
-reads memory, and with more, the streams of weights compete for cache sets."""
-
-PIXEL_LANE_PENALTY = 2.0
-"""Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
 
 Order = Literal["channels", "pixels"]
 PadAt = Literal["stage", "chunk"]
@@ -59,15 +43,54 @@ class ConvolutionKnobs:
     pad_at: PadAt = "stage"
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"algorithm": "direct", **asdict(self)}
 
 
-def check_knobs(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:
+@dataclass(frozen=True)
+class WinogradKnobs:
+    """Named knobs of the Winograd convolution.
+
+    ``tile``: results a side that one tile computes, 2 or 4. ``in_lanes``, ``out_lanes``: channels in one
+    vector of the transformed input and of the results. ``tile_pixels`` x ``tile_channels``: accumulators of
+    the products, in tiles and in vectors of output channels. ``order``: "pixels" hands chunks of ``rows``
+    rows of tiles to the threads, "channels" the output channels.
+    """
+
+    tile: int
+    in_lanes: int
+    out_lanes: int
+    tile_pixels: int
+    tile_channels: int
+    order: Order = "pixels"
+    rows: int = 1
+
+    @property
+    def weight_vector(self) -> int:
+        """Output channels that lie side by side in the transformed weights: those of one register tile."""
+        return self.out_lanes * self.tile_channels
+
+    def weight_shape(self, workload: ConvolutionWorkload) -> tuple[int, int, int, int]:
+        """The shape of the transformed weights, in the order in which the threads walk them."""
+        places, vectors = (self.tile + 2) ** 2, workload.out_channels // self.weight_vector
+        outer = (places, vectors) if self.order == "pixels" else (vectors, places)
+        return (*outer, workload.in_channels, self.weight_vector)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"algorithm": "winograd", **asdict(self)}
+
+
+Knobs = ConvolutionKnobs | WinogradKnobs
+
+
+def check_knobs(workload: ConvolutionWorkload, knobs: Knobs) -> None:
     """Refuse knobs that do not fit the workload, e.g. from a record that was edited by hand.
 
     Raises :class:`RelayLayoutError`: a tile longer than its axis would address memory before it.
     """
-    problem = _misfit(workload, knobs)
+    if isinstance(knobs, WinogradKnobs):
+        problem = _winograd_misfit(workload, knobs)
+    else:
+        problem = _misfit(workload, knobs)
     if problem:
         raise RelayLayoutError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
 
@@ -98,6 +121,50 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
     return next((problem for found, problem in problems if found), None)
 
 
+def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str | None:
+    if not suits_winograd(workload):
+        return "Winograd is for 3x3 kernels without strides, dilation and groups"
+    if knobs.tile not in POINTS:
+        return f"no tiles of {knobs.tile} results"
+    if min(knobs.in_lanes, knobs.out_lanes, knobs.tile_pixels, knobs.tile_channels, knobs.rows) < 1:
+        return "a tile is empty"
+    rows, columns = winograd_tiles(workload, knobs.tile)
+    pixels = columns * (knobs.rows if knobs.order == "pixels" else rows)
+    block = block_of(workload.out_layout, "C")
+    problems = [
+        (knobs.order not in get_args(Order), f"unknown order '{knobs.order}'"),
+        (
+            workload.in_channels % knobs.in_lanes != 0,
+            f"{knobs.in_lanes} lanes of {workload.in_channels} channels",
+        ),
+        (
+            workload.out_channels % (knobs.out_lanes * knobs.tile_channels) != 0,
+            f"tile of {knobs.tile_channels} times {knobs.out_lanes} channels of {workload.out_channels}",
+        ),
+        (block > 1 and knobs.out_lanes != block, f"{knobs.out_lanes} lanes for blocks of {block}"),
+        (rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
+        (pixels % knobs.tile_pixels != 0, f"{knobs.tile_pixels} tiles do not divide {pixels}"),
+    ]
+    return next((problem for found, problem in problems if found), None)
+
+
+def suits_winograd(workload: ConvolutionWorkload) -> bool:
+    """Is there a Winograd form: 3x3, every pixel, one group, float32, rows and columns in the layout?"""
+    return (
+        workload.kernel == (3, 3)
+        and workload.strides == (1, 1)
+        and workload.dilation == (1, 1)
+        and workload.groups == 1
+        and workload.dtype == workload.out_dtype == "float32"
+        and all(axis in layout for axis in "HW" for layout in (workload.data_layout, workload.out_layout))
+    )
+
+
+def winograd_tiles(workload: ConvolutionWorkload, tile: int) -> tuple[int, int]:
+    """Rows and columns of tiles in the image of results."""
+    return math.ceil(int(workload.out_height) / tile), math.ceil(int(workload.out_width) / tile)
+
+
 def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:
     """NCHW without blocks has no channel-contiguous vector: its vectors run along a row."""
     return workload.out_layout == "NCHW"
@@ -106,16 +173,6 @@ def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:
 def fuses_rows(workload: ConvolutionWorkload) -> bool:
     """May a tile run over the end of a row? Only where the index stays affine: pointwise."""
     return workload.is_pointwise and not workload.is_depthwise and "H" in workload.out_layout
-
-
-def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> ConvolutionKnobs:
-    """The knobs with the least estimated cycles; needs static height, width and channels."""
-    return _cheapest(workload, processor)[1]
-
-
-def estimated_cycles(workload: ConvolutionWorkload, processor: Processor) -> float:
-    """Cycles that the default knobs are estimated to take on ``processor.threads`` threads."""
-    return _cheapest(workload, processor)[0] / processor.threads
 
 
 def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:
@@ -132,183 +189,13 @@ def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:
     return workload.out_channels % tile == 0 or tile % block_of(workload.data_layout, "C") == 0
 
 
-@lru_cache(maxsize=4096)
-def _cheapest(workload: ConvolutionWorkload, processor: Processor) -> tuple[float, ConvolutionKnobs]:
-    lanes, channel_vectors, pixels = _vector_axes(workload, processor)
-    batch = workload.batch if isinstance(workload.batch, int) else 1
-    best: tuple[float, ConvolutionKnobs] | None = None
-    for tile_pixels, tile_channels in _register_tiles(workload, processor, lanes, channel_vectors, pixels):
-        cycles = _tile_cycles(workload, processor, lanes, tile_pixels, tile_channels)
-        tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
-        rows = 1 if fuses_rows(workload) else int(workload.out_height)
-        total = batch * tiles * rows * cycles
-        for order, chunk_rows, pad_at in _orders(workload, lanes, tile_pixels, tile_channels):
-            knobs = ConvolutionKnobs(lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at)
-            cost = total * _imbalance(workload, processor, knobs, pixels, channel_vectors)
-            if _shares_cache_lines(workload, processor, knobs):
-                cost *= SHARED_LINE_PENALTY
-            cost += _traffic_cycles(workload, processor, knobs)
-            if best is None or cost < best[0]:
-                best = (cost, knobs)
-    assert best is not None
-    return best
-
-
-def _vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
-    """Lanes of a vector, and whole vectors along the channel axis and along the pixels of a row.
-
-    Where an axis holds a remainder, its last tile overlaps the one before, so a tile may be as long
-    as the whole vectors but no longer.
-    """
-    native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
-    row = int(workload.out_width)
-    if fuses_rows(workload):
-        row *= int(workload.out_height)
-    if lanes_are_pixels(workload):
-        lanes = min(native, 1 << (row.bit_length() - 1))
-        return lanes, workload.out_channels, row // lanes
-    block = block_of(workload.out_layout, "C")
-    if block > 1:
-        return block, workload.out_channels // block, row
-    packed = block_of(workload.kernel_layout, "O")
-    lanes = packed if packed > 1 else min(native, 1 << (workload.out_channels.bit_length() - 1))
-    return lanes, workload.out_channels // lanes, row
-
-
-def _register_tiles(
-    workload: ConvolutionWorkload, processor: Processor, lanes: int, channel_vectors: int, pixels: int
-) -> list[tuple[int, int]]:
-    """Tiles whose accumulators and operands fit the register file together."""
-    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
-    group_vectors = 1 if workload.is_depthwise else max(1, channel_vectors // workload.groups)
-    tiles = []
-    for tile_channels, tile_pixels in itertools.product(range(1, 5), range(1, 29)):
-        if tile_channels > group_vectors or tile_pixels > pixels:
-            continue
-        accumulators = tile_channels * tile_pixels * registers
-        # One vector of channels lets the compiler broadcast from memory inside the multiply-add;
-        # with more it loads every broadcast into a register first, and spills when they do not fit.
-        operands = tile_channels * registers + tile_pixels if tile_channels * registers > 1 else 3
-        if accumulators + operands < processor.vector_registers:
-            tiles.append((tile_pixels, tile_channels))
-    return tiles or [(1, 1)]
-
-
-def _tile_cycles(
-    workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
-) -> float:
-    """Cycles of one register tile over its whole reduction, with the work around the loop."""
-    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
-    accumulators = tile_pixels * tile_channels * registers
-    if lanes_are_pixels(workload):
-        # Most vectors of a row start inside a cache line and are read as two.
-        loads = 2 * tile_pixels * registers + tile_channels
-        if workload.strides[1] > 1:
-            loads = tile_pixels * lanes + tile_channels
-    elif workload.is_depthwise:
-        loads = tile_pixels * tile_channels * registers + tile_channels * registers
-    else:
-        loads = tile_pixels + tile_channels * registers
-    steps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
-    cycles = max(
-        accumulators / processor.fma_per_cycle,
-        loads / processor.loads_per_cycle,
-        processor.fma_latency,
-    )
-    if lanes_are_pixels(workload):
-        cycles *= PIXEL_LANE_PENALTY
-    elif not workload.is_depthwise:
-        cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - 2)
-    # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
-    overhead = 12 + 2.0 * accumulators
-    return steps * cycles + overhead
-
-
-def _orders(
-    workload: ConvolutionWorkload, lanes: int, tile_pixels: int, tile_channels: int
-) -> list[tuple[Order, int, PadAt]]:
-    if fuses_rows(workload):
-        # Of single pixels: those of NCHW that fill no vector need a tile as well.
-        step = tile_pixels * lanes if lanes_are_pixels(workload) else tile_pixels
-        chunks = math.ceil(int(workload.out_height) * int(workload.out_width) / step)
-        divisors = [rows for rows in range(1, chunks + 1) if chunks % rows == 0]
-        return [("channels", 1, "stage"), *(("pixels", rows, "stage") for rows in divisors)]
-    if "H" not in workload.out_layout:
-        return [("channels", 1, "stage")]
-    height = int(workload.out_height)
-    divisors = [rows for rows in range(1, height + 1) if height % rows == 0]
-    padded = any(workload.padding)
-    if workload.is_depthwise:
-        tile = tile_channels * (1 if lanes_are_pixels(workload) else lanes)
-        chunked = padded and pads_by_chunk(workload, tile)
-        return [("channels", rows, "chunk" if chunked else "stage") for rows in divisors]
-    orders: list[tuple[Order, int, PadAt]] = [("channels", 1, "stage")]
-    return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors]
-
-
-def _shares_cache_lines(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> bool:
-    """Do threads that split the channels of NHWC write to the same cache lines?"""
-    if knobs.order != "channels" or workload.out_layout != "NHWC" or processor.threads == 1:
-        return False
-    size = DTYPE_BYTES[workload.out_dtype]
-    tile = knobs.lanes * knobs.tile_channels
-    return tile < workload.out_channels and (tile * size % 64 != 0 or workload.out_channels * size % 64 != 0)
-
-
-def _imbalance(
-    workload: ConvolutionWorkload,
-    processor: Processor,
-    knobs: ConvolutionKnobs,
-    pixels: int,
-    channel_vectors: int,
-) -> float:
-    """How much longer the busiest thread works than an even share."""
-    batch = workload.batch if isinstance(workload.batch, int) else 1
-    channel_tiles = math.ceil(channel_vectors / knobs.tile_channels)
-    rows = math.ceil(pixels / knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
-    chunks = batch * math.ceil(rows / knobs.rows)
-    if knobs.order == "channels":
-        chunks *= channel_tiles
-    threads = processor.threads
-    return math.ceil(chunks / threads) * threads / chunks
-
-
-def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
-    """Cycles spent on weights and rows that come from beyond the level-2 cache, and on padding."""
-    size = DTYPE_BYTES[workload.dtype]
-    batch = workload.batch if isinstance(workload.batch, int) else 1
-    image = workload.in_channels * int(workload.in_height) * int(workload.in_width) * size
-    taps = workload.kernel[0] * workload.kernel[1]
-    weights = workload.out_channels * workload.group_in_channels * taps * size
-    half_l2 = processor.l2_bytes // 2
-    bytes_per_cycle = 8.0
-    padding = 0.0
-    if any(workload.padding):
-        copied = float(image * batch)
-        if knobs.pad_at == "chunk":
-            reach = (workload.kernel[0] - 1) * workload.dilation[0] + 1
-            needed = (knobs.rows - 1) * workload.strides[0] + reach
-            copied *= needed / (knobs.rows * workload.strides[0])
-            chunk = needed * int(workload.in_width) * workload.in_channels * size
-            if workload.is_depthwise:
-                chunk = chunk * knobs.lanes // workload.in_channels
-            # A chunk that stays in the cache is read back for free; a longer one is not.
-            copied *= 1 if chunk <= half_l2 else 4
-            padding = copied / 32
-        else:
-            padding = copied / 8 + 8000
-    if workload.is_depthwise:
-        return padding
-    if knobs.order == "channels":
-        passes = max(1, workload.out_channels // (knobs.lanes * knobs.tile_channels))
-        if lanes_are_pixels(workload):
-            passes = max(1, workload.out_channels // knobs.tile_channels)
-        again = image * batch * (passes - 1) if image > half_l2 else 0
-        return padding + again / bytes_per_cycle
-    if fuses_rows(workload):
-        run = int(workload.out_height) * int(workload.out_width)
-        chunks = math.ceil(run / (knobs.tile_pixels * knobs.rows))
-    else:
-        chunks = int(workload.out_height) // knobs.rows
-    again = weights * max(batch * chunks, processor.threads) if weights > half_l2 else 0
-    return padding + again / bytes_per_cycle
+def knobs_from_dict(workload: ConvolutionWorkload, fields: Mapping[str, Any]) -> Knobs:
+    """The knobs that ``to_dict`` wrote; RelayLayoutError for what is no set of knobs of the workload."""
+    named = dict(fields)
+    kinds = {"direct": ConvolutionKnobs, "winograd": WinogradKnobs}
+    try:
+        knobs: Knobs = kinds[named.pop("algorithm", "direct")](**named)
+        check_knobs(workload, knobs)
+    except (KeyError, TypeError):
+        raise RelayLayoutError(f"{dict(fields)} are no knobs of {workload.to_json()}") from None
+    return knobs

@@ -12,6 +12,9 @@ from typing import Any
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
 
+ALGORITHM = "topi_ext.algorithm"
+"""Block annotation that names the algorithm of a convolution; a direct one has none."""
+
 
 @dataclass(frozen=True)
 class ConvolutionWorkload:

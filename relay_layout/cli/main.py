@@ -30,9 +30,12 @@ VERBS = {
     "convert": "convert a model's layouts and report the transforms that are left",
     "explain": "tell which layouts were chosen for a model's operators, and why",
     "bench": "compare with other runtimes, side by side",
+    "tune": "measure the kernels of models with other knobs, and log the times",
+    "log": "merge tuning logs, or check them",
+    "import-log": "translate a log of AutoTVM into starting points for tuning",
     "port": "rewrite a Python script that uses Relay for today's TVM",
 }
-"""Every verb, which is also its module's name in this package, and what it does."""
+"""Every verb and what it does; its module in this package has its name, with underscores for hyphens."""
 
 BAD_INPUT = 2
 INTERNAL_ERROR = 1
@@ -114,7 +117,7 @@ def _run(words: Sequence[str]) -> Printed:
         raise InputError(
             f"unknown {kind} '{verb}'; the verbs are {', '.join(VERBS)}; see relay-layout --help"
         )
-    module = cast(Verb, importlib.import_module(f"relay_layout.cli.{verb}"))
+    module = cast(Verb, importlib.import_module(f"relay_layout.cli.{verb.replace('-', '_')}"))
     parser = Parser(verb, f"{VERBS[verb].capitalize()}.")
     module.add_arguments(parser)
     return perform(parser, rest, module.run)

@@ -7,8 +7,6 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from tvm import relax
-
 from relay_layout.border import with_border_layouts
 from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import InputError
@@ -34,13 +32,13 @@ from relay_layout.explanation.reasons import (
     obstacle,
     partial_reason,
 )
-from relay_layout.explanation.transforms import Transform, operator_us, total_us, transforms_of
+from relay_layout.explanation.transforms import Transform, transforms_of
 from relay_layout.frontend import Params, load_model
 from relay_layout.graph import Node
 from relay_layout.ir import size_in_bytes
 from relay_layout.ops import Signature
 from relay_layout.ops.convolution_rule import ConvolutionRule
-from relay_layout.plan import LayoutPlan, plan_layout
+from relay_layout.plan import LayoutPlan, operator_us, plan_layout
 from relay_layout.relay.conventions import names_carried
 from relay_layout.request import LayoutRequest
 from relay_layout.solver import Solution, solve
@@ -73,13 +71,18 @@ def explain(
     of one that no other has, or an operator's index) all about that one, its alternatives among it. ``str()``
     of the result is for people, ``to_dict()`` for programs. InputError for a node that there is not.
     """
-    request = LayoutRequest.parse(desired_layout, desired_layout_ops, desired_layouts, skip_layers)
-    request = replace(request, input_layouts=input_layouts or {}, output_layouts=output_layouts or {})
+    request = LayoutRequest.parse(
+        desired_layout,
+        desired_layout_ops,
+        desired_layouts,
+        skip_layers,
+        input_layouts=input_layouts,
+        output_layouts=output_layouts,
+    )
     resolved = resolve_target(target, threads=threads)
     module = load_model(model, input_shapes=input_shapes, params=params)
     module = canonicalize(module, keep_carried=names_carried(request.desired_layouts))
-    module = relax.transform.Normalize()(with_border_layouts(module, request))
-    plan = plan_layout(module, request, resolved)
+    plan = plan_layout(with_border_layouts(module, request), request, resolved)
     return explain_plan(plan) if node is None else explain_node(plan, find_node(plan, node))
 
 
@@ -154,11 +157,14 @@ class _Reader:
         self.plan = plan
         self.letters = Letters(plan.graph)
         self.transforms = transforms_of(plan, plan.solution.signatures)
-        self.objective_us = round(total_us(plan, plan.solution.signatures), 3)
+        self.objective_us = round(self._total_us(plan.solution, self.transforms), 3)
         self._read_by: dict[Node, list[Transform]] = {}
         for transform in self.transforms:
             for reader in transform.readers:
                 self._read_by.setdefault(reader, []).append(transform)
+
+    def _total_us(self, solution: Solution, transforms: Sequence[Transform]) -> float:
+        return self.plan.microseconds(solution.signatures, (each.value for each in transforms))
 
     def takes_part(self, node: Node) -> bool:
         plan = self.plan
@@ -231,8 +237,9 @@ class _Reader:
         plan, chosen = self.plan, self.plan.solution.signatures
         more_us, more_transforms = None, None
         if solution is not None:
-            more_us = round(total_us(plan, solution.signatures) - self.objective_us, 3) + 0.0
-            more_transforms = len(transforms_of(plan, solution.signatures)) - len(self.transforms)
+            transforms = transforms_of(plan, solution.signatures)
+            more_us = round(self._total_us(solution, transforms) - self.objective_us, 3) + 0.0
+            more_transforms = len(transforms) - len(self.transforms)
         operands, results = self.letters.signature(node, signature)
         return Alternative(
             operands,

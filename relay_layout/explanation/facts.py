@@ -5,9 +5,6 @@ from typing import Any
 
 from relay_layout.explanation import text
 
-KINDS = ("chosen", "follows", "keeps its own")
-"""How an operator came by its layouts: it names them, it takes those around it, or it was not converted."""
-
 
 @dataclass(frozen=True)
 class TransformFact:
@@ -25,8 +22,10 @@ class TransformFact:
 class OperatorFact:
     """One operator: its chosen layouts, and why it has no other where that is worth saying.
 
-    ``index`` counts the operators of the function, ``transforms`` are those of its operands. ``reason`` is ""
-    for operators that were converted as asked, and for those with nothing converted around them.
+    ``index`` counts the operators of the function, ``transforms`` are those of its operands. ``kind`` is how
+    it came by its layouts: "chosen" where it names them, "follows" where it takes those around it, "keeps
+    its own" where it was not converted. ``reason`` is "" for operators that were converted as asked, and for
+    those with nothing converted around them.
     """
 
     index: int

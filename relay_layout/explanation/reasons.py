@@ -10,7 +10,7 @@ from relay_layout.ops import KEEPS, ConvolutionLayouts, Rule, Signature, Wanted,
 from relay_layout.ops.convolution_rule import ConvolutionRule
 from relay_layout.plan import LayoutPlan
 from relay_layout.solver import same_memory
-from relay_layout.targets.offers import DEPTHWISE, convolution_of
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, DEPTHWISE, convolution_of
 
 COSTS_MORE = "no layout around it would cost less than its own"
 UNREACHED = "no layout but its own reaches it"
@@ -157,7 +157,7 @@ def _convolution_cause(plan: LayoutPlan, node: Node, names: Letters) -> str:
             return reason
     if offered:
         return ""
-    return _unreadable(node, names) or f"the target has no {node.operator} kernel in another layout"
+    return _unreadable(node) or f"the target has no {node.operator} kernel in another layout"
 
 
 def _entry(plan: LayoutPlan, node: Node) -> Sequence[str] | None:
@@ -170,9 +170,9 @@ def _entry(plan: LayoutPlan, node: Node) -> Sequence[str] | None:
     return desired.get(node.operator)
 
 
-def _unreadable(node: Node, names: Letters) -> str:
+def _unreadable(node: Node) -> str:
     """Why the extents of a convolution are not known; "" where they are."""
-    if node.operator != "nn.conv2d" or convolution_of(node) is not None:
+    if node.operator not in CONVOLUTION_AXES or convolution_of(node) is not None:
         return ""
     for value, text in (
         (node.operands[0], str(node.attributes.data_layout)),

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
+from string import ascii_uppercase
 from typing import Any
 
 from relay_layout.explanation.readable import Letters, listed, shown
@@ -11,8 +12,6 @@ from relay_layout.ops import ConvolutionLayouts, Rule
 from relay_layout.ops.alignment import passes_alignment
 from relay_layout.ops.axis_rules import AxisRule, Labels, letters, projected
 from relay_layout.ops.reshape_rule import Group, ReshapeRule, fits, matching_groups
-
-FIRST = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def refusal(rule: Rule, node: Node, place: int, layout: Layout, names: Letters) -> str:
@@ -79,7 +78,7 @@ def _of_axes(rule: AxisRule, node: Node, place: int, layout: Layout, names: Lett
         return (
             f"'{shown(value.name)}' lacks dimensions of the operator, so that it cannot set a layout for all"
         )
-    node_layout = layout.relabel(dict(zip(FIRST, text, strict=False)))
+    node_layout = layout.relabel(dict(zip(ascii_uppercase, text, strict=False)))
     if missing:
         node_layout = Layout.parse(missing + str(node_layout))
     return _of_node_layout(rule, node, labels, node_layout, names)
@@ -101,9 +100,9 @@ def _of_node_layout(rule: AxisRule, node: Node, labels: Labels, layout: Layout, 
             continue
         if value.shape is None or text is None:
             return f"the rank of '{shown(value.name)}' is unknown"
-        own = layout.project(set(text)).relabel(dict(zip(text, FIRST, strict=False)))
+        own = layout.project(set(text)).relabel(dict(zip(text, ascii_uppercase, strict=False)))
         # An extent of one broadcasts over a block, unless the row says that it does not.
-        exact = {FIRST[position] for position, label in enumerate(text) if label in labels.exact}
+        exact = {ascii_uppercase[position] for position, label in enumerate(text) if label in labels.exact}
         checked = [axis for axis in own.blocked_axes if axis in exact or _extent(value, axis, text) != 1]
         padded = f"'{shown(value.name)}' has an extent of one, which alignment must not pad"
         return _uneven(own, value, checked, names) or padded
@@ -121,7 +120,7 @@ def _of_reshape(node: Node, place: int, layout: Layout, names: Letters) -> str:
         return _uneven(layout, value, layout.blocked_axes, names)
     for group in own:
         if _is_torn(group, layout):
-            called = listed([names.of(value)[FIRST.index(letter)] for letter in group[0]])
+            called = listed([names.of(value)[ascii_uppercase.index(letter)] for letter in group[0]])
             return f"it merges or splits {called}, which must stay neighbours in that order"
     other = target if place == 0 else source
     for before, after in own:
@@ -147,9 +146,9 @@ def _is_torn(group: Group, layout: Layout) -> bool:
 
 def _uneven(layout: Layout, value: Value, axes: Sequence[str], names: Letters) -> str:
     """The first of ``axes`` whose extent a block does not divide."""
-    text = FIRST[: len(layout.primal)]
+    text = ascii_uppercase[: len(layout.primal)]
     for axis in axes:
-        extent, called = _extent(value, axis, text), names.of(value, len(text))[FIRST.index(axis)]
+        extent, called = _extent(value, axis, text), names.of(value, len(text))[ascii_uppercase.index(axis)]
         if not isinstance(extent, int):
             return f"{called} of '{shown(value.name)}' is symbolic ({extent}), and a block needs a number"
         if extent % layout.block(axis):
@@ -162,7 +161,7 @@ def _uneven(layout: Layout, value: Value, axes: Sequence[str], names: Letters) -
 def _extent(value: Value, axis: str, text: str) -> Any:
     """The extent of one dimension of a tensor seen with ``len(text)`` dimensions."""
     shape = value.shape or ()
-    return ((1,) * (len(text) - len(shape)) + tuple(shape))[FIRST.index(axis)]
+    return ((1,) * (len(text) - len(shape)) + tuple(shape))[ascii_uppercase.index(axis)]
 
 
 def _letter(label: str, texts: Sequence[str | None], values: Sequence[Value], names: Letters) -> str:

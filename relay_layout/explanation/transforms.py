@@ -8,7 +8,6 @@ from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 from relay_layout.plan import LayoutPlan
 from relay_layout.solver import same_memory
-from relay_layout.targets.offers import FEWEST_FIRST_US
 
 Signatures = Mapping[Node, Signature]
 
@@ -35,17 +34,6 @@ def transforms_of(plan: LayoutPlan, chosen: Signatures) -> list[Transform]:
         if value.shape is not None:
             found += _of_value(plan, chosen, value)
     return found
-
-
-def operator_us(signature: Signature) -> float:
-    """Estimated microseconds of an operator, less what counts transposes where they are to be few."""
-    return signature.cost % FEWEST_FIRST_US
-
-
-def total_us(plan: LayoutPlan, chosen: Signatures) -> float:
-    """Estimated microseconds of the whole function under a choice: its operators and its transforms."""
-    operators = sum(map(operator_us, chosen.values()))
-    return operators + sum(transform.microseconds for transform in transforms_of(plan, chosen))
 
 
 def _of_value(plan: LayoutPlan, chosen: Signatures, value: Value) -> list[Transform]:

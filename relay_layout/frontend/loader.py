@@ -13,6 +13,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.input_shapes import positive_extents
 from relay_layout.frontend.onnx import from_onnx
 from relay_layout.frontend.relay import from_relay
+from relay_layout.verify import verify_module
 
 if TYPE_CHECKING:
     import onnx
@@ -53,12 +54,24 @@ def load_model(
 ) -> IRModule:
     """A Relax module from a model file, an ONNX model object, or the name of a built-in network.
 
-    A module is returned as it is. A name of :func:`relay_layout.models.names` comes before a file of that
-    name; such a network takes ``{"input": (N, 3, H, W)}``. For files see :func:`.from_onnx` and
-    :func:`.from_relay`, which takes ``params``.
+    A module is returned as it is. Whatever it comes from, the layouts that it names must fit its tensors. A
+    name of :func:`relay_layout.models.names` comes before a file of that name; such a network takes
+    ``{"input": (N, 3, H, W)}``. For files see :func:`.from_onnx` and :func:`.from_relay`, which takes
+    ``params``.
 
-    ModelError where there is no such model, it cannot be read, or ``input_shapes`` do not fit it.
+    ModelError where there is no such model, it cannot be read, or ``input_shapes`` do not fit it;
+    VerificationError where its layouts are inconsistent.
     """
+    module = _read(model, input_shapes, params)
+    verify_module(module)
+    return module
+
+
+def _read(
+    model: "str | os.PathLike[str] | IRModule | onnx.ModelProto",
+    input_shapes: Shapes | None,
+    params: Params | None,
+) -> IRModule:
     shapes = input_shapes or {}
     if params is not None and not isinstance(model, str | os.PathLike):
         raise ModelError(

@@ -5,6 +5,7 @@ the layout that the kernel reads fastest.
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -18,11 +19,20 @@ from relay_layout.ir import (
     constant,
     constant_array,
     is_static,
+    operator_name,
     shape_of,
 )
 from relay_layout.layout_transform import apply
-from relay_layout.targets.offers import packed_kernel
+from relay_layout.lower.convolutions import (
+    call_compute,
+    convolution_options,
+    ints,
+    packed_weight,
+    winograd_call,
+)
+from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from topi_ext import compute
+from topi_ext.chooser import KernelChooser
 from topi_ext.indexing import physical_axes
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
@@ -31,38 +41,33 @@ OUT_ELEMENTWISE_FUSABLE = 4
 """TVM's operator pattern kind: elementwise consumers may join this function."""
 
 
-def legalization_map() -> dict[str, Legalizer]:
-    """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``."""
-    return {f"relax.{name}": legalizer for name, legalizer in _LEGALIZERS.items()}
+def legalization_map(kernels: KernelChooser | None = None) -> dict[str, Legalizer]:
+    """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``.
+
+    ``kernels`` decides which convolutions with constant weights become Winograd's; without it none does.
+    """
+
+    def conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        chosen = None if kernels is None else winograd_call(builder, call, kernels)
+        return _convolution(builder, call) if chosen is None else chosen
+
+    legalizers = _LEGALIZERS | {"nn.conv2d": conv2d}
+    return {f"relax.{name}": legalizer for name, legalizer in legalizers.items()}
 
 
-def _conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    attributes = call.attrs
-    data, weight = call.args
-    data_layout, kernel_layout = str(attributes.data_layout), str(attributes.kernel_layout)
-    groups = int(attributes.groups)
-    if isinstance(weight, Constant) and kernel_layout in ("HWIO", "OHWI"):
-        extents = dict(zip(kernel_layout, shape_of(weight) or (), strict=True))
-        packed = packed_kernel(kernel_layout, extents["O"], groups > 1 and extents["I"] == 1)
-        if packed != kernel_layout:
-            weight = constant(apply(constant_array(weight), kernel_layout, packed))
-            kernel_layout = packed
-
-    def convolve(tensor: te.Tensor, kernel: te.Tensor) -> te.Tensor:
-        return compute.conv2d(
-            tensor,
-            kernel,
-            strides=_ints(attributes.strides),
-            padding=_ints(attributes.padding),
-            dilation=_ints(attributes.dilation),
-            groups=groups,
-            data_layout=data_layout,
-            kernel_layout=kernel_layout,
-            out_layout=str(attributes.out_layout or data_layout),
-            out_dtype=str(attributes.out_dtype) if attributes.out_dtype else None,
-        )
-
-    return _call(builder, convolve, "conv2d", data, weight)
+def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """A convolution of any rank, plain or transposed, in the layouts that its attributes name."""
+    operator, attributes = operator_name(call), call.attrs
+    data = call.args[0]
+    weight, kernel_layout = packed_weight(call)
+    options = convolution_options(attributes, kernel_layout)
+    if operator.endswith("_transpose"):
+        options["output_padding"] = ints(attributes.output_padding)
+    name = operator.removeprefix("nn.")
+    convolve = _CONVOLUTIONS[name]
+    return call_compute(
+        builder, lambda tensor, kernel: convolve(tensor, kernel, **options), name, data, weight
+    )
 
 
 def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -77,7 +82,7 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     def product(rows: te.Tensor, kernel: te.Tensor) -> te.Tensor:
         return compute.conv2d(rows, kernel, data_layout="WC", kernel_layout=kernel_layout, out_layout="WC")
 
-    return _call(builder, product, "dense", data, packed)
+    return call_compute(builder, product, "dense", data, packed)
 
 
 def _is_dense(data: Expression, weight: Expression) -> bool:
@@ -95,22 +100,22 @@ def _default(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 def _max_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     window = _window(call)
-    return _call(builder, lambda data: compute.max_pool2d(data, **window), "max_pool2d", call.args[0])
+    return call_compute(builder, partial(compute.max_pool2d, **window), "max_pool2d", call.args[0])
 
 
 def _avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     window = _window(call) | {"count_include_pad": bool(call.attrs.count_include_pad)}
-    return _call(builder, lambda data: compute.avg_pool2d(data, **window), "avg_pool2d", call.args[0])
+    return call_compute(builder, partial(compute.avg_pool2d, **window), "avg_pool2d", call.args[0])
 
 
 def _window(call: relax.Call) -> dict[str, Any]:
     """What both poolings take of a call."""
     attributes = call.attrs
     return {
-        "kernel": _ints(attributes.pool_size),
-        "strides": _ints(attributes.strides),
-        "padding": _ints(attributes.padding),
-        "dilation": _ints(attributes.dilation),
+        "kernel": ints(attributes.pool_size),
+        "strides": ints(attributes.strides),
+        "padding": ints(attributes.padding),
+        "dilation": ints(attributes.dilation),
         "layout": str(attributes.layout),
         "out_shape": shape_of(call) or (),
     }
@@ -125,7 +130,7 @@ def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expre
     axes = [
         place for place, (name, factor) in enumerate(physical_axes(layout)) if name in "HW" and not factor
     ]
-    if size is None or _ints(size) != [1, 1] or shape is None:
+    if size is None or ints(size) != [1, 1] or shape is None:
         return _default(builder, call)
 
     def mean(tensor: te.Tensor) -> te.Tensor:
@@ -141,21 +146,44 @@ def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expre
     return builder.call_te(mean, data, primfunc_name_hint="global_avg_pool2d")
 
 
-def _call(builder: relax.BlockBuilder, function: Any, name: str, *arguments: Expression) -> Expression:
-    return builder.call_te(
-        function,
-        *arguments,
-        primfunc_name_hint=name,
-        primfunc_attrs={"op_pattern": OUT_ELEMENTWISE_FUSABLE},
-    )
+def _pixel_shuffle(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Channel ``(o * r + i) * r + j`` of pixel (y, x) to channel o of pixel ``(y * r + i, x * r + j)``."""
+    factor = int(call.attrs.upscale_factor)
+
+    def shuffle(data: te.Tensor) -> te.Tensor:
+        *outer, channels, rows, columns = data.shape
+
+        def element(*index: Any) -> Any:
+            *before, channel, row, column = index
+            source = (channel * factor + row % factor) * factor + column % factor
+            return data(*before, source, row // factor, column // factor)
+
+        shape = [*outer, channels // (factor * factor), rows * factor, columns * factor]
+        return te.compute(shape, element, name="pixel_shuffle")
+
+    return builder.call_te(shuffle, call.args[0], primfunc_name_hint="pixel_shuffle")
 
 
-def _ints(values: Any) -> list[int]:
-    return [int(value) for value in values]
+def _multiply_add(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    def multiply_add(left: te.Tensor, right: te.Tensor, addend: te.Tensor) -> te.Tensor:
+        return topi.add(topi.multiply(left, right), addend)
 
+    return builder.call_te(multiply_add, *call.args, primfunc_name_hint="multiply_add")
+
+
+_CONVOLUTIONS: dict[str, Callable[..., te.Tensor]] = {
+    "conv1d": compute.conv1d,
+    "conv2d": compute.conv2d,
+    "conv3d": compute.conv3d,
+    "conv1d_transpose": compute.conv_transpose,
+    "conv2d_transpose": compute.conv_transpose,
+    "conv3d_transpose": compute.conv_transpose,
+}
 
 _LEGALIZERS: dict[str, Legalizer] = {
-    "nn.conv2d": _conv2d,
+    **dict.fromkeys(CONVOLUTION_AXES, _convolution),
+    "ewise_fma": _multiply_add,
+    "nn.pixel_shuffle": _pixel_shuffle,
     "matmul": _matmul,
     "nn.max_pool2d": _max_pool2d,
     "nn.avg_pool2d": _avg_pool2d,

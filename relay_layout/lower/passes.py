@@ -13,12 +13,12 @@ from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.transform import convert_layout
 
 
-def legalize_passes() -> list[tvm.transform.Pass]:
+def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Operators to loops, each operator a function of its own."""
     return [
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
-        relax.transform.LegalizeOps(legalization_map()),
+        relax.transform.LegalizeOps(legalization_map(target.kernels)),
         relax.transform.AnnotateTIROpPattern(),
     ]
 
@@ -62,8 +62,8 @@ def pipeline(target: Any = "native", *, desired_layout: str = "auto") -> tvm.tra
         del context
         module, _ = convert_layout(canonicalize(module), request, resolved)
         with resolved.tvm_target:
-            module = tvm.transform.Sequential([*legalize_passes(), *fuse_passes()])(module)
-            module, _ = schedule_functions(module, resolved.tvm_target)
+            module = tvm.transform.Sequential([*legalize_passes(resolved), *fuse_passes()])(module)
+            module, _ = schedule_functions(module, resolved)
             return tvm.transform.Sequential(lower_passes())(module)
 
     return tvm.transform.module_pass(run, opt_level=0, name="relay_layout.pipeline")

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import tvm
 from tvm import tirx
+from tvm.s_tir.dlight import ScheduleRule
 
-from topi_ext.schedule import LoopNest, cpu_rules
+from relay_layout.targets import BuildTarget
 from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.schedule.rules import Convolution, LoopNest, cpu_rules
 from topi_ext.workload import operator_of
 
 
@@ -14,8 +16,9 @@ from topi_ext.workload import operator_of
 class Kernel:
     """One scheduled function: its operator, what it computes, and where its loops come from.
 
-    ``source`` is "default" (knobs from the cost estimate), "fallback" (an operator with a kernel
-    whose rule could not take this case), or "loops" (bound by memory: plain vector loops).
+    ``source`` is "tuned", "inherited" or "modelled" (knobs on record), "default" (knobs from the cost
+    estimate), "fallback" (an operator with a kernel whose rule could not take this case), or "loops" (bound
+    by memory: plain vector loops).
     """
 
     name: str
@@ -24,9 +27,9 @@ class Kernel:
     source: str
 
 
-def schedule_functions(module: tvm.IRModule, target: tvm.target.Target) -> tuple[tvm.IRModule, list[Kernel]]:
+def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.IRModule, list[Kernel]]:
     """The module with every primitive function scheduled, and one record for each."""
-    rules = cpu_rules()
+    rules = cpu_rules(target.kernels)
     updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     kernels = []
     for variable, function in module.functions_items():
@@ -37,13 +40,21 @@ def schedule_functions(module: tvm.IRModule, target: tvm.target.Target) -> tuple
         found = annotated_block(open_schedule(function))
         workload = found[1] if found else ""
         for rule in rules:
-            schedule = rule.apply(function, target, False)
+            schedule = rule.apply(function, target.tvm_target, False)
             if schedule is None:
                 continue
             scheduled = schedule.mod["main"].with_attr("tirx.is_scheduled", True)
             updated.update_func(variable, scheduled)
-            source = "loops" if not workload else "fallback" if isinstance(rule, LoopNest) else "default"
+            source = "loops" if not workload else _source(rule, function)
             name = str(variable.name_hint)
             kernels.append(Kernel(name, operator_of(workload) if workload else "", workload, source))
             break
     return updated, kernels
+
+
+def _source(rule: ScheduleRule, function: tirx.PrimFunc) -> str:
+    if isinstance(rule, Convolution):
+        choice = rule.choice(function)
+        assert choice is not None
+        return choice.source
+    return "fallback" if isinstance(rule, LoopNest) else "default"

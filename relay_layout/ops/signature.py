@@ -18,7 +18,8 @@ class Signature:
     An operand layout with more axes than the operand has dimensions asks for leading unit dimensions
     first, as broadcasting does. ``attributes`` replaces attributes of the call; ``alias`` marks a
     choice under which the operator moves no data, so that its operand is its result. ``replacement``, if
-    given, computes the results on operands in their layouts instead of the operator.
+    given, computes the results on operands in their layouts instead of the operator. ``by_callback`` says
+    that the caller's code chose it, so that nothing is known of what it computes but what is declared here.
     """
 
     operands: tuple[Layout, ...]
@@ -27,6 +28,7 @@ class Signature:
     cost: float = 0.0
     alias: bool = False
     replacement: "Replacement | None" = field(default=None, hash=False, compare=False)
+    by_callback: bool = False
 
 
 Replacement = Callable[[relax.BlockBuilder, Sequence[Expression]], Expression]

@@ -13,10 +13,11 @@ import tvm
 from tvm import relax
 
 from relay_layout.artifact import Artifact, read_artifact, write_artifact
+from relay_layout.border import input_names
 from relay_layout.canonicalize import canonicalize
 from relay_layout.compiler import compile as compile_module
 from relay_layout.errors import InputError, ModelError
-from relay_layout.ir import constant, dtype_of, shape_of
+from relay_layout.ir import constant, dtype_of, function_attributes, shape_of
 from relay_layout.relay.build_targets import build_target
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.graph_executor import GraphModule, OutputTensor, RuntimeModule, check_device
@@ -283,7 +284,7 @@ def bind_params(
         if name in bound:
             values[parameter] = constant(_fitting(name, bound[name], parameter))
     new = main.bind_params(values)
-    if main.attrs is not None and "input_names" in dict(main.attrs):
+    if "input_names" in function_attributes(main):
         new = new.with_attr("input_names", [name for name in names if name not in bound])
     updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     updated.update_func(module.get_global_var("main"), new)
@@ -295,14 +296,6 @@ def main_function(module: tvm.IRModule) -> relax.Function:
     if "main" not in module or not isinstance(module["main"], relax.Function):
         raise ModelError("the module has no function main")
     return module["main"]
-
-
-def input_names(function: relax.Function) -> list[str]:
-    """Names of the inputs: those that an importer recorded, or the parameters' own."""
-    attributes = dict(function.attrs) if function.attrs is not None else {}
-    names = [str(name) for name in attributes.get("input_names", ())]
-    own = [str(parameter.name) for parameter in function.params]
-    return names if len(names) == len(own) else own
 
 
 def _fitting(name: str, array: np.ndarray, parameter: relax.Var) -> np.ndarray:

@@ -15,17 +15,12 @@ from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.node_view import NodeView
 from relay_layout.relay.operators import TABLE
 from relay_layout.relay.syntax import tree
+from relay_layout.targets.convolutions import USUAL_KERNELS
 
-_CONV2D = {"NCHW": "OIHW", "NHWC": "HWIO", "HWNC": "HWOI"}
-_CONV3D = {"NCDHW": "OIDHW", "NDHWC": "DHWIO"}
+_CONV2D = USUAL_KERNELS["nn.conv2d"]
 
 CONVERTED: Mapping[str, Mapping[str, str]] = {
-    "nn.conv1d": {"NCW": "OIW", "NWC": "WIO"},
-    "nn.conv2d": _CONV2D,
-    "nn.depthwise_conv2d": {**_CONV2D, "NHWC": "HWOI"},
-    "nn.conv2d_transpose": {"NCHW": "IOHW", "NHWC": "HWIO"},
-    "nn.conv3d": _CONV3D,
-    "nn.conv3d_transpose": {"NCDHW": "IODHW", "NDHWC": "DHWOI"},
+    **USUAL_KERNELS,
     "nn.deformable_conv2d": _CONV2D,
     "nn.conv2d_backward_weight": _CONV2D,
     "nn.max_pool1d": {},
@@ -42,7 +37,7 @@ CONVERTED: Mapping[str, Mapping[str, str]] = {
     "vision.roi_align": {},
     "vision.roi_pool": {},
     "qnn.conv2d": _CONV2D,
-    "qnn.conv2d_transpose": {"NCHW": "IOHW", "NHWC": "HWIO"},
+    "qnn.conv2d_transpose": USUAL_KERNELS["nn.conv2d_transpose"],
     "qnn.avg_pool2d": {},
 }
 """Operators that ConvertLayout takes entries for, with the kernel layout that goes with a data layout.

@@ -28,9 +28,9 @@ def to_tree(module: tvm.IRModule) -> tree.Module:
     return tree.Module(functions, {"version": "0.0.5"})
 
 
-def function_to_tree(function: relax.Function, name: str = "main") -> tree.Function:
-    """One function; see :func:`to_tree`."""
-    return _Exporter(name).run(function)
+def function_to_tree(function: relax.Function) -> tree.Function:
+    """One function, which messages call main; see :func:`to_tree`."""
+    return _Exporter("main").run(function)
 
 
 class _Exporter:

@@ -23,6 +23,7 @@ from relay_layout.relay.importing.types import to_relay
 from relay_layout.relay.node_view import NodeView, view
 from relay_layout.relay.operators import TABLE, Attributes, complete
 from relay_layout.relay.syntax import tree
+from relay_layout.targets.convolutions import CONVOLUTION_AXES
 
 _log = logging.getLogger("relay_layout")
 
@@ -35,16 +36,14 @@ def rules_for(
     desired: Mapping[str, Sequence[str]] | None,
     alter: bool,
     skipped: Collection[Node],
-    left_alone: dict[str, str] | None = None,
+    left_alone: dict[str, str],
 ) -> Rules:
     """The rules of a graph under a request: callbacks first, then inference, then the operator table.
 
     Under ConvertLayout operators with an entry in ``desired`` are asked, under AlterOpLayout (``alter``) all.
-    nn.conv2d without a callback of the caller's stays with the engine, which has costs for it.
+    Convolutions without a callback of the caller's stay with the engine, which has costs for them.
     ``left_alone`` takes down, by node name, what a callback did that left a node as it was.
     """
-
-    reasons: dict[str, str] = {} if left_alone is None else left_alone
     left_out: set[str] = set()
 
     def converted(node: Node, seen: NodeView) -> tree.Expression | None:
@@ -58,7 +57,7 @@ def rules_for(
         if callback is not None:
             answer = callback(seen.attributes, list(seen.operands), seen.types, list(desired[name]))
             return noted(node, seen, answer, "convert")
-        if name != "nn.conv2d":
+        if node.operator not in CONVOLUTION_AXES:
             return convert_by_convention(seen, desired[name])
         return None
 
@@ -74,18 +73,18 @@ def rules_for(
     ) -> tree.Expression | None:
         if answer is None or _is_same(answer, seen):
             returned = "None" if answer is None else "the call as it was"
-            reasons[node.name] = f"the {kind} layout callback for {seen.row.name} returned {returned}"
+            left_alone[node.name] = f"the {kind} layout callback for {seen.row.name} returned {returned}"
         return answer
 
     if alter and ALTER:
         return _rules(graph, altered)
-    if INFER or (desired and set(desired) != {"nn.conv2d"}) or (desired and CONVERT):
+    if INFER or (desired and not CONVOLUTION_AXES.keys() >= set(desired)) or (desired and CONVERT):
         return _rules(graph, converted)
     return table_rule
 
 
 def _rules(graph: Graph, ask: Ask) -> Rules:
-    letters = _Letters(graph)
+    letters = dimension_letters(graph)
     found: dict[Node, Rule | None] = {}
 
     def rule_of(node: Node) -> Rule | None:
@@ -96,7 +95,7 @@ def _rules(graph: Graph, ask: Ask) -> Rules:
     return rule_of
 
 
-def _rule(node: Node, ask: Ask, letters: _Letters) -> Rule | None:
+def _rule(node: Node, ask: Ask, letters: Mapping[int, str]) -> Rule | None:
     seen = view(node)
     if seen is not None:
         answer = ask(node, seen)
@@ -116,16 +115,6 @@ def _is_same(answer: tree.Expression, seen: NodeView) -> bool:
         and all(new is old for new, old in zip(answer.args, seen.operands, strict=True))
         and dict(complete(seen.row.name, seen.row.attributes, answer.attrs)) == dict(seen.attributes)
     )
-
-
-class _Letters:
-    """What the dimensions of values are called."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._by_rank = dimension_letters(graph)
-
-    def of(self, value: Value) -> str:
-        return self._by_rank.get(value.rank, "")
 
 
 def layouts_of(
@@ -151,7 +140,9 @@ class _Replaced:
 
     decides = True
 
-    def __init__(self, node: Node, seen: NodeView, answer: tree.Expression, letters: _Letters) -> None:
+    def __init__(
+        self, node: Node, seen: NodeView, answer: tree.Expression, letters: Mapping[int, str]
+    ) -> None:
         if not isinstance(answer, tree.Call):
             raise LayoutError(f"the callback for {seen.row.name} returned {answer!r}, which is no call")
         self._seen = seen
@@ -167,7 +158,7 @@ class _Replaced:
         """Not called: the signature holds a replacement."""
         raise AssertionError(node.name)
 
-    def _signature_of(self, node: Node, answer: tree.Call, letters: _Letters) -> Signature:
+    def _signature_of(self, node: Node, answer: tree.Call, letters: Mapping[int, str]) -> Signature:
         seen = self._seen
         name = answer.op if isinstance(answer.op, str) else ""
         row = TABLE.get(name)
@@ -197,7 +188,7 @@ class _Replaced:
         def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
             return seen.build(builder, answer, operands)
 
-        return Signature(tuple(layouts), tuple(results), replacement=replacement)
+        return Signature(tuple(layouts), tuple(results), replacement=replacement, by_callback=True)
 
 
 class _Inferred:
@@ -210,7 +201,7 @@ class _Inferred:
         """What to say of a layout that it has no signature for."""
         return f"the infer layout callback for {self._seen.row.name} does not take it"
 
-    def __init__(self, seen: NodeView, infer: Callable[..., Any], letters: _Letters) -> None:
+    def __init__(self, seen: NodeView, infer: Callable[..., Any], letters: Mapping[int, str]) -> None:
         self._seen = seen
         self._infer = infer
         self._letters = letters
@@ -220,7 +211,7 @@ class _Inferred:
         tensors = node.operands
         if not tensors or not wanted.operands:
             return
-        old = [self._letters.of(value) for value in tensors]
+        old = [self._letters.get(value.rank, "") for value in tensors]
         for layout in wanted.operands[0]:
             if layout == tensors[0].identity or len(layout.primal) != len(old[0]):
                 continue
@@ -248,7 +239,7 @@ class _Inferred:
             )
         ]
         outputs = [
-            _relative(new, self._letters.of(value), value, name)
+            _relative(new, self._letters.get(value.rank, ""), value, name)
             for new, value in zip(_padded(told.output_layouts, len(node.results)), node.results, strict=True)
         ]
         if inputs[0] == node.operands[0].identity:
@@ -259,7 +250,7 @@ class _Inferred:
         def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
             return seen.build(builder, call, operands)
 
-        return Signature(tuple(inputs), tuple(outputs), replacement=replacement)
+        return Signature(tuple(inputs), tuple(outputs), replacement=replacement, by_callback=True)
 
 
 def _told(
@@ -268,13 +259,13 @@ def _told(
     offered: Sequence[str] | None,
     seen: NodeView,
     node: Node,
-    letters: _Letters,
+    letters: Mapping[int, str],
 ) -> tuple[Sequence[str], Sequence[str]]:
     """The layouts of a call, from the caller's callback or else from its attributes."""
     infer = INFER.get(name)
     if infer is None:
         return layouts_of(name, attributes, len(seen.operands), len(node.results))
-    told = infer(attributes, offered, [letters.of(value) for value in node.operands], seen.types)
+    told = infer(attributes, offered, [letters.get(value.rank, "") for value in node.operands], seen.types)
     _check_told(told, name)
     return told.input_layouts, told.output_layouts
 

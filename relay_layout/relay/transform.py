@@ -6,7 +6,7 @@ and in canonical form from the start, so some passes that Relay needed have litt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -21,6 +21,7 @@ from relay_layout.relay.passes.scale_axis import fold_scale_axis
 from relay_layout.request import LayoutRequest
 from relay_layout.targets import resolve_target
 from relay_layout.transform import ConversionReport, convert_layout
+from relay_layout.verify import verify_module
 
 
 def InferType() -> tvm.transform.Pass:
@@ -36,29 +37,28 @@ def CanonicalizeOps() -> tvm.transform.Pass:
 def FoldConstant() -> tvm.transform.Pass:
     """Operators on constants alone become constants."""
 
-    def run(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        del context
+    def run(module: tvm.IRModule) -> tvm.IRModule:
         module = relax.transform.CanonicalizeBindings()(fold_constants(relax.transform.Normalize()(module)))
         return tvm.transform.Sequential(
             [relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()]
         )(module)
 
-    return tvm.transform.module_pass(run, opt_level=0, name="relay_layout.relay.FoldConstant")
+    return _pass(run, "relay_layout.relay.FoldConstant")
 
 
 def SimplifyInference() -> tvm.transform.Pass:
     """Batch norm as multiply and add, dropout as nothing."""
-    return _pass(simplify_inference, "SimplifyInference")
+    return _pass(simplify_inference, "relay_layout.relay.SimplifyInference")
 
 
 def FoldScaleAxis() -> tvm.transform.Pass:
     """Multiplications along the channels before and after convolutions, taken into their weights."""
-    return _pass(fold_scale_axis, "FoldScaleAxis")
+    return _pass(fold_scale_axis, "relay_layout.relay.FoldScaleAxis")
 
 
 def FoldExplicitPadding() -> tvm.transform.Pass:
     """nn.pad before a convolution or pooling, with the value that this pads with itself, taken into it."""
-    return _pass(fold_explicit_padding, "FoldExplicitPadding")
+    return _pass(fold_explicit_padding, "relay_layout.relay.FoldExplicitPadding")
 
 
 def RemoveUnusedFunctions(entry_functions: Sequence[str] | None = None) -> tvm.transform.Pass:
@@ -91,12 +91,7 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> tvm.transform
     (Relay changed the function's type).
     """
     checked = check_desired(desired_layouts)
-
-    def run(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        del context
-        return convert_layouts(module, checked)[0]
-
-    return tvm.transform.module_pass(run, opt_level=3, name="ConvertLayout")
+    return _pass(lambda module: convert_layouts(module, checked)[0], "ConvertLayout", opt_level=3)
 
 
 def AlterOpLayout() -> tvm.transform.Pass:
@@ -104,12 +99,7 @@ def AlterOpLayout() -> tvm.transform.Pass:
 
     The target is that of ``with tvm.target.Target(...)``; without one, this machine.
     """
-
-    def run(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        del context
-        return alter_layouts(module)[0]
-
-    return tvm.transform.module_pass(run, opt_level=3, name="AlterOpLayout")
+    return _pass(lambda module: alter_layouts(module)[0], "AlterOpLayout", opt_level=3)
 
 
 def convert_layouts(
@@ -127,10 +117,18 @@ def alter_layouts(module: tvm.IRModule) -> tuple[tvm.IRModule, ConversionReport]
     return convert_layout(module, request, resolve_target(current or "native"))
 
 
-def _pass(run: Any, name: str) -> tvm.transform.Pass:
-    return tvm.transform.module_pass(
-        lambda module, context: run(module), opt_level=0, name=f"relay_layout.relay.{name}"
-    )
+def _pass(
+    run: Callable[[tvm.IRModule], tvm.IRModule], name: str, *, opt_level: int = 0
+) -> tvm.transform.Pass:
+    """A pass whose result names layouts that fit its tensors; VerificationError if it does not."""
+
+    def checked(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
+        del context
+        changed = run(module)
+        verify_module(changed)
+        return changed
+
+    return tvm.transform.module_pass(checked, opt_level=opt_level, name=name)
 
 
 __all__ = [

@@ -1,11 +1,13 @@
 """Targets: facts as data, resolution of names, and the layouts each target offers."""
 
 from relay_layout.targets.backend import LayoutBackend, OperatorView, Requirement, TensorView
-from relay_layout.targets.offers import CONVOLUTION_AXES, DEPTHWISE, DesiredOffers, TargetOffers
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, DEPTHWISE
+from relay_layout.targets.offers import COUNTED, DesiredOffers, TargetOffers
 from relay_layout.targets.target import BuildTarget, resolve_target
 
 __all__ = [
     "CONVOLUTION_AXES",
+    "COUNTED",
     "DEPTHWISE",
     "BuildTarget",
     "DesiredOffers",

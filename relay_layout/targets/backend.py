@@ -8,7 +8,7 @@ where what is provided is not what is required.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_uppercase
 from typing import Any, Protocol
 
@@ -101,14 +101,7 @@ class RequiredRule:
             outputs = _layouts(requirement.outputs, self._view.outputs, node.results, self._place("output"))
             signature = self._meeting(node, inputs, outputs, offers)
             if signature is not None:
-                yield Signature(
-                    signature.operands,
-                    signature.results,
-                    signature.attributes,
-                    requirement.microseconds,
-                    signature.alias,
-                    signature.replacement,
-                )
+                yield replace(signature, cost=requirement.microseconds)
 
     def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
         """As the operator's own rule has it."""

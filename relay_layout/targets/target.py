@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -19,6 +19,7 @@ from relay_layout.targets.facts import (
     TargetFacts,
     level_features,
 )
+from topi_ext.chooser import KernelChooser, Records
 from topi_ext.processor import Processor, processor_of
 
 
@@ -27,7 +28,8 @@ class BuildTarget:
     """A target as compilation needs it.
 
     ``name`` is what was asked for, ``description`` what it resolved to. ``features`` are the CPU
-    extensions that an artifact built for it needs at run time.
+    extensions that an artifact built for it needs at run time. ``kernels`` chooses the convolutions' kernels,
+    and so knows what they cost.
     """
 
     name: str
@@ -35,6 +37,7 @@ class BuildTarget:
     facts: TargetFacts
     features: tuple[str, ...]
     architecture: str
+    kernels: KernelChooser = field(compare=False)
 
     @property
     def processor(self) -> Processor:
@@ -64,14 +67,23 @@ def resolve_target(
     target: "str | Mapping[str, Any] | tvm.target.Target | BuildTarget" = "native",
     *,
     threads: int | None = None,
+    records: Records | None = None,
+    winograd: bool = True,
 ) -> BuildTarget:
     """The target for ``native``, an x86-64 level, a name LLVM knows, TVM's JSON, or a TVM target.
 
     ``threads`` is how many threads the kernels are shaped for; by default all cores of this
-    machine. Raises :class:`TargetError` with the names that are understood.
+    machine. ``records`` are what tuning has found; ``winograd`` false keeps to kernels that round like the
+    direct convolution. Raises :class:`TargetError` with the names that are understood.
     """
     if isinstance(target, BuildTarget):
         return target
+    found = _resolved(target, threads)
+    kernels = KernelChooser(found.processor, found.facts.gigahertz, records, winograd)
+    return replace(found, kernels=kernels)
+
+
+def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: int | None) -> BuildTarget:
     if isinstance(target, tvm.target.Target):
         return _from_description(str(target.kind.name), dict(target.attrs), target.kind.name, threads)
     if isinstance(target, Mapping):
@@ -162,7 +174,7 @@ def _build(
         facts = AARCH64
     else:
         facts = {64: X86_AVX512, 32: X86_AVX2}.get(processor.vector_bytes, X86_SSE)
-    return BuildTarget(name, target, facts, features, machine)
+    return BuildTarget(name, target, facts, features, machine, KernelChooser(processor, facts.gigahertz))
 
 
 def _first_line(error: Exception) -> str:

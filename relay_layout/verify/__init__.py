@@ -21,6 +21,7 @@ from relay_layout.graph import Graph, Value, build_graph
 from relay_layout.layout import Layout
 from relay_layout.rewrite import Placement
 from relay_layout.verify.borders import Borders
+from relay_layout.verify.canonical import canonical
 from relay_layout.verify.consistency import verify_module
 from relay_layout.verify.proof import Proof
 
@@ -42,6 +43,7 @@ def verify(
     the tensor or attribute, and what is provided and what is expected.
     """
     graph = build_graph(converted)
+    original, outputs, placements = canonical(original, outputs, placements)
     Proof(function_name, original, graph, outputs, Borders(original, graph, placements), placements).run()
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from relay_layout.graph import Node
-from relay_layout.verify.digits import extents
 from relay_layout.verify.reading import (
     Kind,
     Label,
@@ -19,6 +18,7 @@ from relay_layout.verify.reading import (
     ranks,
     with_names,
 )
+from relay_layout.verify.symbols import extents
 
 
 def elementwise(node: Node) -> Reading | None:

@@ -5,7 +5,6 @@ from typing import Any
 
 from tvm import relax
 
-from relay_layout import ops
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.ir import Constant
 from relay_layout.rewrite import Placement
@@ -24,7 +23,7 @@ class Borders:
         self.operands: dict[Node, list[Value | None]] = {}
         self.inside: set[Node] = set()
         self.passed: dict[Value, Value] = {}
-        replaced = [placement for placement in placements if _is_replaced(placement)]
+        replaced = [placement for placement in placements if placement.signature.by_callback]
         if not replaced:
             return
         # The builder gives every variable a name of its own, and passes after it keep names.
@@ -79,12 +78,6 @@ class Borders:
         place = expression.index if isinstance(expression, relax.TupleGetItem) else 0
         held = self._values.get(_name(expression), [])
         return held[place] if place < len(held) else None
-
-
-def _is_replaced(placement: Placement) -> bool:
-    """Whether a callback chose what computes a node: rows of the operator table only change its arguments."""
-    replacement = placement.signature.replacement
-    return replacement is not None and not replacement.__module__.startswith(ops.__name__)
 
 
 def _base(expression: Any) -> Any:

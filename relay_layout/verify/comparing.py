@@ -9,7 +9,8 @@ from tvm import relax
 from tvm_ffi import Array, structural_equal
 
 from relay_layout.graph import MATCH_CAST, Node, Value
-from relay_layout.verify.digits import Dims, Shape, describe, extents, plain
+from relay_layout.verify.digits import Dims, describe, plain
+from relay_layout.verify.symbols import Shape, extents
 
 
 class Mismatch(Exception):
@@ -21,7 +22,8 @@ class Provided:
     """An operand of a converted call beside the original one.
 
     ``dims`` is how it lies over the dimensions of the original operand, None for a constant, whose content
-    :attr:`holds` compares for any such dims. ``origin`` names the bindings that decided how it lies.
+    :attr:`holds` compares for any such dims, and for a tensor without elements. ``origin`` names the bindings
+    that decided how it lies.
     """
 
     value: Value
@@ -29,6 +31,11 @@ class Provided:
     dims: Dims | None
     origin: tuple[str, ...]
     holds: Callable[[Dims], bool]
+
+
+def is_empty(value: Value) -> bool:
+    """Whether a tensor is known to have no elements, so that nothing can be wrong with them."""
+    return any(isinstance(extent, int) and extent == 0 for extent in value.shape or ())
 
 
 def by_origin(name: str, origin: Sequence[str]) -> str:
@@ -48,12 +55,17 @@ def lies_wrong(entry: Provided, expected: Dims) -> str:
     )
 
 
+def kind_of(entry: Provided) -> str:
+    """What a tensor is whose place in memory is not followed."""
+    return "constant" if entry.value.constant is not None else "empty tensor"
+
+
 def constant_differs(entry: Provided, expected: Dims) -> str:
     """What is said of a constant with other content."""
     shape: Shape = extents(entry.original.shape or ())
     return (
-        f"constant '{entry.value.name}' of shape {entry.value.shape} is not the original constant of shape "
-        f"{entry.original.shape} in layout {describe(expected, shape)}"
+        f"{kind_of(entry)} '{entry.value.name}' of shape {entry.value.shape} is not the original "
+        f"{kind_of(entry)} of shape {entry.original.shape} in layout {describe(expected, shape)}"
     )
 
 

@@ -19,9 +19,9 @@ def verify_module(module: tvm.IRModule) -> None:
     """Check every call of every Relax function whose attributes name layouts.
 
     Layouts must be texts that parse and have the ranks of their tensors, blocks must have the extents that
-    the texts say, the result's layout must have the axes of the data's, and the channels of data and kernel
-    must agree. Nothing is known of what the module was made from, so axes of equal extent may still be
-    exchanged.
+    the texts say, the result's layout must have the axes of the data's, the channels of data, kernel and
+    result must agree, and pooling and resizing must keep batches and channels. Nothing is known of what the
+    module was made from, so axes of equal extent may still be exchanged.
 
     Raises :class:`VerificationError` for the first that does not: one line that names function, binding,
     operator, attribute, and what is provided and expected.
@@ -79,7 +79,9 @@ def _problem(call: relax.Call) -> str | None:
         return (
             f"attribute '{_RESULT}' is provided as {layouts[_RESULT]}, expected the axes of {layouts[data]}"
         )
-    return _channels_problem(call, layouts, extents) if _KERNEL in tensors else None
+    if _KERNEL in tensors:
+        return _channels_problem(call, layouts, extents)
+    return _kept_problem(data, layouts, extents) if _keeps_channels(call) else None
 
 
 def _layout_texts(call: relax.Call) -> dict[str, str]:
@@ -112,6 +114,25 @@ def _logical(name: str, layout: Layout, tensor: Any) -> Mapping[str, Extent] | s
         return dict(zip(layout.primal, layout.logical_shape(shape, layout.primal_layout), strict=True))
     except LayoutError as error:
         return f"attribute '{name}' is provided as {layout}: {error}"
+
+
+def _keeps_channels(call: relax.Call) -> bool:
+    """Whether an operator works on rows and columns only."""
+    name = operator_name(call)
+    return any(part in name for part in ("pool", "resize", "upsampling")) and "vision" not in name
+
+
+def _kept_problem(
+    data: str, layouts: Mapping[str, Layout], extents: Mapping[str, Mapping[str, Extent]]
+) -> str | None:
+    for axis in "NC":
+        wanted, provided = extents[data].get(axis), extents[_RESULT].get(axis)
+        if isinstance(wanted, int) and isinstance(provided, int) and wanted != provided:
+            return (
+                f"an extent of {provided} for {axis} is provided by '{_RESULT}' {layouts[_RESULT]}, expected "
+                f"{wanted} by '{data}' {layouts[data]}"
+            )
+    return None
 
 
 def _channels_problem(

@@ -7,7 +7,8 @@ import numpy as np
 
 from relay_layout.graph import Value
 from relay_layout.ir import constant_array
-from relay_layout.verify.digits import Dims, covers, extents, plain, shape_of_dims
+from relay_layout.verify.digits import Dims, covers, plain, shape_of_dims
+from relay_layout.verify.symbols import extents
 
 LARGEST_PART, SMALLEST_PART = 1 << 18, 1 << 12
 """Elements compared at once, and what is not worth comparing by itself."""

@@ -11,49 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
-import tvm
-from tvm_ffi import structural_equal
-
 from relay_layout.layout import Layout
-
-
-class Symbol:
-    """A symbolic extent, compared as an expression."""
-
-    __slots__ = ("expression",)
-
-    def __init__(self, expression: Any) -> None:
-        self.expression = expression
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Symbol):
-            return False
-        left, right = self.expression, other.expression
-        return bool(left.same_as(right)) or _provably_equal(left, right)
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __str__(self) -> str:
-        return str(self.expression)
-
-
-def _provably_equal(left: Any, right: Any) -> bool:
-    return bool(structural_equal(left, right) or tvm.sym.Analyzer().can_prove_equal(left, right))
-
-
-Extent = int | Symbol
-Shape = tuple[Extent, ...]
-
-
-def times(left: Extent, right: Extent) -> Extent:
-    """The product of two extents."""
-    if isinstance(left, int) and isinstance(right, int):
-        return left * right
-    if left == 1 or right == 1:
-        return right if left == 1 else left
-    before = left if isinstance(left, int) else left.expression
-    return Symbol(before * (right if isinstance(right, int) else right.expression))
+from relay_layout.verify.symbols import Extent, Shape, ratio, times
 
 
 class Digit(NamedTuple):
@@ -66,11 +25,6 @@ class Digit(NamedTuple):
 
 Dims = tuple[tuple[Digit, ...], ...]
 """The digits in each dimension of a tensor, both outermost first."""
-
-
-def extents(shape: Sequence[Any]) -> Shape:
-    """A shape as this module compares them."""
-    return tuple(extent if isinstance(extent, int) else Symbol(extent) for extent in shape)
 
 
 def plain(shape: Shape) -> Dims:
@@ -122,14 +76,7 @@ def regrouped(dims: Dims, shape: Shape) -> Dims | None:
     """The same elements in the same order as dimensions of ``shape``; None where a digit is cut unevenly."""
     pending = list(joined(digit for dim in dims for digit in dim))[::-1]
     found: list[tuple[Digit, ...]] = []
-    while len(found) < len(shape):
-        extent = shape[len(found)]
-        if pending and isinstance(pending[-1].extent, Symbol) and extent not in (1, pending[-1].extent):
-            parts = _parted(pending[-1], shape[len(found) :])
-            if parts is not None:
-                pending.pop()
-                found += parts
-                continue
+    for extent in shape:
         taken = _taken(pending, extent)
         if taken is None:
             return None
@@ -137,56 +84,26 @@ def regrouped(dims: Dims, shape: Shape) -> Dims | None:
     return None if pending else tuple(found)
 
 
-def _parted(digit: Digit, shape: Shape) -> list[tuple[Digit, ...]] | None:
-    """A symbolic digit as the first extents of ``shape``; None where their product does not reach it."""
-    product: Extent = 1
-    for count, extent in enumerate(shape, start=1):
-        product = times(product, extent)
-        if product == digit.extent:
-            parts: list[tuple[Digit, ...]] = []
-            unit = digit.unit
-            for part in reversed(shape[:count]):
-                parts.append(joined([Digit(digit.axis, unit, part)]))
-                unit = times(unit, part)
-            return parts[::-1]
-    return None
-
-
 def _taken(pending: list[Digit], extent: Extent) -> list[Digit] | None:
     """Digits off the end of ``pending`` that make up ``extent``."""
-    if isinstance(extent, Symbol):
-        return _taken_symbolic(pending, extent)
     taken: list[Digit] = []
     left = extent
     while left != 1:
         if not pending:
             return None
         digit = pending.pop()
-        if not isinstance(digit.extent, int) or digit.extent == 0 or left == 0:
-            if digit.extent != left:
-                return None
-            left = 1
-        elif left % digit.extent == 0:
-            left //= digit.extent
-        elif digit.extent % left == 0:
-            inner = digit.extent // left
+        if digit.extent == left:
+            return [*taken, digit]
+        rest, inner = ratio(left, digit.extent), ratio(digit.extent, left)
+        if rest is not None:
+            left = rest
+        elif inner is not None:
             pending.append(Digit(digit.axis, digit.unit, inner))
-            digit, left = Digit(digit.axis, times(digit.unit, inner), left), 1
+            return [*taken, Digit(digit.axis, times(digit.unit, inner), left)]
         else:
             return None
         taken.append(digit)
     return taken
-
-
-def _taken_symbolic(pending: list[Digit], extent: Symbol) -> list[Digit] | None:
-    taken: list[Digit] = []
-    product: Extent = 1
-    while pending:
-        taken.append(pending.pop())
-        product = times(product, taken[-1].extent)
-        if product == extent:
-            return taken
-    return None
 
 
 Run = tuple[Extent, Extent, Any, Extent]
@@ -201,9 +118,6 @@ def over(dims: Dims, frame: Dims) -> Dims | None:
         for digit in reversed(dim):
             table.setdefault(digit.axis, []).append((digit.unit, digit.extent, place, unit))
             unit = times(unit, digit.extent)
-    for runs in table.values():
-        if len(runs) > 1:
-            runs.sort(key=lambda run: -run[0] if isinstance(run[0], int) else 0)
     return _translated(dims, table)
 
 
@@ -215,7 +129,6 @@ def through(dims: Dims, frame: Dims) -> Dims | None:
         for digit in reversed(dim):
             table.setdefault(place, []).append((unit, digit.extent, digit.axis, digit.unit))
             unit = times(unit, digit.extent)
-        table.get(place, []).reverse()
     return _translated(dims, table)
 
 
@@ -237,37 +150,33 @@ def _cut(digit: Digit, runs: Sequence[Run]) -> list[Digit] | None:
     for first, extent, axis, unit in runs:
         if first == digit.unit and extent == digit.extent:
             return [Digit(axis, unit, extent)]
-    low, extent = digit.unit, digit.extent
-    known = [
-        (first, length, axis, unit)
-        for first, length, axis, unit in runs
-        if isinstance(first, int) and isinstance(length, int)
-    ]
-    if not isinstance(low, int) or not isinstance(extent, int) or len(known) < len(runs):
-        return _cut_symbolic(digit, runs)
-    high, covered = low * extent, 1
-    pieces = []
-    for first, length, axis, unit in known:
-        start, end = max(first, low), min(first * length, high)
-        if start >= end:
-            continue
-        if end % start or start % first or (first * length) % end:
-            return None
-        pieces.append(Digit(axis, times(unit, start // first), end // start))
-        covered *= end // start
-    return pieces if covered == extent else None
-
-
-def _cut_symbolic(digit: Digit, runs: Sequence[Run]) -> list[Digit] | None:
-    """Neighbouring runs that make up a digit of symbolic unit or extent."""
     pieces: list[Digit] = []
-    unit: Extent = digit.unit
+    low: Extent = digit.unit
     covered: Extent = 1
-    for first, extent, axis, own in reversed(runs):
-        if first == unit and covered != digit.extent:
-            pieces.append(Digit(axis, own, extent))
-            unit, covered = times(unit, extent), times(covered, extent)
-    return pieces[::-1] if pieces and covered == digit.extent else None
+    while covered != digit.extent:
+        found = (_piece(run, low, digit.extent, covered) for run in runs)
+        piece = next((piece for piece in found if piece is not None), None)
+        # Each run gives no more than its extent, so that this ends.
+        if piece is None:
+            return None
+        pieces.append(piece)
+        low, covered = times(low, piece.extent), times(covered, piece.extent)
+    return pieces[::-1]
+
+
+def _piece(run: Run, low: Extent, extent: Extent, covered: Extent) -> Digit | None:
+    """What a run has from ``low`` up, as far as ``covered`` lacks of ``extent``; None if nothing."""
+    first, length, axis, unit = run
+    below = ratio(low, first)
+    above = ratio(length, below) if below is not None else None
+    if below is None or above is None or above == 1:
+        return None
+    lacking = ratio(extent, covered)
+    if lacking is not None and ratio(lacking, above) is None:
+        if ratio(above, lacking) is None:
+            return None
+        above = lacking
+    return Digit(axis, times(unit, below), above)
 
 
 def covers(dims: Dims, shape: Shape) -> bool:

@@ -10,6 +10,8 @@ from relay_layout.verify.comparing import (
     Provided,
     by_origin,
     constant_differs,
+    is_empty,
+    kind_of,
     lies_wrong,
     require_arguments,
     require_attributes,
@@ -18,20 +20,17 @@ from relay_layout.verify.comparing import (
 from relay_layout.verify.digits import (
     Digit,
     Dims,
-    Extent,
-    Shape,
     covers,
     describe,
-    extents,
     joined,
     over,
     plain,
     regrouped,
     shape_of_dims,
-    times,
 )
 from relay_layout.verify.meanings import reading_of
 from relay_layout.verify.reading import Kind, Labels, Name, Reading, frame_of, named_digits, names_of
+from relay_layout.verify.symbols import Extent, Shape, extents, times
 
 
 @dataclass
@@ -153,6 +152,9 @@ class _Match:
         found = digits[0].axis
         if found.kind is not Kind.OUTER or found.group != name.group:
             return False
+        if extent == 0:
+            # Nothing has no size of steps.
+            return self.binding.outer.get(name, (found, 0))[0] == found
         unit = self._blocks(self.before.operands[position], self.provided[position].original, found, extent)
         if unit is None or digits != joined([Digit(found, unit, extent)]):
             return False
@@ -193,8 +195,8 @@ class _Match:
                 self._bind(position, guess)
                 return
         raise Mismatch(
-            f"constant '{entry.value.name}' of shape {entry.value.shape} does not hold the original "
-            f"constant of shape {entry.original.shape} in any layout that the call allows"
+            f"{kind_of(entry)} '{entry.value.name}' of shape {entry.value.shape} does not hold the original "
+            f"{kind_of(entry)} of shape {entry.original.shape} in any layout that the call allows"
         )
 
     def _expected(self, position: int) -> Dims | None:
@@ -317,6 +319,8 @@ class _Match:
         value, original = self.new.results[place], self.old.results[place]
         if value.dtype != original.dtype:
             raise Mismatch(f"result '{value.name}' is provided as {value.dtype}, expected {original.dtype}")
+        if is_empty(value) and is_empty(original):
+            return ()
         shape = extents(value.shape or ())
         labels, frame = self.after.results[place], frame_of(self.before.results[place], original)
         named = []

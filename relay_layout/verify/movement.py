@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from tvm import tirx
 
 from relay_layout.graph import MATCH_CAST, Node
-from relay_layout.verify.digits import Digit, Dims, Symbol, extents, joined, regrouped, shape_of_dims, times
+from relay_layout.verify.digits import Digit, Dims, joined, regrouped, shape_of_dims
+from relay_layout.verify.symbols import Symbol, extents, times
 
 
 def moved(node: Node, dims: Dims) -> Dims | None:

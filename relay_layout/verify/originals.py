@@ -9,11 +9,12 @@ from tvm import relax
 from tvm_ffi import structural_hash
 
 from relay_layout.graph import MATCH_CAST, Graph, Node, Tree, Value, leaves
-from relay_layout.verify.comparing import Mismatch, Provided
-from relay_layout.verify.digits import Dims, extents, over, plain, regrouped, shape_of_dims, through
+from relay_layout.verify.comparing import Mismatch, Provided, is_empty
+from relay_layout.verify.digits import Dims, over, plain, regrouped, shape_of_dims, through
 from relay_layout.verify.expansions import expansion, passed_on
 from relay_layout.verify.matching import result_dims
 from relay_layout.verify.movement import is_movement, merged, moved
+from relay_layout.verify.symbols import extents
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Held:
 
     Roots are parameters, constants, and results of calls that compute; what only moves elements gives
     other dims over the same root. A constant of the converted function is its own root until a call says
-    which original constant it should be. ``dims`` is None for a tensor of unknown rank, which is its root.
+    which original constant it should be. ``dims`` is None for a tensor of unknown rank or without elements,
+    which is its root.
     ``origin`` names the bindings that decided how it lies, for messages. With a ``frame``, which is how some
     dimensions lie over the root, ``dims`` are digits of those: so a part of a dimension that several of the
     root make up can be said even where their extents do not divide.
@@ -221,11 +223,14 @@ def is_pure(node: Node) -> bool:
 
 
 def root_key(held: Held) -> Any:
+    """By what calls on a tensor are found: constants, and tensors without elements, are all alike there."""
+    if is_empty(held.root):
+        return "empty"
     return "constant" if held.root.constant is not None else held.root
 
 
 def plain_of(value: Value) -> Dims | None:
-    return plain(extents(value.shape)) if value.shape is not None else None
+    return plain(extents(value.shape)) if value.shape is not None and not is_empty(value) else None
 
 
 def never(dims: Dims) -> bool:

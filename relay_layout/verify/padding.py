@@ -17,9 +17,10 @@ from relay_layout.ir import constant, constant_array
 from relay_layout.layout import Layout
 from relay_layout.verify.arrangement_meanings import bounds_of
 from relay_layout.verify.comparing import Mismatch
-from relay_layout.verify.digits import Digit, Shape, extents, shape_of_dims
+from relay_layout.verify.digits import Digit, shape_of_dims
 from relay_layout.verify.originals import Held
 from relay_layout.verify.reading import integers
+from relay_layout.verify.symbols import Shape, extents
 
 _ZERO_OF_ZERO = frozenset(
     (
@@ -137,6 +138,8 @@ class Paddings:
 
     def lifted(self, old: Node, originals: Sequence[Held], new: Node, held: Sequence[Held]) -> Lifted | None:
         """``old`` on operands padded as those of ``new`` are; None where padding does not pass the call."""
+        if any(before.dims is None for before in originals):
+            return None
         operands: list[Held | None] = []
         for before, after in zip(originals, held, strict=True):
             if before.root.constant is not None:

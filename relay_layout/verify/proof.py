@@ -15,18 +15,9 @@ from relay_layout.rewrite import Placement
 from relay_layout.solver import expanded_shape
 from relay_layout.verify.borders import Borders
 from relay_layout.verify.casts import Casts
-from relay_layout.verify.comparing import Mismatch, Provided, by_origin, same_tree
+from relay_layout.verify.comparing import Mismatch, Provided, by_origin, is_empty, same_tree
 from relay_layout.verify.contents import Contents
-from relay_layout.verify.digits import (
-    Dims,
-    describe,
-    extents,
-    of_layout,
-    plain,
-    regrouped,
-    shape_of_dims,
-    through,
-)
+from relay_layout.verify.digits import Dims, describe, of_layout, plain, regrouped, shape_of_dims, through
 from relay_layout.verify.matching import result_dims
 from relay_layout.verify.originals import (
     Held,
@@ -40,6 +31,7 @@ from relay_layout.verify.originals import (
     root_key,
 )
 from relay_layout.verify.padding import Paddings
+from relay_layout.verify.symbols import extents
 
 LONGEST_ORIGIN = 6
 """How many bindings a message names as those that decided how a tensor lies."""
@@ -106,6 +98,10 @@ class Proof:
             self._cross(node, border)
             return
         held = [self._new(value) for value in node.operands]
+        if node.results and all(map(is_empty, node.results)) and is_pure(node):
+            origin = (*(name for entry in held for name in entry.origin), node.name)[-LONGEST_ORIGIN:]
+            self.new.update({value: Held(value, None, origin) for value in node.results})
+            return
         if len(held) == 1 and len(node.results) == 1:
             found = moved_from(node, held[0])
             if found is not None:
@@ -189,6 +185,9 @@ class Proof:
     def _beside(self, value: Value, original: Value, old: Held) -> Provided:
         """A tensor of the converted function beside an original one that lies as ``old``."""
         new = self._new(value)
+        if is_empty(original) and is_empty(value) and value.dtype == original.dtype:
+            shape = extents(value.shape or ())
+            return Provided(value, original, None, new.origin, lambda dims: shape_of_dims(dims) == shape)
         if new.root.constant is not None and old.root.constant is not None:
             return Provided(value, original, None, new.origin, self._holds(new, old))
         dims = relative(new, old)
@@ -355,12 +354,12 @@ class Proof:
             for value, original in zip(node.operands, old.operands, strict=True):
                 new, expected = self._new(value), self.originals.held(original)
                 if root_key(new) != root_key(expected):
-                    self._fail(
-                        node.name,
-                        node.operator,
-                        f"tensor '{value.name}' is provided as '{new.root.name}'"
-                        f"{by_origin(value.name, new.origin)}, expected '{expected.root.name}'",
+                    found = "without elements" if is_empty(new.root) else f"as '{new.root.name}'"
+                    by = by_origin(value.name, new.origin)
+                    problem = (
+                        f"tensor '{value.name}' is provided {found}{by}, expected '{expected.root.name}'"
                     )
+                    self._fail(node.name, node.operator, problem)
         shown = [f"'{value.name}'{by_origin(value.name, self._new(value).origin)}" for value in node.operands]
         operands = ", ".join(shown) or "nothing"
         self._fail(

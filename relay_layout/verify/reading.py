@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout
-from relay_layout.verify.digits import Digit, Dims, extents, joined
+from relay_layout.verify.digits import Digit, Dims, joined
+from relay_layout.verify.symbols import extents
 
 
 class Kind(IntEnum):

@@ -56,6 +56,36 @@ def bn_first(builder: relax.BlockBuilder, data: relax.Expr) -> relax.Expr:
     return builder.emit(relax.op.nn.conv2d(batch_norm(builder, data, 3), random(4, 3, 3, 3, seed=0)))
 
 
+def conv3d_bn(builder: relax.BlockBuilder, data: relax.Expr) -> relax.Expr:
+    return batch_norm(builder, builder.emit(relax.op.nn.conv3d(data, random(4, 3, 3, 3, 3, seed=0))), 4)
+
+
+def transposed_bn(builder: relax.BlockBuilder, data: relax.Expr, groups: int = 1) -> relax.Expr:
+    weight = random(4, 6 // groups, 3, 3, seed=0)
+    return batch_norm(builder, builder.emit(relax.op.nn.conv2d_transpose(data, weight, groups=groups)), 6)
+
+
+@pytest.mark.parametrize(
+    ("emit", "shape", "convolution"),
+    [
+        (conv3d_bn, (2, 3, 5, 4, 3), "nn.conv3d"),
+        (transposed_bn, (2, 4, 5, 6), "nn.conv2d_transpose"),
+    ],
+)
+def test_batch_norm_becomes_part_of_other_convolutions(emit, shape, convolution) -> None:
+    module = module_of(emit, shape)
+    folded = canonicalize(module)
+    assert operators(folded) == [convolution, "add"]
+    image = np.random.default_rng(6).standard_normal(shape, dtype="float32")
+    np.testing.assert_allclose(run(folded, image), run(module, image), 1e-4, 1e-4)
+
+
+def test_batch_norm_is_no_part_of_a_kernel_that_groups_share() -> None:
+    """Its axis O has the channels of one group, which the batch norm scales differently in each."""
+    module = module_of(lambda builder, data: transposed_bn(builder, data, 2), (2, 4, 5, 6))
+    assert operators(canonicalize(module)) == ["nn.conv2d_transpose", "multiply", "add"]
+
+
 def shared_convolution(builder: relax.BlockBuilder, data: relax.Expr) -> relax.Expr:
     convolution = builder.emit(relax.op.nn.conv2d(data, random(4, 3, 3, 3, seed=0)))
     return builder.emit(relax.op.add(batch_norm(builder, convolution, 4), convolution))

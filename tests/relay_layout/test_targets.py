@@ -6,11 +6,12 @@ import tvm
 from relay_layout.errors import TargetError
 from relay_layout.host import cpu_count
 from relay_layout.targets import resolve_target
-from relay_layout.targets.offers import Convolution, fitting_layouts, plain_layouts
+from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel, plain_layouts
 
 
-def convolution(inputs: int, outputs: int, groups: int = 1) -> Convolution:
-    return Convolution(1, inputs, outputs, 8, 8, (3, 3), groups)
+def convolution(inputs: int, outputs: int, groups: int = 1, operator: str = "nn.conv2d") -> Convolution:
+    rank = int(operator.removeprefix("nn.conv")[0])
+    return Convolution(operator, 1, inputs, outputs, (8,) * rank, (3,) * rank, groups)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,62 @@ def test_nearest_layouts_that_fit(
 ) -> None:
     layouts = fitting_layouts(convolution(*shape), data, out)
     assert (layouts.data, layouts.kernel, layouts.out) == expected
+
+
+@pytest.mark.parametrize(
+    ("operator", "shape", "data", "out", "expected"),
+    [
+        ("nn.conv1d", (32, 64), "NCW16c", "NCW16c", ("NCW16c", "OIW16i16o", "NCW16c")),
+        ("nn.conv1d", (3, 64), "NCW16c", "NWC", ("NCW", "OIW16o", "NWC")),
+        ("nn.conv1d", (24, 24, 24), "NWC", "NWC", ("NWC", "WOI", "NWC")),
+        ("nn.conv3d", (32, 64), "NCDHW16c", "NDHWC", ("NCDHW16c", "IDHW16iO", "NDHWC")),
+        ("nn.conv3d", (32, 64), "NDHWC", "NDHWC", ("NDHWC", "DHWIO", "NDHWC")),
+        ("nn.conv3d", (58, 32), "NCDHW16c", "NCDHW16c", ("NDHWC", "ODHWI16o", "NCDHW16c")),
+        ("nn.conv1d_transpose", (32, 64), "NWC", "NWC", ("NWC", "WIO", "NWC")),
+        ("nn.conv2d_transpose", (24, 64), "NCHW16c", "NCHW16c", ("NCHW8c", "IOHW8i16o", "NCHW16c")),
+        ("nn.conv2d_transpose", (32, 64, 8), "NCHW16c", "NCHW16c", ("NCHW16c", "HWI16iO", "NCHW16c")),
+        ("nn.conv2d_transpose", (32, 32, 32), "NCHW16c", "NCHW16c", ("NCHW16c", "OIHW16i", "NCHW16c")),
+        ("nn.conv2d_transpose", (32, 64, 32), "NCHW16c", "NCHW16c", ("NHWC", "HWIO", "NHWC")),
+        ("nn.conv3d_transpose", (2, 64), "NCDHW16c", "NDHWC", ("NCDHW", "DHWIO", "NDHWC")),
+    ],
+)
+def test_nearest_layouts_that_fit_every_convolution(
+    operator: str, shape: tuple[int, ...], data: str, out: str, expected: tuple[str, ...]
+) -> None:
+    layouts = fitting_layouts(convolution(*shape, operator=operator), data, out)
+    assert (layouts.data, layouts.kernel, layouts.out) == expected
+
+
+@pytest.mark.parametrize(
+    ("operator", "data", "kernel"),
+    [
+        ("nn.conv1d", "NWC", "WIO"),
+        ("nn.conv3d", "NDHWC", "DHWIO"),
+        ("nn.conv1d_transpose", "NCW", "IOW"),
+        ("nn.conv2d_transpose", "NHWC", "HWIO"),
+        ("nn.conv2d_transpose", "HWNC", "HWIO"),
+        ("nn.conv3d_transpose", "NDHWC", "DHWOI"),
+    ],
+)
+def test_usual_kernel_layout_of_every_convolution(operator: str, data: str, kernel: str) -> None:
+    assert plain_layouts(convolution(8, 8, operator=operator), data).kernel == kernel
+
+
+@pytest.mark.parametrize(
+    ("operator", "kernel", "out", "packed"),
+    [
+        ("nn.conv1d", "WIO", "NWC", "OWI16o"),
+        ("nn.conv2d", "HWIO", "NHWC", "OHWI16o"),
+        ("nn.conv3d", "OIDHW", "NDHWC", "DHWIO"),
+        ("nn.conv3d_transpose", "DHWOI", "NDHWC", "DHWIO"),
+        ("nn.conv3d", "OIDHW", "NCDHW", "OIDHW"),
+        ("nn.conv2d_transpose", "IOHW16o", "NHWC", "IOHW16o"),
+    ],
+)
+def test_constant_kernels_are_stored_with_outputs_innermost(
+    operator: str, kernel: str, out: str, packed: str
+) -> None:
+    assert packed_kernel(convolution(32, 32, operator=operator), kernel, out) == packed
 
 
 @pytest.mark.parametrize(

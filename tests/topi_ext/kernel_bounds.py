@@ -77,7 +77,9 @@ class _Walk:
         elif isinstance(node, tirx.Bind):
             self._values[node.var] = self.value(node.value, mask)
         elif isinstance(node, tirx.Evaluate):
-            self.value(node.value, mask)
+            # A prefetch reads nothing, and may name any address.
+            if not _is_prefetch(node.value):
+                self.value(node.value, mask)
         elif not isinstance(node, (tirx.AllocBuffer, tirx.DeclBuffer)):
             raise NotImplementedError(type(node).__name__)
 
@@ -130,3 +132,7 @@ class _Walk:
             if outside.any():
                 values = f"{position.min()}..{position.max()} of {extent}"
                 self.found.append(f"{buffer.name}[{place}] = {index} takes {values}")
+
+
+def _is_prefetch(value: Any) -> bool:
+    return isinstance(value, tvm.ir.Call) and str(value.op.name) == "tirx.prefetch"

@@ -13,19 +13,19 @@ from tvm.target import Target
 
 from topi_ext.compute import avg_pool2d, conv2d, max_pool2d
 from topi_ext.indexing import block_of, physical_axes
+from topi_ext.kernel import cheapest
 from topi_ext.knobs import (
     ConvolutionKnobs,
     Order,
     check_knobs,
-    default_knobs,
     fuses_rows,
     lanes_are_pixels,
     pads_by_chunk,
 )
 from topi_ext.processor import processor_of
-from topi_ext.schedule import DirectConvolution, WindowPooling
 from topi_ext.schedule.blocks import annotated_block, open_schedule
-from topi_ext.schedule.cpu.convolution import schedule_convolution
+from topi_ext.schedule.cpu.direct import schedule_convolution
+from topi_ext.schedule.rules import Convolution, WindowPooling
 from topi_ext.workload import ConvolutionWorkload
 
 
@@ -240,14 +240,14 @@ def run_convolution(case: ConvolutionCase) -> None:
 
     def schedule(func: tirx.PrimFunc, target: Target) -> Schedule:
         workload = workload_of(func)
-        knobs = case.knobs or default_knobs(workload, processor_of(target))
+        knobs = case.knobs or cheapest(workload, processor_of(target), winograd=False)[1]
         if case.knobs is None:
-            arranged = DirectConvolution().apply(func, target, False)
+            arranged = Convolution().apply(func, target, False)
             if arranged is not None:
                 return arranged
         # The rule answers None instead of raising; this raises where it would have.
         arranged = schedule_convolution(func, workload, knobs)
-        assert case.knobs is not None, "DirectConvolution does not take the function"
+        assert case.knobs is not None, "Convolution does not take the function"
         return arranged
 
     check_kernel(

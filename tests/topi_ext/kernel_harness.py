@@ -6,7 +6,6 @@ from typing import Any
 
 import kernel_bounds
 import numpy as np
-import tvm
 import tvm_ffi
 from numpy.typing import NDArray
 from tvm import te, tirx
@@ -14,7 +13,8 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
-from topi_ext.schedule import cpu_rules
+from topi_ext.build import compile_kernel
+from topi_ext.schedule.rules import cpu_rules
 
 Array = NDArray[Any]
 
@@ -75,8 +75,7 @@ def scheduled_by(rule: ScheduleRule, func: tirx.PrimFunc, target: Target) -> Sch
 
 
 def compile_function(func: tirx.PrimFunc, target: Target) -> Any:
-    module = tvm.IRModule({"main": func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})})
-    return tvm.compile(module, target)
+    return compile_kernel(func, target)
 
 
 def run_guarded(library: Any, inputs: Sequence[Array], shape: Sequence[int], dtype: str = "float32") -> Array:

@@ -7,10 +7,11 @@ import pytest
 from kernel_networks import WORKLOADS, workload_for
 from tvm.target import Target
 
-from topi_ext import knobs as knobs_module
+from topi_ext import kernel
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
-from topi_ext.knobs import ConvolutionKnobs, check_knobs, default_knobs, lanes_are_pixels
+from topi_ext.kernel import cheapest, default_knobs
+from topi_ext.knobs import ConvolutionKnobs, check_knobs, lanes_are_pixels
 from topi_ext.processor import Processor, processor_of
 from topi_ext.workload import ConvolutionWorkload
 
@@ -30,14 +31,21 @@ def registers_per_vector(knobs: ConvolutionKnobs, processor: Processor) -> int:
     return math.ceil(knobs.lanes * 4 / processor.vector_bytes)
 
 
+def direct_knobs(workload: ConvolutionWorkload, processor: Processor) -> ConvolutionKnobs:
+    knobs = cheapest(workload, processor, winograd=False)[1]
+    assert isinstance(knobs, ConvolutionKnobs)
+    return knobs
+
+
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_default_knobs_of_the_networks_fit(name: str) -> None:
     for workload in WORKLOADS:
         check_knobs(workload, default_knobs(workload, PROCESSORS[name]))
+        check_knobs(workload, direct_knobs(workload, PROCESSORS[name]))
 
 
 def forget_knobs() -> None:
-    for function in vars(knobs_module).values():
+    for function in vars(kernel).values():
         if hasattr(function, "cache_clear"):
             function.cache_clear()
 
@@ -59,7 +67,7 @@ def test_default_tiles_stay_in_registers(name: str) -> None:
     """Accumulators, one vector of weights per vector of channels, and one broadcast or vector of data."""
     processor = PROCESSORS[name]
     for workload in WORKLOADS:
-        knobs = default_knobs(workload, processor)
+        knobs = direct_knobs(workload, processor)
         vector = registers_per_vector(knobs, processor)
         accumulators = knobs.tile_pixels * knobs.tile_channels * vector
         weights = 0 if lanes_are_pixels(workload) else knobs.tile_channels * vector
@@ -72,7 +80,7 @@ def test_default_tiles_hide_the_latency_of_the_multiply_add(name: str) -> None:
     processor = PROCESSORS[name]
     for workload in WORKLOADS:
         if not lanes_are_pixels(workload):
-            knobs = default_knobs(workload, processor)
+            knobs = direct_knobs(workload, processor)
             accumulators = knobs.tile_pixels * knobs.tile_channels * registers_per_vector(knobs, processor)
             assert accumulators >= processor.fma_latency, (workload, knobs)
 
@@ -81,7 +89,7 @@ def test_blocked_layouts_fix_the_lanes() -> None:
     for workload in WORKLOADS:
         block = block_of(workload.out_layout, "C")
         if block > 1:
-            assert default_knobs(workload, PROCESSORS["avx2"]).lanes == block
+            assert direct_knobs(workload, PROCESSORS["avx2"]).lanes == block
 
 
 @pytest.mark.parametrize("batch", [4, "n"])

@@ -1,6 +1,6 @@
-"""Direct 2-D convolution, for every combination of plain and blocked layouts.
+"""Direct convolution over one, two or three axes, for every combination of plain and blocked layouts.
 
-One compute serves all: what differs between NCHW, NHWC and NCHW16c is only which expression
+One compute serves all: what differs between NCHW, NHWC and NCW16c is only which expression
 indexes which tensor (:mod:`topi_ext.indexing`) and the order in which the reduction is walked.
 """
 
@@ -9,22 +9,66 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.errors import RelayLayoutError
-from topi_ext.indexing import (
-    BlockedCoordinate,
-    Coordinate,
-    block_of,
-    logical_extent,
-    physical_axes,
-    physical_index,
+from topi_ext.compute.geometry import (
+    Geometry,
+    flat,
+    geometry_of,
+    reduction_channel,
+    reduction_order,
+    widened,
 )
+from topi_ext.compute.padding import pad
+from topi_ext.indexing import Coordinate, block_of, physical_axes, physical_index
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload
 
-REDUCTION_AXES = ("rc", "rh", "rw", "rb")
-"""Names of the reduction loops: channels (outer part), kernel rows, kernel columns, channels in a block."""
 
-PADDING = "data_pad"
-"""Name of the block that copies the image with its padding."""
+def conv1d(
+    data: te.Tensor,
+    weight: te.Tensor,
+    *,
+    strides: Sequence[int] = (1,),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1,),
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "OIW",
+    out_layout: str = "NCW",
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """Convolve ``data`` [N, C, W] with ``weight`` [O, C/groups, KW]: :func:`conv2d` of images of one row.
+
+    The rows are views, so that whatever schedules a 2-D convolution schedules this one.
+    """
+    result = conv2d(
+        _with_row(data, data_layout),
+        _with_row(weight, kernel_layout),
+        strides=(1, strides[0]),
+        padding=(0, padding[0], 0, padding[1]),
+        dilation=(1, dilation[0]),
+        groups=groups,
+        data_layout=_as_image(data_layout),
+        kernel_layout=_as_image(kernel_layout),
+        out_layout=_as_image(out_layout),
+        out_dtype=out_dtype,
+    )
+    row = _as_image(out_layout).index("H")
+    shape = [*result.shape[:row], *result.shape[row + 1 :]]
+    return te.compute(shape, lambda *index: result(*index[:row], 0, *index[row:]), name="only_row")
+
+
+def _as_image(layout: str) -> str:
+    return layout.replace("W", "HW")
+
+
+def _with_row(tensor: te.Tensor, layout: str) -> te.Tensor:
+    """A tensor without rows as one with a single row."""
+    row = _place(_as_image(layout), "H")
+    shape = [*tensor.shape[:row], 1, *tensor.shape[row:]]
+    return te.compute(shape, lambda *index: tensor(*index[:row], *index[row + 1 :]), name="as_rows")
+
+
+def _place(layout: str, axis: str) -> int:
+    return physical_axes(layout).index((axis, 0))
 
 
 def conv2d(
@@ -47,148 +91,139 @@ def conv2d(
     A layout may leave out axes of extent one: "WC" with "OI16o" is a product of rows by a matrix.
     The result has ``out_layout``; it is accumulated in ``out_dtype`` (that of ``data`` by default).
     """
-    workload = ConvolutionWorkload(
-        batch=_as_int(logical_extent(data_layout, data.shape, "N")),
-        in_channels=_as_int(logical_extent(data_layout, data.shape, "C")),
-        out_channels=_as_int(logical_extent(kernel_layout, weight.shape, "O")),
-        in_height=_as_int(logical_extent(data_layout, data.shape, "H")),
-        in_width=_as_int(logical_extent(data_layout, data.shape, "W")),
-        kernel=(
-            _as_int(logical_extent(kernel_layout, weight.shape, "H")),
-            _as_int(logical_extent(kernel_layout, weight.shape, "W")),
-        ),
-        strides=(int(strides[0]), int(strides[1])),
-        padding=(int(padding[0]), int(padding[1]), int(padding[2]), int(padding[3])),
-        dilation=(int(dilation[0]), int(dilation[1])),
-        groups=int(groups),
+    geometry = geometry_of(
+        "HW",
+        data,
+        weight,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
         data_layout=data_layout,
         kernel_layout=kernel_layout,
         out_layout=out_layout,
-        dtype=str(data.dtype),
-        out_dtype=out_dtype or str(data.dtype),
+        out_dtype=out_dtype,
     )
-    _check_channels(workload, _as_int(logical_extent(kernel_layout, weight.shape, "I")))
-    return _direct(data, weight, workload)
+    workload = workload_of(geometry)
+    extents = (workload.out_height, workload.out_width)
+    attributes = {ANNOTATION: workload.to_json()}
+    return _direct(data, weight, geometry, extents, "conv2d", attributes)
 
 
-def _check_channels(workload: ConvolutionWorkload, weight_channels: Any) -> None:
-    """Channels that do not fit together would be left out of the result without a word."""
-    channels, out_channels, groups = workload.in_channels, workload.out_channels, workload.groups
-    if not all(isinstance(extent, int) for extent in (channels, out_channels, weight_channels)):
-        return
-    block = block_of(workload.out_layout, "C")
-    problem = ""
-    if channels != groups * weight_channels:
-        problem = f"{channels} input channels for {groups} groups of {weight_channels}"
-    elif out_channels % groups:
-        problem = f"{out_channels} output channels in {groups} groups"
-    elif out_channels % block:
-        problem = f"{out_channels} output channels in blocks of {block}"
-    if problem:
-        layouts = f"{workload.data_layout}, {workload.kernel_layout} to {workload.out_layout}"
-        raise RelayLayoutError(f"conv2d of {layouts}: {problem}")
+def workload_of(geometry: Geometry) -> ConvolutionWorkload:
+    """What a 2-D convolution is, as its annotation and its tuning records say it."""
+    return ConvolutionWorkload(
+        batch=geometry.batch,
+        in_channels=geometry.in_channels,
+        out_channels=geometry.out_channels,
+        in_height=geometry.image[0],
+        in_width=geometry.image[1],
+        kernel=(geometry.kernel[0], geometry.kernel[1]),
+        strides=(geometry.strides[0], geometry.strides[1]),
+        padding=(geometry.padding[0], geometry.padding[1], geometry.padding[2], geometry.padding[3]),
+        dilation=(geometry.dilation[0], geometry.dilation[1]),
+        groups=geometry.groups,
+        data_layout=geometry.data_layout,
+        kernel_layout=geometry.kernel_layout,
+        out_layout=geometry.out_layout,
+        dtype=geometry.dtype,
+        out_dtype=geometry.out_dtype,
+    )
+
+
+def conv3d(
+    data: te.Tensor,
+    weight: te.Tensor,
+    *,
+    strides: Sequence[int] = (1, 1, 1),
+    padding: Sequence[int] = (0, 0, 0, 0, 0, 0),
+    dilation: Sequence[int] = (1, 1, 1),
+    groups: int = 1,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "OIDHW",
+    out_layout: str = "NCDHW",
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """Convolve ``data`` [N, C, D, H, W] with ``weight`` [O, C/groups, KD, KH, KW], each in its layout.
+
+    ``padding`` is (front, top, left, back, bottom, right), zeros; otherwise as :func:`conv2d`.
+    """
+    geometry = geometry_of(
+        "DHW",
+        data,
+        weight,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        out_dtype=out_dtype,
+    )
+    extents = []
+    for place, size in enumerate(geometry.image):
+        padded = size + geometry.padding[place] + geometry.padding[place + 3]
+        reach = geometry.dilation[place] * (geometry.kernel[place] - 1) + 1
+        extents.append((padded - reach) // geometry.strides[place] + 1)
+    return _direct(data, weight, geometry, extents, "conv3d", {})
 
 
 def reduction_axes(workload: ConvolutionWorkload) -> tuple[str, ...]:
-    """The reduction loops of a convolution in the order in which the compute declares them.
-
-    Blocked data is walked block by block, so that one block's lanes stay in cache over the whole
-    window; NHWC walks the window first because a pixel's channels are contiguous.
-    """
-    if workload.group_in_channels == 1:
-        return ("rh", "rw")
-    if _reduction_block(workload) > 1:
-        return ("rc", "rh", "rw", "rb")
-    if workload.data_layout == "NHWC":
-        return ("rh", "rw", "rc")
-    return ("rc", "rh", "rw")
-
-
-def _reduction_block(workload: ConvolutionWorkload) -> int:
+    """The reduction loops of a 2-D convolution in the order in which the compute declares them."""
     block = block_of(workload.data_layout, "C")
-    return block if workload.group_in_channels % block == 0 else 1
+    return reduction_order(
+        "HW",
+        channels=workload.group_in_channels,
+        block=block if workload.group_in_channels % block == 0 else 1,
+        channels_last=workload.data_layout == "NHWC",
+    )
 
 
-def _direct(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload) -> te.Tensor:
-    padded = _pad(data, workload)
-    channels = workload.group_in_channels
-    block = _reduction_block(workload)
-    extents = {"rc": channels // block, "rh": workload.kernel[0], "rw": workload.kernel[1], "rb": block}
-    axes = {name: te.reduce_axis((0, extents[name]), name) for name in reduction_axes(workload)}
-    group_out_channels = workload.out_channels // workload.groups
-    stride_h, stride_w = workload.strides
-    dilation_h, dilation_w = workload.dilation
-    out_block = block_of(workload.out_layout, "C")
-    out_axes = physical_axes(workload.out_layout)
+def _direct(
+    data: te.Tensor,
+    weight: te.Tensor,
+    geometry: Geometry,
+    extents: Sequence[Any],
+    name: str,
+    attributes: dict[str, str],
+) -> te.Tensor:
+    """The convolution with spatial results of ``extents``, in a block called ``name``."""
+    padded = _pad(data, geometry)
+    channels, block = geometry.group_in_channels, geometry.reduction_block
+    axes = {name: te.reduce_axis((0, size), name) for name, size in geometry.reductions.items()}
+    out_axes = physical_axes(geometry.out_layout)
 
     def element(*index: tirx.Var) -> tirx.Expr:
-        spatial = {axis: position for axis, position in zip(out_axes, index, strict=True)}
-        out_channel: Coordinate = spatial["C", 0]
-        if out_block > 1:
-            out_channel = BlockedCoordinate(spatial["C", 0], spatial["C", out_block], out_block)
-        in_group: Coordinate = 0
-        if "rb" in axes:
-            in_group = BlockedCoordinate(axes["rc"], axes["rb"], block)
-        elif "rc" in axes:
-            in_group = axes["rc"]
-        in_channel = in_group
-        if workload.groups > 1:
-            if workload.is_depthwise and group_out_channels == 1:
+        position = dict(zip(out_axes, index, strict=True))
+        out_channel = geometry.out_channel(position)
+        in_group = reduction_channel(axes, block)
+        in_channel: Coordinate = in_group
+        if geometry.groups > 1:
+            if geometry.is_depthwise:
                 in_channel = out_channel
             else:
-                group = _flat(out_channel) // group_out_channels
-                in_channel = group * channels + _flat(in_group)
-        pixel = {
-            "N": spatial.get(("N", 0), 0),
-            "C": in_channel,
-            "H": spatial.get(("H", 0), 0) * stride_h + axes["rh"] * dilation_h,
-            "W": spatial.get(("W", 0), 0) * stride_w + axes["rw"] * dilation_w,
-        }
-        tap = {"O": out_channel, "I": in_group, "H": axes["rh"], "W": axes["rw"]}
-        value = padded(*physical_index(workload.data_layout, pixel))
-        factor = weight(*physical_index(workload.kernel_layout, tap))
-        if workload.out_dtype != workload.dtype:
-            value, factor = value.astype(workload.out_dtype), factor.astype(workload.out_dtype)
-        return te.sum(value * factor, axis=list(axes.values()))
+                group = flat(out_channel) // geometry.group_out_channels
+                in_channel = group * channels + flat(in_group)
+        pixel: dict[str, Coordinate] = {"N": position.get(("N", 0), 0), "C": in_channel}
+        tap: dict[str, Coordinate] = {"O": out_channel, "I": in_group}
+        for place, axis in enumerate(geometry.spatial):
+            step = axes[f"r{axis.lower()}"]
+            start = position.get((axis, 0), 0) * geometry.strides[place]
+            tap[axis], pixel[axis] = step, start + step * geometry.dilation[place]
+        value = padded(*physical_index(geometry.data_layout, pixel))
+        factor = weight(*physical_index(geometry.kernel_layout, tap))
+        product = widened(value, geometry) * widened(factor, geometry)
+        return te.sum(product, axis=list(axes.values()))
 
-    extent = {
-        "N": workload.batch,
-        "C": workload.out_channels // out_block,
-        "H": workload.out_height,
-        "W": workload.out_width,
-    }
-    shape = [factor or extent[name] for name, factor in out_axes]
-    return te.compute(shape, element, name="conv2d", attrs={ANNOTATION: workload.to_json()})
+    return te.compute(geometry.out_shape(extents), element, name=name, attrs=attributes)
 
 
-def _flat(coordinate: Coordinate) -> Any:
-    return coordinate.flat if isinstance(coordinate, BlockedCoordinate) else coordinate
+def _pad(data: te.Tensor, geometry: Geometry) -> te.Tensor:
+    rank = len(geometry.spatial)
+    before = dict(zip(geometry.spatial, geometry.padding[:rank], strict=True))
+    after = dict(zip(geometry.spatial, geometry.padding[rank:], strict=True))
+    return pad(data, geometry.data_layout, before, after)
 
 
-def _pad(data: te.Tensor, workload: ConvolutionWorkload) -> te.Tensor:
-    top, left, bottom, right = workload.padding
-    if not any(workload.padding):
-        return data
-    axes = [name if not factor else "" for name, factor in physical_axes(workload.data_layout)]
-    before = [{"H": top, "W": left}.get(name, 0) for name in axes]
-    after = [{"H": bottom, "W": right}.get(name, 0) for name in axes]
-    shape = [size + low + high for size, low, high in zip(data.shape, before, after, strict=True)]
-
-    def element(*index: tirx.Var) -> tirx.Expr:
-        inside = [
-            condition
-            for position, low, high, size in zip(index, before, after, data.shape, strict=True)
-            if low or high
-            for condition in (position >= low, position < size + low)
-        ]
-        source = [position - low if low else position for position, low in zip(index, before, strict=True)]
-        return tirx.if_then_else(tirx.all(*inside), data(*source), tirx.const(0, data.dtype))
-
-    return te.compute(shape, element, name=PADDING)
-
-
-def _as_int(extent: Any) -> Any:
-    """An int where the extent is static, the symbolic expression itself where it is not."""
-    if isinstance(extent, tirx.IntImm):
-        return int(extent.value)
-    return extent
+__all__ = ["conv1d", "conv2d", "conv3d", "reduction_axes", "workload_of"]

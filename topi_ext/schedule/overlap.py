@@ -29,13 +29,13 @@ def overlap_tail(sch: Schedule, loop: Any) -> None:
 def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Rewrite every marked loop of a scheduled function; unmarked functions come back unchanged."""
     analyzer = tvm.sym.Analyzer()
-    for loop in _loops_within(func.body):
+    for loop in loops_within(func.body):
         analyzer.bind(loop.loop_var, tvm.ir.Range(loop.min, loop.min + loop.extent))
 
     def on_loop(loop: tirx.For) -> tirx.For:
         if TILE_LOOP not in loop.annotations:
             return loop
-        tile = _loops_within(loop.body)
+        tile = loops_within(loop.body)
         body = structural_map(
             loop.body, (tvm.s_tir.SBlockRealize, lambda realize: _move_back(analyzer, realize, tile))
         )
@@ -47,7 +47,8 @@ def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
 
 
-def _loops_within(body: Any) -> list[tirx.For]:
+def loops_within(body: Any) -> list[tirx.For]:
+    """All loops of a statement, outer ones first."""
     found: list[tirx.For] = []
     structural_walk(body, (tirx.For, found.append))
     return found
@@ -97,7 +98,7 @@ class _Condition:
         if not within:
             return
         first = {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty), 0) for loop in within}
-        self._start = analyzer.simplify(_substitute(expression.a, first))
+        self._start = analyzer.simplify(substitute(expression.a, first))
         self.offset = analyzer.simplify(expression.a - self._start)
         self.bounds_tile = not isinstance(self._start, tirx.IntImm)
 
@@ -137,7 +138,9 @@ def _uses(expression: Any, variable: tirx.Var) -> bool:
     return any(other.same_as(variable) for other in found)
 
 
-def _substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:
+def substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:
+    """``expression`` with its variables replaced."""
+
     def replace(variable: tirx.Var) -> Any:
         for key, value in mapping.items():
             if variable.same_as(key):

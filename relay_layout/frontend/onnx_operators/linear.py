@@ -7,8 +7,9 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx_node import Converter, Node
-from relay_layout.frontend.onnx_operators.windows import Window, integers, window
+from relay_layout.frontend.onnx_operators.windows import Window, given_window, integers, window
 from relay_layout.frontend.onnx_values import Array, Extent, Unsupported, Value, shape_of, written
+from relay_layout.ir import is_static
 
 _CONVOLUTIONS: dict[int, tuple[Callable[..., Any], str, str]] = {
     1: (relax.op.nn.conv1d, "NCW", "OIW"),
@@ -82,7 +83,7 @@ def _of_rank(
 
 def _kernel(node: Node, weight: list[Extent]) -> list[int]:
     kernel = list(weight[2:])
-    if not all(isinstance(extent, int) for extent in weight):
+    if not is_static(weight):
         raise Unsupported(f"has a weight of symbolic shape {written(weight)}")
     declared = list(node.attributes.get("kernel_shape", kernel))
     if declared != kernel:
@@ -105,33 +106,27 @@ def _transposed_window(
 ) -> Window:
     rank = len(kernel)
     mode = node.attributes.get("auto_pad", "NOTSET")
-    strides = integers(node, "strides", [1] * rank, least=1)
-    dilation = integers(node, "dilations", [1] * rank, least=1)
-    pads = integers(node, "pads", [0] * (2 * rank), least=0)
-    plain = Window(tuple(kernel), strides, dilation, pads[:rank], pads[rank:])
+    plain = given_window(node, kernel, rank)
     sizes = tuple(node.attributes.get("output_shape", ()))[-rank:]
     if not sizes and mode == "NOTSET":
         return plain
     if not sizes and mode == "VALID":
-        return Window(tuple(kernel), strides, dilation, (0,) * rank, (0,) * rank)
+        return plain.padded((0,) * rank, mode)
     totals = []
     for axis, reach in enumerate(plain.reach):
         # Without output_shape the goal is extent * stride, whatever the extent.
-        total = reach + beyond[axis] - strides[axis]
+        total = reach + beyond[axis] - plain.strides[axis]
         if sizes:
             if not isinstance(spatial[axis], int):
                 raise Unsupported(
                     f"has an output_shape for the symbolic extent '{spatial[axis]}': "
                     "give the model's input a fixed shape (--input-shape)"
                 )
-            total += strides[axis] * spatial[axis] - sizes[axis]
+            total += plain.strides[axis] * spatial[axis] - sizes[axis]
         if total < 0:
             raise Unsupported(f"cannot reach its output shape {list(sizes)} without negative padding")
         totals.append(total)
-    less = tuple(total // 2 for total in totals)
-    more = tuple(total - total // 2 for total in totals)
-    before, after = (less, more) if mode == "SAME_UPPER" else (more, less)
-    return Window(tuple(kernel), strides, dilation, before, after)
+    return plain.padded(totals, mode)
 
 
 def _matrix_product(node: Node) -> Value:

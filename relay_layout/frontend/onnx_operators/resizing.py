@@ -27,6 +27,7 @@ from relay_layout.frontend.onnx_values import (
     shape_of,
     simplify,
 )
+from relay_layout.ir import is_static
 
 _RESIZE2D_METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _RESIZE2D_COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
@@ -158,7 +159,7 @@ def _sized_axes(node: Node, sizes: Sequence[Extent], region: Sequence[float]) ->
             Axis(axis, shape[axis], size, None, bounds)
             for axis, size, bounds in zip(axes, sizes, regions, strict=True)
         ]
-    if not all(isinstance(extent, int) for extent in [*sizes, *(shape[axis] for axis in axes)]):
+    if not is_static([*sizes, *(shape[axis] for axis in axes)]):
         raise Unsupported(f"keeps the aspect ratio ({policy}) of a symbolic extent, which is not supported")
     ratios = [np.float32(size) / np.float32(shape[axis]) for axis, size in zip(axes, sizes, strict=True)]
     scale = float(min(ratios) if policy == "not_larger" else max(ratios))

@@ -23,6 +23,7 @@ from relay_layout.frontend.onnx_values import (
     simplify,
     written,
 )
+from relay_layout.ir import is_static
 
 _FAR = 2**31 - 1
 """Where ONNX files write "to the end" they use this or more; no extent is that large."""
@@ -36,7 +37,7 @@ def _dropout(node: Node) -> Value:
     if len(node.outputs) < 2 or not node.outputs[1]:
         return node.input(0)
     shape = shape_of(node.input(0))
-    if not all(isinstance(extent, int) for extent in shape):
+    if not is_static(shape):
         raise Unsupported("has its output mask in use for a symbolic shape, which is not supported")
     dtype = "bool" if node.opset >= 10 else dtype_of(node.input(0))
     return [node.input(0), np.ones(shape, dtype)]
@@ -208,7 +209,7 @@ def _slice(node: Node) -> Value:
 
 def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Extent, Extent, int]:
     """First element, end and positive step of the elements a slice picks, in ascending order."""
-    if all(isinstance(bound, int) for bound in (start, end, extent)):
+    if is_static((start, end, extent)):
         picked = range(extent)[start:end:step]
         if not picked:
             return 0, 0, 1

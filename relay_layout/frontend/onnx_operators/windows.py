@@ -1,7 +1,7 @@
 """The sliding window that convolution and pooling share: kernel, strides, dilation and padding."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relay_layout.frontend.onnx_node import Node
 from relay_layout.frontend.onnx_values import Extent, Unsupported
@@ -31,34 +31,43 @@ class Window:
             dilation * (kernel - 1) + 1 for kernel, dilation in zip(self.kernel, self.dilation, strict=True)
         )
 
+    def padded(self, totals: Sequence[int], mode: str) -> "Window":
+        """This window padded by ``totals``, half on each side; the odd one comes after in SAME_UPPER only."""
+        less = tuple(total // 2 for total in totals)
+        more = tuple(total - total // 2 for total in totals)
+        before, after = (less, more) if mode == "SAME_UPPER" else (more, less)
+        return replace(self, before=before, after=after)
+
 
 def window(node: Node, kernel: Sequence[int], spatial: Sequence[Extent]) -> Window:
     """The node's window over an image of extents ``spatial``, with ``auto_pad`` worked out."""
     rank = len(spatial)
-    strides = integers(node, "strides", [1] * rank, least=1)
-    dilation = integers(node, "dilations", [1] * rank, least=1)
-    pads = integers(node, "pads", [0] * (2 * rank), least=0)
+    fixed = given_window(node, kernel, rank)
     if len(kernel) != rank or not all(1 <= extent < _TOO_LARGE for extent in kernel):
         raise Unsupported(f"has kernel_shape {list(kernel)} for {rank} spatial dimensions")
-    fixed = Window(tuple(kernel), strides, dilation, pads[:rank], pads[rank:])
     mode = node.attributes.get("auto_pad", "NOTSET")
     if mode == "NOTSET":
         _check_fit(fixed, spatial)
         return fixed
     if mode == "VALID":
-        unpadded = Window(tuple(kernel), strides, dilation, (0,) * rank, (0,) * rank)
+        unpadded = fixed.padded((0,) * rank, mode)
         _check_fit(unpadded, spatial)
         return unpadded
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise Unsupported(f"has the unknown auto_pad '{mode}'")
     totals = [
         _same_padding(extent, reach, stride)
-        for extent, reach, stride in zip(spatial, fixed.reach, strides, strict=True)
+        for extent, reach, stride in zip(spatial, fixed.reach, fixed.strides, strict=True)
     ]
-    less = tuple(total // 2 for total in totals)
-    more = tuple(total - total // 2 for total in totals)
-    before, after = (less, more) if mode == "SAME_UPPER" else (more, less)
-    return Window(tuple(kernel), strides, dilation, before, after)
+    return fixed.padded(totals, mode)
+
+
+def given_window(node: Node, kernel: Sequence[int], rank: int) -> Window:
+    """The node's window with the padding that it gives, whatever its ``auto_pad``."""
+    strides = integers(node, "strides", [1] * rank, least=1)
+    dilation = integers(node, "dilations", [1] * rank, least=1)
+    pads = integers(node, "pads", [0] * (2 * rank), least=0)
+    return Window(tuple(kernel), strides, dilation, pads[:rank], pads[rank:])
 
 
 def integers(node: Node, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:

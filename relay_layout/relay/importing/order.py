@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 from tvm import relax
 
-from relay_layout.ir import Expression, rebuild_functions
+from relay_layout.ir import Expression, function_attributes, rebuild_functions
+from relay_layout.uses import variables_read
 
 
 def canonical_order(module: tvm.IRModule) -> tvm.IRModule:
@@ -22,16 +21,16 @@ def _ordered(function: relax.Function) -> relax.Function:
             bound[binding.var] = binding.value
     builder = relax.BlockBuilder()
     new: dict[relax.Var, relax.Var] = {}
-    with builder.function("main", list(function.params), attrs=_attributes(function)):
+    with builder.function("main", list(function.params), attrs=function_attributes(function)):
         with builder.dataflow():
-            stack = list(reversed(_variables(function.body.body)))
+            stack = list(reversed(variables_read(function.body.body)))
             while stack:
                 variable = stack[-1]
                 value = bound.get(variable)
                 if variable in new or value is None:
                     stack.pop()
                     continue
-                missing = [used for used in _variables(value) if used in bound and used not in new]
+                missing = [used for used in variables_read(value) if used in bound and used not in new]
                 if missing:
                     stack.extend(reversed(missing))
                     continue
@@ -40,19 +39,6 @@ def _ordered(function: relax.Function) -> relax.Function:
             output = builder.emit_output(_renamed(function.body.body, new))
         builder.emit_func_output(output)
     return builder.finalize()["main"]
-
-
-def _variables(expression: Expression) -> list[relax.Var]:
-    """The variables an expression in A-normal form uses, in order."""
-    if isinstance(expression, relax.Var):
-        return [expression]
-    if isinstance(expression, relax.Call):
-        return [variable for argument in expression.args for variable in _variables(argument)]
-    if isinstance(expression, relax.Tuple):
-        return [variable for element in expression.fields for variable in _variables(element)]
-    if isinstance(expression, relax.TupleGetItem):
-        return _variables(expression.tuple_value)
-    return []
 
 
 def _renamed(expression: Expression, new: dict[relax.Var, relax.Var]) -> Expression:
@@ -66,7 +52,3 @@ def _renamed(expression: Expression, new: dict[relax.Var, relax.Var]) -> Express
     if isinstance(expression, relax.TupleGetItem):
         return relax.TupleGetItem(_renamed(expression.tuple_value, new), expression.index)
     return expression
-
-
-def _attributes(function: relax.Function) -> dict[str, Any]:
-    return dict(function.attrs) if function.attrs is not None else {}

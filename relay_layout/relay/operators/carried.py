@@ -38,11 +38,6 @@ def register(row: Operator) -> None:
     operator.set_attr("FInferType", _infer_type)
 
 
-def is_carried(expression: Expression) -> bool:
-    """Whether an expression is the call of a carried operator."""
-    return row_of(expression) is not None
-
-
 def row_of(expression: Expression) -> Operator | None:
     """The row of a carried call, None for anything else."""
     if isinstance(expression, relax.Call) and isinstance(expression.op, Op):

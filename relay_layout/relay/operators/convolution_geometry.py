@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay_layout.errors import LayoutError, ModelError
-from relay_layout.ir import Expression, Extent, dtype_of
+from relay_layout.ir import Expression, Extent, dtype_of, is_static
 from relay_layout.layout import Layout
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.operator import OperandTypes, extents
@@ -104,7 +104,7 @@ def geometry(
 
 def _check_groups(found: Geometry, transposed: bool) -> None:
     channels, inputs, outputs = found.data["C"], found.weight["I"], found.weight["O"]
-    if not all(isinstance(extent, int) for extent in (channels, inputs, outputs)) or found.has_multiplier:
+    if not is_static((channels, inputs, outputs)) or found.has_multiplier:
         return
     if transposed:
         fits = inputs == channels and channels % found.groups == 0
@@ -199,7 +199,7 @@ def shape_attributes(
         return {}
     kernel_size = tuple(sizes[axis] for axis in SPATIAL[rank])
     outputs = sizes["O"] * groups if transposed else sizes["O"]
-    if not all(isinstance(extent, int) for extent in (*kernel_size, outputs)):
+    if not is_static((*kernel_size, outputs)):
         return {}
     return {"channels": outputs, "kernel_size": kernel_size}
 

@@ -50,7 +50,7 @@ def _build(rank: int) -> Build:
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
         data, weight = operands
-        found = geometry(rank, data, weight, attributes, blocked=rank == 2)
+        found = geometry(rank, data, weight, attributes, blocked=True)
         kernel_layout = str(found.kernel_layout)
         multiplier = found.weight["I"]
         outputs = found.weight["O"]
@@ -58,22 +58,18 @@ def _build(rank: int) -> Build:
             weight, kernel_layout = _merged(scope, weight, kernel_layout)
             outputs = outputs * multiplier
         check_channels(attributes, outputs, found.kernel_layout.block("O"))
-        data_layout, out_layout = str(found.data_layout), str(found.out_layout)
-        # Only convolutions over two axes are lowered with a result in another layout.
-        given_layout = out_layout if rank == 2 else data_layout
-        result = function(
+        return function(
             data,
             weight,
             strides=found.strides,
             padding=found.padding,
             dilation=found.dilation,
             groups=found.groups,
-            data_layout=data_layout,
+            data_layout=str(found.data_layout),
             kernel_layout=kernel_layout,
-            out_layout=given_layout,
+            out_layout=str(found.out_layout),
             out_dtype=found.out_dtype,
         )
-        return reordered(result, given_layout, out_layout) if rank != 2 else result
 
     return build
 
@@ -130,28 +126,26 @@ def _transposed(rank: int) -> Operator:
 
 
 def _build_transposed(rank: int) -> Build:
-    """Only one layout is lowered, so others are transposed to it and back."""
     function = relax_function(f"nn.conv{rank}d_transpose")
-    data_layout, kernel_layout = f"NC{SPATIAL[rank]}", f"IO{SPATIAL[rank]}"
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
         del scope
         data, weight = operands
-        found = geometry(rank, data, weight, attributes, transposed=True)
-        check_channels(attributes, found.weight["O"] * found.groups)
-        result = function(
-            reordered(data, str(found.data_layout), data_layout),
-            reordered(weight, str(found.kernel_layout), kernel_layout),
+        found = geometry(rank, data, weight, attributes, transposed=True, blocked=True)
+        check_channels(attributes, found.weight["O"] * found.groups, found.kernel_layout.block("O"))
+        return function(
+            data,
+            weight,
             strides=found.strides,
             padding=found.padding,
             output_padding=numbers("output_padding", attributes.output_padding, (rank,)),
             dilation=found.dilation,
             groups=found.groups,
-            data_layout=data_layout,
-            kernel_layout=kernel_layout,
+            data_layout=str(found.data_layout),
+            kernel_layout=str(found.kernel_layout),
+            out_layout=str(found.out_layout),
             out_dtype=found.out_dtype,
         )
-        return reordered(result, data_layout, str(found.out_layout))
 
     return build
 

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax, tirx, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of
+from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, is_static
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import (
     MOST_DIMENSIONS,
@@ -203,7 +203,7 @@ def _from_shape(
 
     def build(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
         shape = extents(operands[0])
-        if all(isinstance(extent, int) for extent in shape):
+        if is_static(shape):
             return constant(np.array(value(shape), checked_dtype(given.dtype or "int32")))
         return carried_form(operands, given)
 

@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax, te, tirx, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, constant, dtype_of
+from relay_layout.ir import Expression, constant, dtype_of, is_static
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.box_suppression import suppress, suppress_every_class
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, static_extents
@@ -62,7 +62,7 @@ def _anchors(
 
 def _multibox_prior(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
     shape = extents(operands[0])
-    if len(shape) != 4 or not all(isinstance(extent, int) for extent in shape[2:]):
+    if len(shape) != 4 or not is_static(shape[2:]):
         raise ModelError("the data must have 4 dimensions, of which the last two are known")
     height, width = shape[2:]
     sizes, ratios = _floats(attributes.sizes, "sizes"), _floats(attributes.ratios, "ratios")

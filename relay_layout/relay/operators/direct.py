@@ -40,9 +40,6 @@ def plain(value: Any) -> Any:
 DTYPE = Field("out_dtype", lambda dtype: dtype or None, lambda dtype: str(dtype) if dtype else None)
 """``out_dtype``: what Relay leaves open, Relax infers from the operands."""
 
-OUT_LAYOUT = Field("out_layout", lambda layout: layout or None, lambda layout: str(layout or ""))
-"""``out_layout``: empty where it is the layout of the data."""
-
 
 def relax_function(name: str) -> Callable[..., Expression]:
     """The Python function behind ``"nn.conv2d"``."""

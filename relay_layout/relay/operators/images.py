@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of
+from relay_layout.ir import Expression, dtype_of, is_static
 from relay_layout.relay.operators import resizing
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.direct import plain
@@ -138,7 +138,7 @@ def _affine_grid(scope: Scope, operands: Sequence[Expression], attributes: Attri
 
 def _export_affine_grid(call: relax.Call) -> Exported | None:
     size = plain(call.args[1].values) if isinstance(call.args[1], relax.ShapeExpr) else ()
-    if not call.attrs.align_corners or len(size) != 2 or not all(isinstance(extent, int) for extent in size):
+    if not call.attrs.align_corners or len(size) != 2 or not is_static(size):
         return None
     return Exported([call.args[0]], {"target_shape": size})
 

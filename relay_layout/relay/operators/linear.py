@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of, shape_of
+from relay_layout.ir import Expression, dtype_of, is_static, shape_of
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.normalization import axis_of, check_vectors, vector_types
 from relay_layout.relay.operators.operator import Operator, Scope, along, extents, rank_of
@@ -19,7 +19,7 @@ from relay_layout.relay.syntax.tree import RelayType, TensorType
 def _product(left: Expression, right: Expression, given: str | None) -> Expression:
     """Relay's result has the dtype of the left operand where none is given."""
     inner = extents(left)[-1], extents(right)[-2]
-    if all(isinstance(extent, int) for extent in inner) and inner[0] != inner[1]:
+    if is_static(inner) and inner[0] != inner[1]:
         raise ModelError(f"rows of {inner[0]} elements do not fit columns of {inner[1]}")
     out_dtype = given or (dtype_of(left) if dtype_of(left) != dtype_of(right) else None)
     return relax.op.matmul(left, right, out_dtype)

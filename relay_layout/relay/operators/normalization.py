@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, is_static
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, scalar_like
@@ -45,9 +45,7 @@ def check_vectors(data: Expression, vectors: Sequence[Expression], axis: int, na
     wanted = extents(data)[axis]
     for name, vector in zip(names.split(), vectors, strict=True):
         shape = extents(vector)
-        fits = len(shape) == 1 and (
-            not all(isinstance(extent, int) for extent in (shape[0], wanted)) or shape[0] == wanted
-        )
+        fits = len(shape) == 1 and (not is_static((shape[0], wanted)) or shape[0] == wanted)
         if not fits:
             shown = ", ".join(str(extent) for extent in shape)
             raise ModelError(f"{name} has the shape ({shown}), not ({wanted}), the extent of axis {axis}")

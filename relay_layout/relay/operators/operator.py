@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Expression, constant, dtype_of, shape_of
+from relay_layout.ir import Expression, constant, dtype_of, is_static, shape_of
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.syntax.tree import RelayType
 
@@ -102,7 +102,7 @@ def extents(value: Expression) -> tuple[Any, ...]:
 def static_extents(value: Expression) -> tuple[int, ...]:
     """The extents of a value, all of which must be known."""
     shape = extents(value)
-    if not all(isinstance(extent, int) for extent in shape):
+    if not is_static(shape):
         raise ValueError(f"an operand of shape ({', '.join(map(str, shape))}) needs a static shape")
     return shape
 

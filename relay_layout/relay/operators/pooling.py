@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax, te, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, Extent, operator_name
+from relay_layout.ir import Expression, Extent, is_static, operator_name
 from relay_layout.layout import Layout
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.direct import plain, relax_function
@@ -110,7 +110,7 @@ def _build_pool(rank: int, averages: bool) -> Build:
 def _starts_outside(moved: Sequence[Window], sizes: Sequence[Extent]) -> bool:
     """Whether a window that rounding up adds starts behind the tensor, along some axis."""
     outside = any(window.starts_outside(size) for window, size in zip(moved, sizes, strict=True))
-    if outside and not all(isinstance(size, int) for size in sizes):
+    if outside and not is_static(sizes):
         raise ModelError("ceil_mode with windows behind the data needs known extents")
     return outside
 

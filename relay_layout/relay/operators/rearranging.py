@@ -7,7 +7,7 @@ import numpy as np
 from tvm import relax, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Constant, Expression, constant_array, dtype_of, shape_of
+from relay_layout.ir import Constant, Expression, constant_array, dtype_of, is_static, shape_of
 from relay_layout.layout import Layout
 from relay_layout.layout_transform import index_map
 from relay_layout.relay.operators.attributes import Attributes
@@ -76,7 +76,7 @@ def _broadcast_to(scope: Scope, operands: Sequence[Expression], given: Attribute
 
 def _export_broadcast_to(call: relax.Call) -> Exported | None:
     shape = shape_of(call)
-    if shape is None or not all(isinstance(extent, int) for extent in shape):
+    if shape is None or not is_static(shape):
         return None
     return Exported([call.args[0]], {"shape": shape, "dtype": None})
 
@@ -89,7 +89,7 @@ _SYMBOLIC_BROADCAST = CarriedForm("broadcast_to_like", "data broadcast_type", No
 
 
 def _broadcast_to_like(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    if all(isinstance(extent, int) for extent in extents(operands[1])):
+    if is_static(extents(operands[1])):
         return _to_shape_of(scope, operands, given)
     return _SYMBOLIC_BROADCAST(operands, given)
 
@@ -120,7 +120,7 @@ def _collapse_sum_to(scope: Scope, operands: Sequence[Expression], given: Attrib
 
 def _export_collapse_sum_to(call: relax.Call) -> Exported | None:
     shape = shape_of(call)
-    if shape is None or not all(isinstance(extent, int) for extent in shape):
+    if shape is None or not is_static(shape):
         return None
     return Exported([call.args[0], np.array(shape, "int32")], {})
 

@@ -11,7 +11,7 @@ from typing import Any
 from tvm import sym, tirx
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Extent, as_extent
+from relay_layout.ir import Extent, as_extent, is_static
 from relay_layout.relay.operators.axis_arguments import MOST_DIMENSIONS, same_extent
 
 _REST = -1
@@ -24,7 +24,7 @@ def new_shape(shape: Sequence[Extent], codes: Sequence[int], *, keep_zeros: bool
     """
     reading = _Reading(shape, codes, keep_zeros)
     result = reading.run()
-    if all(isinstance(extent, int) for extent in (*shape, *result)) and prod(result) != prod(shape):
+    if is_static((*shape, *result)) and prod(result) != prod(shape):
         raise ModelError(f"{_text(shape)} and {_text(result)} do not have equally many elements")
     return result
 
@@ -36,7 +36,7 @@ def reversed_shape(shape: Sequence[Extent], codes: Sequence[int]) -> list[Extent
 
 def codes_of(shape: Sequence[Extent], result: Sequence[Extent]) -> tuple[tuple[int, ...], bool] | None:
     """Codes that give ``result``, and whether they keep zeros; None where codes cannot say it."""
-    if all(isinstance(extent, int) for extent in result):
+    if is_static(result):
         return tuple(result), 0 in result
     codes: list[int] = []
     for position, extent in enumerate(result):

@@ -11,7 +11,7 @@ import numpy as np
 from tvm import relax, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of
+from relay_layout.ir import Expression, dtype_of, is_static
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.direct import plain, relax_function
 from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, rank_of
@@ -112,7 +112,7 @@ def _resize(dimensions: int, layout: str) -> Operator:
             values["rounding_method"] = "round"
         size = plain(call.args[1].values) if isinstance(call.args[1], relax.ShapeExpr) else ()
         out_dtype = plain(call.attrs.out_dtype)
-        if not all(isinstance(extent, int) for extent in size) or not size:
+        if not is_static(size) or not size:
             return None
         if out_dtype not in (None, "", "void", dtype_of(call.args[0])):
             return None

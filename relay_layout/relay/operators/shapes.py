@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of, shape_of
+from relay_layout.ir import Expression, dtype_of, is_static, shape_of
 from relay_layout.relay.operators import rearranging
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import (
@@ -75,7 +75,7 @@ def _reshape_like(scope: Scope, operands: Sequence[Expression], given: Attribute
         *like[limits["rhs_begin"] : limits["rhs_end"]],
         *data[limits["lhs_end"] :],
     ]
-    if all(isinstance(extent, int) for extent in (*data, *result)):
+    if is_static((*data, *result)):
         new_shape(data, result, keep_zeros=True)
     return _reshaped(operands[0], result)
 
@@ -117,7 +117,7 @@ def _squeeze(scope: Scope, operands: Sequence[Expression], given: Attributes) ->
     data = operands[0]
     shape = extents(data)
     if given.axis is None:
-        if not all(isinstance(extent, int) for extent in shape):
+        if not is_static(shape):
             raise ModelError("needs an axis where an extent is not known")
         axes = tuple(axis for axis, extent in enumerate(shape) if extent == 1)
     else:
@@ -131,7 +131,7 @@ def _squeeze(scope: Scope, operands: Sequence[Expression], given: Attributes) ->
 def _export_squeeze(call: relax.Call) -> Mapping[str, Any] | None:
     axes = plain(call.attrs.axis)
     shape = shape_of(call.args[0])
-    if axes is None and (shape is None or not all(isinstance(extent, int) for extent in shape)):
+    if axes is None and (shape is None or not is_static(shape)):
         return None
     return {"axis": axes}
 

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, Extent, dtype_of
+from relay_layout.ir import Expression, Extent, dtype_of, is_static
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of
 from relay_layout.relay.operators.resizing import one_of
@@ -95,7 +95,7 @@ def _blocked(
         )
     blocks = positive("block_shape", attributes.block_shape, len(pairs))
     sides = [numbers(f"an entry of {pairs_name}", pair, (2,)) for pair in pairs]
-    if not all(isinstance(extent, int) for extent in shape[1:]):
+    if not is_static(shape[1:]):
         raise ModelError("all extents of the data but the first must be known")
     return shape, blocks, sides
 
@@ -167,11 +167,7 @@ def _correlation(scope: Scope, operands: Sequence[Expression], attributes: Attri
     if kernel % 2 == 0:
         raise ModelError(f"kernel_size is {kernel}; it must be odd")
     shape = extents(operands[0])
-    if (
-        len(shape) != 4
-        or shape != extents(operands[1])
-        or not all(isinstance(extent, int) for extent in shape)
-    ):
+    if len(shape) != 4 or shape != extents(operands[1]) or not is_static(shape):
         raise ModelError("both operands must have the same known shape of 4 dimensions")
     if not dtype_of(operands[0]).startswith("float"):
         raise ModelError(f"the data is {dtype_of(operands[0])}; it must be floating point")

@@ -12,8 +12,8 @@ import numpy as np
 
 from relay_layout.errors import ModelError
 
+from .params import read_tensor
 from .source import shorten
-from .tensor_blob import ByteReader, read_blob
 
 _INDEX = re.compile(r"[0-9]{1,18}")
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
@@ -160,11 +160,7 @@ class NodeTable:
             data = base64.b64decode(self._tensors[number], validate=True)
         except (TypeError, ValueError, binascii.Error):
             raise ModelError(f"{name}: expected base64, found other data") from None
-        reader = ByteReader(data, name)
-        array = read_blob(reader)
-        if reader.remaining:
-            raise reader.error(f"expected the end of the tensor, found {reader.remaining} more bytes")
-        return array
+        return read_tensor(data, name)
 
     def _node(self, index: int) -> dict[str, Any]:
         node = self._nodes[index]

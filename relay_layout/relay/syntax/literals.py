@@ -17,7 +17,7 @@ class LiteralError(ValueError):
     """A number that Relay has no value for; the message completes "expected ...,"."""
 
 
-def parse_number(text: str, attribute: bool = False) -> tuple[int | float, str]:
+def parse_number(text: str, attribute: bool) -> tuple[int | float, str]:
     """The value and the data type of a number token such as `1`, `1i64`, `3f`, `1e-05f` or `-inff`.
 
     In an attribute `f` alone marks a double.  Raises LiteralError when the suffix is unknown or the value

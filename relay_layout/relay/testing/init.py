@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import tvm
 
+from relay_layout.border import input_names
 from relay_layout.errors import ModelError
 from relay_layout.ir import dtype_of, shape_of
-from relay_layout.relay.build_module import as_module, input_names, main_function
+from relay_layout.relay.build_module import as_module, main_function
 
 Desc = str
 

@@ -18,12 +18,6 @@ def _shape(module: Any) -> list[int]:
     return [int(extent) for extent in module["main"].params[0].ty.shape]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def _message(model: Any, **options: Any) -> str:
     with pytest.raises(ModelError) as caught:
         load_model(model, **options)

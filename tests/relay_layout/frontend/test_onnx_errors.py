@@ -35,12 +35,6 @@ def _with_initializer(array: np.ndarray) -> Any:
     return model
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_missing_file_and_directory(folder: Path) -> None:
     assert _message("x.onnx") == "model 'x.onnx': no such file"
     assert _message(folder) == f"model '{folder}' is a directory, not a model file"

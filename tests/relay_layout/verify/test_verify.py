@@ -16,7 +16,7 @@ from relay_layout.plan import plan_layout
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite import rewrite
 from relay_layout.targets import resolve_target
-from relay_layout.verify import verify, verify_module
+from relay_layout.verify import verify
 from tests import layout_graphs
 from tests.relay_layout.test_transform import MODULES, module_of
 from tests.relay_layout.verify.mutation import Mutant, mutants
@@ -425,77 +425,3 @@ def test_a_parameter_of_another_shape_is_refused() -> None:
     assert str(raised.value) == (
         "function 'main', binding 'data' (parameter): it is provided as (2, 1), expected (1, 2)"
     )
-
-
-# A module by itself
-
-
-def blocked_convolution(**attributes: Any) -> tvm.IRModule:
-    """A convolution in blocks, some of its attributes replaced after its type was inferred."""
-    builder = relax.BlockBuilder()
-    data = relax.Var("data", relax.TensorType((1, 2, 5, 5, 8), "float32"))
-    kernel = relax.Var("kernel", relax.TensorType((4, 2, 3, 3, 8, 8), "float32"))
-    given = {"data_layout": "NCHW8c", "kernel_layout": "OIHW8i8o", "out_layout": "NCHW8c"}
-    with builder.function("main", [data, kernel]):
-        variable = builder.emit(op.nn.conv2d(data, kernel, **given))
-        builder.emit_func_output(variable)
-    function = builder.finalize()["main"]
-    call = function.body.blocks[0].bindings[0].value
-    fields = {
-        field.name: getattr(call.attrs, field.name) for field in type(call.attrs).__tvm_ffi_type_info__.fields
-    }
-    changed = tvm.ir.make_node("relax.attrs.Conv2DAttrs", **{**fields, **attributes})
-    wrong = relax.Call(call.op, call.args, changed, call.ty_args)
-    typed = relax.Var("lv", call.ty)
-    relax.expr._update_type(wrong, call.ty)
-    body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(typed, wrong)])], typed)
-    return tvm.IRModule({"main": relax.Function([data, kernel], body, call.ty)})
-
-
-def test_a_consistent_module_passes() -> None:
-    verify_module(blocked_convolution())
-
-
-@pytest.mark.parametrize(
-    ("attributes", "message"),
-    [
-        (
-            {"data_layout": "NCHW"},
-            "attribute 'data_layout' is provided as NCHW, expected a layout of 5 dimensions",
-        ),
-        (
-            {"data_layout": "NCHW4c"},
-            "attribute 'data_layout' is provided as NCHW4c: shape (1, 2, 5, 5, 8): dimension 4, '4c' of "
-            "layout 'NCHW4c', is 8; it must be 4",
-        ),
-        (
-            {"data_layout": "NC"},
-            "attribute 'data_layout' is provided as NC, expected a layout of 5 dimensions",
-        ),
-        (
-            {"groups": 2},
-            "16 channels are provided by 'data_layout' NCHW8c, expected 32 by 'kernel_layout' OIHW8i8o with "
-            "2 groups",
-        ),
-        (
-            {"out_layout": "NCDH8c"},
-            "attribute 'out_layout' is provided as NCDH8c, expected the axes of NCHW8c",
-        ),
-        (
-            {"kernel_layout": "IOHW8i8o"},
-            "16 channels are provided by 'data_layout' NCHW8c, expected 32 by 'kernel_layout' IOHW8i8o with "
-            "1 groups",
-        ),
-    ],
-)
-def test_an_inconsistent_module_is_refused(attributes: dict[str, Any], message: str) -> None:
-    with pytest.raises(VerificationError) as raised:
-        verify_module(blocked_convolution(**attributes))
-    assert str(raised.value) == f"function 'main', binding 'lv' (nn.conv2d): {message}"
-
-
-def test_random_graphs_are_consistent_before_and_after() -> None:
-    for seed in range(60):
-        module = layout_graphs.random_module(seed, 3 + seed % 9)
-        verify_module(module)
-        verify_module(as_the_solver_chooses(module, seed))

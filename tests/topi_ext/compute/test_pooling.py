@@ -1,11 +1,13 @@
 """The poolings' mathematics, without a schedule: what padding, dilation and ceil mode mean."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from kernel_cases import PoolingCase, pooling_function
-from kernel_harness import compile_function, host_cpus, prim_func, run_guarded, target_for
+from kernel_harness import Array, compile_function, host_cpus, prim_func, run_guarded, target_for
 from tvm import te
 
 from topi_ext.compute import avg_pool2d, max_pool2d
@@ -30,87 +32,52 @@ def test_unscheduled(case: PoolingCase, count_include_pad: bool) -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
 
 
+def pooled(
+    pool: Callable[..., te.Tensor],
+    values: Array,
+    out_shape: tuple[int, ...],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    **options: Any,
+) -> Array:
+    """What a pooling makes of ``values``: NCHW and without padding and dilation, unless ``options`` say."""
+    data = te.placeholder(values.shape, str(values.dtype), "data")
+    window = {"padding": (0, 0, 0, 0), "dilation": (1, 1), "layout": "NCHW", **options}
+    result = pool(data, kernel=kernel, strides=strides, out_shape=out_shape, **window)
+    library = compile_function(prim_func([data, result]), TARGET)
+    return run_guarded(library, [values], out_shape, str(values.dtype))
+
+
 @pytest.mark.parametrize("dilation", [1, 2])
 def test_padding_never_wins_a_maximum(dilation: int) -> None:
-    data = te.placeholder((1, 4, 4, 8), name="data")
     side = 4 + 2 - 2 * dilation
-    result = max_pool2d(
-        data,
-        kernel=(3, 3),
-        strides=(1, 1),
-        padding=(1, 1, 1, 1),
-        dilation=(dilation, dilation),
-        layout="NHWC",
-        out_shape=(1, side, side, 8),
-    )
-    library = compile_function(prim_func([data, result]), TARGET)
-    got = run_guarded(library, [np.full((1, 4, 4, 8), -7, "float32")], (1, side, side, 8))
-    assert (got == -7).all()
+    window = {"padding": (1, 1, 1, 1), "dilation": (dilation, dilation), "layout": "NHWC"}
+    values = np.full((1, 4, 4, 8), -7, "float32")
+    assert (pooled(max_pool2d, values, (1, side, side, 8), (3, 3), (1, 1), **window) == -7).all()
 
 
 def test_a_window_beside_the_image_has_the_least_value() -> None:
-    data = te.placeholder((1, 1, 2, 2), name="data")
-    result = max_pool2d(
-        data,
-        kernel=(1, 1),
-        strides=(1, 1),
-        padding=(1, 0, 0, 0),
-        dilation=(1, 1),
-        layout="NCHW",
-        out_shape=(1, 1, 3, 2),
-    )
-    library = compile_function(prim_func([data, result]), TARGET)
-    got = run_guarded(library, [np.ones((1, 1, 2, 2), "float32")], (1, 1, 3, 2))
+    values = np.ones((1, 1, 2, 2), "float32")
+    got = pooled(max_pool2d, values, (1, 1, 3, 2), (1, 1), (1, 1), padding=(1, 0, 0, 0))
     assert got[0, 0, :, 0].tolist() == [np.finfo("float32").min, 1, 1]
 
 
 def test_the_average_of_integers_is_cut_towards_zero() -> None:
-    data = te.placeholder((1, 1, 1, 4), "int32", "data")
-    result = avg_pool2d(
-        data,
-        kernel=(1, 2),
-        strides=(1, 2),
-        padding=(0, 0, 0, 0),
-        dilation=(1, 1),
-        layout="NCHW",
-        out_shape=(1, 1, 1, 2),
-        count_include_pad=True,
-    )
-    library = compile_function(prim_func([data, result]), TARGET)
-    got = run_guarded(library, [np.array([[[[-1, -2, 2, 3]]]], "int32")], (1, 1, 1, 2), "int32")
+    values = np.array([[[[-1, -2, 2, 3]]]], "int32")
+    got = pooled(avg_pool2d, values, (1, 1, 1, 2), (1, 2), (1, 2), count_include_pad=True)
     assert got.ravel().tolist() == [-1, 2]
 
 
 def test_integers_have_a_maximum() -> None:
-    data = te.placeholder((1, 4, 4, 16), "int8", "data")
-    result = max_pool2d(
-        data,
-        kernel=(2, 2),
-        strides=(2, 2),
-        padding=(0, 0, 0, 0),
-        dilation=(1, 1),
-        layout="NHWC",
-        out_shape=(1, 2, 2, 16),
-    )
     values = np.random.default_rng(0).integers(-128, 128, (1, 4, 4, 16)).astype("int8")
-    got = run_guarded(compile_function(prim_func([data, result]), TARGET), [values], (1, 2, 2, 16), "int8")
+    got = pooled(max_pool2d, values, (1, 2, 2, 16), (2, 2), (2, 2), layout="NHWC")
     np.testing.assert_array_equal(got, values.reshape(1, 2, 2, 2, 2, 16).max(axis=(2, 4)))
 
 
 @pytest.mark.parametrize(("dilation", "counted"), [(1, 1), (2, 1)])
 def test_what_ceil_mode_adds_beyond_the_padding_is_not_counted(dilation: int, counted: int) -> None:
     """The second window starts on the last column and reaches beyond the padded image."""
-    data = te.placeholder((1, 1, 1, 4), name="data")
-    result = avg_pool2d(
-        data,
-        kernel=(1, 2),
-        strides=(1, 3),
-        padding=(0, 0, 0, 0),
-        dilation=(1, dilation),
-        layout="NCHW",
-        out_shape=(1, 1, 1, 2),
-        count_include_pad=True,
-    )
-    library = compile_function(prim_func([data, result]), TARGET)
-    got = run_guarded(library, [np.array([[[[1, 3, 5, 8]]]], "float32")], (1, 1, 1, 2))
+    values = np.array([[[[1, 3, 5, 8]]]], "float32")
+    window = {"dilation": (1, dilation), "count_include_pad": True}
+    got = pooled(avg_pool2d, values, (1, 1, 1, 2), (1, 2), (1, 3), **window)
     assert got.ravel().tolist() == [2 if dilation == 1 else 3, 8 / counted]

@@ -1,235 +1,66 @@
-"""Direct convolution: a register tile of pixels by channel vectors, swept over the reduction.
-
-The tile's accumulators live in a local buffer that is fully unrolled, so that the compiler keeps
-them in registers; the epilogue (bias, activation, residual) reads them there and stores once.
-This is the register-tiled direct convolution of NeoCPU (Liu et al., ATC 2019) and of Georganas et
-al. (SC 2018), for any mix of layouts.
-"""
+"""Convolutions: the kernel that was chosen for the workload, around whatever was fused with it."""
 
 import logging
-from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
-from topi_ext.compute.convolution import PADDING, reduction_axes
-from topi_ext.indexing import block_of, physical_axes
-from topi_ext.knobs import ConvolutionKnobs, check_knobs, default_knobs, fuses_rows, lanes_are_pixels
+from topi_ext.chooser import KernelChoice, KernelChooser
+from topi_ext.kernel import schedule
 from topi_ext.processor import processor_of
-from topi_ext.schedule.blocks import (
-    SBlock,
-    annotated_block,
-    fuse_epilogue,
-    open_schedule,
-)
-from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops
-from topi_ext.schedule.overlap import apply_overlap, overlap_tail
-from topi_ext.workload import ConvolutionWorkload, operator_of
+from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.workload import ALGORITHM, ConvolutionWorkload, operator_of
 
 _LOG = logging.getLogger(__name__)
 
-Loop = Any
-"""A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""
 
+class Convolution(ScheduleRule):
+    """Schedules every function whose anchor is a 2-D convolution with static extents.
 
-class DirectConvolution(ScheduleRule):
-    """Schedules every function whose anchor is a 2-D convolution with static extents."""
+    ``chooser`` decides on the knobs; by default one for the target at hand, without records.
+    """
+
+    def __init__(self, chooser: KernelChooser | None = None) -> None:
+        self.chooser = chooser
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """Tile with the default knobs of ``target``; None where the function is no such convolution."""
+        """None where the function is no such convolution."""
         if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
             return None
         try:
-            found = annotated_block(open_schedule(func))
-            if found is None or operator_of(found[1]) != "conv2d":
-                return None
-            workload = ConvolutionWorkload.from_json(found[1])
-            if not _is_static(workload):
-                return None
-            return schedule_convolution(func, workload, default_knobs(workload, processor_of(target)))
+            found = self._found(func, self.chooser or KernelChooser(processor_of(target)))
+            return None if found is None else schedule(func, found[0], found[1].knobs)
         except RuntimeError:
             # What TVM refuses (ScheduleError, or a check of its own) costs speed and no more:
             # the next rule takes the function.
             _LOG.debug("not a convolution that can be tiled: %s", func, exc_info=True)
             return None
 
+    def choice(self, func: tirx.PrimFunc) -> KernelChoice | None:
+        """The kernel that the rule's own chooser has for ``func``, which it was asked to apply."""
+        found = self._found(func, self.chooser) if self.chooser else None
+        return None if found is None else found[1]
 
-def schedule_convolution(
-    func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
-) -> Schedule:
-    """Arrange the loops of ``func``, whose annotated block computes ``workload``, as ``knobs`` say."""
-    check_knobs(workload, knobs)
-    sch = open_schedule(func)
-    found = annotated_block(sch)
-    assert found is not None
-    nest = _Nest(sch, found[0], workload, knobs)
-    nest.arrange()
-    return open_schedule(apply_overlap(sch.mod["main"]))
-
-
-class _Nest:
-    """The convolution's loops by the role they play."""
-
-    def __init__(
-        self, sch: Schedule, anchor: SBlock, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
-    ) -> None:
-        self.sch = sch
-        self.anchor = anchor
-        self.workload = workload
-        self.knobs = knobs
-        self.marks: list[str] = []
-
-    def arrange(self) -> None:
-        sch, knobs = self.sch, self.knobs
-        around = fuse_epilogue(sch, self.anchor)
-        epilogue = around.epilogue
-        if epilogue is None:
-            epilogue = sch.cache_write(self.anchor, 0, "global")
-            # The new block copies the accumulators out; the anchor now fills a temporary.
-        pad = next((block for block in around.before if sch.get(block).name_hint.startswith(PADDING)), None)
-        for block in around.before:
-            if block is not pad:
-                arrange_block(sch, block, knobs.lanes)
-        flat = fuses_rows(self.workload)
-        if flat:
-            self._fuse_rows(epilogue)
-        loops = dict(zip(self._loop_names(flat), sch.get_loops(self.anchor), strict=True))
-        reduction = [loops[name] for name in reduction_axes(self.workload)]
-        tile, outer = self._split(loops, flat)
-        sch.reorder(*outer.values(), *reduction, *tile)
-        threads = ["n", "chunk"] if knobs.order == "pixels" else ["n", "channel", "chunk"]
-        if knobs.order == "channels" and not self.workload.is_depthwise:
-            threads.append("row")
-        threads = [name for name in threads if name in outer]
-        parallel = sch.fuse(*[outer[name] for name in threads])
-        sch.parallel(parallel)
-        innermost = [name for name in outer if name not in threads]
-        place = outer[innermost[-1]] if innermost else parallel
-        sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
-        if pad is not None:
-            self._pad(pad, parallel)
-        self._finish(epilogue, tile, reduction[0])
-        if self.marks:
-            named = {**{name: outer[name] for name in innermost}, **{name: parallel for name in threads}}
-            for loop_name in dict.fromkeys(self.marks):
-                overlap_tail(sch, named[loop_name])
-        arrange_loops(sch, around.after, knobs.lanes)
-
-    def _loop_names(self, flat: bool) -> list[str]:
-        names = []
-        for axis, factor in physical_axes(self.workload.out_layout):
-            name = {"N": "n", "C": "channel", "H": "row", "W": "pixel"}[axis]
-            if factor:
-                name = "lane"
-            if flat and axis == "H":
-                continue
-            names.append(name)
-        return names + list(reduction_axes(self.workload))
-
-    def _fuse_rows(self, epilogue: SBlock) -> None:
-        """Make rows and columns one axis in both blocks and in the buffer between them."""
-        sch, axes = self.sch, physical_axes(self.workload.out_layout)
-        row = axes.index(("H", 0))
-        width = self.workload.out_width
-
-        def fuse(*index: Any) -> list[Any]:
-            pixel = index[row] * width + index[row + 1]
-            return [*index[:row], pixel, *index[row + 2 :]]
-
-        def mapping(block: SBlock, rank: int) -> tirx.IndexMap:
-            # The map's own default is int64, and a cast around an index stops what follows.
-            dtype = str(sch.get(block).iter_vars[0].var.ty)
-            return tirx.IndexMap.from_func(fuse, ndim=rank, index_dtype=dtype)
-
-        for block in (self.anchor, epilogue):
-            sch.transform_block_layout(block, mapping(block, len(sch.get(block).iter_vars)))
-        sch.transform_layout(
-            self.anchor, ("write", 0), mapping(self.anchor, len(axes)), assume_injective_transform=True
-        )
-
-    def _split(self, loops: dict[str, Loop], flat: bool) -> tuple[list[Loop], dict[str, Loop]]:
-        """The tile's loops, vector last, and the loops around it in order."""
-        sch, knobs, workload = self.sch, self.knobs, self.workload
-        if lanes_are_pixels(workload):
-            pixel, tile_pixel, lane = self._tile(loops["pixel"], [knobs.tile_pixels, knobs.lanes])
-            channel, tile_channel = self._tile(loops["channel"], [knobs.tile_channels], mark="channel")
-        elif block_of(workload.out_layout, "C") > 1:
-            pixel, tile_pixel = self._tile(loops["pixel"], [knobs.tile_pixels])
-            channel, tile_channel = self._tile(loops["channel"], [knobs.tile_channels], mark="channel")
-            lane = loops["lane"]
-        else:
-            pixel, tile_pixel = self._tile(loops["pixel"], [knobs.tile_pixels])
-            channel, tile_channel, lane = self._tile(
-                loops["channel"], [knobs.tile_channels, knobs.lanes], mark="channel"
-            )
-        order = {"n": loops["n"]} if "n" in loops else {}
-        row = pixel if flat else loops.get("row")
-        if row is None:
-            order["channel"] = channel
-        else:
-            chunk, row = sch.split(row, [None, knobs.rows])
-            if knobs.order == "channels":
-                order |= {"channel": channel, "chunk": chunk, "row": row}
-            else:
-                order |= {"chunk": chunk, "channel": channel, "row": row}
-        if not flat:
-            order["pixel"] = pixel
-        self.marks = ["row" if mark == "pixel" and flat else mark for mark in self.marks]
-        return [tile_channel, tile_pixel, lane], order
-
-    def _tile(self, loop: Loop, factors: list[int], mark: str = "pixel") -> list[Loop]:
-        size = 1
-        for factor in factors:
-            size *= factor
-        if int(self.sch.get(loop).extent) % size:
-            self.marks.append(mark)
-        return list(self.sch.split(loop, [None, *factors]))
-
-    def _pad(self, pad: SBlock, parallel: Loop) -> None:
-        sch = self.sch
-        if self.knobs.pad_at == "chunk":
-            sch.compute_at(pad, parallel, preserve_unit_loops=True)
-            loops = sch.get_loops(pad)
-            sch.vectorize(_vector_of(sch, loops[-1]))
-            return
-        loops = sch.get_loops(pad)
-        sch.vectorize(_vector_of(sch, loops[-1]))
-        sch.parallel(sch.fuse(*loops[:-2]))
-
-    def _finish(self, epilogue: SBlock, tile: list[Loop], reduction: Loop) -> None:
-        sch = self.sch
-        for loop in tile[:-1]:
-            sch.unroll(loop)
-        sch.vectorize(tile[-1])
-        epilogue_loops = sch.get_loops(epilogue)
-        depth = len(sch.get_loops(self.anchor)) - len(tile) - len(reduction_axes(self.workload))
-        own = epilogue_loops[depth:]
-        lanes = own[-1]
-        if not lanes_are_pixels(self.workload) and block_of(self.workload.out_layout, "C") == 1:
-            # The epilogue of NHWC sees a tile's channels as one run; give it the anchor's vectors.
-            vector, lanes = sch.split(lanes, [None, self.knobs.lanes])
-            own = [*own[:-1], vector]
-        elif lanes_are_pixels(self.workload):
-            vector, lanes = sch.split(lanes, [None, self.knobs.lanes])
-            own = [*own[:-1], vector]
-        else:
-            own = own[:-1]
-        for loop in own:
-            sch.unroll(loop)
-        sch.vectorize(lanes)
-        sch.decompose_reduction(self.anchor, reduction)
+    def _found(
+        self, func: tirx.PrimFunc, chooser: KernelChooser
+    ) -> tuple[ConvolutionWorkload, KernelChoice] | None:
+        sch = open_schedule(func)
+        found = annotated_block(sch)
+        if found is None or operator_of(found[1]) != "conv2d":
+            return None
+        workload = ConvolutionWorkload.from_json(found[1])
+        if not is_static(workload):
+            return None
+        direct = ALGORITHM not in sch.get(found[0]).annotations
+        return workload, chooser.choose(workload, direct=direct)
 
 
-def _vector_of(sch: Schedule, loop: Loop) -> Loop:
-    """The innermost loop of a copy, cut to a vector where it is long."""
-    extent = sch.get(loop).extent
-    if isinstance(extent, tirx.IntImm) and int(extent) <= 64:
-        return loop
-    return sch.split(loop, [None, 16])[1]
-
-
-def _is_static(workload: ConvolutionWorkload) -> bool:
+def is_static(workload: ConvolutionWorkload) -> bool:
+    """Are all extents but the batch known, as knobs need them?"""
     extents = (workload.in_channels, workload.out_channels, workload.in_height, workload.in_width)
     return all(isinstance(extent, int) for extent in extents)
+
+
+__all__ = ["Convolution", "is_static"]

@@ -113,3 +113,18 @@ def _reduction(
     if vector is not None:
         sch.vectorize(vector)
     sch.decompose_reduction(block, reduction[0])
+
+
+def copy_in_parallel(sch: Schedule, block: SBlock) -> None:
+    """Give a block that copies an image its vectors, and its rows to the threads."""
+    loops = sch.get_loops(block)
+    sch.vectorize(vector_of(sch, loops[-1]))
+    sch.parallel(sch.fuse(*loops[:-2]))
+
+
+def vector_of(sch: Schedule, loop: Any) -> Any:
+    """The innermost loop of a copy, cut to a vector where it is long."""
+    extent = loop_extent(sch, loop)
+    if extent is not None and extent <= MAXIMUM_VECTOR:
+        return loop
+    return sch.split(loop, [None, 16])[1]

@@ -35,8 +35,8 @@ from tvm.target import Target
 from topi_ext.compute import conv2d
 from topi_ext.errors import RelayLayoutError
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.schedule import DirectConvolution
-from topi_ext.schedule.cpu.convolution import schedule_convolution
+from topi_ext.schedule.cpu.direct import schedule_convolution
+from topi_ext.schedule.rules import Convolution
 
 CPU = host_cpus()[-1]
 
@@ -191,7 +191,7 @@ def test_dtypes(layouts: dict[str, Any], dtype: str, out_dtype: str) -> None:
     inputs = [pack(data, "NCHW", data_layout), pack(weight, "OIHW", kernel_layout)]
     tensors = [te.placeholder(array.shape, dtype) for array in inputs]
     func = prim_func([*tensors, conv2d(*tensors, padding=(1, 1, 1, 1), out_dtype=out_dtype, **layouts)])
-    scheduled_by(DirectConvolution(), func, target_for(CPU))
+    scheduled_by(Convolution(), func, target_for(CPU))
     expected = pack(convolve(data, weight, padding=(1, 1, 1, 1)), "NCHW", layouts.get("out_layout", "NCHW"))
     check_kernel(func, target_for(CPU), inputs, expected.astype(out_dtype))
 
@@ -289,7 +289,7 @@ def _followed(
 def test_what_else_the_function_holds_is_right_too(kind: str) -> None:
     tensors, inputs, expected = surroundings(kind)
     func = prim_func(tensors)
-    scheduled_by(DirectConvolution(), func, target_for(CPU))
+    scheduled_by(Convolution(), func, target_for(CPU))
     check_kernel(func, target_for(CPU), inputs, expected, case=kind)
 
 
@@ -300,7 +300,7 @@ def test_two_results_of_one_convolution() -> None:
     data, weight = (te.placeholder(array.shape) for array in inputs)
     result = conv2d(data, weight, padding=case.padding, **BLOCKED)
     both = prim_func([data, weight, result, topi.nn.relu(result)])
-    scheduled = scheduled_by(DirectConvolution(), both, target_for(CPU)).mod["main"]
+    scheduled = scheduled_by(Convolution(), both, target_for(CPU)).mod["main"]
     library = compile_function(scheduled, target_for(CPU))
     for _ in range(20):
         arguments = [tvm.runtime.tensor(array) for array in (*inputs, expected * 0, expected * 0)]
@@ -312,7 +312,7 @@ def test_two_results_of_one_convolution() -> None:
 def test_the_padded_image_is_copied_by_vectors() -> None:
     case = ConvolutionCase(1, 16, 16, 9, 9, (3, 3), padding=(1, 1, 1, 1), **BLOCKED)
     func, _, _ = convolution_function(case)
-    script = scheduled_by(DirectConvolution(), func, target_for(CPU)).mod["main"].script()
+    script = scheduled_by(Convolution(), func, target_for(CPU)).mod["main"].script()
     assert "data_pad" in script
     assert script.count("T.vectorized(16)") == 4
 
@@ -335,9 +335,9 @@ def test_symbolic_images_go_to_the_next_rule(extent: str) -> None:
 def test_other_functions_and_targets_are_not_taken() -> None:
     data = te.placeholder((4, 4))
     plain = prim_func([data, topi.nn.relu(data)])
-    assert DirectConvolution().apply(plain, target_for(CPU), False) is None
+    assert Convolution().apply(plain, target_for(CPU), False) is None
     func, _, _ = convolution_function(ConvolutionCase(1, 16, 16, 4, 4, (3, 3), **BLOCKED))
-    assert DirectConvolution().apply(func, Target("c"), False) is None
+    assert Convolution().apply(func, Target("c"), False) is None
 
 
 def test_knobs_that_do_not_fit_never_reach_the_loops() -> None:
@@ -373,7 +373,7 @@ def test_the_inner_loop_stays_in_registers(layouts: dict[str, Any], cpu: str, re
         1, 64, 64, 56, 56, (3, 3), padding=(1, 1, 1, 1), epilogue="bias_relu", cpu=cpu, **layouts
     )
     func, _, _ = convolution_function(case)
-    scheduled = scheduled_by(DirectConvolution(), func, target_for(cpu)).mod["main"]
+    scheduled = scheduled_by(Convolution(), func, target_for(cpu)).mod["main"]
     loops = loops_of(compile_function(scheduled, target_for(cpu)).mod.inspect_source("asm"))
     innermost: list[list[str]] = []
     for loop in loops:
@@ -404,5 +404,5 @@ def test_the_inner_loop_stays_in_registers(layouts: dict[str, Any], cpu: str, re
 def test_other_processors_compile(layouts: dict[str, Any], target: dict[str, object]) -> None:
     case = ConvolutionCase(1, 32, 32, 9, 9, (3, 3), padding=(1, 1, 1, 1), epilogue="bias_relu", **layouts)
     func, _, _ = convolution_function(case)
-    scheduled = scheduled_by(DirectConvolution(), func, Target(target)).mod["main"]
+    scheduled = scheduled_by(Convolution(), func, Target(target)).mod["main"]
     compile_function(scheduled, Target(target))

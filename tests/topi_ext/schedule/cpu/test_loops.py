@@ -23,7 +23,7 @@ from tvm.script import tirx as T
 from tvm.target import Target
 from tvm_ffi import structural_equal
 
-from topi_ext.schedule import LoopNest
+from topi_ext.schedule.rules import LoopNest
 
 TARGET = target_for(host_cpus()[-1])
 

@@ -10,7 +10,7 @@ from tvm import te, tirx, topi
 from tvm.target import Target
 
 from topi_ext.compute import max_pool2d
-from topi_ext.schedule import WindowPooling
+from topi_ext.schedule.rules import WindowPooling
 
 CPU = host_cpus()[-1]
 
@@ -78,11 +78,17 @@ def test_a_symbolic_batch_is_one_function_for_all() -> None:
         )
 
 
-def test_eight_bit_integers() -> None:
-    data = te.placeholder((1, 6, 7, 32), "int8")
+def scheduled_maximum(dtype: str) -> tirx.PrimFunc:
+    """Windows of 2x2 over 6x7 pixels of 32 channels."""
+    data = te.placeholder((1, 6, 7, 32), dtype)
     geometry = {"kernel": (2, 2), "strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1)}
     func = prim_func([data, max_pool2d(data, **geometry, layout="NHWC", out_shape=(1, 5, 6, 32))])
     scheduled_by(WindowPooling(), func, target_for(CPU))
+    return func
+
+
+def test_eight_bit_integers() -> None:
+    func = scheduled_maximum("int8")
     values = np.random.default_rng(0).integers(-128, 128, (1, 6, 7, 32)).astype("int8")
     windows = [values[:, row : row + 5, column : column + 6] for row in (0, 1) for column in (0, 1)]
     check_kernel(func, target_for(CPU), [values], np.max(windows, axis=0))
@@ -90,10 +96,7 @@ def test_eight_bit_integers() -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int16"])
 def test_every_element_type_compiles(dtype: str) -> None:
-    data = te.placeholder((1, 6, 7, 32), dtype)
-    geometry = {"kernel": (2, 2), "strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1)}
-    func = prim_func([data, max_pool2d(data, **geometry, layout="NHWC", out_shape=(1, 5, 6, 32))])
-    scheduled_by(WindowPooling(), func, target_for(CPU))
+    scheduled_maximum(dtype)
 
 
 def test_a_result_that_two_need_is_finished_before_it_is_read() -> None:

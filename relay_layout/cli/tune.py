@@ -1,0 +1,253 @@
+"""``relay-layout tune MODEL... -o LOG``."""
+
+import signal
+import sys
+import threading
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import inf
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from relay_layout.cli import options
+from relay_layout.cli.log import tell_problems
+from relay_layout.cli.output import Outcome, note, one_line, progress, table
+from relay_layout.errors import InputError
+
+if TYPE_CHECKING:
+    from relay_layout.targets import BuildTarget
+    from topi_ext.tune.measure import KernelMeasurer, RemoteDevice
+    from topi_ext.tune.tuner import TuneProgress
+
+STRATEGIES = ("model", "random", "exhaustive")
+INTERRUPTED = 130
+_LINE_SECONDS = 10.0
+"""How often progress becomes a line of its own where nobody looks at a terminal."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("models", nargs="+", metavar="MODEL", help=options.MODEL_HELP)
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="LOG", help="the log to append to; what it holds counts"
+    )
+    options.add_layout_options(parser)
+    options.add_threads_option(parser)
+    parser.add_argument(
+        "--trials", type=options.positive, default=64, metavar="N", help="kernels to measure for a task (64)"
+    )
+    parser.add_argument(
+        "--patience",
+        type=options.positive,
+        default=32,
+        metavar="N",
+        help="end a task when N trials have not made it 1%% faster (32)",
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=STRATEGIES,
+        default="model",
+        help="what to measure next: what a learned model predicts (the default), at random, or everything",
+    )
+    parser.add_argument(
+        "--tuning-records",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="further logs to start from, such as what import-log wrote",
+    )
+    parser.add_argument(
+        "--rpc-tracker", type=_address, metavar="HOST:PORT", help="measure on a machine it lends"
+    )
+    parser.add_argument("--rpc-key", metavar="KEY", help="the key of that machine")
+    parser.add_argument(
+        "--time-limit", type=_time_limit, default=inf, metavar="S", help="seconds after which to stop"
+    )
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Tunes the kernels of the models; the exit status is 130 where it was interrupted."""
+    keywords = options.layout_options(arguments)
+    if (arguments.rpc_tracker is None) != (arguments.rpc_key is None):
+        raise InputError("--rpc-tracker and --rpc-key belong together; give both or none")
+    options.check_writable("-o", arguments.output, [*arguments.models, *arguments.tuning_records])
+    from relay_layout import __version__
+    from relay_layout.targets import resolve_target
+    from relay_layout.tuning.tasks import model_tasks
+    from topi_ext.tune.database import Database
+    from topi_ext.tune.tuner import TuneOptions, Tuner, summary
+
+    target = resolve_target(keywords.pop("target"), threads=arguments.threads)
+    log = Path(arguments.output)
+    logs = [*map(Path, arguments.tuning_records), *([log] if log.exists() else [])]
+    database, problems = Database.load(logs)
+    tell_problems(problems)
+    progress("choosing layouts")
+    found = model_tasks(arguments.models, target, keywords)
+    for line in found.notes:
+        note(one_line(line))
+    if not found.tasks:
+        raise InputError("there is nothing to tune: the models hold no convolution or dense layer")
+    measurer = _measurer(target, arguments)
+    try:
+        with _stop_requests() as stopped, _Display() as display:
+            tuner = Tuner(
+                target.processor,
+                measurer,
+                log,
+                database,
+                TuneOptions(
+                    trials=arguments.trials,
+                    patience=arguments.patience,
+                    strategy=arguments.strategy,
+                    time_limit=arguments.time_limit,
+                ),
+                progress=display.show,
+                stop=lambda: bool(stopped),
+                versions={"relay_layout": __version__, "tvm": _tvm_version()},
+            )
+            result = tuner.tune(found.tasks)
+    finally:
+        measurer.close()
+    report = {"log": arguments.output, "target": target.name, "threads": target.threads, **summary(result)}
+    return Outcome(report, format_report(report), INTERRUPTED if result.ended == "interrupted" else 0)
+
+
+def format_report(report: Mapping[str, Any]) -> str:
+    """The report of a tuning for people."""
+    rows = [["task", "uses", "trials", "default us", "best us", "GFLOP/s"]]
+    for task in report["tasks"]:
+        times = ["-" if task[name] is None else f"{task[name]:.1f}" for name in ("default_us", "best_us")]
+        trials = f"{task['trials']} of {task['space']}"
+        rows.append([task["name"], str(task["weight"]), trials, *times, f"{task['gigaflops']:.0f}"])
+    totals = table(
+        [
+            [
+                "measured",
+                f"{report['measured']} kernels in {report['seconds']:.0f} s, {report['failed']} failed",
+            ],
+            ["gain", f"{report['gain']:.3f} times as fast as with default knobs"],
+            ["log", one_line(report["log"])],
+            ["ended", report["ended"]],
+        ]
+    )
+    return f"{table(rows)}\n{totals}"
+
+
+def _measurer(target: "BuildTarget", arguments: Namespace) -> "KernelMeasurer":
+    from relay_layout import host
+    from relay_layout.artifact import check_runnable
+    from relay_layout.bench.machine import describe_machine
+    from relay_layout.lower.link import link_command
+    from topi_ext.tune.measure import KernelMeasurer
+
+    builders = host.cpu_count()
+    if arguments.rpc_tracker is not None:
+        remote: RemoteDevice = _remote(arguments)
+        return KernelMeasurer(
+            target.tvm_target,
+            threads=target.threads,
+            cpu=f"rpc:{remote.key}",
+            remote=remote,
+            builders=builders,
+        )
+    check_runnable(target.manifest(), name=f"target {target.name}")
+    return KernelMeasurer(
+        target.tvm_target,
+        threads=target.threads,
+        cpu=describe_machine()["cpu"],
+        link=link_command(),
+        builders=builders,
+    )
+
+
+def _remote(arguments: Namespace) -> "RemoteDevice":
+    from topi_ext.tune.measure import RemoteDevice
+
+    host, port = arguments.rpc_tracker
+    return RemoteDevice(host, port, arguments.rpc_key)
+
+
+def _tvm_version() -> str:
+    import tvm
+
+    return str(tvm.__version__)
+
+
+@contextmanager
+def _stop_requests() -> Iterator[Sequence[int]]:
+    """Yields a sequence that gets an entry with the first Ctrl-C; the second one interrupts."""
+    requests: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield requests
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def request(number: int, frame: FrameType | None) -> None:
+        del frame
+        requests.append(number)
+        note("stopping; once more to stop at once")
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, request)
+    try:
+        yield requests
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+class _Display:
+    """Progress on standard error: one line that is written over on a terminal, now and then one elsewhere."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr is not None and sys.stderr.isatty()
+        self._width = 0
+        self._last = -inf
+
+    def __enter__(self) -> "_Display":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            print(file=sys.stderr, flush=True)
+
+    def show(self, state: "TuneProgress") -> None:
+        """Tells where tuning stands."""
+        line = progress_line(state)
+        if self._live:
+            print(f"\r{line:<{self._width}}", end="", file=sys.stderr, flush=True)
+            self._width = max(self._width, len(line))
+        elif time.monotonic() - self._last >= _LINE_SECONDS:
+            self._last = time.monotonic()
+            note(line)
+
+
+def progress_line(state: "TuneProgress") -> str:
+    """Task, trials, speed, gain and time left on one line."""
+    minutes, seconds = divmod(round(max(0.0, state.seconds_left)), 60)
+    return (
+        f"task {state.task} of {state.tasks} ({state.name}), {state.trials} trials, at most "
+        f"{state.trials_left} left, best {state.gigaflops:.0f} GFLOP/s, all {state.gain:.3f} times as fast, "
+        f"{minutes}:{seconds:02} left"
+    )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ArgumentTypeError(f"expected HOST:PORT, got '{text}'")
+    return host.strip("[]"), int(port)
+
+
+def _time_limit(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < inf:
+        raise ArgumentTypeError(f"expected a number of seconds above 0, got '{text}'")
+    return number

@@ -1,0 +1,105 @@
+"""What a convolution is estimated to take in given layouts."""
+
+from math import prod
+from typing import Any
+
+from relay_layout.graph import Node
+from relay_layout.ir import is_static, size_in_bytes
+from relay_layout.layout import Layout
+from relay_layout.ops import ConvolutionLayouts
+from relay_layout.targets.convolutions import Convolution, packed_kernel
+from relay_layout.targets.target import BuildTarget
+from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.workload import ConvolutionWorkload
+
+LAST_SHARE, BLOCKED_SHARE, FIRST_SHARE = 0.18, 0.07, 0.008
+"""Shares of the multiply-add peak that plain vector loops reach, by where the result has its channels.
+
+Measured on AVX-512: conv3d 3x3x3 of 32 to 64 channels, and conv2d_transpose 4x4 of 128 to 64. Vectors along
+channels read one element of the data for all lanes; along a row they gather.
+"""
+
+
+def convolution_us(
+    node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: BuildTarget
+) -> float:
+    """Estimated microseconds of the default kernel; 0 where spatial extents are symbolic."""
+    if not is_static(convolution.image):
+        return 0.0
+    if convolution.operator in ("nn.conv1d", "nn.conv2d"):
+        return _tiled_us(node, convolution, layouts, target)
+    return _loops_us(node, convolution, layouts, target)
+
+
+def _tiled_us(
+    node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: BuildTarget
+) -> float:
+    """Register tiles; a 1-D convolution runs as that of an image with one row."""
+    attributes, facts = node.attributes, target.facts
+    rank = len(convolution.spatial)
+    packed = packed_kernel(convolution, layouts.kernel, layouts.out)
+    texts = [layouts.data, packed, layouts.out]
+    if rank == 1:
+        texts = [text.replace("W", "HW") for text in texts]
+    padding = attributes.padding
+    workload = ConvolutionWorkload(
+        batch=_batch(convolution),
+        in_channels=convolution.in_channels,
+        out_channels=convolution.out_channels,
+        in_height=convolution.image[-2] if rank == 2 else 1,
+        in_width=convolution.image[-1],
+        kernel=_pair(convolution.kernel, 1),
+        strides=_pair(attributes.strides, 1),
+        padding=(*_pair(padding[:rank], 0), *_pair(padding[rank:], 0)),
+        dilation=_pair(attributes.dilation, 1),
+        groups=convolution.groups,
+        data_layout=texts[0],
+        kernel_layout=texts[1],
+        out_layout=texts[2],
+        dtype=node.operands[0].dtype,
+        out_dtype=node.results[0].dtype,
+    )
+    # Winograd's weights are transformed when compiling.
+    choice = target.kernels.choose(workload, direct=node.operands[1].constant is None)
+    microseconds = choice.microseconds
+    plain = (layouts.data, layouts.out).count(convolution.channels_last)
+    return microseconds * (1.0 + plain * facts.channels_last_penalty) + facts.launch_us
+
+
+def _loops_us(
+    node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: BuildTarget
+) -> float:
+    """Multiply-adds at a share of the peak, and every byte once."""
+    data, weight, result = node.operands[0], node.operands[1], node.results[0]
+    text = str(node.attributes.out_layout or node.attributes.data_layout)
+    extents = dict(zip(text, result.shape or (), strict=False))
+    image = convolution.image if convolution.is_transposed else [extents.get(a) for a in convolution.spatial]
+    if not is_static(image):
+        return 0.0
+    pairs = convolution.in_channels * convolution.out_channels // convolution.groups
+    multiply_adds = _batch(convolution) * pairs * prod(image) * prod(convolution.kernel)
+    processor, facts = target.processor, target.facts
+    lanes = processor.lanes(DTYPE_BYTES.get(result.dtype, 4))
+    peak = processor.fma_per_cycle * lanes * processor.threads * facts.gigahertz * 1e3
+    moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (data, weight, result))
+    microseconds = moved / (facts.gigabytes_per_second * 1e3) + facts.launch_us
+    return microseconds + multiply_adds / (peak * _share(convolution, layouts.out))
+
+
+def _share(convolution: Convolution, out: str) -> float:
+    if Layout.parse(out).is_blocked:
+        return BLOCKED_SHARE
+    return LAST_SHARE if out == convolution.channels_last else FIRST_SHARE
+
+
+def _batch(convolution: Convolution) -> int:
+    return convolution.batch if isinstance(convolution.batch, int) else 1
+
+
+def _pair(values: Any, missing: int) -> tuple[int, int]:
+    """Numbers for rows and columns; ``missing`` for the rows of one axis."""
+    numbers = [int(value) for value in values]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else (missing, numbers[0])
+
+
+__all__ = ["convolution_us"]

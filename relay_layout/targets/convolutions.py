@@ -1,0 +1,229 @@
+"""Convolutions in their own letters: extents, and the layouts of data and kernel that go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay_layout.graph import Node
+from relay_layout.ir import Extent, is_static
+from relay_layout.layout import Layout
+from relay_layout.ops import ConvolutionLayouts
+
+CONVOLUTION_AXES = {
+    "nn.conv1d": "NCW",
+    "nn.conv2d": "NCHW",
+    "nn.conv3d": "NCDHW",
+    "nn.conv1d_transpose": "NCW",
+    "nn.conv2d_transpose": "NCHW",
+    "nn.conv3d_transpose": "NCDHW",
+}
+"""Operators whose layouts a caller may name, with the axes of their data."""
+
+DEPTHWISE = "nn.depthwise_conv2d"
+"""The key of desired layouts for depthwise nn.conv2d alone."""
+
+USUAL_KERNELS: Mapping[str, Mapping[str, str]] = {
+    "nn.conv1d": {"NCW": "OIW", "NWC": "WIO"},
+    "nn.conv2d": {"NCHW": "OIHW", "NHWC": "HWIO", "HWNC": "HWOI"},
+    DEPTHWISE: {"NCHW": "OIHW", "NHWC": "HWOI", "HWNC": "HWOI"},
+    "nn.conv3d": {"NCDHW": "OIDHW", "NDHWC": "DHWIO"},
+    "nn.conv1d_transpose": {"NCW": "IOW", "NWC": "WIO"},
+    "nn.conv2d_transpose": {"NCHW": "IOHW", "NHWC": "HWIO"},
+    "nn.conv3d_transpose": {"NCDHW": "IODHW", "NDHWC": "DHWOI"},
+}
+"""The kernel layout that goes with a data layout where the caller says "default", as in Relay.
+
+I counts the input channels of a group, and for a transposed convolution all of them; O all output channels,
+and for a transposed convolution those of a group.
+"""
+
+SMALLEST_BLOCK = 4
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Extents of a convolution in its own letters; ``image`` and ``kernel`` have one per spatial axis."""
+
+    operator: str
+    batch: Extent
+    in_channels: int
+    out_channels: int
+    image: tuple[Extent, ...]
+    kernel: tuple[int, ...]
+    groups: int
+
+    @property
+    def spatial(self) -> str:
+        """Letters of the spatial axes."""
+        return CONVOLUTION_AXES[self.operator][2:]
+
+    @property
+    def is_transposed(self) -> bool:
+        return self.operator.endswith("_transpose")
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.groups > 1 and self.groups == self.in_channels
+
+    @property
+    def channels_first(self) -> str:
+        """``"NCHW"`` and the like."""
+        return f"NC{self.spatial}"
+
+    @property
+    def channels_last(self) -> str:
+        """``"NHWC"`` and the like."""
+        return f"N{self.spatial}C"
+
+
+def convolution_of(node: Node) -> Convolution | None:
+    """The extents of ``node``; None for other operators, symbolic channels or kernels, blocked layouts."""
+    return convolution_with(node.operator, node.attributes, node.operand_shapes())
+
+
+def convolution_with(
+    operator: str, attributes: Any, shapes: Sequence[Sequence[Extent]]
+) -> Convolution | None:
+    """As :func:`convolution_of`, from a call's attributes and the shapes of its operands."""
+    if operator not in CONVOLUTION_AXES:
+        return None
+    texts = [str(attributes.data_layout), str(attributes.kernel_layout)]
+    if any(not text.isupper() or len(shape) != len(text) for text, shape in zip(texts, shapes, strict=True)):
+        return None
+    data = dict(zip(texts[0], shapes[0], strict=True))
+    weight = dict(zip(texts[1], shapes[1], strict=True))
+    if not is_static([data["C"], *weight.values()]):
+        return None
+    groups, spatial = int(attributes.groups), CONVOLUTION_AXES[operator][2:]
+    return Convolution(
+        operator,
+        data["N"],
+        data["C"],
+        weight["O"] * groups if operator.endswith("_transpose") else weight["O"],
+        tuple(data[axis] for axis in spatial),
+        tuple(weight[axis] for axis in spatial),
+        groups,
+    )
+
+
+def desired_layouts(convolution: Convolution, data: Layout) -> ConvolutionLayouts | None:
+    """The usual combination for a data layout; a smaller block where the asked one does not divide."""
+    if not data.is_blocked:
+        return plain_layouts(convolution, str(data))
+    if data.blocked_axes != ("C",) or str(data.primal_layout) != convolution.channels_first:
+        return None
+    return fitting_layouts(convolution, str(data), str(data))
+
+
+def plain_layouts(convolution: Convolution, data: str) -> ConvolutionLayouts:
+    """The usual kernel layout for plain data; where none is usual, the axes in the order of the data's."""
+    named = DEPTHWISE if convolution.operator == "nn.conv2d" and convolution.is_depthwise else ""
+    usual = USUAL_KERNELS[named or convolution.operator].get(data)
+    letters = {"N": "I", "C": "O"} if convolution.is_transposed else {"N": "O", "C": "I"}
+    kernel = usual or "".join(letters.get(axis, axis) for axis in data)
+    return ConvolutionLayouts(data, kernel, data)
+
+
+def fitting_layouts(convolution: Convolution, data: str, out: str) -> ConvolutionLayouts:
+    """The combination nearest to ``data`` and ``out`` that fits the channels, with its kernel layout.
+
+    A block that does not divide becomes the next smaller one; channels without any block of at least
+    4 are stored last, for which kernels take any number. Few input channels (a first layer) stay first:
+    the kernel broadcasts single elements, so another layout would only add a transform.
+    """
+    spatial, last = convolution.spatial, convolution.channels_last
+    out = _fitting_memory(convolution, convolution.out_channels, out)
+    if convolution.is_depthwise:
+        if convolution.out_channels != convolution.in_channels:
+            out = last
+        block = Layout.parse(out).block("C")
+        lanes, run = ("i", "IO") if convolution.is_transposed else ("o", "OI")
+        kernel = f"OI{spatial}{block}{lanes}" if block > 1 else f"{spatial}{run}"
+        return ConvolutionLayouts(out, kernel, out)
+    if convolution.in_channels < SMALLEST_BLOCK and data != last:
+        data = convolution.channels_first
+    else:
+        data = _fitting_memory(convolution, convolution.in_channels, data)
+    if convolution.is_transposed:
+        return ConvolutionLayouts(data, _transposed_kernel(convolution, data, out), out)
+    block = Layout.parse(data).block("C")
+    group_channels = convolution.in_channels // convolution.groups
+    inner = f"{block}i" if block > 1 and group_channels % block == 0 else ""
+    window = f"{spatial}I" if data == last else f"I{spatial}"
+    vector = Layout.parse(out).block("C")
+    if vector == 1 and not _has_tiled_kernel(convolution):
+        return ConvolutionLayouts(data, f"{window}{inner}O", out)
+    if vector == 1:
+        vector = _output_lanes(convolution.out_channels)
+    return ConvolutionLayouts(data, _kernel_layout(window + inner, vector), out)
+
+
+def _transposed_kernel(convolution: Convolution, data: str, out: str) -> str:
+    """Outputs innermost, in vectors of the result's block where that divides those of a group."""
+    spatial = convolution.spatial
+    block, vector = Layout.parse(data).block("C"), Layout.parse(out).block("C")
+    inner = f"{block}i" if block > 1 else ""
+    if vector == 1 or convolution.out_channels // convolution.groups % vector:
+        return f"{spatial}I{inner}O"
+    return f"IO{spatial}{inner}{vector}o"
+
+
+def _fitting_memory(convolution: Convolution, channels: int, layout: str) -> str:
+    """``layout`` with the largest block that divides; channels last where none of at least 4 does."""
+    block = Layout.parse(layout).block("C")
+    if block == 1:
+        return layout
+    while block >= SMALLEST_BLOCK and channels % block:
+        block //= 2
+    return f"{convolution.channels_first}{block}c" if block >= SMALLEST_BLOCK else convolution.channels_last
+
+
+def packed_kernel(convolution: Convolution, kernel: str, out: str) -> str:
+    """The layout in which lowering stores a constant kernel: a vector of outputs innermost.
+
+    ``out`` is the layout of the result. Costs are estimated for this layout and lowering packs into it, so
+    both ask here.
+    """
+    spatial = convolution.spatial
+    if not kernel.isupper():
+        return kernel
+    if _has_tiled_kernel(convolution):
+        if kernel not in (f"{spatial}IO", f"O{spatial}I") or convolution.is_depthwise:
+            return kernel
+        return _kernel_layout(f"{spatial}I", _output_lanes(convolution.out_channels))
+    return f"{spatial}IO" if out == convolution.channels_last else kernel
+
+
+def _has_tiled_kernel(convolution: Convolution) -> bool:
+    """Whether register tiles are scheduled for it; the others run as plain vector loops."""
+    return convolution.operator in ("nn.conv1d", "nn.conv2d")
+
+
+def _output_lanes(out_channels: int) -> int:
+    """Output channels in one vector of a kernel for channels-last results; 1 where they stay one run.
+
+    Full vectors of which the last two overlap beat whole vectors of half the width.
+    """
+    if out_channels % 16 == 0:
+        return 16
+    return 8 if out_channels == 8 else 1
+
+
+def _kernel_layout(window: str, lanes: int) -> str:
+    return f"O{window}{lanes}o" if lanes > 1 else f"{window}O"
+
+
+__all__ = [
+    "CONVOLUTION_AXES",
+    "DEPTHWISE",
+    "USUAL_KERNELS",
+    "Convolution",
+    "convolution_of",
+    "convolution_with",
+    "desired_layouts",
+    "fitting_layouts",
+    "packed_kernel",
+    "plain_layouts",
+]

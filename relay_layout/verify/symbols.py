@@ -1,0 +1,106 @@
+"""Extents of tensors, numbers or symbolic, and what is known of their products."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm_ffi import structural_equal
+
+
+class Symbol:
+    """A symbolic extent, compared as an expression."""
+
+    __slots__ = ("expression",)
+
+    def __init__(self, expression: Any) -> None:
+        self.expression = expression
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Symbol):
+            return False
+        left, right = self.expression, other.expression
+        if left.same_as(right) or structural_equal(left, right):
+            return True
+        return bool(tvm.sym.Analyzer().can_prove_equal(left, right)) or _quotient(left, right) == 1
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __str__(self) -> str:
+        return str(self.expression)
+
+
+Extent = int | Symbol
+Shape = tuple[Extent, ...]
+
+
+def extents(shape: Sequence[Any]) -> Shape:
+    """A shape as this package compares them."""
+    return tuple(extent if isinstance(extent, int) else Symbol(extent) for extent in shape)
+
+
+def times(left: Extent, right: Extent) -> Extent:
+    """The product of two extents."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    if left == 1 or right == 1:
+        return right if left == 1 else left
+    before = left if isinstance(left, int) else left.expression
+    return Symbol(before * (right if isinstance(right, int) else right.expression))
+
+
+def ratio(left: Extent, right: Extent) -> Extent | None:
+    """``left`` divided by ``right``; None where it is not known to be even."""
+    if isinstance(left, int) and isinstance(right, int):
+        if left == right:
+            return 1
+        return left // right if right and left % right == 0 else None
+    if right == 1:
+        return left
+    if isinstance(left, int):
+        return None
+    if left == right:
+        return 1
+    return _quotient(left.expression, right if isinstance(right, int) else right.expression)
+
+
+def _quotient(left: Any, right: Any) -> Extent | None:
+    """By the factors of both, else as TVM simplifies the division."""
+    number, factors = _factors(left)
+    divisor, others = _factors(right)
+    for other in others:
+        place = next((place for place, own in enumerate(factors) if _are_equal(own, other)), None)
+        if place is None:
+            return _simplified(left, right)
+        del factors[place]
+    if divisor == 0 or number % divisor:
+        return _simplified(left, right)
+    product: Extent = number // divisor
+    for factor in factors:
+        product = times(product, Symbol(factor))
+    return product
+
+
+def _factors(extent: Any) -> tuple[int, list[Any]]:
+    """The number, and all else that is multiplied in an expression."""
+    if isinstance(extent, int | tirx.IntImm):
+        return int(extent), []
+    if not isinstance(extent, tirx.Mul):
+        return 1, [extent]
+    (left, left_factors), (right, right_factors) = _factors(extent.a), _factors(extent.b)
+    return left * right, left_factors + right_factors
+
+
+def _are_equal(left: Any, right: Any) -> bool:
+    return bool(structural_equal(left, right) or tvm.sym.Analyzer().can_prove_equal(left, right))
+
+
+def _simplified(left: Any, right: Any) -> Extent | None:
+    analyzer = tvm.sym.Analyzer()
+    if isinstance(right, int):
+        right = tirx.const(right, "int64")
+    quotient = analyzer.simplify(tirx.floordiv(left, right))
+    if not analyzer.can_prove_equal(quotient * right, left):
+        return None
+    return int(quotient) if isinstance(quotient, tirx.IntImm) else Symbol(quotient)

@@ -1,0 +1,136 @@
+"""Machines: what this one has, and whether an artifact runs on it."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay_layout import host
+from relay_layout.artifact import check_runnable, host_features
+from relay_layout.errors import ArtifactError
+
+X86_V3 = "fpu lm avx avx2 bmi1 bmi2 f16c fma abm movbe xsave cx16 popcnt lahf_lm pni sse4_1 sse4_2 ssse3"
+
+
+def cpuinfo(*flags: str, field: str = "flags\t\t") -> str:
+    return "".join(f"processor\t: {index}\n{field}: {line}\n\n" for index, line in enumerate(flags))
+
+
+@pytest.fixture
+def x86_v3(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = host.parse_cpuinfo(cpuinfo(X86_V3), "x86_64")
+    monkeypatch.setattr(host, "architecture", lambda: "x86_64")
+    monkeypatch.setattr(host, "operating_system", lambda: "linux")
+    monkeypatch.setattr(host, "cpu_features", lambda: features)
+
+
+def unrunnable(**target: Any) -> str:
+    with pytest.raises(ArtifactError) as caught:
+        check_runnable({"kind": "llvm", **target}, name="model.rla")
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("x86_v3")
+def test_check_runnable() -> None:
+    check_runnable({"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu", "features": ["avx2", "sse4.2"]})
+    check_runnable({"kind": "llvm", "arch": "amd64"})
+    check_runnable({"kind": "cuda", "arch": "sm_90", "mtriple": "x86_64-linux-gnu"})
+    assert unrunnable(mtriple="aarch64-linux-gnu", mcpu="cortex-a76") == (
+        "model.rla: built for aarch64 (cortex-a76), this machine is x86_64; "
+        "compile it with --target native here"
+    )
+    assert unrunnable(mtriple="armv7l-linux-gnueabihf").startswith("model.rla: built for arm, this machine")
+    assert unrunnable(mtriple="x86_64-apple-darwin21") == (
+        "model.rla: built for darwin, this machine runs linux; compile it with --target native here"
+    )
+    assert unrunnable(arch="x86_64", features=["avx512vl", "avx2", "avx512f"]) == (
+        "model.rla: needs CPU features avx512f, avx512vl which this machine lacks; "
+        "recompile with --target x86-64-v3"
+    )
+
+
+def test_unknown_features_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "architecture", lambda: "aarch64")
+    monkeypatch.setattr(host, "cpu_features", lambda: None)
+    check_runnable({"kind": "llvm", "arch": "arm64", "features": ["sve2"]})
+    assert host_features() == frozenset()
+    monkeypatch.setattr(host, "cpu_features", lambda: frozenset({"neon"}))
+    assert unrunnable(arch="arm64", features=["sve2"]) == (
+        "model.rla: needs CPU feature sve2 which this machine lacks; recompile with --target native here"
+    )
+
+
+def test_this_machine() -> None:
+    features = host.cpu_features()
+    assert features is None or "avx2" not in features or "sse4.2" in features
+    check_runnable({"kind": "llvm", "arch": host.architecture(), "features": sorted(host_features())})
+    assert 1 <= host.cpu_count() <= len(os.sched_getaffinity(0))
+    assert host.operating_system() == "linux"
+
+
+def test_parse_cpuinfo() -> None:
+    flags = host.parse_cpuinfo(
+        cpuinfo("fpu avx512_vnni amx_int8 sse4_2 sha_ni", "fpu avx512_vnni sse4_2"), "x86_64"
+    )
+    assert flags is not None
+    assert flags >= {"x87", "avx512_vnni", "avx512vnni", "sse4.2", "crc32"}
+    assert not flags & {"amx_int8", "amx-int8", "sha"}
+    words = {"fp", "asimd", "asimddp", "atomics", "sha1", "sha2", "i8mm"}
+    arm = cpuinfo(" ".join(words), field="Features\t")
+    expected = frozenset(words | {"fp-armv8", "neon", "dotprod", "lse"})
+    assert host.parse_cpuinfo(arm, "aarch64") == expected
+    assert host.parse_cpuinfo(cpuinfo(X86_V3), "aarch64") is None
+    assert host.parse_cpuinfo(arm, "riscv64") is None
+    assert host.parse_cpuinfo("", "x86_64") is None
+
+
+def test_portable_target() -> None:
+    v3 = host.parse_cpuinfo(cpuinfo(X86_V3), "x86_64")
+    v4 = host.parse_cpuinfo(cpuinfo(f"{X86_V3} avx512f avx512bw avx512cd avx512dq avx512vl"), "x86_64")
+    assert v3 is not None
+    assert host.portable_target(v4) == "x86-64-v4"
+    assert host.portable_target(v3) == "x86-64-v3"
+    assert host.portable_target(v3 - {"avx2"}) == "x86-64-v2"
+    assert host.portable_target(None) == host.portable_target(frozenset({"neon"})) == "native"
+
+
+@pytest.mark.parametrize(
+    ("name", "normal"),
+    [
+        ("AMD64", "x86_64"),
+        ("arm64", "aarch64"),
+        ("aarch64_be", "aarch64_be"),
+        ("armv8l", "arm"),
+        ("i686", "x86"),
+    ],
+)
+def test_normalize_architecture(name: str, normal: str) -> None:
+    assert host.normalize_architecture(name) == normal
+
+
+def test_cgroup_quota(tmp_path: Path) -> None:
+    def put(name: str, text: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    assert host.cgroup_quota(tmp_path, "0::/a/b\n") is None
+    put("a/b/cpu.max", "max 100000\n")
+    assert host.cgroup_quota(tmp_path, "0::/a/b\n") is None
+    put("a/cpu.max", "250000 100000\n")
+    assert host.cgroup_quota(tmp_path, "0::/a/b\n") == 2.5
+    assert host.cgroup_quota(tmp_path, "0::/../a\n") == 2.5
+    put("cpu/cpu.cfs_quota_us", "-1\n")
+    put("cpu/cpu.cfs_period_us", "100000\n")
+    assert host.cgroup_quota(tmp_path, "3:cpuset:/\n2:cpu,cpuacct:/pod\n") is None
+    put("cpu/cpu.cfs_quota_us", "150000\n")
+    assert host.cgroup_quota(tmp_path, "3:cpuset:/\n2:cpu,cpuacct:/pod\n") == 1.5
+    put("a/cpu.max", "nonsense\n")
+    assert host.cgroup_quota(tmp_path, "garbage\n0::/a\n") is None
+
+
+def test_cpu_count_obeys_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    for quota, cores in [(None, 8), (2.5, 2), (0.5, 1), (64.0, 8)]:
+        monkeypatch.setattr(host, "cgroup_quota", lambda *_, quota=quota: quota)
+        assert host.cpu_count() == cores

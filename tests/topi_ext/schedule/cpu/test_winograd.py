@@ -1,0 +1,163 @@
+"""Winograd convolutions against the definition, over odd sizes, layouts, knobs and epilogues."""
+
+import random
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kernel_harness import check_kernel, compile_function, host_cpus, prim_func, target_for
+from kernel_networks import workload_for
+from kernel_reference import convolve, pack
+from tvm import te, topi
+from tvm.target import Target
+
+from topi_ext.errors import RelayLayoutError
+from topi_ext.kernel import convolve as compute_convolution
+from topi_ext.kernel import kernel_arguments, knob_space, schedule
+from topi_ext.knobs import WinogradKnobs, check_knobs
+from topi_ext.processor import processor_of
+from topi_ext.winograd import transform_weight
+from topi_ext.workload import ConvolutionWorkload
+
+LAYOUTS = [
+    ("NCHW16c", "OIHW16i16o", "NCHW16c"),
+    ("NCHW8c", "OIHW8i16o", "NCHW16c"),
+    ("NCHW", "OIHW16o", "NCHW16c"),
+    ("NHWC", "OHWI16o", "NHWC"),
+    ("NCHW16c", "OIHW16i16o", "NHWC"),
+    ("NCHW4c", "OIHW4i4o", "NCHW4c"),
+]
+
+CPU = host_cpus()[-1]
+
+
+def random_workload(seed: int) -> ConvolutionWorkload:
+    """Odd images and paddings; channels that no vector of full length divides in plain layouts."""
+    rng = random.Random(seed)
+    data, kernel, out = rng.choice(LAYOUTS)
+    step = 16 if any(character.isdigit() for character in data + out) else 4
+    channels = rng.randint(1, 4) * step, rng.randint(1, 4) * step
+    if not all(character.isupper() for character in kernel):
+        channels = channels[0], 16 * rng.randint(1, 3)
+    return ConvolutionWorkload(
+        batch=rng.randint(1, 3),
+        in_channels=channels[0],
+        out_channels=channels[1],
+        in_height=rng.randint(3, 15),
+        in_width=rng.randint(3, 15),
+        kernel=(3, 3),
+        strides=(1, 1),
+        padding=(rng.randint(0, 2), rng.randint(0, 2), rng.randint(0, 2), rng.randint(0, 2)),
+        dilation=(1, 1),
+        groups=1,
+        data_layout=data,
+        kernel_layout=kernel,
+        out_layout=out,
+        dtype="float32",
+        out_dtype="float32",
+    )
+
+
+def winograd_space(workload: ConvolutionWorkload, target: Target) -> list[WinogradKnobs]:
+    return [
+        knobs for _, knobs in knob_space(workload, processor_of(target)) if isinstance(knobs, WinogradKnobs)
+    ]
+
+
+def check(workload: ConvolutionWorkload, knobs: WinogradKnobs, epilogue: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    image = rng.standard_normal(
+        (workload.batch, workload.in_channels, workload.in_height, workload.in_width)
+    ).astype("float32")
+    weight = rng.standard_normal((workload.out_channels, workload.in_channels, 3, 3)).astype("float32")
+    weight /= np.sqrt(9.0 * workload.in_channels)
+    expected = convolve(image, weight, padding=workload.padding)
+    arguments = kernel_arguments(workload, knobs)
+    data, packed = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
+    tensors = [data, packed]
+    inputs = [
+        pack(image, "NCHW", workload.data_layout),
+        transform_weight(weight, knobs.tile, knobs.weight_vector, knobs.order == "pixels"),
+    ]
+    result = compute_convolution(data, packed, workload, knobs)
+    if epilogue in ("bias", "residual"):
+        shape = expected.shape if epilogue == "residual" else (1, workload.out_channels, 1, 1)
+        term = rng.standard_normal(shape).astype("float32")
+        expected = np.maximum(expected + term, 0)
+        stored = pack(term, "NCHW", workload.out_layout)
+        other = te.placeholder(stored.shape, "float32")
+        tensors.append(other)
+        inputs.append(stored)
+        result = topi.nn.relu(topi.add(result, other))
+    if epilogue == "swish":
+        expected = expected / (1 + np.exp(-expected))
+        result = topi.multiply(result, topi.sigmoid(result))
+    check_kernel(
+        prim_func([*tensors, result], "int64"),
+        target_for(CPU),
+        inputs,
+        pack(expected, "NCHW", workload.out_layout).astype("float32"),
+        tolerance=2e-4,
+        case=(workload, knobs, epilogue, seed),
+        schedule=lambda func, target: schedule(func, workload, knobs),
+    )
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_convolutions(seed: int) -> None:
+    workload = random_workload(seed)
+    rng = random.Random(seed)
+    space = winograd_space(workload, target_for(CPU))
+    assert space, workload
+    check(workload, rng.choice(space), rng.choice(["none", "bias", "residual", "swish"]), seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(24, 400))
+def test_more_random_convolutions(seed: int) -> None:
+    test_random_convolutions(seed)
+
+
+BLOCKED = workload_for((32, 64, 14, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
+KNOBS = WinogradKnobs(4, 16, 16, 4, 2, "pixels", 1)
+
+
+@pytest.mark.parametrize(
+    ("workload", "knobs", "reason"),
+    [
+        (replace(BLOCKED, strides=(2, 2)), KNOBS, "Winograd is for 3x3 kernels without strides"),
+        (replace(BLOCKED, groups=2), KNOBS, "Winograd is for 3x3 kernels without strides"),
+        (replace(BLOCKED, dtype="int8"), KNOBS, "Winograd is for 3x3 kernels without strides"),
+        (BLOCKED, replace(KNOBS, tile=3), "no tiles of 3 results"),
+        (BLOCKED, replace(KNOBS, tile_pixels=0), "a tile is empty"),
+        (BLOCKED, replace(KNOBS, tile_pixels=3), "3 tiles do not divide 4"),
+        (BLOCKED, replace(KNOBS, rows=3), "chunks of 3 rows do not divide 4"),
+        (BLOCKED, replace(KNOBS, out_lanes=8), "8 lanes for blocks of 16"),
+        (BLOCKED, replace(KNOBS, in_lanes=64), "64 lanes of 32 channels"),
+        (BLOCKED, replace(KNOBS, tile_channels=3), "tile of 3 times 16 channels of 64"),
+        (BLOCKED, replace(KNOBS, order="rows"), "unknown order 'rows'"),
+    ],
+)
+def test_knobs_that_do_not_fit_are_refused(
+    workload: ConvolutionWorkload, knobs: WinogradKnobs, reason: str
+) -> None:
+    with pytest.raises(RelayLayoutError, match=reason):
+        check_knobs(workload, knobs)
+
+
+@pytest.mark.skipif(CPU != "x86-64-v4", reason="needs AVX-512")
+def test_the_products_stay_in_registers() -> None:
+    """The inner loop multiplies and adds without a store; a spill would be one."""
+    workload = workload_for((64, 64, 56, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
+    knobs = WinogradKnobs(4, 16, 16, 14, 2, "pixels", 1)
+    arguments = kernel_arguments(workload, knobs)
+    tensors = [te.placeholder(shape, dtype) for shape, dtype in arguments[:2]]
+    func = prim_func([*tensors, compute_convolution(*tensors, workload, knobs)])
+    library = compile_function(schedule(func, workload, knobs).mod["main"], target_for(CPU))
+    blocks = library.mod.inspect_source("asm").split("\n.L")
+    products = [block for block in blocks if "prefetch" in block]
+    assert products
+    for block in products:
+        assert block.count("vfmadd231ps") >= 28
+        assert not re.search(r"vmov\w+\s+%zmm\d+, -?\d*\(", block), block

@@ -1,0 +1,110 @@
+"""Looking records up."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from topi_ext.processor import Processor
+from topi_ext.tune.database import Database
+from topi_ext.tune.log import append
+from topi_ext.tune.record import TuningRecord
+from topi_ext.workload import ConvolutionWorkload
+
+MakeRecord = Callable[..., TuningRecord]
+Knobs = dict[str, Any]
+
+
+def test_the_best_is_the_fastest(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord, knobs: Knobs
+) -> None:
+    fast = make_record(1.0, knobs=knobs | {"tile_pixels": 14})
+    database = Database([make_record(2.0), fast, make_record(error="run: no", knobs=knobs | {"lanes": 16})])
+    assert database.best(workload, processor) == fast
+
+
+def test_nothing_is_found_of_another_kernel_or_machine(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord
+) -> None:
+    database = Database([make_record(1.0)])
+    assert database.best(replace(workload, in_height=15), processor) is None
+    assert database.best(workload, replace(processor, threads=1)) is None
+    assert database.best(workload, replace(processor, name="x86-64 AVX2")) is None
+
+
+def test_measured_beats_inherited_beats_modelled(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord
+) -> None:
+    records = [
+        make_record(1.0, origin="modelled"),
+        make_record(2.0, origin="inherited", threads=0),
+        make_record(3.0),
+    ]
+    for count, origin in enumerate(("modelled", "inherited", "measured"), 1):
+        best = Database(records[:count]).best(workload, processor)
+        assert best is not None
+        assert best.origin == origin
+
+
+def test_knobs_that_do_not_fit_are_left_out_and_counted(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord, knobs: Knobs
+) -> None:
+    longer_than_its_row = make_record(1.0, knobs=knobs | {"tile_pixels": 28})
+    foreign = make_record(1.5, knobs={"tile_x": 4})
+    database = Database([longer_than_its_row, foreign, make_record(2.0)])
+    assert database.best(workload, processor) == make_record(2.0)
+    assert database.misfits == 2
+
+
+def test_a_winograd_kernel_can_be_refused(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord
+) -> None:
+    winograd = {
+        "algorithm": "winograd",
+        "tile": 2,
+        "in_lanes": 16,
+        "out_lanes": 16,
+        "tile_pixels": 7,
+        "tile_channels": 2,
+        "order": "pixels",
+        "rows": 1,
+    }
+    fast = make_record(1.0, knobs=winograd)
+    database = Database([fast, make_record(2.0)])
+    assert database.best(workload, processor) == fast
+    assert database.best(workload, processor, winograd=False) == make_record(2.0)
+
+
+def test_what_is_added_is_found(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord, knobs: Knobs
+) -> None:
+    database = Database([make_record(2.0)])
+    assert database.best(workload, processor) == make_record(2.0)
+    better = make_record(1.0, knobs=knobs | {"tile_pixels": 14})
+    database.add(better)
+    assert database.best(workload, processor) == better
+
+
+def test_starting_points_are_what_others_found(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord, knobs: Knobs
+) -> None:
+    inherited = make_record(2.0, origin="inherited", threads=0)
+    single = make_record(1.0, threads=1, knobs=knobs | {"tile_pixels": 14})
+    database = Database([make_record(3.0), inherited, single])
+    assert database.inherited(workload, processor) == [single, inherited]
+
+
+def test_records_of_a_processor(processor: Processor, make_record: MakeRecord) -> None:
+    ours = [make_record(1.0), make_record(2.0, threads=1)]
+    database = Database([*ours, make_record(3.0, processor="aarch64 NEON")])
+    assert database.of_processor(processor) == ours
+
+
+def test_a_database_of_logs(tmp_path: Path, workload: ConvolutionWorkload, make_record: MakeRecord) -> None:
+    log = tmp_path / "log.jsonl"
+    append(log, make_record(1.0))
+    with log.open("a") as file:
+        file.write("oops\n")
+    database, problems = Database.load([log])
+    assert database.best(workload, Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 1, 1, 2)) == make_record(1.0)
+    assert [problem.line for problem in problems] == [2]

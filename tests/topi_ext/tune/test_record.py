@@ -1,0 +1,125 @@
+"""Records: what is written can be read again, and whatever is no record is refused with its reason."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from topi_ext.errors import RelayLayoutError
+from topi_ext.tune.record import TuningRecord
+
+MakeRecord = Callable[..., TuningRecord]
+
+
+def test_what_is_written_is_read(make_record: MakeRecord) -> None:
+    for record in (
+        make_record(1e-3, 2e-3, 4e-3),
+        make_record(error="run: longer than 20 s"),
+        make_record(1e-3, origin="inherited", threads=0),
+    ):
+        text = record.to_json()
+        assert "\n" not in text
+        assert TuningRecord.from_json(text) == record
+
+
+def test_keys_are_sorted_and_the_schema_is_told(make_record: MakeRecord) -> None:
+    found = json.loads(make_record(1e-3).to_json())
+    assert list(found) == sorted(found)
+    assert list(found["workload"]) == sorted(found["workload"])
+    assert found["schema"] == 1
+
+
+def test_cost_is_the_median(make_record: MakeRecord) -> None:
+    assert make_record(3.0, 1.0, 8.0).cost == 3.0
+    assert math.isinf(make_record(error="build: no").cost)
+
+
+def test_algorithm_is_direct_unless_told(make_record: MakeRecord) -> None:
+    assert make_record(1.0, knobs={"algorithm": "winograd"}).algorithm == "winograd"
+    assert make_record(1.0, knobs={}).algorithm == "direct"
+
+
+_GONE = object()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        ("schema", _GONE, "not a tuning record: it has no schema"),
+        ("schema", 2, "unknown schema; this version reads schema 1"),
+        ("threads", _GONE, "record without field 'threads'"),
+        ("colour", "red", 'record with unknown field "colour"'),
+        ("origin", "guessed", "unknown origin; expected one of measured, inherited, modelled"),
+        ("threads", 0, "threads: expected a whole number of at least 1"),
+        ("threads", True, "threads: expected a whole number of at least 1"),
+        ("threads", 2.0, "threads: expected a whole number of at least 1"),
+        ("processor", 5, "processor: expected a string"),
+        ("processor", "", "processor: expected a name"),
+        ("cpu", None, "cpu: expected a string"),
+        ("seconds", [-1e-3], "seconds: expected a list of run times above 0"),
+        ("seconds", [0], "seconds: expected a list of run times above 0"),
+        ("seconds", [True], "seconds: expected a list of run times above 0"),
+        ("seconds", "0.1", "seconds: expected a list of run times above 0"),
+        ("seconds", [], "expected either seconds or an error"),
+        ("error", "run: no", "expected either seconds or an error"),
+        ("knobs", [], "knobs: expected an object of numbers and strings"),
+        ("knobs", {"lanes": [16]}, "knobs: expected an object of numbers and strings"),
+        ("knobs", {"lanes": None}, "knobs: expected an object of numbers and strings"),
+        ("versions", {"tvm": 1}, "versions: expected an object of strings"),
+        ("workload", "conv2d", "workload: expected an object"),
+        ("workload.groups", _GONE, "workload without field 'groups'"),
+        ("workload.depth", 1, 'workload with unknown field "depth"'),
+        ("workload.batch", "n", "workload: batch: expected a whole number of at least 1"),
+        ("workload.in_channels", 0, "workload: in_channels: expected a whole number of at least 1"),
+        ("workload.in_width", 1 << 40, "workload: in_width: expected a whole number of at least 1"),
+        ("workload.strides", [0, 1], "workload: strides: expected 2 whole numbers of at least 1"),
+        ("workload.padding", [1, 1], "workload: padding: expected 4 whole numbers of at least 0"),
+        ("workload.kernel", 3, "workload: kernel: expected 2 whole numbers of at least 1"),
+        ("workload.kernel", [30, 1], "workload: the kernel is larger than the image"),
+        ("workload.out_layout", "nchw", "workload: out_layout: expected a layout such as NCHW16c"),
+        ("workload.dtype", "float", "workload: dtype: expected a data type such as float32"),
+        ("workload.operator", 1, "workload: operator: expected a string"),
+        ("workload.groups", 3, "workload: 3 groups do not divide the channels"),
+    ],
+)
+def test_a_changed_record_is_refused(path: str, value: Any, reason: str, make_record: MakeRecord) -> None:
+    found = json.loads(make_record(1e-3).to_json())
+    *folders, name = path.split(".")
+    place = found
+    for folder in folders:
+        place = place[folder]
+    if value is _GONE:
+        del place[name]
+    else:
+        place[name] = value
+    with pytest.raises(RelayLayoutError) as caught:
+        TuningRecord.from_json(json.dumps(found))
+    assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "not JSON: Expecting value at column 1"),
+        ('{"schema": 1,', "not JSON: Expecting property name enclosed in double quotes at column 14"),
+        ("[1]", "not a JSON object"),
+        ('{"schema": NaN}', "holds NaN, which is no number"),
+        ('{"schema": -Infinity}', "holds -Infinity, which is no number"),
+        ("[" * 100_000, "not readable as JSON"),
+        (f'{{"schema": {"9" * 5000}}}', "not readable as JSON"),
+    ],
+)
+def test_other_text_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(RelayLayoutError) as caught:
+        TuningRecord.from_json(text)
+    assert str(caught.value) == reason
+
+
+def test_a_number_that_overflows_is_refused(make_record: MakeRecord) -> None:
+    text = make_record(0.5).to_json()
+    with pytest.raises(RelayLayoutError, match="seconds: expected a list of run times above 0"):
+        TuningRecord.from_json(text.replace("0.5", "1e999"))
+    with pytest.raises(RelayLayoutError, match="knobs: a number is too large"):
+        TuningRecord.from_json(text.replace('"lanes": 16', '"lanes": 1e999'))

@@ -1,0 +1,64 @@
+"""Code generation for scheduled functions: TVM's own passes, and small buffers on the stack.
+
+TVM gives the accumulators of a register tile a workspace of their own on the heap as soon as they are longer
+than 1 KB, and then their values only stay in registers where LLVM can prove that nothing else reads them.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.s_tir.pipeline import default_s_tir_pipeline, finalize_host_passes
+from tvm.target import Target
+from tvm_ffi import structural_map
+
+PIPELINE = "topi_ext"
+"""For ``tvm.compile(..., tir_pipeline=PIPELINE)`` and ``relax.build(..., tir_pipeline=PIPELINE)``."""
+
+STACK_BYTES = 8 << 10
+"""Longest buffer that is kept on the stack: a register file and what a tile of Winograd holds."""
+
+_KEEP = "disable_lower_builtin"
+"""TVM's annotation of allocations that are left to the code generator, which puts them on the stack."""
+
+
+def _pipeline() -> tuple[Any, Any, Any]:
+    passes, _, finalize_device = default_s_tir_pipeline()
+    return (
+        passes,
+        lambda: tvm.transform.Sequential([keep_on_stack(), finalize_host_passes()]),
+        finalize_device,
+    )
+
+
+def keep_on_stack() -> tvm.transform.Pass:
+    """Small allocations of constant size become local variables of their function."""
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        return func.with_body(structural_map(func.body, (tirx.AllocBuffer, _kept)))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.keep_on_stack")
+
+
+def _kept(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
+    buffer = allocation.buffer
+    size = buffer.dtype.bits * buffer.dtype.lanes // 8
+    for extent in buffer.shape:
+        if not isinstance(extent, int | tirx.IntImm):
+            return allocation
+        size *= int(extent)
+    if size > STACK_BYTES or buffer.scope() not in ("global", "local"):
+        return allocation
+    return tirx.AllocBuffer(buffer, {**allocation.annotations, _KEEP: tirx.const(1, "int32")})
+
+
+def compile_kernel(func: tirx.PrimFunc, target: Target) -> Any:
+    """A scheduled function as a runtime module, in which it is called "main"."""
+    scheduled = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
+    return tvm.compile(tvm.IRModule({"main": scheduled}), target, tir_pipeline=PIPELINE)
+
+
+tirx.register_tir_pipeline(PIPELINE, _pipeline)
+
+__all__ = ["PIPELINE", "compile_kernel", "keep_on_stack"]

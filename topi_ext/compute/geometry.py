@@ -1,0 +1,193 @@
+"""What a convolution of any number of spatial axes is, read off its tensors and layouts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import te, tirx
+
+from topi_ext.errors import RelayLayoutError
+from topi_ext.indexing import BlockedCoordinate, Coordinate, block_of, logical_extent, physical_axes
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A convolution, plain or transposed; extents in elements.
+
+    ``spatial`` are the letters of its axes ("HW"), and the tuples have one entry for each; ``padding`` lists
+    all that is before, then all that is after. ``image`` are the spatial extents of the data.
+    """
+
+    spatial: str
+    batch: Any
+    in_channels: Any
+    out_channels: Any
+    image: tuple[Any, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    data_layout: str
+    kernel_layout: str
+    out_layout: str
+    dtype: str
+    out_dtype: str
+
+    @property
+    def group_in_channels(self) -> Any:
+        return self.in_channels // self.groups
+
+    @property
+    def group_out_channels(self) -> Any:
+        return self.out_channels // self.groups
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether every channel of the result is made of the channel of the data at the same place."""
+        return bool(self.groups > 1 and self.groups == self.in_channels == self.out_channels)
+
+    @property
+    def channels_last(self) -> bool:
+        return self.data_layout == f"N{self.spatial}C"
+
+    @property
+    def reduction_block(self) -> int:
+        """Input channels that a block of the data holds for one group; 1 where blocks straddle groups."""
+        block = block_of(self.data_layout, "C")
+        return block if block == 1 or self.group_in_channels % block == 0 else 1
+
+    @property
+    def reductions(self) -> dict[str, Any]:
+        """The reduction loops in order, with their extents."""
+        block = self.reduction_block
+        lengths = {f"r{axis.lower()}": size for axis, size in zip(self.spatial, self.kernel, strict=True)}
+        lengths |= {"rc": self.group_in_channels // block, "rb": block}
+        order = reduction_order(
+            self.spatial,
+            channels=self.group_in_channels,
+            block=block,
+            channels_last=self.channels_last,
+        )
+        return {name: lengths[name] for name in order}
+
+    @property
+    def out_block(self) -> int:
+        return block_of(self.out_layout, "C")
+
+    def out_shape(self, extents: Sequence[Any]) -> list[Any]:
+        """The shape in memory of a result with these spatial extents."""
+        known = dict(zip(self.spatial, extents, strict=True))
+        known |= {"N": self.batch, "C": self.out_channels // self.out_block}
+        return [factor or known[name] for name, factor in physical_axes(self.out_layout)]
+
+    def out_channel(self, position: dict[tuple[str, int], Any]) -> Coordinate:
+        """The channel of the output element at ``position``, a variable for each axis in memory."""
+        if self.out_block == 1:
+            return position["C", 0]
+        return BlockedCoordinate(position["C", 0], position["C", self.out_block], self.out_block)
+
+
+def geometry_of(
+    spatial: str,
+    data: te.Tensor,
+    weight: te.Tensor,
+    *,
+    strides: Sequence[int] = (),
+    padding: Sequence[int] = (),
+    dilation: Sequence[int] = (),
+    groups: int = 1,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str,
+    out_dtype: str | None = None,
+    transposed: bool = False,
+) -> Geometry:
+    """The geometry of a call; empty ``strides``, ``padding`` and ``dilation`` stand for 1, 0 and 1.
+
+    RelayLayoutError where channels do not fit together: they would be left out of the result without a word.
+    """
+    rank = len(spatial)
+    outputs = as_int(logical_extent(kernel_layout, weight.shape, "O"))
+    geometry = Geometry(
+        spatial=spatial,
+        batch=as_int(logical_extent(data_layout, data.shape, "N")),
+        in_channels=as_int(logical_extent(data_layout, data.shape, "C")),
+        out_channels=outputs * groups if transposed else outputs,
+        image=tuple(as_int(logical_extent(data_layout, data.shape, axis)) for axis in spatial),
+        kernel=tuple(as_int(logical_extent(kernel_layout, weight.shape, axis)) for axis in spatial),
+        strides=_each(strides, rank, 1),
+        padding=_each(padding, 2 * rank, 0),
+        dilation=_each(dilation, rank, 1),
+        groups=int(groups),
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        dtype=str(data.dtype),
+        out_dtype=out_dtype or str(data.dtype),
+    )
+    inputs = as_int(logical_extent(kernel_layout, weight.shape, "I"))
+    if all(isinstance(extent, int) for extent in (geometry.in_channels, outputs, inputs)):
+        problem = _misfit(geometry, inputs, transposed)
+        if problem:
+            name = f"conv{rank}d_transpose" if transposed else f"conv{rank}d"
+            layouts = f"{data_layout}, {kernel_layout} to {out_layout}"
+            raise RelayLayoutError(f"{name} of {layouts}: {problem}")
+    return geometry
+
+
+def _misfit(geometry: Geometry, inputs: int, transposed: bool) -> str:
+    """What does not fit together among the channels; "" where everything does."""
+    channels, outputs, groups = geometry.in_channels, geometry.out_channels, geometry.groups
+    if transposed and (inputs != channels or channels % groups):
+        return f"{channels} input channels in {groups} groups for a kernel of {inputs}"
+    if not transposed and channels != groups * inputs:
+        return f"{channels} input channels for {groups} groups of {inputs}"
+    if outputs % groups:
+        return f"{outputs} output channels in {groups} groups"
+    if outputs % geometry.out_block:
+        return f"{outputs} output channels in blocks of {geometry.out_block}"
+    return ""
+
+
+def reduction_order(spatial: str, *, channels: int, block: int, channels_last: bool) -> tuple[str, ...]:
+    """Names of the reduction loops, outermost first: "rc", "rh" and so on for the window, "rb" in a block.
+
+    Blocked data is walked block by block, so that one block's lanes stay in cache over the whole
+    window; with channels last the window comes first because a pixel's channels are contiguous.
+    """
+    window = tuple(f"r{axis.lower()}" for axis in spatial)
+    if channels == 1:
+        return window
+    if block > 1:
+        return ("rc", *window, "rb")
+    return (*window, "rc") if channels_last else ("rc", *window)
+
+
+def reduction_channel(axes: dict[str, tirx.IterVar], block: int) -> Coordinate:
+    """The position within a group's input channels that the reduction loops stand at."""
+    if "rb" in axes:
+        return BlockedCoordinate(axes["rc"], axes["rb"], block)
+    return axes.get("rc", 0)
+
+
+def flat(coordinate: Coordinate) -> Any:
+    """A coordinate as one expression."""
+    return coordinate.flat if isinstance(coordinate, BlockedCoordinate) else coordinate
+
+
+def as_int(extent: Any) -> Any:
+    """An int where the extent is static, the symbolic expression itself where it is not."""
+    return int(extent.value) if isinstance(extent, tirx.IntImm) else extent
+
+
+def widened(value: Any, geometry: Geometry) -> Any:
+    """An element in the dtype that is accumulated in."""
+    return value if geometry.out_dtype == geometry.dtype else value.astype(geometry.out_dtype)
+
+
+def _each(values: Sequence[int], count: int, default: int) -> tuple[int, ...]:
+    given = tuple(int(value) for value in values) or (default,) * count
+    if len(given) != count:
+        raise RelayLayoutError(f"{count} numbers are needed, not {list(given)}")
+    return given

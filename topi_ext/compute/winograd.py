@@ -1,0 +1,145 @@
+"""3x3 convolution by Winograd's minimal filtering, for every combination of plain and blocked layouts.
+
+Five stages, each a block that the schedule places: rows of the input tiles, columns of them, a matrix
+product for each position in the tile, columns of the results, and the results. Tiles are numbered
+through rows and images, so that the products see one axis of pixels.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from tvm import te, tirx
+
+from topi_ext.compute.padding import pad
+from topi_ext.indexing import BlockedCoordinate, block_of, physical_axes, physical_index
+from topi_ext.knobs import WinogradKnobs, check_knobs
+from topi_ext.winograd import KERNEL, Groups, Matrix, winograd_matrices
+from topi_ext.workload import ALGORITHM, ANNOTATION, ConvolutionWorkload
+
+DATA_ROWS = "winograd_data_rows"
+DATA = "winograd_data"
+PRODUCT = "winograd_product"
+RESULT_COLUMNS = "winograd_result_columns"
+
+
+def winograd_conv2d(
+    data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, knobs: WinogradKnobs
+) -> te.Tensor:
+    """Convolve ``data``, stored in the workload's layout, with transformed weights.
+
+    ``weight`` has the shape ``knobs.weight_shape(workload)``, :func:`topi_ext.winograd.transform_weight`
+    makes it. Of the knobs, the result depends on the size of the tile alone, and only by its rounding.
+    """
+    check_knobs(workload, knobs)
+    tile, in_block, out_block = knobs.tile, knobs.in_lanes, knobs.out_lanes
+    matrices = winograd_matrices(tile)
+    extent = matrices.extent
+    rows = (workload.out_height + tile - 1) // tile
+    columns = (workload.out_width + tile - 1) // tile
+    tiles = workload.batch * rows * columns
+    top, left, _, _ = workload.padding
+    below = rows * tile + KERNEL - 1 - top - workload.in_height
+    right = columns * tile + KERNEL - 1 - left - workload.in_width
+    padded = pad(data, workload.data_layout, {"H": top, "W": left}, {"H": below, "W": right})
+    dtype = workload.dtype
+
+    def pixel(number: Any, row: Any, column: Any, channel: BlockedCoordinate) -> Any:
+        place = {
+            "N": number // (rows * columns),
+            "C": channel,
+            "H": number // columns % rows * tile + row,
+            "W": number % columns * tile + column,
+        }
+        return padded(*physical_index(workload.data_layout, place))
+
+    def data_row(block: Any, number: Any, row: Any, column: Any, lane: Any) -> Any:
+        channel = BlockedCoordinate(block, lane, in_block)
+        values = [pixel(number, at, column, channel) for at in range(extent)]
+        return _row_of(matrices.data, matrices.data_groups, row, values, dtype)
+
+    in_blocks = workload.in_channels // in_block
+    data_rows = te.compute((in_blocks, tiles, extent, extent, in_block), data_row, name=DATA_ROWS)
+
+    def data_point(place: Any, block: Any, number: Any, lane: Any) -> Any:
+        row, column = place // extent, place % extent
+        values = [data_rows(block, number, row, at, lane) for at in range(extent)]
+        return _row_of(matrices.data, matrices.data_groups, column, values, dtype)
+
+    spread = te.compute((extent * extent, in_blocks, tiles, in_block), data_point, name=DATA)
+
+    outer = te.reduce_axis((0, in_blocks), "rc")
+    inner = te.reduce_axis((0, in_block), "rb")
+
+    def product(place: Any, block: Any, number: Any, lane: Any) -> Any:
+        column = block % knobs.tile_channels * out_block + lane
+        places = (place, block // knobs.tile_channels)
+        factor = weight(
+            *(places if knobs.order == "pixels" else places[::-1]), outer * in_block + inner, column
+        )
+        return te.sum(spread(place, outer, number, inner) * factor, axis=[outer, inner])
+
+    out_blocks = workload.out_channels // out_block
+    products = te.compute((extent * extent, out_blocks, tiles, out_block), product, name=PRODUCT)
+
+    def result_column(block: Any, number: Any, row: Any, column: Any, lane: Any) -> Any:
+        values = [products(row * extent + at, block, number, lane) for at in range(extent)]
+        return _row_of(matrices.result, matrices.result_groups, column, values, dtype)
+
+    result_columns = te.compute(
+        (out_blocks, tiles, extent, tile, out_block), result_column, name=RESULT_COLUMNS
+    )
+
+    out_axes = physical_axes(workload.out_layout)
+
+    def element(*index: Any) -> Any:
+        place = dict(zip(out_axes, index, strict=True))
+        block, lane = place["C", 0], place.get(("C", out_block))
+        if lane is None:
+            block, lane = place["C", 0] // out_block, place["C", 0] % out_block
+        row, column = place["H", 0], place["W", 0]
+        number = (place["N", 0] * rows + row // tile) * columns + column // tile
+        values = [result_columns(block, number, at, column % tile, lane) for at in range(extent)]
+        return _row_of(matrices.result, matrices.result_groups, row % tile, values, dtype)
+
+    extents = {
+        "N": workload.batch,
+        "C": workload.out_channels // block_of(workload.out_layout, "C"),
+        "H": workload.out_height,
+        "W": workload.out_width,
+    }
+    shape = [factor or extents[name] for name, factor in out_axes]
+    annotations = {ANNOTATION: workload.to_json(), ALGORITHM: f"winograd{tile}"}
+    return te.compute(shape, element, name="conv2d", attrs=annotations)
+
+
+def _row_of(matrix: Matrix, groups: Groups, row: Any, values: Sequence[Any], dtype: str) -> Any:
+    """Element ``row`` of the matrix times ``values``: a choice that unrolling decides."""
+    products = [_times(coefficients, groups, values, dtype) for coefficients in matrix]
+    result = products[-1]
+    for place in reversed(range(len(products) - 1)):
+        result = tirx.Select(row == place, products[place], result)
+    return result
+
+
+def _times(coefficients: Sequence[Fraction], groups: Groups, values: Sequence[Any], dtype: str) -> Any:
+    """One row of a matrix times ``values``; each group as a factor times a sum that other rows share."""
+    total: Any = None
+    for group in groups:
+        used = [place for place in group if coefficients[place]]
+        if not used:
+            continue
+        factor = coefficients[used[-1]]
+        shared: Any = None
+        for place in reversed(used):
+            shared = _plus(shared, coefficients[place] / factor, values[place], dtype)
+        total = _plus(total, factor, shared, dtype)
+    return total
+
+
+def _plus(total: Any, factor: Fraction, value: Any, dtype: str) -> Any:
+    """``total + factor * value``, without the multiplication where it does nothing."""
+    if total is not None and factor == -1:
+        return total - value
+    term = value if factor == 1 else value * tirx.const(float(factor), dtype)
+    return term if total is None else total + term

@@ -1,0 +1,215 @@
+"""The space of the direct convolution's knobs, each with an estimate of its cost.
+
+The estimate adds cycles of the inner loop (bounded by multiply-accumulate throughput, by loads and by
+the latency of the accumulators), the share of work that overlapping tail tiles repeat, the balance
+between threads, and the traffic to the level-2 cache.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from topi_ext.indexing import block_of
+from topi_ext.knobs import (
+    DTYPE_BYTES,
+    ConvolutionKnobs,
+    Order,
+    PadAt,
+    fuses_rows,
+    lanes_are_pixels,
+    pads_by_chunk,
+)
+from topi_ext.processor import Processor
+from topi_ext.workload import ConvolutionWorkload
+
+SHARED_LINE_PENALTY = 4.0
+"""Measured: 24 channels of NHWC split between two threads take 3 to 5 times as long."""
+
+STREAM_PENALTY = 0.06
+"""Measured: tiles of two vectors of channels come closest to their estimate; with one, every multiply-add
+reads memory, and with more, the streams of weights compete for cache sets."""
+
+PIXEL_LANE_PENALTY = 2.0
+"""Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
+
+
+def direct_knobs(
+    workload: ConvolutionWorkload, processor: Processor
+) -> Iterator[tuple[float, ConvolutionKnobs]]:
+    """The space of the direct convolution: all knobs worth trying, each with its estimated cycles."""
+    lanes, channel_vectors, pixels = _vector_axes(workload, processor)
+    batch = workload.batch if isinstance(workload.batch, int) else 1
+    for tile_pixels, tile_channels in _register_tiles(workload, processor, lanes, channel_vectors, pixels):
+        cycles = _tile_cycles(workload, processor, lanes, tile_pixels, tile_channels)
+        tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
+        rows = 1 if fuses_rows(workload) else int(workload.out_height)
+        total = batch * tiles * rows * cycles
+        for order, chunk_rows, pad_at in _orders(workload, lanes, tile_pixels, tile_channels):
+            knobs = ConvolutionKnobs(lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at)
+            cost = total * _imbalance(workload, processor, knobs, pixels, channel_vectors)
+            if _shares_cache_lines(workload, processor, knobs):
+                cost *= SHARED_LINE_PENALTY
+            cost += _traffic_cycles(workload, processor, knobs)
+            yield cost, knobs
+
+
+def _vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
+    """Lanes of a vector, and whole vectors along the channel axis and along the pixels of a row.
+
+    Where an axis holds a remainder, its last tile overlaps the one before, so a tile may be as long
+    as the whole vectors but no longer.
+    """
+    native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
+    row = int(workload.out_width)
+    if fuses_rows(workload):
+        row *= int(workload.out_height)
+    if lanes_are_pixels(workload):
+        lanes = min(native, 1 << (row.bit_length() - 1))
+        return lanes, workload.out_channels, row // lanes
+    block = block_of(workload.out_layout, "C")
+    if block > 1:
+        return block, workload.out_channels // block, row
+    packed = block_of(workload.kernel_layout, "O")
+    lanes = packed if packed > 1 else min(native, 1 << (workload.out_channels.bit_length() - 1))
+    return lanes, workload.out_channels // lanes, row
+
+
+def _register_tiles(
+    workload: ConvolutionWorkload, processor: Processor, lanes: int, channel_vectors: int, pixels: int
+) -> list[tuple[int, int]]:
+    """Tiles whose accumulators and operands fit the register file together."""
+    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    group_vectors = 1 if workload.is_depthwise else max(1, channel_vectors // workload.groups)
+    tiles = []
+    for tile_channels, tile_pixels in itertools.product(range(1, 5), range(1, 29)):
+        if tile_channels > group_vectors or tile_pixels > pixels:
+            continue
+        accumulators = tile_channels * tile_pixels * registers
+        streams = tile_channels * registers
+        # One vector of channels lets the compiler broadcast from memory inside the multiply-add.
+        operands = streams + 1 if streams > 1 else 3
+        if lanes_are_pixels(workload):
+            operands = streams + tile_pixels
+        if accumulators + operands <= processor.vector_registers:
+            tiles.append((tile_pixels, tile_channels))
+    return tiles or [(1, 1)]
+
+
+def _tile_cycles(
+    workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
+) -> float:
+    """Cycles of one register tile over its whole reduction, with the work around the loop."""
+    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    accumulators = tile_pixels * tile_channels * registers
+    if lanes_are_pixels(workload):
+        # Most vectors of a row start inside a cache line and are read as two.
+        loads = 2 * tile_pixels * registers + tile_channels
+        if workload.strides[1] > 1:
+            loads = tile_pixels * lanes + tile_channels
+    elif workload.is_depthwise:
+        loads = tile_pixels * tile_channels * registers + tile_channels * registers
+    else:
+        loads = tile_pixels + tile_channels * registers
+    steps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
+    cycles = max(
+        accumulators / processor.fma_per_cycle,
+        loads / processor.loads_per_cycle,
+        processor.fma_latency,
+    )
+    if lanes_are_pixels(workload):
+        cycles *= PIXEL_LANE_PENALTY
+    elif not workload.is_depthwise:
+        cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - 2)
+    # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
+    overhead = 12 + 2.0 * accumulators
+    return steps * cycles + overhead
+
+
+def _orders(
+    workload: ConvolutionWorkload, lanes: int, tile_pixels: int, tile_channels: int
+) -> list[tuple[Order, int, PadAt]]:
+    if fuses_rows(workload):
+        # Of single pixels: those of NCHW that fill no vector need a tile as well.
+        step = tile_pixels * lanes if lanes_are_pixels(workload) else tile_pixels
+        chunks = math.ceil(int(workload.out_height) * int(workload.out_width) / step)
+        divisors = [rows for rows in range(1, chunks + 1) if chunks % rows == 0]
+        return [("channels", 1, "stage"), *(("pixels", rows, "stage") for rows in divisors)]
+    if "H" not in workload.out_layout:
+        return [("channels", 1, "stage")]
+    height = int(workload.out_height)
+    divisors = [rows for rows in range(1, height + 1) if height % rows == 0]
+    padded = any(workload.padding)
+    if workload.is_depthwise:
+        tile = tile_channels * (1 if lanes_are_pixels(workload) else lanes)
+        chunked = padded and pads_by_chunk(workload, tile)
+        return [("channels", rows, "chunk" if chunked else "stage") for rows in divisors]
+    orders: list[tuple[Order, int, PadAt]] = [("channels", 1, "stage")]
+    return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors]
+
+
+def _shares_cache_lines(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> bool:
+    """Do threads that split the channels of NHWC write to the same cache lines?"""
+    if knobs.order != "channels" or workload.out_layout != "NHWC" or processor.threads == 1:
+        return False
+    size = DTYPE_BYTES[workload.out_dtype]
+    tile = knobs.lanes * knobs.tile_channels
+    return tile < workload.out_channels and (tile * size % 64 != 0 or workload.out_channels * size % 64 != 0)
+
+
+def _imbalance(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    knobs: ConvolutionKnobs,
+    pixels: int,
+    channel_vectors: int,
+) -> float:
+    """How much longer the busiest thread works than an even share."""
+    batch = workload.batch if isinstance(workload.batch, int) else 1
+    channel_tiles = math.ceil(channel_vectors / knobs.tile_channels)
+    rows = math.ceil(pixels / knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
+    chunks = batch * math.ceil(rows / knobs.rows)
+    if knobs.order == "channels":
+        chunks *= channel_tiles
+    threads = processor.threads
+    return math.ceil(chunks / threads) * threads / chunks
+
+
+def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
+    """Cycles spent on weights and rows that come from beyond the level-2 cache, and on padding."""
+    size = DTYPE_BYTES[workload.dtype]
+    batch = workload.batch if isinstance(workload.batch, int) else 1
+    image = workload.in_channels * int(workload.in_height) * int(workload.in_width) * size
+    taps = workload.kernel[0] * workload.kernel[1]
+    weights = workload.out_channels * workload.group_in_channels * taps * size
+    half_l2 = processor.l2_bytes // 2
+    bytes_per_cycle = 8.0
+    padding = 0.0
+    if any(workload.padding):
+        copied = float(image * batch)
+        if knobs.pad_at == "chunk":
+            reach = (workload.kernel[0] - 1) * workload.dilation[0] + 1
+            needed = (knobs.rows - 1) * workload.strides[0] + reach
+            copied *= needed / (knobs.rows * workload.strides[0])
+            chunk = needed * int(workload.in_width) * workload.in_channels * size
+            if workload.is_depthwise:
+                chunk = chunk * knobs.lanes // workload.in_channels
+            # A chunk that stays in the cache is read back for free; a longer one is not.
+            copied *= 1 if chunk <= half_l2 else 4
+            padding = copied / 32
+        else:
+            padding = copied / 8 + 8000
+    if workload.is_depthwise:
+        return padding
+    if knobs.order == "channels":
+        passes = max(1, workload.out_channels // (knobs.lanes * knobs.tile_channels))
+        if lanes_are_pixels(workload):
+            passes = max(1, workload.out_channels // knobs.tile_channels)
+        again = image * batch * (passes - 1) if image > half_l2 else 0
+        return padding + again / bytes_per_cycle
+    if fuses_rows(workload):
+        run = int(workload.out_height) * int(workload.out_width)
+        chunks = math.ceil(run / (knobs.tile_pixels * knobs.rows))
+    else:
+        chunks = int(workload.out_height) // knobs.rows
+    again = weights * max(batch * chunks, processor.threads) if weights > half_l2 else 0
+    return padding + again / bytes_per_cycle

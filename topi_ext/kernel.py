@@ -1,0 +1,139 @@
+"""Kernels of a convolution: which there are for a workload, the best by estimate, and one to measure."""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from tvm import te, tirx, topi
+from tvm.s_tir import Schedule
+
+from topi_ext import compute
+from topi_ext.direct_space import direct_knobs
+from topi_ext.indexing import physical_axes
+from topi_ext.knobs import Knobs, WinogradKnobs, knobs_from_dict
+from topi_ext.processor import Processor
+from topi_ext.schedule.cpu.direct import schedule_convolution
+from topi_ext.schedule.cpu.winograd import schedule_winograd
+from topi_ext.winograd_space import winograd_knobs
+from topi_ext.workload import ConvolutionWorkload
+
+
+def knob_space(workload: ConvolutionWorkload, processor: Processor) -> Iterator[tuple[float, Knobs]]:
+    """All knobs worth trying for a workload with static extents, each with its estimated cycles."""
+    yield from direct_knobs(workload, processor)
+    yield from winograd_knobs(workload, processor)
+
+
+@lru_cache(maxsize=8192)
+def cheapest(
+    workload: ConvolutionWorkload, processor: Processor, winograd: bool = True
+) -> tuple[float, Knobs]:
+    """The knobs with the least estimated cycles (over all threads), direct ones alone if not ``winograd``.
+
+    Needs static height, width and channels.
+    """
+    space = knob_space(workload, processor) if winograd else direct_knobs(workload, processor)
+    return min(space, key=lambda found: found[0])
+
+
+def estimated_cycles(workload: ConvolutionWorkload, processor: Processor) -> float:
+    """Cycles that the default knobs are estimated to take on ``processor.threads`` threads."""
+    return cheapest(workload, processor)[0] / processor.threads
+
+
+def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> Knobs:
+    """The knobs that a workload without a record gets."""
+    return cheapest(workload, processor)[1]
+
+
+def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[tuple[int, ...], str]]:
+    """Shape and dtype of data, weight, bias and result, as the kernel takes them."""
+    sizes = {
+        "N": workload.batch,
+        "C": workload.in_channels,
+        "H": workload.in_height,
+        "W": workload.in_width,
+    }
+    taps = {
+        "O": workload.out_channels,
+        "I": workload.group_in_channels,
+        "H": workload.kernel[0],
+        "W": workload.kernel[1],
+    }
+    result = {
+        "N": workload.batch,
+        "C": workload.out_channels,
+        "H": workload.out_height,
+        "W": workload.out_width,
+    }
+    bias = {**dict.fromkeys(result, 1), "C": workload.out_channels}
+    weight = _shape(workload.kernel_layout, taps)
+    if isinstance(knobs, WinogradKnobs):
+        weight = knobs.weight_shape(workload)
+    return [
+        (_shape(workload.data_layout, sizes), workload.dtype),
+        (weight, workload.dtype),
+        (_shape(workload.out_layout, bias), workload.out_dtype),
+        (_shape(workload.out_layout, result), workload.out_dtype),
+    ]
+
+
+def kernel_function(workload: ConvolutionWorkload, knobs: Knobs) -> tirx.PrimFunc:
+    """The loops of a workload with bias and ReLU, before they are scheduled.
+
+    Parameters: those of :func:`kernel_arguments`.
+    """
+    arguments = kernel_arguments(workload, knobs)[:3]
+    data, weight, bias = (te.placeholder(shape, dtype) for shape, dtype in arguments)
+    result = convolve(data, weight, workload, knobs)
+    return te.create_prim_func([data, weight, bias, topi.nn.relu(topi.add(result, bias))])
+
+
+def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, knobs: Knobs) -> te.Tensor:
+    """The compute that ``knobs`` are for; Winograd's takes transformed weights."""
+    if isinstance(knobs, WinogradKnobs):
+        return compute.winograd_conv2d(data, weight, workload, knobs)
+    return compute.conv2d(
+        data,
+        weight,
+        strides=workload.strides,
+        padding=workload.padding,
+        dilation=workload.dilation,
+        groups=workload.groups,
+        data_layout=workload.data_layout,
+        kernel_layout=workload.kernel_layout,
+        out_layout=workload.out_layout,
+        out_dtype=workload.out_dtype,
+    )
+
+
+def schedule(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: Knobs) -> Schedule:
+    """Arrange a function around :func:`convolve`; RelayLayoutError where the knobs do not fit."""
+    if isinstance(knobs, WinogradKnobs):
+        return schedule_winograd(func, workload, knobs)
+    return schedule_convolution(func, workload, knobs)
+
+
+def scheduled_kernel(workload: ConvolutionWorkload, knobs: Knobs) -> tirx.PrimFunc:
+    """:func:`kernel_function`, arranged as ``knobs`` say; RelayLayoutError where they do not fit."""
+    return schedule(kernel_function(workload, knobs), workload, knobs).mod["main"]
+
+
+def _shape(layout: str, extents: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape in a layout of a tensor of those extents."""
+    blocks = {name: factor for name, factor in physical_axes(layout) if factor}
+    return tuple(factor or extents[name] // blocks.get(name, 1) for name, factor in physical_axes(layout))
+
+
+__all__ = [
+    "Knobs",
+    "cheapest",
+    "convolve",
+    "default_knobs",
+    "estimated_cycles",
+    "kernel_arguments",
+    "kernel_function",
+    "knob_space",
+    "knobs_from_dict",
+    "schedule",
+    "scheduled_kernel",
+]

@@ -1,0 +1,136 @@
+"""Winograd convolution: tiles of the image transformed, multiplied and transformed back a chunk at a time.
+
+A chunk's transformed input, its products and its results stay in the cache between the stages. The
+products are as many matrix products as a tile has positions, each with the register tile of the direct
+convolution, where a pixel is now a whole tile.
+"""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+
+from topi_ext.compute.padding import PADDING
+from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
+from topi_ext.indexing import block_of, physical_axes
+from topi_ext.knobs import WinogradKnobs, check_knobs
+from topi_ext.schedule.blocks import SBlock, annotated_block, fuse_epilogue, open_schedule
+from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, copy_in_parallel
+from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
+from topi_ext.workload import ConvolutionWorkload
+
+FLOAT_BYTES = 4
+
+Loop = Any
+"""A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""
+
+
+def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: WinogradKnobs) -> Schedule:
+    """Arrange the loops of ``func``, a Winograd convolution of ``workload``, as ``knobs`` say."""
+    check_knobs(workload, knobs)
+    sch = open_schedule(func)
+    found = annotated_block(sch)
+    assert found is not None
+    anchor = found[0]
+    around = fuse_epilogue(sch, anchor)
+    names = {sch.get(block).name_hint: block for block in around.before}
+    stages = {name: names.pop(name) for name in (DATA_ROWS, DATA, PRODUCT, RESULT_COLUMNS)}
+    for name, block in names.items():
+        if name.startswith(PADDING):
+            copy_in_parallel(sch, block)
+        else:
+            arrange_block(sch, block, knobs.out_lanes)
+    result = anchor
+    if around.epilogue is not None:
+        sch.compute_inline(anchor)
+        result = around.epilogue
+    chunk, tile_column = _result(sch, result, workload, knobs)
+    _columns(sch, stages[RESULT_COLUMNS], tile_column)
+    _products(sch, stages[PRODUCT], chunk, workload, knobs)
+    _data(sch, stages, chunk if knobs.order == "pixels" else None)
+    arrange_loops(sch, around.after, knobs.out_lanes)
+    return open_schedule(apply_prefetch(sch.mod["main"]))
+
+
+def _result(
+    sch: Schedule, block: SBlock, workload: ConvolutionWorkload, knobs: WinogradKnobs
+) -> tuple[Loop, Loop]:
+    """The loop over chunks, which are split among threads, and the one over the tiles of a row."""
+    axes = physical_axes(workload.out_layout)
+    loops = dict(zip(axes, sch.get_loops(block), strict=True))
+    out_block = block_of(workload.out_layout, "C")
+    channel = loops["C", 0]
+    if out_block > 1:
+        lane = loops["C", out_block]
+    else:
+        channel, lane = sch.split(channel, [None, knobs.out_lanes])
+    row, in_row = sch.split(loops["H", 0], [None, knobs.tile])
+    column, in_column = sch.split(loops["W", 0], [None, knobs.tile])
+    tile = [in_row, in_column, lane]
+    image = [loops["N", 0]] if ("N", 0) in loops else []
+    if knobs.order == "pixels":
+        chunk, row = sch.split(row, [None, knobs.rows])
+        sch.reorder(*image, chunk, channel, row, column, *tile)
+    else:
+        chunk, channel = sch.split(channel, [None, knobs.tile_channels])
+        sch.reorder(*image, chunk, channel, row, column, *tile)
+    parallel = sch.fuse(*image, chunk)
+    sch.parallel(parallel)
+    sch.unroll(in_row)
+    sch.unroll(in_column)
+    sch.vectorize(lane)
+    return parallel, column
+
+
+def _columns(sch: Schedule, block: SBlock, tile_column: Loop) -> None:
+    sch.compute_at(block, tile_column, preserve_unit_loops=True)
+    sch.set_scope(block, 0, "local")
+    *_, row, column, lane = sch.get_loops(block)
+    sch.unroll(row)
+    sch.unroll(column)
+    sch.vectorize(lane)
+
+
+def _products(
+    sch: Schedule, block: SBlock, chunk: Loop, workload: ConvolutionWorkload, knobs: WinogradKnobs
+) -> None:
+    finished = sch.cache_write(block, 0, "local")
+    sch.compute_at(finished, chunk, preserve_unit_loops=True)
+    *_, place, channel, pixel, lane = sch.get_loops(finished)
+    channel, tile_channel = sch.split(channel, [None, knobs.tile_channels])
+    pixel, tile_pixel = sch.split(pixel, [None, knobs.tile_pixels])
+    sch.reorder(place, channel, pixel, tile_channel, tile_pixel, lane)
+    sch.unroll(tile_channel)
+    sch.unroll(tile_pixel)
+    sch.vectorize(lane)
+    sch.compute_at(block, pixel, preserve_unit_loops=True)
+    *_, tile_channel, tile_pixel, lane, outer, inner = sch.get_loops(block)
+    sch.reorder(outer, inner, tile_pixel, tile_channel, lane)
+    sch.unroll(tile_channel)
+    sch.unroll(tile_pixel)
+    sch.vectorize(lane)
+    sch.decompose_reduction(block, outer)
+    prefetch_weights(sch, inner, workload.in_channels, knobs.weight_vector * FLOAT_BYTES)
+
+
+def _data(sch: Schedule, stages: dict[str, SBlock], chunk: Loop | None) -> None:
+    """The transformed input: of a chunk where the chunk needs it, or of the whole image before."""
+    block = stages[DATA]
+    if chunk is not None:
+        sch.compute_at(block, chunk, preserve_unit_loops=True)
+    *_, place, channel, pixel, lane = sch.get_loops(block)
+    sch.reorder(channel, pixel, place, lane)
+    sch.unroll(place)
+    sch.vectorize(lane)
+    rows = stages[DATA_ROWS]
+    sch.compute_at(rows, pixel, preserve_unit_loops=True)
+    sch.set_scope(rows, 0, "local")
+    *_, row, column, lane = sch.get_loops(rows)
+    sch.unroll(row)
+    sch.unroll(column)
+    sch.vectorize(lane)
+    if chunk is None:
+        sch.parallel(sch.fuse(channel, pixel))
+
+
+__all__ = ["schedule_winograd"]

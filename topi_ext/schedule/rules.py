@@ -1,0 +1,23 @@
+"""Schedule rules: one kernel family per file, in the order in which they are asked.
+
+Every rule has the interface of TVM's dlight, ``apply(func, target, tunable)``, and answers with a
+``Schedule`` or with None for "not mine".
+"""
+
+from tvm.s_tir.dlight import ScheduleRule
+
+from topi_ext.chooser import KernelChooser
+from topi_ext.schedule.cpu.convolution import Convolution
+from topi_ext.schedule.cpu.loops import LoopNest
+from topi_ext.schedule.cpu.pooling import WindowPooling
+
+
+def cpu_rules(chooser: KernelChooser | None = None) -> list[ScheduleRule]:
+    """The rules of CPU targets, most specific first; the last one takes every function.
+
+    ``chooser`` picks the kernels of convolutions, by default by estimate for the target at hand.
+    """
+    return [Convolution(chooser), WindowPooling(), LoopNest()]
+
+
+__all__ = ["Convolution", "LoopNest", "WindowPooling", "cpu_rules"]

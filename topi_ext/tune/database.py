@@ -1,0 +1,97 @@
+"""The records that a compilation or a tuner looks up."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from topi_ext.errors import RelayLayoutError
+from topi_ext.kernel import knobs_from_dict
+from topi_ext.processor import Processor
+from topi_ext.tune.log import Problem, load
+from topi_ext.tune.ranking import rank_records
+from topi_ext.tune.record import ANY_THREADS, TuningRecord
+from topi_ext.workload import ConvolutionWorkload
+
+
+class Database:
+    """Records by workload and processor.
+
+    ``misfits`` counts the records that a lookup left out because their knobs do not fit the workload any
+    more.
+    """
+
+    def __init__(self, records: Iterable[TuningRecord] = ()) -> None:
+        self.misfits = 0
+        self._records: dict[tuple[str, str], list[TuningRecord]] = {}
+        self._best: dict[tuple[str, str, int, bool], TuningRecord | None] = {}
+        for record in records:
+            self.add(record)
+
+    @staticmethod
+    def load(paths: Iterable[Path]) -> "tuple[Database, list[Problem]]":
+        """The database of several logs, and the lines that are no records."""
+        records, problems = load(paths)
+        return Database(records), problems
+
+    def add(self, record: TuningRecord) -> None:
+        """Know one record more."""
+        self._records.setdefault((record.workload.to_json(), record.processor), []).append(record)
+        self._best.clear()
+
+    def records(self, workload: ConvolutionWorkload, processor: Processor) -> list[TuningRecord]:
+        """Everything known of a workload on that processor and number of threads, failures too."""
+        return [
+            record
+            for record in self._records.get((workload.to_json(), processor.name), ())
+            if record.threads in (processor.threads, ANY_THREADS)
+        ]
+
+    def best(
+        self, workload: ConvolutionWorkload, processor: Processor, winograd: bool = True
+    ) -> TuningRecord | None:
+        """The record to compile with; None where none succeeded, or none fits any more.
+
+        Measured records come before inherited ones and those before modelled ones, then the fastest.
+        Without ``winograd`` those of Winograd kernels are left out.
+        """
+        key = workload.to_json(), processor.name, processor.threads, winograd
+        if key not in self._best:
+            found = [
+                record
+                for record in self.records(workload, processor)
+                if winograd or record.algorithm != "winograd"
+            ]
+            self._best[key] = next(self._fitting(workload, found), None)
+        return self._best[key]
+
+    def inherited(self, workload: ConvolutionWorkload, processor: Processor) -> list[TuningRecord]:
+        """Where to start tuning: inherited and modelled records of this processor, best first.
+
+        Those of any number of threads count: a good tile seldom depends on it.
+        """
+        found = self._records.get((workload.to_json(), processor.name), ())
+        ours = [record for record in found if record.origin != "measured"]
+        ours += [record for record in found if record.threads not in (processor.threads, ANY_THREADS)]
+        return list(self._fitting(workload, ours))
+
+    def of_processor(self, processor: Processor) -> list[TuningRecord]:
+        """All records of a kind of processor, to learn from."""
+        return [
+            record
+            for (_, name), records in self._records.items()
+            if name == processor.name
+            for record in records
+        ]
+
+    def _fitting(
+        self, workload: ConvolutionWorkload, records: Iterable[TuningRecord]
+    ) -> Iterator[TuningRecord]:
+        for record in rank_records(records):
+            try:
+                knobs_from_dict(workload, record.knobs)
+            except RelayLayoutError:
+                self.misfits += 1
+                continue
+            yield record
+
+
+__all__ = ["Database"]

@@ -1,0 +1,128 @@
+"""Logs: files of one record per line, that several tuners append to and that survive being killed."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from topi_ext.errors import RelayLayoutError
+from topi_ext.tune.ranking import rank_records
+from topi_ext.tune.record import TuningRecord
+
+LONGEST_LINE = 64 << 10
+"""Bytes; a record takes about 1000."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A line that is no record, and why; lines count from 1."""
+
+    path: Path
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.reason}"
+
+
+def append(path: Path, record: TuningRecord) -> None:
+    """Add one line, on disk when this returns.
+
+    Whoever is killed in the middle leaves a torn line at the end, which the next writer closes, so that no
+    other record is lost. OSError where the file cannot be written.
+    """
+    import fcntl  # of POSIX systems alone, and only tuning appends
+
+    line = record.to_json().encode() + b"\n"
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line
+        written = os.write(descriptor, line)
+        if written != len(line):
+            raise OSError(None, "only part of a record could be written; is the disk full?", str(path))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read(path: Path) -> Iterator[TuningRecord | Problem]:
+    """The records of a log in order, with a problem in place of each line that holds none.
+
+    Lines are read as they are asked for. OSError where the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                _skip_line(file, line)
+                yield Problem(path, number, f"longer than {LONGEST_LINE} bytes")
+            elif line.strip():
+                try:
+                    yield TuningRecord.from_json(line.decode())
+                except UnicodeDecodeError:
+                    yield Problem(path, number, "not UTF-8 text")
+                except RelayLayoutError as error:
+                    yield Problem(path, number, str(error))
+
+
+def load(paths: Iterable[Path]) -> tuple[list[TuningRecord], list[Problem]]:
+    """All records of several logs, and all problems."""
+    records: list[TuningRecord] = []
+    problems: list[Problem] = []
+    for path in paths:
+        for found in read(path):
+            if isinstance(found, Problem):
+                problems.append(found)
+            else:
+                records.append(found)
+    return records, problems
+
+
+def merged(records: Iterable[TuningRecord]) -> list[TuningRecord]:
+    """The best record of each workload, processor, number of threads, origin and algorithm, sorted by these.
+
+    Failures are left out. Algorithms count apart because a compilation may refuse the less exact ones.
+    """
+    groups: dict[tuple[str, str, int, str, str], list[TuningRecord]] = {}
+    for record in records:
+        kernel = record.workload.to_json()
+        key = (kernel, record.processor, record.threads, record.origin, record.algorithm)
+        groups.setdefault(key, []).append(record)
+    ranked = (rank_records(groups[key]) for key in sorted(groups))
+    return [found[0] for found in ranked if found]
+
+
+def write(path: Path, records: Iterable[TuningRecord]) -> None:
+    """Replace ``path`` by a log of ``records``, whole or not at all."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for record in records:
+                file.write(record.to_json().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _skip_line(file: BinaryIO, line: bytes) -> None:
+    while line and not line.endswith(b"\n"):
+        line = file.readline(LONGEST_LINE)
+
+
+__all__ = ["LONGEST_LINE", "Problem", "append", "load", "merged", "read", "write"]

@@ -1,0 +1,37 @@
+"""Which of several records of one workload to trust."""
+
+from collections.abc import Iterable, Sequence
+
+from topi_ext.tune.record import ORIGINS, TuningRecord, knobs_key
+
+CONFIRMED = 6
+"""Repeats from which on a time counts as confirmed: a candidate has fewer, the few best are run again."""
+
+UNCONFIRMED_PENALTY = 1.05
+"""A time that was taken once must be better by this factor, so that luck on a noisy machine wins nothing."""
+
+
+def ranking_seconds(record: TuningRecord) -> float:
+    """The cost by which records compare, in seconds: short measurements count a little longer."""
+    doubt = UNCONFIRMED_PENALTY if len(record.seconds) < CONFIRMED else 1.0
+    return record.cost * doubt if record.origin == "measured" else record.cost
+
+
+def rank_records(records: Iterable[TuningRecord]) -> Sequence[TuningRecord]:
+    """Successful records of one workload on one processor, best first, each set of knobs once.
+
+    A measured record beats an inherited one, and that a modelled one, whatever their times. Of several
+    records with the same knobs and origin the one with the most repeats counts, then the latest.
+    """
+    latest: dict[tuple[str, str], TuningRecord] = {}
+    for record in records:
+        if not record.seconds:
+            continue
+        key = record.origin, knobs_key(record.knobs)
+        known = latest.get(key)
+        if known is None or (len(record.seconds), record.time) >= (len(known.seconds), known.time):
+            latest[key] = record
+    return sorted(latest.values(), key=lambda record: (ORIGINS.index(record.origin), ranking_seconds(record)))
+
+
+__all__ = ["CONFIRMED", "UNCONFIRMED_PENALTY", "rank_records", "ranking_seconds"]

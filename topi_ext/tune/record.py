@@ -1,0 +1,193 @@
+"""One measured kernel: what it computes, where it ran, with which knobs, and how long it took."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from statistics import median
+from typing import Any, Literal, NoReturn, get_args
+
+from topi_ext.errors import RelayLayoutError
+from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.workload import ConvolutionWorkload
+
+SCHEMA = 1
+
+ANY_THREADS = 0
+"""``threads`` of a record that does not say how many it ran on; only an inherited one may."""
+
+Origin = Literal["measured", "inherited", "modelled"]
+"""Timed by this tuner; taken over from another one, e.g. AutoTVM; or predicted and never run."""
+
+ORIGINS: tuple[str, ...] = get_args(Origin)
+"""From the most to the least trustworthy."""
+
+_LARGEST_EXTENT = 1 << 31
+_LAYOUT = re.compile(r"[A-Z]+(?:[1-9]\d{0,8}[a-z])*")
+_PAIRS = {"kernel": 2, "strides": 2, "padding": 4, "dilation": 2}
+_LEAST = {"strides": 1, "kernel": 1, "padding": 0, "dilation": 1}
+_EXTENTS = ("batch", "in_channels", "out_channels", "in_height", "in_width", "groups")
+_LAYOUTS = ("data_layout", "kernel_layout", "out_layout")
+
+
+@dataclass(frozen=True)
+class TuningRecord:
+    """The outcome of one trial.
+
+    ``processor`` is the name of a :class:`topi_ext.processor.Processor`, ``cpu`` the model of the machine.
+    ``seconds`` holds one run time for each repeat, or nothing where ``error`` says what went wrong.
+    ``time`` is UTC in ISO 8601. ``knobs`` are those of ``to_dict``; whether they still fit the workload is
+    known only when they are looked up.
+    """
+
+    workload: ConvolutionWorkload
+    processor: str
+    threads: int
+    knobs: Mapping[str, Any]
+    seconds: tuple[float, ...]
+    error: str = ""
+    origin: Origin = "measured"
+    cpu: str = ""
+    time: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> float:
+        """Median run time in seconds; infinite for a trial that failed."""
+        return median(self.seconds) if self.seconds else math.inf
+
+    @property
+    def algorithm(self) -> str:
+        """What the knobs are of, "direct" where they do not say."""
+        return str(self.knobs.get("algorithm", "direct"))
+
+    def to_json(self) -> str:
+        """One line, keys sorted."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, sort_keys=True, allow_nan=False)
+
+    @staticmethod
+    def from_json(text: str) -> "TuningRecord":
+        """The record of one line; RelayLayoutError with the first thing that is wrong with it."""
+        return _parse(_object(text))
+
+
+def knobs_key(knobs: Mapping[str, Any]) -> str:
+    """The same text for the same knobs, whatever their order."""
+    return json.dumps(dict(knobs), sort_keys=True)
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise RelayLayoutError(reason)
+
+
+def _object(text: str) -> dict[str, Any]:
+    def not_a_number(name: str) -> NoReturn:
+        _refuse(f"holds {name}, which is no number")
+
+    try:
+        found = json.loads(text, parse_constant=not_a_number)
+    except RelayLayoutError:
+        raise
+    except json.JSONDecodeError as error:
+        _refuse(f"not JSON: {error.msg} at column {error.colno}")
+    except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of brackets
+        _refuse("not readable as JSON")
+    if not isinstance(found, dict):
+        _refuse("not a JSON object")
+    return found
+
+
+def _parse(found: dict[str, Any]) -> TuningRecord:
+    if "schema" not in found:
+        _refuse("not a tuning record: it has no schema")
+    if found.pop("schema") != SCHEMA:
+        _refuse(f"unknown schema; this version reads schema {SCHEMA}")
+    _check_names("record", found, {item.name for item in fields(TuningRecord)})
+    if found["origin"] not in ORIGINS:
+        _refuse(f"unknown origin; expected one of {', '.join(ORIGINS)}")
+    least = ANY_THREADS if found["origin"] == "inherited" else 1
+    if not _is_whole(found["threads"], least):
+        _refuse(f"threads: expected a whole number of at least {least}")
+    for name in ("processor", "error", "cpu", "time"):
+        if not isinstance(found[name], str):
+            _refuse(f"{name}: expected a string")
+    if not found["processor"]:
+        _refuse("processor: expected a name")
+    seconds = found["seconds"]
+    if not isinstance(seconds, list) or not all(map(_is_time, seconds)):
+        _refuse("seconds: expected a list of run times above 0")
+    if bool(seconds) == bool(found["error"]):
+        _refuse("expected either seconds or an error")
+    return TuningRecord(
+        **{
+            **found,
+            "workload": _workload(found["workload"]),
+            "knobs": _flat("knobs", found["knobs"], (bool, int, float, str)),
+            "seconds": tuple(map(float, seconds)),
+            "versions": _flat("versions", found["versions"], (str,)),
+        }
+    )
+
+
+def _check_names(what: str, found: Mapping[str, Any], expected: set[str]) -> None:
+    missing, unknown = sorted(expected - set(found)), sorted(set(found) - expected)
+    if missing:
+        _refuse(f"{what} without field '{missing[0]}'")
+    if unknown:
+        _refuse(f"{what} with unknown field {json.dumps(unknown[0])[:80]}")
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < _LARGEST_EXTENT
+
+
+def _is_time(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return 0 < value < math.inf
+
+
+def _flat(name: str, found: Any, kinds: tuple[type, ...]) -> dict[str, Any]:
+    if not isinstance(found, dict) or not all(isinstance(value, kinds) for value in found.values()):
+        _refuse(f"{name}: expected an object of {'strings' if kinds == (str,) else 'numbers and strings'}")
+    if any(isinstance(value, float) and not math.isfinite(value) for value in found.values()):
+        _refuse(f"{name}: a number is too large")
+    return found
+
+
+def _workload(found: Any) -> ConvolutionWorkload:
+    if not isinstance(found, dict):
+        _refuse("workload: expected an object")
+    _check_names("workload", found, {item.name for item in fields(ConvolutionWorkload)})
+    for name in _EXTENTS:
+        if not _is_whole(found[name], 1):
+            _refuse(f"workload: {name}: expected a whole number of at least 1")
+    for name, count in _PAIRS.items():
+        values = found[name]
+        if (
+            not isinstance(values, list)
+            or len(values) != count
+            or not all(_is_whole(value, _LEAST[name]) for value in values)
+        ):
+            _refuse(f"workload: {name}: expected {count} whole numbers of at least {_LEAST[name]}")
+    for name in _LAYOUTS:
+        if not isinstance(found[name], str) or not _LAYOUT.fullmatch(found[name]):
+            _refuse(f"workload: {name}: expected a layout such as NCHW16c")
+    for name in ("dtype", "out_dtype"):
+        if found[name] not in DTYPE_BYTES:
+            _refuse(f"workload: {name}: expected a data type such as float32")
+    if not isinstance(found["operator"], str):
+        _refuse("workload: operator: expected a string")
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
+    }
+    workload = ConvolutionWorkload(**given)
+    if workload.out_height < 1 or workload.out_width < 1:
+        _refuse("workload: the kernel is larger than the image")
+    if workload.in_channels % workload.groups or workload.out_channels % workload.groups:
+        _refuse(f"workload: {workload.groups} groups do not divide the channels")
+    return workload
+
+
+__all__ = ["ANY_THREADS", "ORIGINS", "SCHEMA", "Origin", "TuningRecord", "knobs_key"]

@@ -1,0 +1,163 @@
+"""Strategies: which knobs to measure next.
+
+All have the same interface, so that they can be compared: :meth:`Strategy.propose` gives candidates that
+were not proposed before, :meth:`Strategy.tell` says how long they took.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from math import ceil, inf
+from typing import Protocol
+
+from topi_ext.tune.cost_model import CostModel, SharedSamples
+from topi_ext.tune.space import Candidate, Space
+
+EXPLORATION = 0.25
+"""The share of a batch that does not follow the model."""
+
+NEIGHBOURHOOD = 0.25
+"""The share of a batch that lies around the best candidate."""
+
+
+class Strategy(Protocol):
+    """Proposes candidates of one space until it has none left."""
+
+    def propose(self, count: int) -> list[Candidate]:
+        """Up to ``count`` candidates that are new; none where the space is exhausted."""
+        ...
+
+    def tell(self, candidate: Candidate, seconds: float) -> None:
+        """How long a candidate took, infinite where it failed; it need not have been proposed."""
+        ...
+
+
+class _Remaining:
+    """What has not been proposed or measured yet, in a fixed order."""
+
+    def __init__(self, candidates: Iterable[Candidate]) -> None:
+        self._left = {candidate.key: candidate for candidate in candidates}
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def __contains__(self, candidate: Candidate) -> bool:
+        return candidate.key in self._left
+
+    def discard(self, candidate: Candidate) -> None:
+        self._left.pop(candidate.key, None)
+
+    def take(self, candidates: Iterable[Candidate], count: int) -> list[Candidate]:
+        """The first ``count`` of ``candidates`` that are left, which are left no more."""
+        taken: list[Candidate] = []
+        for candidate in candidates:
+            if len(taken) >= count:
+                break
+            if candidate in self:
+                self.discard(candidate)
+                taken.append(candidate)
+        return taken
+
+    def all(self) -> list[Candidate]:
+        return list(self._left.values())
+
+
+class _InOrder:
+    """Proposes candidates in an order that was fixed beforehand."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self._remaining = _Remaining(candidates)
+
+    def propose(self, count: int) -> list[Candidate]:
+        """The next ones."""
+        return self._remaining.take(self._remaining.all(), count)
+
+    def tell(self, candidate: Candidate, seconds: float) -> None:
+        """Only that it need not be measured again."""
+        self._remaining.discard(candidate)
+
+
+class ExhaustiveSearch(_InOrder):
+    """Every candidate, the least estimated cycles first."""
+
+    def __init__(self, space: Space, *, seed: int = 0) -> None:
+        super().__init__(space.candidates)
+
+
+class RandomSearch(_InOrder):
+    """Every candidate in a random order, the same for the same seed."""
+
+    def __init__(self, space: Space, *, seed: int = 0) -> None:
+        super().__init__(random.Random(seed).sample(space.candidates, len(space)))
+
+
+class ModelSearch:
+    """What a model predicts to be fast, what lies around the best, and a share of others.
+
+    ``shared`` holds samples of other tasks, for a model that knows something before the first trial. The
+    same arguments and the same times give the same proposals.
+    """
+
+    def __init__(self, space: Space, *, seed: int = 0, shared: SharedSamples | None = None) -> None:
+        self._space = space
+        self._remaining = _Remaining(space.candidates)
+        self._random = random.Random(seed)
+        self._shared = shared or SharedSamples()
+        self._samples = self._shared.new()
+        self._model = CostModel()
+        self._best: tuple[float, Candidate | None] = (inf, None)
+
+    def propose(self, count: int) -> list[Candidate]:
+        """A batch; the model is trained on everything that was told before."""
+        explored = ceil(count * EXPLORATION) if self._samples else count // 2
+        around = ceil(count * NEIGHBOURHOOD) if self._best[1] is not None else 0
+        predicted = self._predicted(self._remaining.all())
+        place = {candidate.key: position for position, candidate in enumerate(predicted)}
+        batch: list[Candidate] = []
+        if self._best[1] is not None:
+            nearby = [other for other in self._space.neighbours(self._best[1]) if other in self._remaining]
+            nearby.sort(key=lambda candidate: place[candidate.key])
+            batch += self._remaining.take(nearby, around)
+        batch += self._remaining.take(predicted, count - explored - len(batch))
+        for draw in (self._by_estimate, self._by_chance):
+            batch += self._remaining.take(draw(), ceil((count - len(batch)) / 2))
+        return batch + self._remaining.take(predicted, count - len(batch))
+
+    def tell(self, candidate: Candidate, seconds: float) -> None:
+        """Learn from a trial."""
+        self._remaining.discard(candidate)
+        self._samples.add(self._space.features(candidate), candidate.cycles, seconds)
+        if seconds < self._best[0]:
+            self._best = seconds, candidate
+
+    def _predicted(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        self._model.fit(self._samples, self._shared.others(self._samples))
+        features = [self._space.features(candidate) for candidate in candidates]
+        scores = self._model.predict(features, [candidate.cycles for candidate in candidates])
+        order = sorted(range(len(candidates)), key=lambda position: (scores[position], position))
+        return [candidates[position] for position in order]
+
+    def _by_estimate(self) -> list[Candidate]:
+        """Those left that look fast by their estimate: it sees what no trial has shown yet."""
+        return sorted(self._remaining.all(), key=lambda candidate: candidate.cycles)
+
+    def _by_chance(self) -> list[Candidate]:
+        left = self._remaining.all()
+        return self._random.sample(left, len(left))
+
+
+STRATEGIES: dict[str, Callable[..., Strategy]] = {
+    "model": ModelSearch,
+    "random": RandomSearch,
+    "exhaustive": ExhaustiveSearch,
+}
+"""By the names of the command line; each takes a space and a seed."""
+
+__all__ = [
+    "EXPLORATION",
+    "NEIGHBOURHOOD",
+    "STRATEGIES",
+    "ExhaustiveSearch",
+    "ModelSearch",
+    "RandomSearch",
+    "Strategy",
+]

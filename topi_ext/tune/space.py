@@ -1,0 +1,94 @@
+"""All knobs of a workload, as a search sees them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from topi_ext.kernel import default_knobs, knob_space
+from topi_ext.processor import Processor
+from topi_ext.tune.features import Features, knob_features, workload_features
+from topi_ext.tune.record import knobs_key
+from topi_ext.workload import ConvolutionWorkload
+
+_WORST_ESTIMATE = 1e30
+
+
+class Knobs(Protocol):
+    """Whatever arranges the loops of a kernel: all that a tuner needs of it is its name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Named knobs, as a record keeps them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Knobs with their estimated cycles; ``key`` is the same for the same knobs."""
+
+    key: str
+    knobs: Any
+    cycles: float
+
+    @cached_property
+    def fields(self) -> Mapping[str, Any]:
+        """The knobs by name."""
+        return dict(self.knobs.to_dict())
+
+
+class Space:
+    """The candidates of one workload on one processor, the least estimated cycles first."""
+
+    def __init__(self, workload: ConvolutionWorkload, processor: Processor) -> None:
+        self.workload = workload
+        self.processor = processor
+        found: dict[str, Candidate] = {}
+        for cycles, knobs in knob_space(workload, processor):
+            key = knobs_key(knobs.to_dict())
+            # A model takes its logarithm.
+            estimate = cycles if 0 < cycles < math.inf else _WORST_ESTIMATE
+            found.setdefault(key, Candidate(key, knobs, estimate))
+        self.candidates = tuple(
+            sorted(found.values(), key=lambda candidate: (candidate.cycles, candidate.key))
+        )
+        self._by_key = {candidate.key: candidate for candidate in self.candidates}
+        self._features: dict[str, Features] = {}
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    @cached_property
+    def default(self) -> Candidate:
+        """What is compiled where nothing was measured."""
+        chosen = self.find(default_knobs(self.workload, self.processor).to_dict())
+        return self.candidates[0] if chosen is None else chosen
+
+    def find(self, knobs: Mapping[str, Any]) -> Candidate | None:
+        """The candidate with these knobs."""
+        return self._by_key.get(knobs_key(knobs))
+
+    def neighbours(self, candidate: Candidate) -> list[Candidate]:
+        """The candidates with the same knobs but for the value of one."""
+        own = candidate.fields
+        return [
+            other
+            for other in self.candidates
+            if other.fields.keys() == own.keys()
+            and sum(other.fields[name] != value for name, value in own.items()) == 1
+        ]
+
+    def features(self, candidate: Candidate) -> Features:
+        """What a model sees of a candidate."""
+        if candidate.key not in self._features:
+            self._features[candidate.key] = self._of_workload | knob_features(
+                self.workload, self.processor, candidate.fields, candidate.cycles
+            )
+        return self._features[candidate.key]
+
+    @cached_property
+    def _of_workload(self) -> Features:
+        return workload_features(self.workload)
+
+
+__all__ = ["Candidate", "Knobs", "Space"]

@@ -1,0 +1,193 @@
+"""One task while it is tuned: what was tried, what is best, and what can still be gained."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from topi_ext.processor import Processor
+from topi_ext.tune.cost_model import SharedSamples
+from topi_ext.tune.database import Database
+from topi_ext.tune.ranking import CONFIRMED, rank_records, ranking_seconds
+from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.search import STRATEGIES, ModelSearch, Strategy
+from topi_ext.tune.space import Candidate, Space
+from topi_ext.workload import ConvolutionWorkload
+
+GAIN = 0.99
+"""A trial that makes a task no faster than this factor does not count as progress."""
+
+OPTIMISM = 0.3
+"""The share of its time that a task is expected to lose by its first batch; each batch is worth less."""
+
+STARTING_POINTS = 6
+"""How many inherited records a task starts from."""
+
+_OTHER_SAMPLES = 2000
+"""Trials of other tasks that a model learns from."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A kernel to tune; ``weight`` is how often the networks have it."""
+
+    name: str
+    workload: ConvolutionWorkload
+    weight: int = 1
+
+
+class TaskState:
+    """What is known of a task.
+
+    ``trials`` counts the knobs measured on this machine, ``stale`` those since the last real gain.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        processor: Processor,
+        database: Database,
+        cpu: str,
+        strategy: str = "model",
+        seed: int = 0,
+        shared: SharedSamples | None = None,
+    ) -> None:
+        self.task = task
+        self.space = Space(task.workload, processor)
+        self.finished = False
+        self.stale = 0
+        self._cpu = cpu
+        self._records: list[TuningRecord] = []
+        self._seen: set[str] = set()
+        self._progress_mark = inf
+        self._batches = 0
+        self._before_batch = inf
+        self._strategy = _strategy(strategy, seed, self.space, shared or SharedSamples())
+        self._ranked: Sequence[TuningRecord] | None = None
+        known = database.records(task.workload, processor)
+        for record in known:
+            candidate = self.space.find(record.knobs)
+            if candidate is not None and record.origin == "measured" and record.cpu == cpu:
+                self.tell(candidate, record)
+        starts = [self.space.default]
+        others = [record for record in known if record.origin == "measured" and record.cpu != cpu]
+        for record in [*rank_records(others), *database.inherited(task.workload, processor)]:
+            candidate = self.space.find(record.knobs)
+            if candidate is not None and len(starts) <= STARTING_POINTS:
+                starts.append(candidate)
+        self._starts = [candidate for candidate in starts if candidate.key not in self._seen]
+
+    @property
+    def trials(self) -> int:
+        """Knobs that were measured here, failures among them."""
+        return len(self._seen)
+
+    @property
+    def best(self) -> Candidate | None:
+        """The candidate with the best time."""
+        ranked = self._ranking()
+        return self.space.find(ranked[0].knobs) if ranked else None
+
+    @property
+    def best_seconds(self) -> float:
+        """Its time; infinite before the first success."""
+        ranked = self._ranking()
+        return ranked[0].cost if ranked else inf
+
+    @property
+    def default_seconds(self) -> float:
+        """The time of the default knobs; infinite where they were not measured."""
+        return self._seconds_of(self.space.default)
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Was the best run only once?"""
+        ranked = self._ranking()
+        return bool(ranked) and len(ranked[0].seconds) < CONFIRMED
+
+    def to_confirm(self, count: int) -> list[Candidate]:
+        """The best candidates and the default, to be run again side by side."""
+        best = [self.space.find(record.knobs) for record in self._ranking()[:count]]
+        found = {
+            candidate.key: candidate for candidate in [self.space.default, *best] if candidate is not None
+        }
+        return list(found.values())
+
+    def propose(self, count: int) -> list[Candidate]:
+        """What to measure next: the default and inherited knobs first, then what the strategy says."""
+        batch = [candidate for candidate in self._starts if candidate.key not in self._seen][:count]
+        self._starts = [candidate for candidate in self._starts if candidate not in batch]
+        while len(batch) < count:
+            more = self._strategy.propose(count - len(batch))
+            if not more:
+                break
+            keys = {candidate.key for candidate in batch} | self._seen
+            batch += [candidate for candidate in more if candidate.key not in keys]
+        self._before_batch = self.best_seconds
+        self._batches += 1
+        return batch
+
+    def tell(self, candidate: Candidate, record: TuningRecord) -> None:
+        """Take in a trial."""
+        self._records.append(record)
+        self._ranked = None
+        if candidate.key in self._seen:
+            return
+        self._seen.add(candidate.key)
+        self._strategy.tell(candidate, record.cost)
+        if record.cost < self._progress_mark * GAIN:
+            self._progress_mark = record.cost
+            self.stale = 0
+        else:
+            self.stale += 1
+
+    def expected_gain(self) -> float:
+        """Seconds that another batch may save in the networks: what the last one did, or what is usual."""
+        best = self.best_seconds
+        if best == inf:
+            # First comes what is estimated to take longest; cycles are far more than seconds.
+            return 1e9 + self.task.weight * self.space.default.cycles
+        recent = self._before_batch - best if self._before_batch < inf else 0.0
+        batches = max(self._batches, 1)
+        return self.task.weight * max(recent / 2, best * OPTIMISM / (batches * batches))
+
+    def _ranking(self) -> Sequence[TuningRecord]:
+        if self._ranked is None:
+            found = rank_records(self._records)
+            self._ranked = sorted(found, key=ranking_seconds)
+        return self._ranked
+
+    def _seconds_of(self, candidate: Candidate) -> float:
+        for record in self._ranking():
+            if self.space.find(record.knobs) is candidate:
+                return record.cost
+        return inf
+
+
+def _strategy(name: str, seed: int, space: Space, shared: SharedSamples) -> Strategy:
+    if name == "model":
+        return ModelSearch(space, seed=seed, shared=shared)
+    return STRATEGIES[name](space, seed=seed)
+
+
+def known_samples(
+    processor: Processor, database: Database, without: Collection[ConvolutionWorkload] = ()
+) -> SharedSamples:
+    """The latest measured trials of other workloads, each with the estimate that its space gives it."""
+    excluded = set(without)
+    by_workload: dict[str, list[TuningRecord]] = {}
+    for record in database.of_processor(processor)[-_OTHER_SAMPLES:]:
+        ours = record.origin == "measured" and record.threads == processor.threads
+        if ours and record.workload not in excluded:
+            by_workload.setdefault(record.workload.to_json(), []).append(record)
+    shared = SharedSamples()
+    for records in by_workload.values():
+        space = Space(records[0].workload, processor)
+        samples = shared.new()
+        for record in records:
+            candidate = space.find(record.knobs)
+            if candidate is not None:
+                samples.add(space.features(candidate), candidate.cycles, record.cost)
+    return shared
+
+
+__all__ = ["Task", "TaskState", "known_samples"]

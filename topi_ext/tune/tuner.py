@@ -1,0 +1,252 @@
+"""Tuning the tasks of a network: in turns, by what each can still gain."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from topi_ext.processor import Processor
+from topi_ext.tune.database import Database
+from topi_ext.tune.log import append
+from topi_ext.tune.measure import Measurement, Measurer
+from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.space import Candidate
+from topi_ext.tune.task import Task, TaskState, known_samples
+
+CONFIRM_ROUNDS = 3
+CONFIRM_BEST = 3
+CONFIRM_TURNS = 3
+"""How often the few best of a task are run again, how many they are, and how often others may move up."""
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """How to tune.
+
+    ``trials`` is the most kernels to measure for one task, those in the log included. A task ends early
+    where ``patience`` trials have not made it 1% faster. ``time_limit`` is in seconds for all tasks.
+    """
+
+    trials: int = 64
+    patience: int = 32
+    batch: int = 8
+    strategy: str = "model"
+    seed: int = 0
+    time_limit: float = inf
+
+
+@dataclass(frozen=True)
+class TuneProgress:
+    """Where tuning stands.
+
+    ``task`` counts from 1; ``trials`` and ``trials_left`` are of all tasks; ``gigaflops`` is of the task's
+    best kernel; ``gain`` is how many times faster the tasks together are than with default knobs;
+    ``seconds_left`` is an upper bound, as far as one can be given.
+    """
+
+    task: int
+    tasks: int
+    name: str
+    trials: int
+    trials_left: int
+    gigaflops: float
+    gain: float
+    seconds_left: float
+
+
+@dataclass
+class TuneResult:
+    """What tuning did: states of the tasks, and why it ended ("done", "time limit" or "interrupted")."""
+
+    states: list[TaskState]
+    measured: int = 0
+    failed: int = 0
+    ended: str = "done"
+    seconds: float = 0.0
+
+    @property
+    def gain(self) -> float:
+        """How many times faster the tasks are than with default knobs, weighted by their use."""
+        known = [state for state in self.states if state.default_seconds < inf and state.best_seconds < inf]
+        best = sum(state.task.weight * state.best_seconds for state in known)
+        return sum(state.task.weight * state.default_seconds for state in known) / best if best else 1.0
+
+
+@dataclass
+class Tuner:
+    """Measures kernels and writes every trial to ``log`` at once.
+
+    ``database`` holds what is known already, e.g. what ``log`` holds: trials of this machine count, all
+    others are starting points. ``stop`` is asked between trials.
+    """
+
+    processor: Processor
+    measurer: Measurer
+    log: Path
+    database: Database = field(default_factory=Database)
+    options: TuneOptions = field(default_factory=TuneOptions)
+    progress: Callable[[TuneProgress], None] = lambda _: None
+    stop: Callable[[], bool] = lambda: False
+    versions: dict[str, str] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+
+    def tune(self, tasks: Sequence[Task]) -> TuneResult:
+        """Tune until nothing is left to try, the time is over, or ``stop`` says so.
+
+        OSError where the log cannot be written; RelayLayoutError where the machine to measure on is gone.
+        """
+        options = self.options
+        workloads = [task.workload for task in tasks]
+        shared = known_samples(self.processor, self.database, workloads)
+        states = [
+            TaskState(
+                task, self.processor, self.database, self.measurer.cpu, options.strategy, options.seed, shared
+            )
+            for task in tasks
+        ]
+        result = TuneResult(states)
+        start = self.clock()
+        while result.ended == "done":
+            state = self._next(states)
+            if state is None:
+                break
+            left = options.trials - state.trials
+            batch = state.propose(max(0, min(options.batch, left)))
+            if batch:
+                self._measure(result, state, batch, start)
+            if result.ended == "done" and (not batch or self._is_finished(state)):
+                state.finished = True
+                self._confirm(result, state, start)
+            if self.clock() - start >= options.time_limit - self._confirm_seconds(result, start):
+                result.ended = "time limit"
+        if result.ended == "time limit":
+            for state in states:
+                self._confirm(result, state, start)
+        result.seconds = self.clock() - start
+        return result
+
+    def _next(self, states: Sequence[TaskState]) -> TaskState | None:
+        """The task that can gain most; first those without a time, most work first."""
+        open_states = [state for state in states if not state.finished]
+        for state in open_states:
+            if self._is_finished(state) and not state.needs_confirmation:
+                state.finished = True
+        open_states = [state for state in open_states if not state.finished]
+        return max(open_states, key=lambda state: state.expected_gain(), default=None)
+
+    def _is_finished(self, state: TaskState) -> bool:
+        return state.trials >= self.options.trials or state.stale >= self.options.patience
+
+    def _measure(
+        self, result: TuneResult, state: TaskState, batch: Sequence[Candidate], start: float
+    ) -> None:
+        knobs = [candidate.knobs for candidate in batch]
+        measurements = self.measurer.measure(state.task.workload, knobs)
+        for candidate, measurement in zip(batch, measurements, strict=False):
+            if self.stop():
+                # An interrupt may have hit the workers too: their failure says nothing of the kernel.
+                result.ended = "interrupted"
+                if measurement.error:
+                    return
+            self._keep(result, state, candidate, measurement)
+            self.progress(self._progress(result, state, start))
+            if result.ended != "done":
+                return
+
+    def _confirm(self, result: TuneResult, state: TaskState, start: float) -> None:
+        """Run the few best and the default in turns, until the best is one that was run often."""
+        for _ in range(CONFIRM_TURNS):
+            if not state.needs_confirmation or result.ended == "interrupted":
+                return
+            batch = state.to_confirm(CONFIRM_BEST)
+            knobs = [candidate.knobs for candidate in batch]
+            measurements = self.measurer.measure(state.task.workload, knobs, CONFIRM_ROUNDS)
+            for candidate, measurement in zip(batch, measurements, strict=True):
+                if self.stop():
+                    result.ended = "interrupted"
+                    if measurement.error:
+                        return
+                self._keep(result, state, candidate, measurement)
+            self.progress(self._progress(result, state, start))
+
+    def _keep(
+        self, result: TuneResult, state: TaskState, candidate: Candidate, measurement: Measurement
+    ) -> None:
+        record = TuningRecord(
+            workload=state.task.workload,
+            processor=self.processor.name,
+            threads=self.processor.threads,
+            knobs=candidate.fields,
+            seconds=measurement.seconds,
+            error=measurement.error,
+            cpu=self.measurer.cpu,
+            time=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            versions=self.versions,
+        )
+        append(self.log, record)
+        self.database.add(record)
+        state.tell(candidate, record)
+        result.measured += 1
+        result.failed += bool(record.error)
+
+    def _progress(self, result: TuneResult, state: TaskState, start: float) -> TuneProgress:
+        left = sum(
+            max(0, min(self.options.trials, len(other.space)) - other.trials)
+            for other in result.states
+            if not other.finished
+        )
+        elapsed = self.clock() - start
+        return TuneProgress(
+            task=result.states.index(state) + 1,
+            tasks=len(result.states),
+            name=state.task.name,
+            trials=sum(other.trials for other in result.states),
+            trials_left=left,
+            gigaflops=2e-9 * state.task.workload.macs / state.best_seconds,
+            gain=result.gain,
+            seconds_left=min(elapsed / result.measured * left, self.options.time_limit - elapsed),
+        )
+
+    def _confirm_seconds(self, result: TuneResult, start: float) -> float:
+        """How long confirming what is measured so far will take."""
+        if not result.measured:
+            return 0.0
+        tasks = sum(state.needs_confirmation for state in result.states)
+        kernels = tasks * (CONFIRM_BEST + 1) * CONFIRM_ROUNDS
+        return kernels * (self.clock() - start) / result.measured
+
+
+def summary(result: TuneResult) -> dict[str, Any]:
+    """What a result says, for a report: times in microseconds."""
+    return {
+        "tasks": [
+            {
+                "name": state.task.name,
+                "weight": state.task.weight,
+                "workload": json.loads(state.task.workload.to_json()),
+                "space": len(state.space),
+                "trials": state.trials,
+                "default_us": _microseconds(state.default_seconds),
+                "best_us": _microseconds(state.best_seconds),
+                "gigaflops": round(2e-9 * state.task.workload.macs / state.best_seconds, 1),
+                "knobs": dict(state.best.fields) if state.best is not None else None,
+            }
+            for state in result.states
+        ],
+        "measured": result.measured,
+        "failed": result.failed,
+        "gain": round(result.gain, 4),
+        "ended": result.ended,
+        "seconds": round(result.seconds, 1),
+    }
+
+
+def _microseconds(seconds: float) -> float | None:
+    return round(seconds * 1e6, 2) if seconds < inf else None
+
+
+__all__ = ["TuneOptions", "TuneProgress", "TuneResult", "Tuner", "summary"]

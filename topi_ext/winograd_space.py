@@ -1,0 +1,136 @@
+"""The space of the Winograd convolution's knobs, each with an estimate of its cost."""
+
+import itertools
+from collections.abc import Iterator
+
+from topi_ext.indexing import block_of
+from topi_ext.knobs import Order, WinogradKnobs, suits_winograd, winograd_tiles
+from topi_ext.processor import Processor
+from topi_ext.winograd import POINTS
+from topi_ext.workload import ConvolutionWorkload
+
+FLOAT_BYTES = 4
+
+SMALLEST_VECTOR = 4
+"""Channels with a smaller power of two in them make no vectors worth transforming."""
+
+DATA_CYCLES = {2: 40.0, 4: 120.0}
+RESULT_CYCLES = {2: 30.0, 4: 100.0}
+"""Cycles to transform one vector of channels of one tile, by the size of the tile."""
+
+L2_CYCLES_PER_LINE = 2.0
+
+REGION_CYCLES = 8000.0
+"""Handing work to all threads and waiting for the last."""
+
+CACHE_BYTES_PER_CYCLE = 14.0
+"""From the last-level cache, for each thread."""
+
+
+def winograd_knobs(
+    workload: ConvolutionWorkload, processor: Processor
+) -> Iterator[tuple[float, WinogradKnobs]]:
+    """All knobs worth trying, each with its estimated cycles over all threads; none if it does not suit."""
+    if not suits_winograd(workload) or not all(
+        isinstance(extent, int) for extent in (workload.batch, workload.in_height, workload.in_width)
+    ):
+        return
+    in_lanes = _lanes(workload.in_channels, block_of(workload.data_layout, "C"), processor)
+    out_lanes = _lanes(workload.out_channels, block_of(workload.out_layout, "C"), processor)
+    if min(in_lanes, out_lanes) < SMALLEST_VECTOR:
+        return
+    for tile in POINTS:
+        rows, columns = winograd_tiles(workload, tile)
+        orders: list[tuple[Order, int]] = [("pixels", count) for count in _divisors(rows)]
+        for order, chunk in [*orders, ("channels", 1)]:
+            pixels = columns * (chunk if order == "pixels" else rows)
+            tiles = _register_tiles(pixels, workload.out_channels // out_lanes, out_lanes, processor)
+            for tile_pixels, tile_channels in tiles:
+                knobs = WinogradKnobs(tile, in_lanes, out_lanes, tile_pixels, tile_channels, order, chunk)
+                yield _cycles(workload, processor, knobs), knobs
+
+
+def _lanes(channels: int, block: int, processor: Processor) -> int:
+    """The layout's block, or the largest power of two in the channels that fits a vector."""
+    return block if block > 1 else min(processor.lanes(FLOAT_BYTES), channels & -channels)
+
+
+def _divisors(number: int) -> list[int]:
+    return [count for count in range(1, number + 1) if number % count == 0]
+
+
+def _register_tiles(
+    pixels: int, channel_vectors: int, lanes: int, processor: Processor
+) -> list[tuple[int, int]]:
+    registers = max(1, lanes * FLOAT_BYTES // processor.vector_bytes)
+    tiles = []
+    for tile_pixels, tile_channels in itertools.product(_divisors(pixels), _divisors(channel_vectors)):
+        streams = tile_channels * registers
+        operands = streams + 1 if streams > 1 else 2
+        if streams <= 4 and tile_pixels * streams + operands <= processor.vector_registers:
+            tiles.append((tile_pixels, tile_channels))
+    # Few accumulators wait for each other.
+    fullest = max((first * second for first, second in tiles), default=0)
+    return [(first, second) for first, second in tiles if 4 * first * second >= fullest]
+
+
+def _cycles(workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs) -> float:
+    rows, columns = winograd_tiles(workload, knobs.tile)
+    batch, threads = int(workload.batch), processor.threads
+    tiles = batch * rows * columns
+    extent = knobs.tile + 2
+    registers = max(1, knobs.out_lanes * FLOAT_BYTES // processor.vector_bytes)
+    streams = knobs.tile_channels * registers
+    accumulators = knobs.tile_pixels * streams
+    step = max(
+        accumulators / processor.fma_per_cycle,
+        (knobs.tile_pixels + streams) / processor.loads_per_cycle,
+        processor.fma_latency,
+    )
+    if workload.in_channels * streams * processor.vector_bytes > processor.l1_bytes // 2:
+        # The weights of the tile come from the level-2 cache each time.
+        step = max(step, L2_CYCLES_PER_LINE * streams)
+    products = tiles / knobs.tile_pixels * workload.out_channels / (knobs.out_lanes * knobs.tile_channels)
+    multiply = extent**2 * products * (workload.in_channels * step + 12 + 2 * accumulators)
+    in_vectors = tiles * workload.in_channels * FLOAT_BYTES / processor.vector_bytes
+    out_vectors = tiles * workload.out_channels * FLOAT_BYTES / processor.vector_bytes
+    narrow = processor.lanes(FLOAT_BYTES) / knobs.in_lanes
+    transform = in_vectors * DATA_CYCLES[knobs.tile] * narrow + out_vectors * RESULT_CYCLES[knobs.tile]
+    chunks = batch * (
+        rows // knobs.rows
+        if knobs.order == "pixels"
+        else workload.out_channels // (knobs.out_lanes * knobs.tile_channels)
+    )
+    imbalance = -(-chunks // threads) * threads / chunks
+    # Weights are fetched ahead while the products are computed.
+    busy = max(multiply * imbalance, _weight_cycles(workload, processor, knobs, chunks))
+    return transform * imbalance + busy + _traffic(workload, processor, knobs, tiles, chunks)
+
+
+def _weight_cycles(
+    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, chunks: int
+) -> float:
+    """Cycles to bring the transformed weights from beyond the level-2 cache."""
+    weights = (knobs.tile + 2) ** 2 * FLOAT_BYTES * workload.in_channels * workload.out_channels
+    again = chunks if knobs.order == "pixels" and weights > processor.l2_bytes // 2 else 1
+    return weights * again / CACHE_BYTES_PER_CYCLE
+
+
+def _traffic(
+    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, tiles: int, chunks: int
+) -> float:
+    """Cycles for activations that come from beyond the level-2 cache, and for entering parallel regions."""
+    places = (knobs.tile + 2) ** 2 * FLOAT_BYTES
+    spread = places * tiles * workload.in_channels
+    padded = workload.in_channels * int(workload.in_height) * int(workload.in_width) * FLOAT_BYTES
+    cycles = REGION_CYCLES + padded / CACHE_BYTES_PER_CYCLE
+    if knobs.order == "pixels":
+        chunk = places * tiles * (workload.in_channels + workload.out_channels) / chunks
+        if chunk > processor.l2_bytes:
+            cycles += 2 * chunk * chunks / CACHE_BYTES_PER_CYCLE
+        return cycles
+    passes = chunks if spread > processor.l2_bytes // 2 else processor.threads
+    return cycles + REGION_CYCLES + spread * (1 + passes) / CACHE_BYTES_PER_CYCLE
+
+
+__all__ = ["winograd_knobs"]
