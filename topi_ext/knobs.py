@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.indexing import block_of
+from topi_ext.indexing import block_of, physical_axes
 from topi_ext.winograd import POINTS
 from topi_ext.workload import ConvolutionWorkload
 
@@ -123,7 +123,7 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
 
 def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str | None:
     if not suits_winograd(workload):
-        return "Winograd is for 3x3 kernels without strides, dilation and groups"
+        return "Winograd is for 3x3 kernels without strides, dilation and groups, and for channels innermost"
     if knobs.tile not in POINTS:
         return f"no tiles of {knobs.tile} results"
     if min(knobs.in_lanes, knobs.out_lanes, knobs.tile_pixels, knobs.tile_channels, knobs.rows) < 1:
@@ -149,14 +149,17 @@ def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str
 
 
 def suits_winograd(workload: ConvolutionWorkload) -> bool:
-    """Is there a Winograd form: 3x3, every pixel, one group, float32, rows and columns in the layout?"""
+    """Is there a Winograd form: 3x3, every pixel, one group, float32, images with their channels innermost?"""
     return (
         workload.kernel == (3, 3)
         and workload.strides == (1, 1)
         and workload.dilation == (1, 1)
         and workload.groups == 1
         and workload.dtype == workload.out_dtype == "float32"
-        and all(axis in layout for axis in "HW" for layout in (workload.data_layout, workload.out_layout))
+        and all(
+            "H" in layout and "W" in layout and physical_axes(layout)[-1][0] == "C"
+            for layout in (workload.data_layout, workload.out_layout)
+        )
     )
 
 
