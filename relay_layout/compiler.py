@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 from relay_layout import __version__
-from relay_layout.artifact import Manifest, Producer, TensorSpec, write_artifact
+from relay_layout.artifact import Build, Content, Manifest, Producer, TensorSpec, write_artifact
 from relay_layout.border import input_names, output_names
 from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
@@ -26,10 +26,14 @@ from relay_layout.lower.weights import lift_weights
 from relay_layout.relay.conventions import names_carried
 from relay_layout.request import LayoutRequest
 from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.targets.backend import LayoutBackend
 from relay_layout.transform import ConversionReport, convert_layout
 from topi_ext.build import PIPELINE
 
 Progress = Callable[[str], None]
+
+SOURCES = ("tuned", "inherited", "modelled", "default", "fallback")
+"""Where the kernels of convolutions and poolings come from, as a report counts them."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +46,29 @@ class Conversion:
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """A built network: shared library, weights, and the manifest that describes both.
-
-    ``report`` has the fields that ``relay-layout compile --json`` prints.
-    """
+    """A built network: the manifest, and for each of its builds the shared library and the weights."""
 
     manifest: Manifest
-    library: bytes
-    weights: Mapping[str, np.ndarray]
-    report: dict[str, Any]
+    contents: tuple[Content, ...]
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The fields that ``relay-layout compile --json`` prints of the compilation.
+
+        Of several targets, those of each under ``targets``, with its ``name``, and the sum of
+        ``compile_seconds``.
+        """
+        builds = self.manifest.builds
+        if len(builds) == 1:
+            return builds[0].report
+        return {
+            "targets": [{"name": build.name, **build.report} for build in builds],
+            "compile_seconds": round(sum(build.report["compile_seconds"] for build in builds), 3),
+        }
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the artifact; nothing is left at ``path`` if writing fails."""
-        write_artifact(Path(path), self.manifest, self.library, self.weights)
+        write_artifact(Path(path), self.manifest, self.contents)
 
 
 def convert(
@@ -69,13 +83,20 @@ def convert(
     params: Params | None = None,
     input_layouts: Mapping[str, str] | None = None,
     output_layouts: Mapping[str, str] | None = None,
+    backend: LayoutBackend | None = None,
     threads: int | None = None,
+    tuning_records: Sequence[str | os.PathLike[str]] = (),
+    shipped_records: bool = True,
+    winograd: bool = True,
 ) -> Conversion:
     """Load a model and convert its layouts; nothing is compiled.
 
     ``model`` is a file, the name of a built-in network, an ONNX ModelProto or a Relax module. The
     layout options are those of ``relay-layout compile``; ``params`` are weights for a Relay file: a params
     file or arrays by name, ``input_layouts`` and ``output_layouts`` fix layouts at the border by name.
+    A ``backend`` is asked for each operator which layouts and alignments it accepts. Costs come from
+    ``tuning_records``, logs of ``relay-layout tune``, and from the package's own unless
+    ``shipped_records`` is false; ``winograd`` false keeps to kernels that round like the direct convolution.
     Raises members of :class:`RelayLayoutError`.
     """
     request = LayoutRequest.parse(
@@ -85,8 +106,15 @@ def convert(
         skip_layers,
         input_layouts=input_layouts,
         output_layouts=output_layouts,
+        backend=backend,
     )
-    resolved = resolve_target(target, threads=threads)
+    resolved = resolve_target(
+        target,
+        threads=threads,
+        tuning_records=tuning_records,
+        shipped_records=shipped_records,
+        winograd=winograd,
+    )
     module = load_model(model, input_shapes=input_shapes, params=params)
     converted, report = _converted(module, request, resolved)
     return Conversion(converted, report.to_dict())
@@ -105,12 +133,17 @@ def compile(
     input_layouts: Mapping[str, str] | None = None,
     output_layouts: Mapping[str, str] | None = None,
     threads: int | None = None,
+    tuning_records: Sequence[str | os.PathLike[str]] = (),
+    shipped_records: bool = True,
+    winograd: bool = True,
     progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile a model: import, convert layouts, lower with our kernels, build.
 
-    Arguments are those of :func:`convert`; ``threads`` is what the kernels are shaped for (all cores
-    by default), ``progress`` is called with one line per stage. Raises :class:`RelayLayoutError`.
+    Arguments are those of :func:`convert`, but ``target`` may also be a list of targets, the one that asks
+    least of a machine first: the result holds code for each, and where it is loaded the last one that the
+    machine can run is taken. ``threads`` is what the kernels are shaped for (all cores by default),
+    ``progress`` is called with one line per stage. Raises :class:`RelayLayoutError`.
     """
     say = progress or (lambda line: None)
     start = time.perf_counter()
@@ -122,34 +155,41 @@ def compile(
         input_layouts=input_layouts,
         output_layouts=output_layouts,
     )
-    resolved = resolve_target(target, threads=threads)
-    _check_host(resolved)
+    targets = [
+        resolve_target(
+            wanted,
+            threads=threads,
+            tuning_records=tuning_records,
+            shipped_records=shipped_records,
+            winograd=winograd,
+        )
+        for wanted in (target if isinstance(target, list | tuple) else [target])
+    ]
+    _check_targets(targets)
     link_command()
-    say(f"target {resolved.name}: {resolved.description}")
     module = load_model(model, input_shapes=input_shapes, params=params)
     names = input_names(module["main"]), output_names(module["main"])
-    say("converting layouts")
-    module, conversion = _converted(module, request, resolved)
-    module = canonicalize(module)
-    say(
-        f"{conversion.layout_transforms} layout transforms left, "
-        f"choice {conversion.solver_status} in {conversion.solver_seconds:.2f} s"
-    )
-    inputs, outputs = _specs(module["main"], names, request)
-    module, weights, kernels = lower(module, resolved, say)
-    operations = _count_operations(module)
-    library = build_library(module, resolved, say)
-    seconds = time.perf_counter() - start
-    report = _report(conversion, kernels, operations, seconds)
-    manifest = Manifest(
-        producer=Producer(relay_layout=__version__, tvm=str(tvm.__version__)),
-        target=resolved.manifest(),
-        inputs=inputs,
-        outputs=outputs,
-        num_threads_hint=resolved.threads,
-        report=report,
-    )
-    return CompiledModel(manifest, library, weights, report)
+    specs: tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]] = (), ()
+    builds, contents = [], []
+    for resolved in targets:
+        say(f"target {resolved.name}: {resolved.description}")
+        say("converting layouts")
+        converted, conversion = _converted(module, request, resolved)
+        converted = canonicalize(converted)
+        say(
+            f"{conversion.layout_transforms} layout transforms left, "
+            f"choice {conversion.solver_status} in {conversion.solver_seconds:.2f} s"
+        )
+        # The border's layouts are fixed by the request, so they are the same for all targets.
+        specs = _specs(converted["main"], names, request)
+        lowered, weights, kernels = lower(converted, resolved, say)
+        operations = _count_operations(lowered)
+        contents.append(Content(build_library(lowered, resolved, say), weights))
+        seconds, start = time.perf_counter() - start, time.perf_counter()
+        report = _report(conversion, kernels, operations, seconds)
+        builds.append(Build(resolved.name, resolved.manifest(), resolved.threads, report))
+    producer = Producer(relay_layout=__version__, tvm=str(tvm.__version__))
+    return CompiledModel(Manifest(producer, *specs, tuple(builds)), tuple(contents))
 
 
 def lower(
@@ -187,13 +227,18 @@ def _converted(
     return convert_layout(module, request, target)
 
 
-def _check_host(target: BuildTarget) -> None:
-    """Refuse targets that need a cross linker, before any work is done."""
-    if target.architecture != architecture():
-        raise TargetError(
-            f"target {target.name}: this machine is {architecture()} and cannot link for "
-            f"{target.architecture} yet; compile on the machine that is to run it"
-        )
+def _check_targets(targets: Sequence[BuildTarget]) -> None:
+    """Refuse, before any work is done, targets that need a cross linker or cannot be told apart."""
+    if not targets:
+        raise TargetError("the list of targets is empty")
+    for index, target in enumerate(targets):
+        if target.name in [other.name for other in targets[:index]]:
+            raise TargetError(f"target {target.name} is given twice")
+        if target.architecture != architecture():
+            raise TargetError(
+                f"target {target.name}: this machine is {architecture()} and cannot link for "
+                f"{target.architecture} yet; compile on the machine that is to run it"
+            )
 
 
 def _report(
@@ -203,7 +248,7 @@ def _report(
     return {
         "ops": operations,
         **conversion.to_dict(),
-        "kernels": {source: sources.count(source) for source in ("tuned", "default", "fallback")},
+        "kernels": {source: sources.count(source) for source in SOURCES},
         "functions": [
             {"name": kernel.name, "operator": kernel.operator, "source": kernel.source} for kernel in kernels
         ],

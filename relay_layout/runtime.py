@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_layout.artifact import Artifact, TensorSpec, check_inputs, check_runnable, read_artifact
+from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
 from relay_layout.errors import InputError
 from relay_layout.host import cpu_count
 
@@ -19,18 +19,25 @@ WORKER_GROUP_BIG = 1
 
 
 class Session:
-    """A loaded network. Not for use by several threads at once; load one per thread."""
+    """A loaded network. Not for use by several threads at once; load one per thread.
 
-    def __init__(self, artifact: Artifact, *, threads: int | None = None) -> None:
-        """Map the weights, load the library, and set the number of threads (all cores by default)."""
-        check_runnable(artifact.manifest.target, name=str(artifact.path))
+    ``target`` is the name of the target whose code it runs.
+    """
+
+    def __init__(self, artifact: Artifact, *, threads: int | None = None, target: str | None = None) -> None:
+        """Map the weights, load the library, and set the number of threads (all cores by default).
+
+        ``target`` names one of the artifact's targets; otherwise it is the last that this machine can run.
+        """
+        build, content = artifact.choose(target)
         set_threads(threads)
+        self.target = build.name
         self.artifact = artifact
         self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
-        self._machine = relax.VirtualMachine(_load_library(artifact.library), tvm.cpu())
+        self._machine = relax.VirtualMachine(_load_library(content.library), tvm.cpu())
         self._main = self._machine["main"]
-        self._weights = [_share(array) for array in artifact.weights.values()]
+        self._weights = [_share(array) for array in content.weights.values()]
         self._buffers: dict[str, Any] = {}
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -60,12 +67,13 @@ class Session:
         return buffer
 
 
-def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Session:
-    """Read, check and load an artifact.
+def load(path: str | os.PathLike[str], *, threads: int | None = None, target: str | None = None) -> Session:
+    """Read, check and load an artifact; ``threads`` and ``target`` as for :class:`Session`.
 
-    Raises :class:`ArtifactError` where it is damaged or was built for another machine.
+    Raises :class:`ArtifactError` where it is damaged or was built for other machines, :class:`InputError` for
+    a ``target`` that it was not built for.
     """
-    return Session(read_artifact(Path(path)), threads=threads)
+    return Session(read_artifact(Path(path)), threads=threads, target=target)
 
 
 def set_threads(threads: int | None) -> None:
@@ -82,7 +90,7 @@ def set_threads(threads: int | None) -> None:
     tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
 
 
-def _load_library(library: memoryview) -> Any:
+def _load_library(library: bytes | bytearray | memoryview) -> Any:
     """Load a shared library from memory, through a file that is gone again when this returns."""
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
         path = Path(folder) / "library.so"

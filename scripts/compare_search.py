@@ -10,7 +10,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from relay_layout.cli.main import Printed, guarded
 from relay_layout.cli.output import note, one_line, table
+from relay_layout.errors import InputError
 from relay_layout.targets import resolve_target
 from relay_layout.tuning.tasks import describe
 from topi_ext.tune.comparison import COVERAGE, GOOD, Comparison, compare, replays
@@ -38,7 +40,12 @@ def rows(comparisons: list[Comparison]) -> list[list[str]]:
 
 
 def main() -> int:
-    """Prints the table and the two bars."""
+    """Prints the table and the two bars; bad input is one line."""
+    return guarded(compare_logs, with_traceback=False)
+
+
+def compare_logs() -> Printed:
+    """The table and the two bars, and the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("logs", nargs="+", type=Path, metavar="LOG")
     parser.add_argument("--target", default="native")
@@ -48,7 +55,8 @@ def main() -> int:
     records, problems = load(arguments.logs)
     for problem in problems:
         note(f"skipped {one_line(str(problem))}")
-    threads = arguments.threads or Counter(record.threads for record in records).most_common(1)[0][0]
+    counts = Counter(record.threads for record in records)
+    threads = arguments.threads or max(counts, key=lambda count: counts[count], default=1)
     processor = resolve_target(arguments.target, threads=threads).processor
     comparisons = []
     for replay in replays(records, processor):
@@ -64,14 +72,15 @@ def main() -> int:
             )
         )
     if not comparisons:
-        note("no workload is measured completely")
-        return 1
+        raise InputError("no workload is measured completely")
     quick = sum(each.is_quick for each in comparisons)
     beaten = sum(each.beats_random for each in comparisons)
-    print(table(rows(comparisons)))
-    print(f"{GOOD:.0%} of the best within a quarter of the space: {quick} of {len(comparisons)} workloads")
-    print(f"at least as good as random search at equal trials: {beaten} of {len(comparisons)} workloads")
-    return 0 if quick == len(comparisons) and 2 * beaten > len(comparisons) else 1
+    lines = [
+        table(rows(comparisons)),
+        f"{GOOD:.0%} of the best within a quarter of the space: {quick} of {len(comparisons)} workloads",
+        f"at least as good as random search at equal trials: {beaten} of {len(comparisons)} workloads",
+    ]
+    return Printed("\n".join(lines), 0 if quick == len(comparisons) and 2 * beaten > len(comparisons) else 1)
 
 
 if __name__ == "__main__":

@@ -133,16 +133,14 @@ def test_artifact_for_another_machine(
     folder: Path, artifact: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loaded = read_artifact(artifact)
-    foreign = dict(loaded.manifest.target) | {
+    foreign = dict(loaded.manifest.builds[0].target) | {
         "mtriple": "aarch64-linux-gnu",
         "mcpu": "cortex-a76",
         "features": [],
     }
     manifest = json.loads(json.dumps(loaded.manifest.to_json()))
-    manifest |= {"target": foreign, "sections": [], "weights": []}
-    write_artifact(
-        Path("arm.rla"), type(loaded.manifest).from_json(manifest), bytes(loaded.library), loaded.weights
-    )
+    manifest["builds"][0]["target"] = foreign
+    write_artifact(Path("arm.rla"), type(loaded.manifest).from_json(manifest), loaded.contents)
     message = refused(["run", "arm.rla"], capsys)
     assert message.startswith("arm.rla: built for aarch64 (cortex-a76), this machine is ")
     assert message.endswith("; compile it with --target native here")

@@ -24,12 +24,19 @@ class Records(Protocol):
     """What tuning has found."""
 
     def choice(
-        self, workload: ConvolutionWorkload, processor: Processor, winograd: bool
+        self, workload: ConvolutionWorkload, processor: Processor, gigahertz: float, winograd: bool
     ) -> KernelChoice | None:
         """The best kernel on record; of the direct ones alone where ``winograd`` is false."""
 
-    def estimate_scale(self, processor: Processor) -> float:
+    def estimate_scale(self, processor: Processor, gigahertz: float) -> float:
         """Measured over estimated times of tuned kernels: what an estimate must be multiplied with."""
+
+
+def estimated_us(
+    workload: ConvolutionWorkload, processor: Processor, gigahertz: float, winograd: bool = True
+) -> float:
+    """Microseconds of the default kernel by estimate, on all threads of the processor."""
+    return cheapest(workload, processor, winograd)[0] / processor.threads / (gigahertz * 1e3)
 
 
 @dataclass(frozen=True)
@@ -45,23 +52,25 @@ class KernelChooser:
     records: Records | None = None
     winograd: bool = True
     _chosen: dict[tuple[ConvolutionWorkload, bool], KernelChoice] = field(
-        default_factory=dict, repr=False, compare=False
+        default_factory=dict, init=False, repr=False, compare=False
     )
 
     def choose(self, workload: ConvolutionWorkload, *, direct: bool = False) -> KernelChoice:
         """The kernel for a workload with static height, width and channels; ``direct`` rules out Winograd."""
         key = (workload, self.winograd and not direct)
         if key not in self._chosen:
-            found = self.records.choice(workload, self.processor, key[1]) if self.records else None
-            self._chosen[key] = found or self._estimated(*key)
+            self._chosen[key] = self._recorded(*key) or self._estimated(*key)
         return self._chosen[key]
 
+    def _recorded(self, workload: ConvolutionWorkload, winograd: bool) -> KernelChoice | None:
+        if self.records is None:
+            return None
+        return self.records.choice(workload, self.processor, self.gigahertz, winograd)
+
     def _estimated(self, workload: ConvolutionWorkload, winograd: bool) -> KernelChoice:
-        cycles, knobs = cheapest(workload, self.processor, winograd)
-        scale = self.records.estimate_scale(self.processor) if self.records else 1.0
-        return KernelChoice(
-            knobs, "default", scale * cycles / self.processor.threads / (self.gigahertz * 1e3)
-        )
+        scale = self.records.estimate_scale(self.processor, self.gigahertz) if self.records else 1.0
+        microseconds = scale * estimated_us(workload, self.processor, self.gigahertz, winograd)
+        return KernelChoice(cheapest(workload, self.processor, winograd)[1], "default", microseconds)
 
 
-__all__ = ["KernelChoice", "KernelChooser", "Records", "Source"]
+__all__ = ["KernelChoice", "KernelChooser", "Records", "Source", "estimated_us"]

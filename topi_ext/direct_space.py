@@ -149,7 +149,7 @@ def _orders(
 
 def _shares_cache_lines(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> bool:
     """Do threads that split the channels of NHWC write to the same cache lines?"""
-    if knobs.order != "channels" or workload.out_layout != "NHWC" or processor.threads == 1:
+    if knobs.order != "channels" or workload.out_layout not in ("NHWC", "NWC") or processor.threads == 1:
         return False
     size = DTYPE_BYTES[workload.out_dtype]
     tile = knobs.lanes * knobs.tile_channels
@@ -200,6 +200,9 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
             padding = copied / 8 + 8000
     if workload.is_depthwise:
         return padding
+    if "H" in workload.out_layout:
+        # Weights come from memory once, whatever the order.
+        padding += weights / bytes_per_cycle
     if knobs.order == "channels":
         passes = max(1, workload.out_channels // (knobs.lanes * knobs.tile_channels))
         if lanes_are_pixels(workload):

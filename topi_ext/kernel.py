@@ -35,11 +35,6 @@ def cheapest(
     return min(space, key=lambda found: found[0])
 
 
-def estimated_cycles(workload: ConvolutionWorkload, processor: Processor) -> float:
-    """Cycles that the default knobs are estimated to take on ``processor.threads`` threads."""
-    return cheapest(workload, processor)[0] / processor.threads
-
-
 def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> Knobs:
     """The knobs that a workload without a record gets."""
     return cheapest(workload, processor)[1]
@@ -129,7 +124,6 @@ __all__ = [
     "cheapest",
     "convolve",
     "default_knobs",
-    "estimated_cycles",
     "kernel_arguments",
     "kernel_function",
     "knob_space",

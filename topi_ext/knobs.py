@@ -149,7 +149,7 @@ def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str
 
 
 def suits_winograd(workload: ConvolutionWorkload) -> bool:
-    """Is there a Winograd form: 3x3, every pixel, one group, float32, images with their channels innermost?"""
+    """Is there a Winograd form: 3x3, every pixel, one group, float32, and channels innermost?"""
     return (
         workload.kernel == (3, 3)
         and workload.strides == (1, 1)
@@ -170,7 +170,7 @@ def winograd_tiles(workload: ConvolutionWorkload, tile: int) -> tuple[int, int]:
 
 def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:
     """NCHW without blocks has no channel-contiguous vector: its vectors run along a row."""
-    return workload.out_layout == "NCHW"
+    return physical_axes(workload.out_layout)[-1] == ("W", 0)
 
 
 def fuses_rows(workload: ConvolutionWorkload) -> bool:

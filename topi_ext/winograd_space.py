@@ -20,11 +20,15 @@ RESULT_CYCLES = {2: 30.0, 4: 100.0}
 
 L2_CYCLES_PER_LINE = 2.0
 
-REGION_CYCLES = 8000.0
+REGION_CYCLES = 16000.0
 """Handing work to all threads and waiting for the last."""
 
-CACHE_BYTES_PER_CYCLE = 14.0
-"""From the last-level cache, for each thread."""
+CACHE_BYTES_PER_CYCLE = 10.0
+MEMORY_BYTES_PER_CYCLE = 5.0
+"""From the last-level cache and from memory, for each thread; a network's weights come from memory."""
+
+OVERLAP = 0.75
+"""Share of the shorter of fetching weights and multiplying that the longer one hides."""
 
 
 def winograd_knobs(
@@ -103,7 +107,8 @@ def _cycles(workload: ConvolutionWorkload, processor: Processor, knobs: Winograd
     )
     imbalance = -(-chunks // threads) * threads / chunks
     # Weights are fetched ahead while the products are computed.
-    busy = max(multiply * imbalance, _weight_cycles(workload, processor, knobs, chunks))
+    fetch, multiply = _weight_cycles(workload, processor, knobs, chunks), multiply * imbalance
+    busy = max(multiply, fetch) + (1 - OVERLAP) * min(multiply, fetch)
     return transform * imbalance + busy + _traffic(workload, processor, knobs, tiles, chunks)
 
 
@@ -112,8 +117,8 @@ def _weight_cycles(
 ) -> float:
     """Cycles to bring the transformed weights from beyond the level-2 cache."""
     weights = (knobs.tile + 2) ** 2 * FLOAT_BYTES * workload.in_channels * workload.out_channels
-    again = chunks if knobs.order == "pixels" and weights > processor.l2_bytes // 2 else 1
-    return weights * again / CACHE_BYTES_PER_CYCLE
+    again = chunks - 1 if knobs.order == "pixels" and weights > processor.l2_bytes // 2 else 0
+    return weights / MEMORY_BYTES_PER_CYCLE + weights * again / CACHE_BYTES_PER_CYCLE
 
 
 def _traffic(

@@ -1,15 +1,18 @@
-"""Compiled models on disk: one file with a library, its weights and a manifest, all under checksums.
+"""Compiled models on disk: one file with a library and weights per target, and a manifest, under checksums.
 
 Needs numpy alone, so an artifact can be inspected where no TVM is installed.
 """
 
 from relay_layout.artifact.container import Artifact, read_artifact, write_artifact
-from relay_layout.artifact.manifest import Manifest, Producer, Section, WeightEntry
-from relay_layout.artifact.target import check_runnable, host_features
+from relay_layout.artifact.manifest import Build, Manifest, Producer, Section, WeightEntry
+from relay_layout.artifact.placement import Content
+from relay_layout.artifact.target import check_runnable, choose_target, host_features
 from relay_layout.artifact.tensors import TensorSpec, check_inputs
 
 __all__ = [
     "Artifact",
+    "Build",
+    "Content",
     "Manifest",
     "Producer",
     "Section",
@@ -17,6 +20,7 @@ __all__ = [
     "WeightEntry",
     "check_inputs",
     "check_runnable",
+    "choose_target",
     "host_features",
     "read_artifact",
     "write_artifact",

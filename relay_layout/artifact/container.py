@@ -5,8 +5,9 @@ gaps between them are zero:
 
     header    64 bytes: magic, u32 version, u32 flags (0), u64 offset and u64 size of the manifest,
               SHA-256 over the header's first 32 bytes and the manifest
-    library   at a multiple of 64: a shared object
-    weights   at a multiple of 4096, so that it can be mapped: arrays, each at a multiple of 64
+    library   at a multiple of 64: a shared object; one for each target, in the manifest's order
+    weights   at a multiple of 4096, so that it can be mapped: arrays, each at a multiple of 64, those that
+              several targets share only once
     manifest  at a multiple of 64, to the end of the file: UTF-8 JSON
 
 Since there is only one place where each part may be, parts cannot overlap, whatever a manifest claims.
@@ -18,28 +19,35 @@ import os
 import secrets
 import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from relay_layout.artifact import fields
-from relay_layout.artifact.manifest import MAX_MANIFEST_BYTES, Manifest, Section, WeightEntry
+from relay_layout.artifact.manifest import (
+    MAX_MANIFEST_BYTES,
+    WEIGHTS,
+    Build,
+    Manifest,
+    Section,
+    WeightEntry,
+)
+from relay_layout.artifact.placement import Array, Content, align, check_placement, place, stored
+from relay_layout.artifact.target import choose_target
 from relay_layout.errors import ArtifactError
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Path = str | os.PathLike[str]
 
 # As in PNG: the high bit and the line ends show a transfer that took the file for text.
 MAGIC = b"\x89RLA\r\n\x1a\n"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _HEADER = struct.Struct("<8sIIQQ32s")
 _DIGESTED = _HEADER.size - 32
-_ALIGNMENT = {"library": 64, "weights": 4096}
-_MANIFEST_ALIGNMENT = 64
-_ARRAY_ALIGNMENT = 64
+_ALIGNMENT = 64
+_WEIGHTS_ALIGNMENT = 4096
 _CHUNK = 16 << 20
 
 
@@ -47,36 +55,47 @@ _CHUNK = 16 << 20
 class Artifact:
     """A loaded artifact. Its memory is a mapping of the file, which lasts as long as anything refers to it.
 
-    library: the shared object's bytes.
-    weights: by name, read-only arrays on addresses that are multiples of 64. The mapping is private, so
-        whoever must hand one to DLPack without a copy may set its ``flags.writeable``; the file is safe.
+    contents: of each of the manifest's builds, in the same order.
     """
 
     path: str
     manifest: Manifest
-    library: memoryview
-    weights: dict[str, Array]
+    contents: tuple[Content, ...]
+
+    def choose(self, target: str | None = None) -> tuple[Build, Content]:
+        """The build for this machine, or the one named ``target``, and its content.
+
+        Raises what :func:`relay_layout.artifact.choose_target` does.
+        """
+        targets = {build.name: build.target for build in self.manifest.builds}
+        index = list(targets).index(choose_target(targets, target, name=_shown(self.path)))
+        return self.manifest.builds[index], self.contents[index]
 
 
-def write_artifact(
-    path: Path, manifest: Manifest, library: bytes | bytearray | memoryview, weights: Mapping[str, Array]
-) -> None:
+def write_artifact(path: Path, manifest: Manifest, contents: Sequence[Content]) -> None:
     """Writes an artifact to ``path``, or, upon any error, leaves what was there.
 
-    The manifest's ``sections`` and ``weights`` are filled in here. Arrays go to the file one after the
-    other; only one that is not C-contiguous and little endian is copied. A file that is being replaced
-    stays whole for those who have it open.
+    ``contents`` belong to the manifest's builds, in the same order. The manifest's ``sections`` and the
+    builds' ``weights`` are filled in here. Arrays go to the file one after the other; only one that is not
+    C-contiguous and little endian is copied. A file that is being replaced stays whole for those who have it
+    open.
 
     Raises ArtifactError for a path that cannot be written, an empty library, or an array of a dtype that
     artifacts do not hold.
     """
     name = _shown(path)
-    if not memoryview(library).nbytes:
+    if len(contents) != len(manifest.builds):
+        raise ArtifactError(f"{name}: {len(contents)} contents for {len(manifest.builds)} builds")
+    if not all(memoryview(content.library).nbytes for content in contents):
         raise ArtifactError(f"{name}: the library to be written is empty")
     try:
-        entries = _weight_entries(weights)
+        tables = place(contents)
+        builds = tuple(
+            replace(build, weights=table) for build, table in zip(manifest.builds, tables, strict=True)
+        )
+        manifest = replace(manifest, builds=builds, sections=())
         # Found out now, a manifest that readers would refuse costs no writing.
-        Manifest.decode(replace(manifest, sections=(), weights=entries).encode())
+        Manifest.decode(manifest.encode())
     except ArtifactError as error:
         raise ArtifactError(f"{name}: cannot be written: {error}") from None
     temporary = None
@@ -92,7 +111,7 @@ def write_artifact(
             raise ArtifactError(f"{name}: cannot be written: the folder {_shown(folder)} does not exist")
         temporary = os.path.join(folder, f".relay-layout-{secrets.token_hex(8)}.tmp")
         with open(temporary, "xb") as file:
-            _write(file, manifest, library, entries, weights)
+            _write(file, manifest, contents)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -122,47 +141,51 @@ def read_artifact(path: Path, *, verify: bool = True) -> Artifact:
     sections = _check_sections(manifest, data, end, name)
     if verify:
         _check_content(manifest, data, end, name)
-    start, size = sections["library"].offset, sections["library"].size
-    arrays: dict[str, Array] = {}
-    for entry in manifest.weights:
-        kind = np.dtype(entry.dtype).newbyteorder("<")
-        offset = sections["weights"].offset + entry.offset
-        array: Array = np.ndarray(entry.shape, kind, buffer=data, offset=offset)
-        array.flags.writeable = False
-        arrays[entry.name] = array
-    return Artifact(os.fspath(path), manifest, data[start : start + size].toreadonly(), arrays)
+    contents = []
+    for build in manifest.builds:
+        library = sections[build.section]
+        code = data[library.offset : library.offset + library.size].toreadonly()
+        arrays = {entry.name: _view(data, sections[WEIGHTS], entry) for entry in build.weights}
+        contents.append(Content(code, arrays))
+    return Artifact(os.fspath(path), manifest, tuple(contents))
 
 
-def _write(
-    file: BinaryIO,
-    manifest: Manifest,
-    library: bytes | bytearray | memoryview,
-    entries: tuple[WeightEntry, ...],
-    weights: Mapping[str, Array],
-) -> None:
+def _view(data: memoryview, section: Section, entry: WeightEntry) -> Array:
+    kind = np.dtype(entry.dtype).newbyteorder("<")
+    array: Array = np.ndarray(entry.shape, kind, buffer=data, offset=section.offset + entry.offset)
+    array.flags.writeable = False
+    return array
+
+
+def _write(file: BinaryIO, manifest: Manifest, contents: Sequence[Content]) -> None:
     file.write(bytes(_HEADER.size))
 
-    _pad(file, _ALIGNMENT["library"])
+    sections = []
+    for build, content in zip(manifest.builds, contents, strict=True):
+        _pad(file, _ALIGNMENT)
+        start = file.tell()
+        digest = hashlib.sha256()
+        _write_hashed(file, memoryview(content.library).cast("B"), digest)
+        sections.append(Section(build.section, start, file.tell() - start, digest.hexdigest()))
+
+    _pad(file, _WEIGHTS_ALIGNMENT)
     start = file.tell()
     digest = hashlib.sha256()
-    _write_hashed(file, memoryview(library).cast("B"), digest)
-    sections = [Section("library", start, file.tell() - start, digest.hexdigest())]
+    for build, content in zip(manifest.builds, contents, strict=True):
+        for entry in build.weights:
+            gap = start + entry.offset - file.tell()
+            if gap < 0 or (gap == 0 and entry.nbytes == 0):
+                continue
+            array = content.weights[entry.name]
+            if array.shape != entry.shape or array.dtype.name != entry.dtype:
+                raise ArtifactError(f"the weight {entry.name!r} changed while it was being written")
+            _write_hashed(file, memoryview(bytes(gap)), digest)
+            _write_hashed(file, stored(array).data, digest)
+    sections.append(Section(WEIGHTS, start, file.tell() - start, digest.hexdigest()))
 
-    _pad(file, _ALIGNMENT["weights"])
+    _pad(file, _ALIGNMENT)
     start = file.tell()
-    digest = hashlib.sha256()
-    for entry in entries:
-        _write_hashed(file, memoryview(bytes(start + entry.offset - file.tell())), digest)
-        kind = np.dtype(entry.dtype).newbyteorder("<")
-        array = np.asarray(weights[entry.name], dtype=kind, order="C")
-        if array.shape != entry.shape:
-            raise ArtifactError(f"the weight {entry.name!r} changed while it was being written")
-        _write_hashed(file, array.reshape(-1).view(np.uint8).data, digest)
-    sections.append(Section("weights", start, file.tell() - start, digest.hexdigest()))
-
-    _pad(file, _MANIFEST_ALIGNMENT)
-    start = file.tell()
-    encoded = replace(manifest, sections=tuple(sections), weights=entries).encode()
+    encoded = replace(manifest, sections=tuple(sections)).encode()
     file.write(encoded)
     fixed = _HEADER.pack(MAGIC, FORMAT_VERSION, 0, start, len(encoded), b"")[:_DIGESTED]
     file.seek(0)
@@ -177,30 +200,7 @@ def _write_hashed(file: BinaryIO, data: memoryview, digest: "hashlib._Hash") -> 
 
 
 def _pad(file: BinaryIO, alignment: int) -> None:
-    file.write(bytes(_align(file.tell(), alignment) - file.tell()))
-
-
-def _align(offset: int, alignment: int) -> int:
-    return -(-offset // alignment) * alignment
-
-
-def _weight_entries(weights: Mapping[str, Array]) -> tuple[WeightEntry, ...]:
-    entries = []
-    end = 0
-    for name, array in weights.items():
-        where = f"weight {name!r}"
-        if not isinstance(array, np.ndarray):
-            raise ArtifactError(f"{where}: expected a numpy array, got {type(array).__name__}")
-        if array.dtype.name not in fields.DTYPES:
-            known = ", ".join(fields.DTYPES)
-            raise ArtifactError(f"{where}: artifacts do not hold the dtype {array.dtype.name}, only {known}")
-        offset = _align(end, _ARRAY_ALIGNMENT)
-        end = offset + array.nbytes
-        try:
-            entries.append(WeightEntry(name, array.dtype.name, array.shape, offset, array.nbytes))
-        except ArtifactError as error:
-            raise ArtifactError(f"{where}: {error}") from None
-    return tuple(entries)
+    file.write(bytes(align(file.tell(), alignment) - file.tell()))
 
 
 def _sync_folder(folder: str) -> None:
@@ -246,7 +246,12 @@ def _read_manifest(data: memoryview, name: str) -> tuple[Manifest, int]:
             f"{name}: has format version {version}, this relay-layout reads up to {FORMAT_VERSION}; "
             "upgrade relay-layout"
         )
-    if version < FORMAT_VERSION or flags:
+    if 0 < version < FORMAT_VERSION:
+        raise ArtifactError(
+            f"{name}: has format version {version}, this relay-layout reads {FORMAT_VERSION}; "
+            "compile the model again"
+        )
+    if not version or flags:
         raise _damaged(name, "header", f"unknown format version {version} or flags {flags:#x}")
     if offset + size < data.nbytes:
         raise _damaged(name, "header", f"it ends at byte {offset + size}, the file at {data.nbytes}")
@@ -268,23 +273,20 @@ def _read_manifest(data: memoryview, name: str) -> tuple[Manifest, int]:
 
 def _check_sections(manifest: Manifest, data: memoryview, end: int, name: str) -> dict[str, Section]:
     sections = {section.name: section for section in manifest.sections}
-    if list(sections) != list(_ALIGNMENT):
-        raise _damaged(name, "manifest", f"its sections are not {' and '.join(_ALIGNMENT)}")
+    if tuple(sections) != manifest.section_names:
+        raise _damaged(name, "manifest", f"its sections are not {', '.join(manifest.section_names)}")
     position = _HEADER.size
     for section in manifest.sections:
-        position = _align(position, _ALIGNMENT[section.name])
+        position = align(position, _WEIGHTS_ALIGNMENT if section.name == WEIGHTS else _ALIGNMENT)
         if section.offset != position or section.size > end - position:
             raise _damaged(name, section.name, f"{section.size} bytes at {section.offset} of {data.nbytes}")
         position += section.size
-    if _align(position, _MANIFEST_ALIGNMENT) != end:
+    if align(position, _ALIGNMENT) != end:
         raise _damaged(name, "manifest", f"begins at byte {end}, the section before it ends at {position}")
-    position = 0
-    for entry in manifest.weights:
-        if entry.offset != _align(position, _ARRAY_ALIGNMENT):
-            raise _damaged(name, "weights", f"{entry.name!r} lies at {entry.offset}, not after its neighbour")
-        position = entry.offset + entry.nbytes
-    if position != sections["weights"].size:
-        raise _damaged(name, "weights", f"{sections['weights'].size} bytes, its arrays take {position}")
+    try:
+        check_placement(manifest.builds, sections[WEIGHTS].size)
+    except ArtifactError as error:
+        raise _damaged(name, WEIGHTS, str(error)) from None
     return sections
 
 

@@ -15,6 +15,8 @@ from relay_layout.errors import ArtifactError
 
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_THREADS = 1 << 16
+WEIGHTS = "weights"
+"""The name of the section that holds the weights of all builds."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -49,7 +51,7 @@ class Section:
 
 @dataclass(frozen=True)
 class WeightEntry:
-    """An array in the section of weights, little endian and in C order.
+    """An array in the section of weights, little endian and in C order, as one build takes it.
 
     offset, nbytes: in bytes, the offset from the section's start.
     """
@@ -80,30 +82,25 @@ class WeightEntry:
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """All an artifact says about itself.
+class Build:
+    """What an artifact holds for one target: a library, the weights its kernels take, and how it came about.
 
-    producer: the versions that built it.
+    name: the target as it was asked for, such as ``x86-64-v3``.
     target: what it was built for; see :func:`relay_layout.artifact.target.check_target`.
-    inputs, outputs: in the order of the model's entry function.
     num_threads_hint: threads it was tuned for, if any number in particular.
     report: the compile report, any JSON object.
-    sections, weights: filled in by :func:`relay_layout.artifact.write_artifact`.
-
-    Raises ArtifactError, on construction, for a field of the wrong type or out of bounds.
+    weights: in the order that the library takes them; filled in by
+        :func:`relay_layout.artifact.write_artifact`. Entries, of different builds too, may be the same bytes.
     """
 
-    producer: Producer
+    name: str
     target: dict[str, Any]
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
     num_threads_hint: int | None = None
     report: dict[str, Any] = field(default_factory=dict)
-    sections: tuple[Section, ...] = ()
     weights: tuple[WeightEntry, ...] = ()
 
     def __post_init__(self) -> None:
-        check.instance(self.producer, "producer", Producer)
+        check.text(self.name, "name")
         object.__setattr__(self, "target", check_target(self.target))
         if self.num_threads_hint is not None:
             check.integer(self.num_threads_hint, "num_threads_hint", 1, MAX_THREADS)
@@ -112,29 +109,56 @@ class Manifest:
             check.check_json(report)
         except ArtifactError as error:
             raise ArtifactError(f"report: {error}") from None
-        self._check_table("inputs", TensorSpec)
-        self._check_table("outputs", TensorSpec)
-        self._check_table("sections", Section)
-        self._check_table("weights", WeightEntry)
+        object.__setattr__(self, "weights", _table(self.weights, "weights", WeightEntry))
 
-    def _check_table(self, where: str, kind: type[TensorSpec | Section | WeightEntry]) -> None:
-        items = check.sequence(getattr(self, where), where)
-        for index, item in enumerate(items):
-            check.instance(item, f"{where}[{index}]", kind)
-        check.unique((item.name for item in items), where)
-        object.__setattr__(self, where, tuple(items))
+    @property
+    def section(self) -> str:
+        """The name of the section that holds its library."""
+        return f"library {self.name}"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All an artifact says about itself.
+
+    producer: the versions that built it.
+    inputs, outputs: in the order of the model's entry function, alike for all builds.
+    builds: one for each target, at least one; where a machine runs several, it takes the last.
+    sections: filled in by :func:`relay_layout.artifact.write_artifact`.
+
+    Raises ArtifactError, on construction, for a field of the wrong type or out of bounds.
+    """
+
+    producer: Producer
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    builds: tuple[Build, ...]
+    sections: tuple[Section, ...] = ()
+
+    def __post_init__(self) -> None:
+        check.instance(self.producer, "producer", Producer)
+        for where, kind in _TABLES.items():
+            object.__setattr__(self, where, _table(getattr(self, where), where, kind))
+        if not self.builds:
+            raise ArtifactError("builds: must not be empty")
+
+    @property
+    def section_names(self) -> tuple[str, ...]:
+        """The sections that the file must have, in their order."""
+        return (*(build.section for build in self.builds), WEIGHTS)
 
     def to_json(self) -> dict[str, Any]:
         """A dict that JSON can carry and :meth:`from_json` takes."""
         return {
             "producer": _plain(self.producer),
-            "target": self.target,
-            "num_threads_hint": self.num_threads_hint,
             "inputs": [spec.to_json() for spec in self.inputs],
             "outputs": [spec.to_json() for spec in self.outputs],
-            "report": self.report,
+            "builds": [
+                _plain(build)
+                | {"weights": [_plain(entry) | {"shape": list(entry.shape)} for entry in build.weights]}
+                for build in self.builds
+            ],
             "sections": [_plain(section) for section in self.sections],
-            "weights": [_plain(entry) | {"shape": list(entry.shape)} for entry in self.weights],
         }
 
     @classmethod
@@ -145,8 +169,14 @@ class Manifest:
         for where in ("inputs", "outputs"):
             items = enumerate(check.sequence(found[where], where))
             found[where] = tuple(TensorSpec.from_json(item, f"{where}[{index}]") for index, item in items)
+        builds = []
+        for index, item in enumerate(check.sequence(found["builds"], "builds")):
+            where = f"builds[{index}]"
+            build = dict(check.record(item, where, [entry.name for entry in fields(Build)]))
+            build["weights"] = _build_all(WeightEntry, build["weights"], f"{where}.weights")
+            builds.append(_build(Build, build, where))
+        found["builds"] = tuple(builds)
         found["sections"] = _build_all(Section, found["sections"], "sections")
-        found["weights"] = _build_all(WeightEntry, found["weights"], "weights")
         return cls(**found)
 
     def encode(self) -> bytes:
@@ -162,7 +192,25 @@ class Manifest:
         return cls.from_json(check.parse_json(encoded))
 
 
-def _plain(item: Producer | Section | WeightEntry) -> dict[str, Any]:
+_TABLES: dict[str, type[TensorSpec | Build | Section]] = {
+    "inputs": TensorSpec,
+    "outputs": TensorSpec,
+    "builds": Build,
+    "sections": Section,
+}
+
+
+def _table(
+    value: object, where: str, kind: type[TensorSpec | Build | Section | WeightEntry]
+) -> tuple[Any, ...]:
+    items = check.sequence(value, where)
+    for index, item in enumerate(items):
+        check.instance(item, f"{where}[{index}]", kind)
+    check.unique((item.name for item in items), where)
+    return tuple(items)
+
+
+def _plain(item: Producer | Build | Section | WeightEntry) -> dict[str, Any]:
     return {entry.name: getattr(item, entry.name) for entry in fields(item)}
 
 
@@ -179,4 +227,4 @@ def _build_all(kind: type[Any], data: object, where: str) -> tuple[Any, ...]:
     return tuple(_build(kind, item, f"{where}[{index}]") for index, item in items)
 
 
-__all__ = ["MAX_MANIFEST_BYTES", "Manifest", "Producer", "Section", "WeightEntry"]
+__all__ = ["MAX_MANIFEST_BYTES", "WEIGHTS", "Build", "Manifest", "Producer", "Section", "WeightEntry"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from relay_layout import host
 from relay_layout.artifact import fields
-from relay_layout.errors import ArtifactError
+from relay_layout.errors import ArtifactError, InputError
 
 _TEXTS = ("mtriple", "arch", "mcpu")
 _FEATURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -50,36 +50,67 @@ def check_target(target: object) -> dict[str, Any]:
 
 
 def check_runnable(target: Mapping[str, Any], *, name: str = "artifact") -> None:
-    """Raises ArtifactError if this machine cannot run what was built for ``target``, a manifest's.
+    """Raises ArtifactError if this machine cannot run what was built for ``target``, a build's.
 
     Compares architecture, operating system and CPU features; what this machine does not tell about itself
     is not checked. ``name`` begins the message; pass the artifact's path.
     """
+    found = _obstacle(target)
+    if found is not None:
+        raise ArtifactError(f"{name}: {found[0]}; {found[1]}")
+
+
+def choose_target(
+    targets: Mapping[str, Mapping[str, Any]], wanted: str | None = None, *, name: str = "artifact"
+) -> str:
+    """The key of the target to run here: ``wanted``, or else the last that this machine can run.
+
+    Of a machine that does not tell its CPU features, the first: whoever lists targets lists the one that asks
+    least first. ``name`` begins messages. InputError for a ``wanted`` that is not among ``targets``,
+    ArtifactError if this machine runs none of those in question.
+    """
+    if wanted is not None and wanted not in targets:
+        raise InputError(f"{name}: not built for {wanted!r}; it was built for {', '.join(targets)}")
+    if wanted is not None or len(targets) == 1:
+        (key,) = targets if wanted is None else (wanted,)
+        check_runnable(targets[key], name=name)
+        return key
+    obstacles = {key: _obstacle(target) for key, target in targets.items()}
+    runnable = [key for key, found in obstacles.items() if found is None]
+    if runnable:
+        return runnable[0 if host.cpu_features() is None else -1]
+    found = {key: obstacle for key, obstacle in obstacles.items() if obstacle is not None}
+    reasons = ", ".join(f"{key} ({why})" for key, (why, _) in found.items())
+    remedy = next(remedy for _, remedy in found.values())
+    raise ArtifactError(f"{name}: this machine runs none of its targets: {reasons}; {remedy}")
+
+
+def host_features() -> frozenset[str]:
+    """The CPU features of this machine, to check or fill a target's ``features``; empty where unknown."""
+    return host.cpu_features() or frozenset()
+
+
+def _obstacle(target: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Why this machine cannot run what was built for ``target``, and what to do; None if it can."""
     remedy = "compile it with --target native here"
     here = host.architecture()
     built_for = host.normalize_architecture(_machine(target))
     if built_for != here:
         mcpu = target.get("mcpu")
         model = f" ({mcpu})" if mcpu else ""
-        raise ArtifactError(f"{name}: built for {built_for}{model}, this machine is {here}; {remedy}")
+        return f"built for {built_for}{model}, this machine is {here}", remedy
     system, system_here = _system(target), host.operating_system()
     if system and system_here and system != system_here:
-        raise ArtifactError(f"{name}: built for {system}, this machine runs {system_here}; {remedy}")
+        return f"built for {system}, this machine runs {system_here}", remedy
     have = host.cpu_features()
-    if have is None:
-        return
-    missing = sorted(set(target.get("features", ())) - have)
-    if missing:
-        level = host.portable_target(have)
-        raise ArtifactError(
-            f"{name}: needs CPU feature{'s' if len(missing) > 1 else ''} {', '.join(missing)} which this "
-            f"machine lacks; recompile with --target {level}{' here' if level == 'native' else ''}"
-        )
-
-
-def host_features() -> frozenset[str]:
-    """The CPU features of this machine, to check or fill a target's ``features``; empty where unknown."""
-    return host.cpu_features() or frozenset()
+    missing = sorted(set(target.get("features", ())) - have) if have is not None else []
+    if not missing:
+        return None
+    level = host.portable_target(have)
+    return (
+        f"needs CPU feature{'s' if len(missing) > 1 else ''} {', '.join(missing)} which this machine lacks",
+        f"recompile with --target {level}{' here' if level == 'native' else ''}",
+    )
 
 
 def _machine(target: Mapping[str, Any]) -> str:
@@ -97,4 +128,4 @@ def _system(target: Mapping[str, Any]) -> str:
     return ""
 
 
-__all__ = ["check_runnable", "check_target", "host_features"]
+__all__ = ["check_runnable", "check_target", "choose_target", "host_features"]

@@ -55,13 +55,13 @@ def _latencies(result: BenchResult, names: Sequence[str]) -> str:
             if name != OURS:
                 row.append(_ratio(model["ratios"].get(name)))
         rows.append(row)
-    return _align([*rows, mean])
+    return align([*rows, mean])
 
 
 def _errors(models: Sequence[ModelResult], names: Sequence[str]) -> str:
     rows = [["model", *names]]
     rows += [[model["model"], *(_error(model["peers"].get(name)) for name in names)] for model in models]
-    return "largest error of the outputs, relative to onnxruntime's largest value\n" + _align(rows)
+    return "largest error of the outputs, relative to onnxruntime's largest value\n" + align(rows)
 
 
 def _notes(models: Sequence[ModelResult], names: Sequence[str]) -> list[str]:
@@ -95,7 +95,7 @@ def _error(peer: PeerResult | None) -> str:
     return text + ("!" if peer["agrees"] is False else "")
 
 
-def _align(rows: Sequence[Sequence[str]]) -> str:
+def align(rows: Sequence[Sequence[str]]) -> str:
     """Columns of equal width: the first to the left, numbers to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []

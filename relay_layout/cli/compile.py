@@ -1,5 +1,6 @@
 """``relay-layout compile MODEL -o ARTIFACT``."""
 
+import json
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
@@ -8,13 +9,14 @@ from typing import Any
 from relay_layout.cli import options
 from relay_layout.cli.layout_report import layout_rows
 from relay_layout.cli.output import Outcome, one_line, progress, size_text, table
+from relay_layout.errors import InputError
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("model", metavar="MODEL", help=options.MODEL_HELP)
     parser.add_argument("-o", "--output", required=True, metavar="ARTIFACT", help="the file to write")
-    options.add_layout_options(parser)
+    options.add_layout_options(parser, several_targets=True)
     options.add_threads_option(parser)
 
 
@@ -22,35 +24,68 @@ def run(arguments: Namespace) -> Outcome:
     """Compiles the model and writes the artifact, complete or not at all."""
     keywords = options.layout_options(arguments)
     options.check_writable("-o", arguments.output, [arguments.model])
+    keywords["target"] = targets(arguments.target)
     import relay_layout
 
     compiled = relay_layout.compile(arguments.model, **keywords, threads=arguments.threads, progress=progress)
     progress(f"writing {arguments.output}")
     compiled.save(arguments.output)
-    report = {
-        **compiled.report,
-        "artifact": arguments.output,
-        "artifact_bytes": os.path.getsize(arguments.output),
-        "target": compiled.manifest.target,
-        "threads": compiled.manifest.num_threads_hint,
-    }
+    reports = [
+        {**build.report, "target": build.target, "threads": build.num_threads_hint}
+        for build in compiled.manifest.builds
+    ]
+    report = {"artifact": arguments.output, "artifact_bytes": os.path.getsize(arguments.output)}
+    if len(reports) == 1:
+        report |= reports[0]
+    else:
+        named = zip(compiled.manifest.builds, reports, strict=True)
+        report |= {"targets": [{"name": build.name, **found} for build, found in named]}
+        report |= {"compile_seconds": round(sum(found["compile_seconds"] for found in reports), 3)}
     return Outcome(report, format_report(report))
+
+
+def targets(text: str) -> str | list[str]:
+    """The targets of a list with commas; a single one is not a list. InputError for a list with a gap.
+
+    A comma within JSON separates nothing. Text that is neither is left for the target's own error.
+    """
+    found: list[str] = []
+    rest: str | None = text
+    while rest is not None:
+        rest = rest.strip()
+        start = 0
+        if rest.startswith("{"):
+            try:
+                _, start = json.JSONDecoder().raw_decode(rest)
+            except ValueError:
+                start = len(rest)
+        comma = rest.find(",", start)
+        found.append(rest[: comma if comma >= 0 else None].strip())
+        rest = rest[comma + 1 :] if comma >= 0 else None
+    if not all(found):
+        raise InputError(f"--target: a name is missing in {text!r}")
+    return found if len(found) > 1 else found[0]
 
 
 def format_report(report: Mapping[str, Any]) -> str:
     """The report of a compilation for people."""
+    rows = [["artifact", f"{one_line(report['artifact'])}, {size_text(report['artifact_bytes'])}"]]
+    for build in report.get("targets", [report]):
+        rows += _build_rows(build)
+    rows.append(["compiled in", f"{report['compile_seconds']:.1f} s"])
+    return table(rows)
+
+
+def _build_rows(report: Mapping[str, Any]) -> list[list[str]]:
     kernels = report["kernels"]
-    rows = [
-        ["artifact", f"{one_line(report['artifact'])}, {size_text(report['artifact_bytes'])}"],
+    return [
         ["target", f"{target_text(report['target'])}, threads: {report['threads'] or 'any number'}"],
         ["operators", str(report["ops"])],
         *layout_rows(report),
         ["layout transforms", transforms_text(report["layout_transforms"], report["layout_transform_bytes"])],
         ["solver", solver_text(report["solver"])],
-        ["kernels", ", ".join(f"{kernels[kind]} {kind}" for kind in ("tuned", "default", "fallback"))],
-        ["compiled in", f"{report['compile_seconds']:.1f} s"],
+        ["kernels", ", ".join(f"{count} {kind}" for kind, count in kernels.items() if count)],
     ]
-    return table(rows)
 
 
 def target_text(target: Mapping[str, Any]) -> str:

@@ -28,13 +28,15 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{self._verb}: {message}; see {self.prog} --help")
 
 
-def add_layout_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say what to convert to, and for which target."""
+def add_layout_options(parser: argparse.ArgumentParser, *, several_targets: bool = False) -> None:
+    """The options that say what to convert to, and for which target, or list of targets."""
+    several = "; or several with commas, the least first, of which the last that fits is run"
     parser.add_argument(
         "--target",
         default="native",
         metavar="TARGET",
-        help="native (this machine, the default), a target's name, or its JSON",
+        help="native (this machine, the default), a target's name, or its JSON"
+        + (several if several_targets else ""),
     )
     parser.add_argument(
         "--desired-layout",
@@ -72,6 +74,22 @@ def add_layout_options(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument(
         "--params", metavar="FILE", help="weights for a Relay file, as Relay's save_param_dict wrote them"
+    )
+    parser.add_argument(
+        "--tuning-records",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="logs of relay-layout tune to take kernels and their costs from, beside the package's own",
+    )
+    parser.add_argument(
+        "--no-shipped-records", action="store_true", help="leave out the tuning records of the package"
+    )
+    parser.add_argument(
+        "--no-winograd",
+        action="store_true",
+        help="no Winograd convolutions: slower, and rounding as the direct convolution does",
     )
     add_input_shape_option(parser)
 
@@ -120,6 +138,9 @@ def layout_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "params": arguments.params,
         "input_layouts": _by_name(arguments.input_layout, "--input-layout"),
         "output_layouts": _by_name(arguments.output_layout, "--output-layout"),
+        "tuning_records": arguments.tuning_records,
+        "shipped_records": not arguments.no_shipped_records,
+        "winograd": not arguments.no_winograd,
     }
 
 

@@ -31,6 +31,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--repeat", type=options.positive, default=10, metavar="N", help="how many runs to time (10)"
     )
+    parser.add_argument(
+        "--target", metavar="NAME", help="which of the artifact's targets; otherwise the last that runs here"
+    )
     options.add_threads_option(parser)
 
 
@@ -44,7 +47,7 @@ def run(arguments: Namespace) -> Outcome:
     given = None if arguments.inputs is None else read_arrays(arguments.inputs)
     import relay_layout
 
-    session = relay_layout.load(arguments.artifact, threads=arguments.threads)
+    session = relay_layout.load(arguments.artifact, threads=arguments.threads, target=arguments.target)
     inputs = random_inputs(session.inputs) if given is None else given
     progress("running")
     try:
@@ -58,7 +61,12 @@ def run(arguments: Namespace) -> Outcome:
         {"name": name, "shape": list(array.shape), "dtype": array.dtype.name}
         for name, array in outputs.items()
     ]
-    report = {"latency_ms": latency, "repeat": arguments.repeat, "outputs": found}
+    report = {
+        "target": session.target,
+        "latency_ms": latency,
+        "repeat": arguments.repeat,
+        "outputs": found,
+    }
     return Outcome(report, format_report(report))
 
 
@@ -106,7 +114,7 @@ def format_report(report: Mapping[str, Any]) -> str:
     """The report of a run for people."""
     latency, repeat = report["latency_ms"], report["repeat"]
     times = f"{latency['median']:.3f} ms median, {latency['min']:.3f} ms least of {repeat} runs"
-    rows = [["latency", times]]
+    rows = [["latency", times], ["target", one_line(report["target"])]]
     for output in report["outputs"]:
         rows.append([f"output {one_line(output['name'])}", f"{output['dtype']} {output['shape']}"])
     return table(rows)

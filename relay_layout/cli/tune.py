@@ -53,14 +53,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="what to measure next: what a learned model predicts (the default), at random, or everything",
     )
     parser.add_argument(
-        "--tuning-records",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
-        help="further logs to start from, such as what import-log wrote",
-    )
-    parser.add_argument(
         "--rpc-tracker", type=_address, metavar="HOST:PORT", help="measure on a machine it lends"
     )
     parser.add_argument("--rpc-key", metavar="KEY", help="the key of that machine")
@@ -69,21 +61,28 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
+def _records(keywords: dict[str, Any]) -> dict[str, Any]:
+    """The options of a target's kernels, taken out of those of the layouts."""
+    return {name: keywords.pop(name) for name in ("tuning_records", "shipped_records", "winograd")}
+
+
 def run(arguments: Namespace) -> Outcome:
     """Tunes the kernels of the models; the exit status is 130 where it was interrupted."""
     keywords = options.layout_options(arguments)
     if (arguments.rpc_tracker is None) != (arguments.rpc_key is None):
         raise InputError("--rpc-tracker and --rpc-key belong together; give both or none")
     options.check_writable("-o", arguments.output, [*arguments.models, *arguments.tuning_records])
+    import tuning_logs
     from relay_layout import __version__
     from relay_layout.targets import resolve_target
     from relay_layout.tuning.tasks import model_tasks
     from topi_ext.tune.database import Database
     from topi_ext.tune.tuner import TuneOptions, Tuner, summary
 
-    target = resolve_target(keywords.pop("target"), threads=arguments.threads)
+    target = resolve_target(keywords.pop("target"), threads=arguments.threads, **_records(keywords))
     log = Path(arguments.output)
-    logs = [*map(Path, arguments.tuning_records), *([log] if log.exists() else [])]
+    shipped = [] if arguments.no_shipped_records else tuning_logs.paths()
+    logs = [*shipped, *map(Path, arguments.tuning_records), *([log] if log.exists() else [])]
     database, problems = Database.load(logs)
     tell_problems(problems)
     progress("choosing layouts")

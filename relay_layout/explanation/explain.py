@@ -1,6 +1,7 @@
 """``relay_layout.explain``: what was chosen for a model's operators, and what else there was."""
 
 import difflib
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -43,6 +44,7 @@ from relay_layout.relay.conventions import names_carried
 from relay_layout.request import LayoutRequest
 from relay_layout.solver import Solution, solve
 from relay_layout.targets import resolve_target
+from relay_layout.targets.backend import LayoutBackend
 
 SECONDS_FOR_ALTERNATIVES = 3.0
 """After this long no further alternative of a node is solved for."""
@@ -63,7 +65,11 @@ def explain(
     params: Params | None = None,
     input_layouts: Mapping[str, str] | None = None,
     output_layouts: Mapping[str, str] | None = None,
+    backend: LayoutBackend | None = None,
     threads: int | None = None,
+    tuning_records: Sequence[str | os.PathLike[str]] = (),
+    shipped_records: bool = True,
+    winograd: bool = True,
 ) -> Explanation | NodeExplanation:
     """What :func:`relay_layout.convert` chooses with the same arguments, and why; nothing is converted.
 
@@ -78,8 +84,15 @@ def explain(
         skip_layers,
         input_layouts=input_layouts,
         output_layouts=output_layouts,
+        backend=backend,
     )
-    resolved = resolve_target(target, threads=threads)
+    resolved = resolve_target(
+        target,
+        threads=threads,
+        tuning_records=tuning_records,
+        shipped_records=shipped_records,
+        winograd=winograd,
+    )
     module = load_model(model, input_shapes=input_shapes, params=params)
     module = canonicalize(module, keep_carried=names_carried(request.desired_layouts))
     plan = plan_layout(with_border_layouts(module, request), request, resolved)

@@ -4,8 +4,9 @@
 or an ONNX model with the same weights.
 """
 
+from relay_layout.models.builder import NetworkBuilder
 from relay_layout.models.catalog import build, names
-from relay_layout.models.network import Network, NetworkBuilder, Node, Value
+from relay_layout.models.network import Network, Node, Value
 from relay_layout.models.onnx_emitter import export_onnx, to_onnx
 from relay_layout.models.parameters import Parameter
 from relay_layout.models.relax_emitter import to_relax

@@ -1,7 +1,8 @@
 """MobileNetV2: Sandler, Howard, Zhu, Zhmoginov, Chen 2018, "MobileNetV2: Inverted Residuals and Linear
 Bottlenecks", arXiv:1801.04381, in torchvision's form without the classifier's dropout."""
 
-from relay_layout.models.network import NetworkBuilder, Value
+from relay_layout.models.builder import NetworkBuilder
+from relay_layout.models.network import Value
 from relay_layout.models.options import Options
 
 STAGES = (

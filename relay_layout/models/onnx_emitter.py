@@ -1,42 +1,60 @@
 """A network as an ONNX model, and as a file of one."""
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from relay_layout.errors import ModelError
 from relay_layout.models.catalog import build
-from relay_layout.models.network import Network, Value
+from relay_layout.models.network import Network, Node, Value
 from relay_layout.models.operations import (
     Add,
+    AveragePool,
     BatchNormalization,
     Clip,
     Concatenate,
     Convolution,
     Dense,
     Flatten,
+    Gelu,
     GlobalAveragePool,
+    HardSigmoid,
+    HardSwish,
+    LayerNormalization,
     MaxPool,
+    Multiply,
     Operation,
+    PixelwiseDense,
     Relu,
+    Resize,
+    Scale,
+    Sigmoid,
+    Slice,
+    Transpose,
+    TransposedConvolution,
 )
+from relay_layout.models.parameters import Array
 
 if TYPE_CHECKING:
     import onnx
 
-OPSET = 17
-IR_VERSION = 8
-"""The ONNX file version that came with opset 17: readers of that age can open the file."""
+OPSET = 20
+"""The first opset with Gelu."""
+
+IR_VERSION = 9
+"""The ONNX file version that came with opset 20: readers of that age can open the file."""
 
 
 def to_onnx(network: Network) -> "onnx.ModelProto":
-    """An ONNX model of opset 17: float32 weights as initializers in raw_data, BatchNormalization kept.
+    """An ONNX model of opset 20: float32 weights as initializers in raw_data, BatchNormalization kept.
 
-    Inputs, outputs, nodes and initializers carry the network's names. ModelError without the onnx
-    package.
+    Inputs, outputs, nodes and initializers carry the network's names; the weight of a pixelwise dense layer
+    is stored as MatMul takes it, [K,out_features]. ModelError without the onnx package.
     """
     try:
         from onnx import TensorProto, helper, numpy_helper
@@ -50,18 +68,20 @@ def to_onnx(network: Network) -> "onnx.ModelProto":
         ]
 
     nodes = []
-    scalars: dict[str, float] = {}
+    constants: dict[str, NDArray[Any]] = {}
     for node in network.nodes:
         kind, attributes = _operator(node.operation)
+        own = {f"{node.name}.{part}": array for part, array in _constants(node.operation).items()}
+        constants.update(own)
         inputs = [*node.inputs, *(parameter.name for parameter in node.parameters)]
-        if isinstance(node.operation, Clip):
-            bounds = {
-                f"{node.name}.minimum": node.operation.minimum,
-                f"{node.name}.maximum": node.operation.maximum,
-            }
-            scalars.update(bounds)
-            inputs.extend(bounds)
-        nodes.append(helper.make_node(kind, inputs, [node.output.name], name=node.name, **attributes))
+        if isinstance(node.operation, Resize):
+            inputs.append("")
+        output = node.output.name
+        if isinstance(node.operation, PixelwiseDense):
+            product = f"{node.name}.unbiased"
+            nodes.append(helper.make_node("MatMul", inputs[:2], [product], name=product))
+            inputs = [product, inputs[2]]
+        nodes.append(helper.make_node(kind, [*inputs, *own], [output], name=node.name, **attributes))
     model = helper.make_model(
         helper.make_graph(
             nodes,
@@ -74,10 +94,11 @@ def to_onnx(network: Network) -> "onnx.ModelProto":
         producer_name="relay_layout",
     )
     # One by one into the finished model: make_graph would hold all weights twice.
-    for parameter in network.parameters():
-        model.graph.initializer.append(numpy_helper.from_array(parameter.values(), parameter.name))
-    for name, scalar in scalars.items():
-        model.graph.initializer.append(numpy_helper.from_array(np.array(scalar, dtype=np.float32), name))
+    for node in network.nodes:
+        for parameter, array in zip(node.parameters, _stored(node), strict=True):
+            model.graph.initializer.append(numpy_helper.from_array(array, parameter.name))
+    for name, constant in constants.items():
+        model.graph.initializer.append(numpy_helper.from_array(constant, name))
     return model
 
 
@@ -101,6 +122,27 @@ def export_onnx(network: Network | str, path: str | os.PathLike[str]) -> None:
             unfinished.unlink()
 
 
+def _stored(node: Node) -> Iterator[Array]:
+    for parameter in node.parameters:
+        values = parameter.values()
+        yield np.ascontiguousarray(values.T) if isinstance(node.operation, PixelwiseDense) else values
+
+
+def _constants(operation: Operation) -> dict[str, NDArray[Any]]:
+    match operation:
+        case Clip():
+            return {
+                "minimum": np.array(operation.minimum, np.float32),
+                "maximum": np.array(operation.maximum, np.float32),
+            }
+        case Resize():
+            return {"scales": np.array([1, 1, operation.factor, operation.factor], np.float32)}
+        case Slice():
+            bounds = {"start": operation.start, "end": operation.end, "axis": 1}
+            return {part: np.array([bound], np.int64) for part, bound in bounds.items()}
+    return {}
+
+
 def _operator(operation: Operation) -> tuple[str, dict[str, Any]]:
     match operation:
         case Convolution():
@@ -111,12 +153,28 @@ def _operator(operation: Operation) -> tuple[str, dict[str, Any]]:
                 "dilations": operation.dilation,
                 "group": operation.groups,
             }
+        case TransposedConvolution():
+            return "ConvTranspose", {
+                "kernel_shape": operation.kernel,
+                "strides": operation.strides,
+                "pads": operation.padding,
+            }
         case BatchNormalization():
             return "BatchNormalization", {"epsilon": operation.epsilon}
+        case LayerNormalization():
+            return "LayerNormalization", {"axis": -1, "epsilon": operation.epsilon}
         case Relu():
             return "Relu", {}
         case Clip():
             return "Clip", {}
+        case Sigmoid():
+            return "Sigmoid", {}
+        case HardSigmoid():
+            return "HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}
+        case HardSwish():
+            return "HardSwish", {}
+        case Gelu():
+            return "Gelu", {"approximate": "none"}
         case MaxPool():
             return "MaxPool", {
                 "kernel_shape": operation.kernel,
@@ -125,12 +183,33 @@ def _operator(operation: Operation) -> tuple[str, dict[str, Any]]:
                 "dilations": operation.dilation,
                 "ceil_mode": int(operation.ceil_mode),
             }
+        case AveragePool():
+            return "AveragePool", {
+                "kernel_shape": operation.kernel,
+                "strides": operation.strides,
+                "pads": operation.padding,
+                "count_include_pad": int(operation.count_include_pad),
+            }
         case GlobalAveragePool():
             return "GlobalAveragePool", {}
-        case Add():
+        case Resize(method="nearest"):
+            return "Resize", {
+                "mode": "nearest",
+                "coordinate_transformation_mode": "asymmetric",
+                "nearest_mode": "floor",
+            }
+        case Resize():
+            return "Resize", {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+        case Add() | PixelwiseDense():
             return "Add", {}
+        case Multiply() | Scale():
+            return "Mul", {}
         case Concatenate():
             return "Concat", {"axis": 1}
+        case Slice():
+            return "Slice", {}
+        case Transpose():
+            return "Transpose", {"perm": operation.axes}
         case Flatten():
             return "Flatten", {"axis": 1}
         case Dense():

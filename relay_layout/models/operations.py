@@ -6,16 +6,10 @@ so that one description serves every emitter. All tensors are float32; images ar
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from relay_layout.errors import ModelError
-
-Dimension = int | str
-"""An extent, or the name of a symbolic one; only the batch dimension may be symbolic."""
-
-Shape = tuple[Dimension, ...]
-Pair = tuple[int, int]
-Padding = tuple[int, int, int, int]
-"""Padding of an image: top, left, bottom, right."""
+from relay_layout.models.shapes import Padding, Pair, Shape, image, slid, static_extent, written
 
 
 @dataclass(frozen=True)
@@ -31,44 +25,97 @@ class Convolution:
 
     def output_shape(self, inputs: Sequence[Shape]) -> Shape:
         """[N,C,H,W] to [N,O,H',W']; ModelError where the groups or the window do not fit."""
-        batch, channels, height, width = _image(inputs[0])
+        batch, channels, height, width = image(inputs[0])
         if channels % self.groups or self.out_channels % self.groups:
             raise ModelError(
                 f"{self.groups} groups do not divide {channels} input and {self.out_channels} output channels"
             )
-        return (batch, self.out_channels, *_slide(self, (height, width), ceil_mode=False))
+        spatial = slid((height, width), self.kernel, self.strides, self.padding, self.dilation)
+        return (batch, self.out_channels, *spatial)
 
 
 @dataclass(frozen=True)
-class BatchNormalization:
+class TransposedConvolution:
+    """The adjoint of a convolution, with an IOHW weight [C,O,kernel] and an optional bias [O]."""
+
+    out_channels: int
+    kernel: Pair
+    strides: Pair = (1, 1)
+    padding: Padding = (0, 0, 0, 0)
+
+    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
+        """[N,C,H,W] to [N,O,H',W']; ModelError where the padding leaves nothing."""
+        batch, _, height, width = image(inputs[0])
+        spatial = tuple(
+            (extent - 1) * self.strides[axis]
+            + self.kernel[axis]
+            - self.padding[axis]
+            - self.padding[axis + 2]
+            for axis, extent in enumerate((height, width))
+        )
+        if min(spatial) < 1:
+            raise ModelError(f"a padding of {self.padding} leaves an image of {spatial[0]} by {spatial[1]}")
+        return (batch, self.out_channels, *spatial)
+
+
+class _KeepsShape:
+    """An operation whose result has the shape of its first input."""
+
+    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
+        """The shape of the input."""
+        return inputs[0]
+
+
+@dataclass(frozen=True)
+class BatchNormalization(_KeepsShape):
     """Inference form over axis 1; parameters gamma, beta, running mean and running variance, each [C]."""
 
     epsilon: float = 1e-5
 
-    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
-        """The shape of the input."""
-        return inputs[0]
+
+@dataclass(frozen=True)
+class LayerNormalization(_KeepsShape):
+    """Over the last axis; parameters gamma and beta, each of its extent."""
+
+    epsilon: float = 1e-5
 
 
 @dataclass(frozen=True)
-class Relu:
+class Relu(_KeepsShape):
     """max(x, 0)."""
 
-    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
-        """The shape of the input."""
-        return inputs[0]
-
 
 @dataclass(frozen=True)
-class Clip:
+class Clip(_KeepsShape):
     """min(max(x, minimum), maximum); ReLU6 is a clip to 0 and 6."""
 
     minimum: float
     maximum: float
 
-    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
-        """The shape of the input."""
-        return inputs[0]
+
+@dataclass(frozen=True)
+class Sigmoid(_KeepsShape):
+    """1 / (1 + exp(-x))."""
+
+
+@dataclass(frozen=True)
+class HardSigmoid(_KeepsShape):
+    """min(max(x / 6 + 1/2, 0), 1), torch's slope."""
+
+
+@dataclass(frozen=True)
+class HardSwish(_KeepsShape):
+    """x min(max(x / 6 + 1/2, 0), 1)."""
+
+
+@dataclass(frozen=True)
+class Gelu(_KeepsShape):
+    """x times the normal distribution's share below x, exactly (with erf)."""
+
+
+@dataclass(frozen=True)
+class Scale(_KeepsShape):
+    """An image times one factor per channel, a parameter [C,1,1]."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +130,26 @@ class MaxPool:
 
     def output_shape(self, inputs: Sequence[Shape]) -> Shape:
         """[N,C,H,W] to [N,C,H',W']; ModelError where the window does not fit."""
-        batch, channels, height, width = _image(inputs[0])
-        return (batch, channels, *_slide(self, (height, width), ceil_mode=self.ceil_mode))
+        batch, channels, height, width = image(inputs[0])
+        spatial = slid(
+            (height, width), self.kernel, self.strides, self.padding, self.dilation, ceil_mode=self.ceil_mode
+        )
+        return (batch, channels, *spatial)
+
+
+@dataclass(frozen=True)
+class AveragePool:
+    """Mean of each window; padding counts as zeros, or not at all without ``count_include_pad``."""
+
+    kernel: Pair
+    strides: Pair
+    padding: Padding = (0, 0, 0, 0)
+    count_include_pad: bool = True
+
+    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
+        """[N,C,H,W] to [N,C,H',W']; ModelError where the window does not fit."""
+        batch, channels, height, width = image(inputs[0])
+        return (batch, channels, *slid((height, width), self.kernel, self.strides, self.padding))
 
 
 @dataclass(frozen=True)
@@ -93,8 +158,24 @@ class GlobalAveragePool:
 
     def output_shape(self, inputs: Sequence[Shape]) -> Shape:
         """[N,C,H,W] to [N,C,1,1]."""
-        batch, channels, _, _ = _image(inputs[0])
+        batch, channels, _, _ = image(inputs[0])
         return (batch, channels, 1, 1)
+
+
+@dataclass(frozen=True)
+class Resize:
+    """An image enlarged by a whole factor, sampled as torch does.
+
+    ``nearest`` repeats each pixel; ``linear`` interpolates between pixel centres (align_corners=False).
+    """
+
+    factor: int
+    method: Literal["nearest", "linear"]
+
+    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
+        """[N,C,H,W] to [N,C,factor H,factor W]."""
+        batch, channels, height, width = image(inputs[0])
+        return (batch, channels, height * self.factor, width * self.factor)
 
 
 @dataclass(frozen=True)
@@ -104,8 +185,23 @@ class Add:
     def output_shape(self, inputs: Sequence[Shape]) -> Shape:
         """The shape of both inputs; ModelError where they differ."""
         if inputs[0] != inputs[1]:
-            raise ModelError(f"cannot add {_written(inputs[0])} and {_written(inputs[1])}")
+            raise ModelError(f"cannot add {written(inputs[0])} and {written(inputs[1])}")
         return inputs[0]
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """Product of a tensor and another, whose extents of 1 are repeated."""
+
+    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
+        """The shape of the first input; ModelError where the second does not spread over it."""
+        first, second = inputs
+        fits = len(first) == len(second) and all(
+            factor in (1, extent) for extent, factor in zip(first, second, strict=True)
+        )
+        if not fits:
+            raise ModelError(f"cannot multiply {written(first)} by {written(second)}")
+        return first
 
 
 @dataclass(frozen=True)
@@ -117,8 +213,36 @@ class Concatenate:
         first = inputs[0]
         for shape in inputs[1:]:
             if shape[:1] + shape[2:] != first[:1] + first[2:]:
-                raise ModelError(f"cannot concatenate {_written(first)} and {_written(shape)} along channels")
+                raise ModelError(f"cannot concatenate {written(first)} and {written(shape)} along channels")
         return (first[0], sum(static_extent(shape, 1) for shape in inputs), *first[2:])
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The channels, axis 1, from ``start`` up to but without ``end``."""
+
+    start: int
+    end: int
+
+    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
+        """[N,C,...] to [N,end-start,...]; ModelError where there are no such channels."""
+        channels = static_extent(inputs[0], 1)
+        if not 0 <= self.start < self.end <= channels:
+            raise ModelError(f"{channels} channels have no slice from {self.start} to {self.end}")
+        return (inputs[0][0], self.end - self.start, *inputs[0][2:])
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """The axes in another order; ``axes[i]`` is the input's axis that becomes axis i."""
+
+    axes: tuple[int, ...]
+
+    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
+        """The extents in that order; ModelError where ``axes`` is not a permutation of the input's."""
+        if sorted(self.axes) != list(range(len(inputs[0]))):
+            raise ModelError(f"{self.axes} does not order the axes of {written(inputs[0])}")
+        return tuple(inputs[0][axis] for axis in self.axes)
 
 
 @dataclass(frozen=True)
@@ -142,67 +266,45 @@ class Dense:
     def output_shape(self, inputs: Sequence[Shape]) -> Shape:
         """[N,K] to [N,out_features]; ModelError for any other rank."""
         if len(inputs[0]) != 2:
-            raise ModelError(f"a dense layer needs [N,K], not {_written(inputs[0])}")
+            raise ModelError(f"a dense layer needs [N,K], not {written(inputs[0])}")
         return (inputs[0][0], self.out_features)
+
+
+@dataclass(frozen=True)
+class PixelwiseDense:
+    """x W^T + b at every pixel of an image [N,H,W,K]; a weight [out_features,K] and a bias [out_features]."""
+
+    out_features: int
+
+    def output_shape(self, inputs: Sequence[Shape]) -> Shape:
+        """[N,H,W,K] to [N,H,W,out_features]; ModelError for any other rank."""
+        if len(inputs[0]) != 4:
+            raise ModelError(f"a pixelwise dense layer needs [N,H,W,K], not {written(inputs[0])}")
+        return (*inputs[0][:-1], self.out_features)
 
 
 Operation = (
     Convolution
+    | TransposedConvolution
     | BatchNormalization
+    | LayerNormalization
     | Relu
     | Clip
+    | Sigmoid
+    | HardSigmoid
+    | HardSwish
+    | Gelu
+    | Scale
     | MaxPool
+    | AveragePool
     | GlobalAveragePool
+    | Resize
     | Add
+    | Multiply
     | Concatenate
+    | Slice
+    | Transpose
     | Flatten
     | Dense
+    | PixelwiseDense
 )
-
-
-def static_extent(shape: Shape, axis: int) -> int:
-    """The extent of ``shape`` along ``axis``; ModelError where it is symbolic."""
-    extent = shape[axis]
-    if isinstance(extent, str):
-        raise ModelError(f"axis {axis} of {_written(shape)} is symbolic; only the batch may be")
-    return extent
-
-
-def _image(shape: Shape) -> tuple[Dimension, int, int, int]:
-    if len(shape) != 4:
-        raise ModelError(f"an image operation needs [N,C,H,W], not {_written(shape)}")
-    return (shape[0], static_extent(shape, 1), static_extent(shape, 2), static_extent(shape, 3))
-
-
-def _slide(window: Convolution | MaxPool, image: Pair, *, ceil_mode: bool) -> Pair:
-    height, width = (
-        _slide_axis(
-            image[axis],
-            window.dilation[axis] * (window.kernel[axis] - 1) + 1,
-            window.strides[axis],
-            window.padding[axis],
-            window.padding[axis + 2],
-            ceil_mode=ceil_mode,
-        )
-        for axis in (0, 1)
-    )
-    return height, width
-
-
-def _slide_axis(extent: int, reach: int, stride: int, before: int, after: int, *, ceil_mode: bool) -> int:
-    room = extent + before + after - reach
-    if room < 0:
-        raise ModelError(
-            f"a window reaching {reach} does not fit an extent of {extent} padded by {before} and {after}"
-        )
-    steps = -(-room // stride) if ceil_mode else room // stride
-    # torch drops such a window, TVM and old ONNX keep it: there is no result that all of them agree on.
-    if ceil_mode and steps * stride >= extent + before:
-        raise ModelError(
-            f"with ceil_mode the last window starts past the extent of {extent} padded by {before} before it"
-        )
-    return steps + 1
-
-
-def _written(shape: Shape) -> str:
-    return "[" + ",".join(str(extent) for extent in shape) + "]"

@@ -9,16 +9,29 @@ from tvm import IRModule, relax, tirx
 from relay_layout.models.network import Network, Value
 from relay_layout.models.operations import (
     Add,
+    AveragePool,
     BatchNormalization,
     Clip,
     Concatenate,
     Convolution,
     Dense,
     Flatten,
+    Gelu,
     GlobalAveragePool,
+    HardSigmoid,
+    HardSwish,
+    LayerNormalization,
     MaxPool,
+    Multiply,
     Operation,
+    PixelwiseDense,
     Relu,
+    Resize,
+    Scale,
+    Sigmoid,
+    Slice,
+    Transpose,
+    TransposedConvolution,
 )
 from relay_layout.models.parameters import Array
 
@@ -74,18 +87,45 @@ def _expression(
             )
             if len(weights) == 1:
                 return result
-            result = builder.emit(result, name_hint=f"{name}_unbiased")
-            return relax.op.add(result, relax.const(weights[1].reshape(1, -1, 1, 1)))
+            return _biased(builder, result, name, weights[1].reshape(1, -1, 1, 1))
+        case TransposedConvolution():
+            result = relax.op.nn.conv2d_transpose(
+                inputs[0],
+                relax.const(weights[0]),
+                strides=operation.strides,
+                padding=operation.padding,
+                data_layout="NCHW",
+                kernel_layout="IOHW",
+            )
+            if len(weights) == 1:
+                return result
+            return _biased(builder, result, name, weights[1].reshape(1, -1, 1, 1))
         case BatchNormalization():
             statistics = [relax.const(weight) for weight in weights]
             result = relax.op.nn.batch_norm(
                 inputs[0], *statistics, axis=1, epsilon=operation.epsilon, training=False
             )
             return relax.TupleGetItem(builder.emit(result, name_hint=f"{name}_tuple"), 0)
+        case LayerNormalization():
+            gamma, beta = (relax.const(weight) for weight in weights)
+            return relax.op.nn.layer_norm(
+                inputs[0], gamma, beta, axes=[len(inputs[0].ty.shape) - 1], epsilon=operation.epsilon
+            )
         case Relu():
             return relax.op.nn.relu(inputs[0])
         case Clip():
             return relax.op.clip(inputs[0], operation.minimum, operation.maximum)
+        case Sigmoid():
+            return relax.op.sigmoid(inputs[0])
+        case HardSigmoid():
+            return _hard_sigmoid(inputs[0])
+        case HardSwish():
+            gate = builder.emit(_hard_sigmoid(inputs[0]), name_hint=f"{name}_gate")
+            return relax.op.multiply(inputs[0], gate)
+        case Gelu():
+            return relax.op.nn.gelu(inputs[0])
+        case Scale():
+            return relax.op.multiply(inputs[0], relax.const(weights[0]))
         case MaxPool():
             return relax.op.nn.max_pool2d(
                 inputs[0],
@@ -96,18 +136,54 @@ def _expression(
                 ceil_mode=operation.ceil_mode,
                 layout="NCHW",
             )
+        case AveragePool():
+            return relax.op.nn.avg_pool2d(
+                inputs[0],
+                pool_size=operation.kernel,
+                strides=operation.strides,
+                padding=operation.padding,
+                count_include_pad=operation.count_include_pad,
+                layout="NCHW",
+            )
         case GlobalAveragePool():
             return relax.op.mean(inputs[0], axis=[2, 3], keepdims=True)
+        case Resize():
+            nearest = operation.method == "nearest"
+            height, width = (int(extent) * operation.factor for extent in inputs[0].ty.shape[2:])
+            return relax.op.image.resize2d(
+                inputs[0],
+                size=(height, width),
+                layout="NCHW",
+                method="nearest_neighbor" if nearest else "linear",
+                coordinate_transformation_mode="asymmetric" if nearest else "half_pixel",
+                rounding_method="floor" if nearest else "",
+            )
         case Add():
             return relax.op.add(inputs[0], inputs[1])
+        case Multiply():
+            return relax.op.multiply(inputs[0], inputs[1])
         case Concatenate():
             return relax.op.concat(inputs, axis=1)
+        case Slice():
+            return relax.op.strided_slice(
+                inputs[0], [1], [operation.start], [operation.end], [1], assume_inbound=True
+            )
+        case Transpose():
+            return relax.op.permute_dims(inputs[0], operation.axes)
         case Flatten():
             return relax.op.reshape(inputs[0], (inputs[0].ty.shape[0], -1))
-        case Dense():
+        case Dense() | PixelwiseDense():
             product = relax.op.matmul(inputs[0], relax.const(np.ascontiguousarray(weights[0].T)))
-            product = builder.emit(product, name_hint=f"{name}_unbiased")
-            return relax.op.add(product, relax.const(weights[1]))
+            return _biased(builder, product, name, weights[1])
+
+
+def _biased(builder: Any, result: Any, name: str, bias: Array) -> Any:
+    return relax.op.add(builder.emit(result, name_hint=f"{name}_unbiased"), relax.const(bias))
+
+
+def _hard_sigmoid(data: Any) -> Any:
+    line = relax.op.add(relax.op.multiply(data, relax.const(1 / 6, "float32")), relax.const(0.5, "float32"))
+    return relax.op.clip(line, 0.0, 1.0)
 
 
 def _identifier(name: str) -> str:

@@ -1,7 +1,8 @@
 """Residual networks: He, Zhang, Ren, Sun 2015, "Deep Residual Learning for Image Recognition",
 arXiv:1512.03385, in torchvision's form (the bottleneck's stride sits on its 3x3 convolution)."""
 
-from relay_layout.models.network import NetworkBuilder, Value
+from relay_layout.models.builder import NetworkBuilder
+from relay_layout.models.network import Value
 from relay_layout.models.options import Options
 
 BRANCH_SCALE = 0.3

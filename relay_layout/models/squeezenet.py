@@ -2,7 +2,8 @@
 with 50x fewer parameters and <0.5MB model size", arXiv:1602.07360, version 1.1 of the authors'
 repository in torchvision's form without the classifier's dropout."""
 
-from relay_layout.models.network import NetworkBuilder, Value
+from relay_layout.models.builder import NetworkBuilder
+from relay_layout.models.network import Value
 from relay_layout.models.options import Options
 
 POOL = "pool"

@@ -1,7 +1,8 @@
 """VGG: Simonyan, Zisserman 2014, "Very Deep Convolutional Networks for Large-Scale Image Recognition",
 arXiv:1409.1556, configuration D in torchvision's form without the classifier's dropout."""
 
-from relay_layout.models.network import NetworkBuilder, Value
+from relay_layout.models.builder import NetworkBuilder
+from relay_layout.models.network import Value
 from relay_layout.models.options import Options
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))

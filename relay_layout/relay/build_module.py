@@ -125,8 +125,7 @@ class GraphExecutorFactoryModule:
         Options of TVM's for compiling and packing are ignored. ArtifactError where it cannot be written.
         """
         del unused, options
-        manifest = replace(self.artifact.manifest, sections=(), weights=())
-        write_artifact(file_name, manifest, self.artifact.library, self.artifact.weights)
+        write_artifact(file_name, self.artifact.manifest, self.artifact.contents)
 
 
 def build(
@@ -168,8 +167,11 @@ def build(
                 module = AlterOpLayout()(canonicalize(module))
             layout = "none"
     compiled = compile_module(module, target=resolved, desired_layout=layout)
-    weights = {name: _aligned(array) for name, array in compiled.weights.items()}
-    artifact = Artifact(mod_name, compiled.manifest, memoryview(compiled.library), weights)
+    contents = tuple(
+        replace(content, weights={name: _aligned(array) for name, array in content.weights.items()})
+        for content in compiled.contents
+    )
+    artifact = Artifact(mod_name, compiled.manifest, contents)
     return GraphExecutorFactoryModule(artifact, mod_name, bound)
 
 

@@ -38,9 +38,6 @@ def _tiled_us(
     attributes, facts = node.attributes, target.facts
     rank = len(convolution.spatial)
     packed = packed_kernel(convolution, layouts.kernel, layouts.out)
-    texts = [layouts.data, packed, layouts.out]
-    if rank == 1:
-        texts = [text.replace("W", "HW") for text in texts]
     padding = attributes.padding
     workload = ConvolutionWorkload(
         batch=_batch(convolution),
@@ -53,9 +50,9 @@ def _tiled_us(
         padding=(*_pair(padding[:rank], 0), *_pair(padding[rank:], 0)),
         dilation=_pair(attributes.dilation, 1),
         groups=convolution.groups,
-        data_layout=texts[0],
-        kernel_layout=texts[1],
-        out_layout=texts[2],
+        data_layout=layouts.data,
+        kernel_layout=packed,
+        out_layout=layouts.out,
         dtype=node.operands[0].dtype,
         out_dtype=node.results[0].dtype,
     )

@@ -1,7 +1,8 @@
 """Targets by name: what TVM compiles for, which instructions the result needs, what it costs."""
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,8 @@ from relay_layout.targets.facts import (
     TargetFacts,
     level_features,
 )
-from topi_ext.chooser import KernelChooser, Records
+from relay_layout.targets.records import recorded_kernels
+from topi_ext.chooser import KernelChooser
 from topi_ext.processor import Processor, processor_of
 
 
@@ -67,20 +69,23 @@ def resolve_target(
     target: "str | Mapping[str, Any] | tvm.target.Target | BuildTarget" = "native",
     *,
     threads: int | None = None,
-    records: Records | None = None,
+    tuning_records: Sequence[str | os.PathLike[str]] = (),
+    shipped_records: bool = True,
     winograd: bool = True,
 ) -> BuildTarget:
     """The target for ``native``, an x86-64 level, a name LLVM knows, TVM's JSON, or a TVM target.
 
     ``threads`` is how many threads the kernels are shaped for; by default all cores of this
-    machine. ``records`` are what tuning has found; ``winograd`` false keeps to kernels that round like the
-    direct convolution. Raises :class:`TargetError` with the names that are understood.
+    machine. ``tuning_records`` are logs to choose kernels from beside those of the package, which
+    ``shipped_records`` false leaves out; ``winograd`` false keeps to kernels that round like the direct
+    convolution. A target that is resolved stays as it is. Raises :class:`TargetError` with the names that are
+    understood, InputError for a log that cannot be read.
     """
     if isinstance(target, BuildTarget):
         return target
     found = _resolved(target, threads)
-    kernels = KernelChooser(found.processor, found.facts.gigahertz, records, winograd)
-    return replace(found, kernels=kernels)
+    records = recorded_kernels(tuning_records, shipped_records)
+    return replace(found, kernels=replace(found.kernels, records=records, winograd=winograd))
 
 
 def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: int | None) -> BuildTarget:

@@ -245,9 +245,9 @@ def _workload(
 
 
 def _dtype(name: Any) -> str:
-    if name not in DTYPE_BYTES:
+    if not isinstance(name, str) or name not in DTYPE_BYTES:
         raise InputError(f"unknown data type {str(name)[:40]!r}")
-    return str(name)
+    return name
 
 
 def _pair(name: str, values: Any) -> tuple[int, int]:

@@ -338,6 +338,14 @@ def test_what_a_backend_does_not_run() -> None:
     assert not_converted(plan) == {"middle": "backend picky does not run nn.relu in it"}
 
 
+def test_convert_and_explain_ask_a_backend() -> None:
+    module = relax.transform.Normalize()(relu_between())
+    report = relay_layout.convert(module, desired_layout="NHWC", backend=Picky()).report
+    assert report["not_converted"] == {"middle": "backend picky does not run nn.relu in it"}
+    middle = relay_layout.explain(module, "middle", desired_layout="NHWC", backend=Picky())
+    assert "backend picky does not run nn.relu in it" in str(middle)
+
+
 def test_convert_names_what_was_not_converted() -> None:
     module = between(lambda data: op.nn.softmax(data, axis=1))
     report = relay_layout.convert(module, desired_layout="NCHW16c").report

@@ -37,38 +37,20 @@ def conv1d(
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, W] with ``weight`` [O, C/groups, KW]: :func:`conv2d` of images of one row.
 
-    The rows are views, so that whatever schedules a 2-D convolution schedules this one.
+    Layouts without rows need no other compute, and so no other schedule.
     """
-    result = conv2d(
-        _with_row(data, data_layout),
-        _with_row(weight, kernel_layout),
-        strides=(1, strides[0]),
+    return conv2d(
+        data,
+        weight,
+        strides=(1, *strides),
         padding=(0, padding[0], 0, padding[1]),
-        dilation=(1, dilation[0]),
+        dilation=(1, *dilation),
         groups=groups,
-        data_layout=_as_image(data_layout),
-        kernel_layout=_as_image(kernel_layout),
-        out_layout=_as_image(out_layout),
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
         out_dtype=out_dtype,
     )
-    row = _as_image(out_layout).index("H")
-    shape = [*result.shape[:row], *result.shape[row + 1 :]]
-    return te.compute(shape, lambda *index: result(*index[:row], 0, *index[row:]), name="only_row")
-
-
-def _as_image(layout: str) -> str:
-    return layout.replace("W", "HW")
-
-
-def _with_row(tensor: te.Tensor, layout: str) -> te.Tensor:
-    """A tensor without rows as one with a single row."""
-    row = _place(_as_image(layout), "H")
-    shape = [*tensor.shape[:row], 1, *tensor.shape[row:]]
-    return te.compute(shape, lambda *index: tensor(*index[:row], *index[row + 1 :]), name="as_rows")
-
-
-def _place(layout: str, axis: str) -> int:
-    return physical_axes(layout).index((axis, 0))
 
 
 def conv2d(
@@ -176,7 +158,7 @@ def reduction_axes(workload: ConvolutionWorkload) -> tuple[str, ...]:
         "HW",
         channels=workload.group_in_channels,
         block=block if workload.group_in_channels % block == 0 else 1,
-        channels_last=workload.data_layout == "NHWC",
+        channels_last=workload.data_layout.endswith("C"),
     )
 
 

@@ -49,7 +49,7 @@ class Geometry:
 
     @property
     def channels_last(self) -> bool:
-        return self.data_layout == f"N{self.spatial}C"
+        return self.data_layout.endswith("C")
 
     @property
     def reduction_block(self) -> int:

@@ -82,6 +82,12 @@ class Database:
             for record in records
         ]
 
+    def best_of(self, processor: Processor) -> list[TuningRecord]:
+        """The record to compile with of every workload that has one on that processor."""
+        workloads = {record.workload.to_json(): record.workload for record in self.of_processor(processor)}
+        found = [self.best(workload, processor) for workload in workloads.values()]
+        return [record for record in found if record is not None]
+
     def _fitting(
         self, workload: ConvolutionWorkload, records: Iterable[TuningRecord]
     ) -> Iterator[TuningRecord]:

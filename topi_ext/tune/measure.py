@@ -30,6 +30,9 @@ _USES = 500
 """Kernels after which a builder's process is replaced: code generation does not give all memory back."""
 
 
+_LONGEST_ERROR = 305
+
+
 @dataclass(frozen=True)
 class Measurement:
     """Run times in seconds, or what went wrong."""
@@ -184,10 +187,8 @@ def check_remote(remote: RemoteDevice) -> None:
             f"the RPC tracker at {place} does not answer: {_last_line(str(error))}"
         ) from None
     if remote.key not in keys:
-        raise RelayLayoutError(
-            f"the RPC tracker at {place} has no machine with key '{remote.key}', "
-            f"only {', '.join(keys) or 'none at all'}"
-        )
+        others = f"only {', '.join(keys)}" if keys else "none at all"
+        raise RelayLayoutError(f"the RPC tracker at {place} has no machine with key '{remote.key}', {others}")
 
 
 def _apply(build: Any, target: Any, module: tvm.IRModule) -> str:
@@ -217,21 +218,26 @@ def _runner(threads: int, remote: RemoteDevice | None, repeats: int, min_repeat_
         return LocalRunner(
             timeout_sec=RUN_TIMEOUT,
             evaluator_config=config,
+            f_run_evaluator=workers.run_here,
             initializer=partial(workers.prepare_worker, threads),
         )
     check_remote(remote)
-    return RPCRunner(
+    runner = RPCRunner(
         RPCConfig(remote.host, remote.port, remote.key, session_timeout_sec=int(RUN_TIMEOUT)),
         config,
         f_run_evaluator=partial(workers.run_remotely, threads),
         initializer=partial(workers.prepare_worker, 1),
     )
+    # It has none of its own, and would wait for ever for a machine that is gone.
+    runner.pool._timeout = RUN_TIMEOUT
+    return runner
 
 
 def _last_line(text: str) -> str:
-    """The last line that says something: where a traceback has its message."""
+    """The last line that says something, where a traceback has its message; both ends of a long one."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    return (lines[-1] if lines else "no message")[:300]
+    line = lines[-1] if lines else "no message"
+    return line if len(line) <= _LONGEST_ERROR else f"{line[:100]} ... {line[-200:]}"
 
 
 __all__ = ["KernelMeasurer", "Measurement", "Measurer", "RemoteDevice", "check_remote"]

@@ -101,7 +101,8 @@ def _object(text: str) -> dict[str, Any]:
 def _parse(found: dict[str, Any]) -> TuningRecord:
     if "schema" not in found:
         _refuse("not a tuning record: it has no schema")
-    if found.pop("schema") != SCHEMA:
+    schema = found.pop("schema")
+    if not _is_whole(schema, SCHEMA) or schema > SCHEMA:
         _refuse(f"unknown schema; this version reads schema {SCHEMA}")
     _check_names("record", found, {item.name for item in fields(TuningRecord)})
     if found["origin"] not in ORIGINS:
@@ -175,7 +176,7 @@ def _workload(found: Any) -> ConvolutionWorkload:
         if not isinstance(found[name], str) or not _LAYOUT.fullmatch(found[name]):
             _refuse(f"workload: {name}: expected a layout such as NCHW16c")
     for name in ("dtype", "out_dtype"):
-        if found[name] not in DTYPE_BYTES:
+        if not isinstance(found[name], str) or found[name] not in DTYPE_BYTES:
             _refuse(f"workload: {name}: expected a data type such as float32")
     if not isinstance(found["operator"], str):
         _refuse("workload: operator: expected a string")

@@ -7,13 +7,23 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from typing import Any
 
 import tvm
 
+from topi_ext.build import PIPELINE
+
 WORKER_GROUP_BIG = 1
 """TVM's thread affinity mode that starts from the fastest cores."""
+
+CACHED_BYTES = 128 << 10
+"""Weights up to this size are taken to stay in the level-2 cache from one run of a network to the next."""
+
+COLD_BYTES = 96 << 20
+MOST_COPIES = 256
+"""Copies of weights are made until they are this long together, or this many."""
 
 _KEEPS_NAME = "global_symbol"
 ENTRY = "main"
@@ -33,7 +43,7 @@ def named(function: Any) -> tvm.IRModule:
 
 def build(module: tvm.IRModule, target: Any) -> Any:
     """Machine code of a scheduled module."""
-    return tvm.tirx.build(module, target=target)
+    return tvm.tirx.build(module, target=target, pipeline=PIPELINE)
 
 
 def export(folder: str, link: tuple[str, ...], built: Any) -> str:
@@ -53,6 +63,34 @@ def export(folder: str, link: tuple[str, ...], built: Any) -> str:
 def build_and_export(folder: str, link: tuple[str, ...], module: tvm.IRModule, target: Any) -> str:
     """The path of what a module was compiled to."""
     return export(folder, link, build(module, target))
+
+
+def cold_copies(size: int) -> int:
+    """How many copies of weights of that many bytes calls take turns with, for them to come from memory."""
+    return 1 + min(MOST_COPIES, COLD_BYTES // size) if size >= CACHED_BYTES else 1
+
+
+def run_here(module: Any, device: Any, config: Any, arguments: list[Any]) -> list[float]:
+    """Run times in seconds in this process, with weights that come from memory as they do in a network.
+
+    Calls take turns with copies of the weights that together do not fit any cache; the activations stay
+    where the call before has left them, as those of a network do.
+    """
+    del device
+    function = module[ENTRY]
+    data, weight, *rest = arguments[0]
+    values = weight.numpy()
+    copies = [weight, *(tvm.runtime.tensor(values) for _ in range(cold_copies(values.nbytes) - 1))]
+    seconds = []
+    for turn in range(config.repeat + 1):
+        calls, start = 0, time.perf_counter()
+        while calls == 0 or time.perf_counter() - start < config.min_repeat_ms / 1e3:
+            for copy in copies:
+                function(data, copy, *rest)
+            calls += len(copies)
+        if turn:
+            seconds.append((time.perf_counter() - start) / calls)
+    return seconds
 
 
 def run_remotely(

@@ -1,12 +1,21 @@
 """What artifacts are made of in tests, and how they are refused."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from relay_layout.artifact import Manifest, Producer, TensorSpec, read_artifact
+from relay_layout.artifact import (
+    Build,
+    Content,
+    Manifest,
+    Producer,
+    TensorSpec,
+    read_artifact,
+    write_artifact,
+)
 from relay_layout.errors import ArtifactError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -33,16 +42,28 @@ INPUT = TensorSpec("input", (1, 3, 224, 224), "float32", "NCHW", (0, 1, 2, 3))
 LIBRARY = b"\x7fELF" + bytes(range(97))
 
 
-def make_manifest(**changes: Any) -> Manifest:
+def make_build(**changes: Any) -> Build:
     standard: dict[str, Any] = {
-        "producer": Producer("0.1.0", "0.27.0"),
+        "name": "wide",
         "target": {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "", "features": []},
-        "inputs": (INPUT,),
-        "outputs": (TensorSpec("output", ("n", 1000), "float32"),),
         "num_threads_hint": 2,
         "report": {"kernels": [{"name": "conv2d", "us": 12.5, "tuned": True, "record": None}]},
     }
+    return Build(**{**standard, **changes})
+
+
+def make_manifest(**changes: Any) -> Manifest:
+    standard: dict[str, Any] = {
+        "producer": Producer("0.1.0", "0.27.0"),
+        "inputs": (INPUT,),
+        "outputs": (TensorSpec("output", ("n", 1000), "float32"),),
+        "builds": (make_build(),),
+    }
     return Manifest(**{**standard, **changes})
+
+
+def write(path: Path, manifest: Manifest, library: bytes, weights: Mapping[str, Array]) -> None:
+    write_artifact(path, manifest, [Content(library, weights)])
 
 
 def make_weights() -> dict[str, Array]:

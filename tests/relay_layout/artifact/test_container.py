@@ -10,50 +10,104 @@ from typing import Any
 
 import numpy as np
 import pytest
-from artifact_harness import LIBRARY, Array, make_manifest, make_weights
+from artifact_harness import LIBRARY, Array, make_build, make_manifest, make_weights, write
 
 import relay_layout.artifact
 from relay_layout import host
-from relay_layout.artifact import container, read_artifact, write_artifact
-from relay_layout.errors import ArtifactError
+from relay_layout.artifact import Content, container, read_artifact, write_artifact
+from relay_layout.errors import ArtifactError, InputError
 
 
 def test_round_trip(tmp_path: Path) -> None:
     path, manifest, weights = tmp_path / "model.rla", make_manifest(), make_weights()
-    write_artifact(path, manifest, LIBRARY, weights)
+    write(path, manifest, LIBRARY, weights)
     for verify in (True, False):
         loaded = read_artifact(path, verify=verify)
         assert loaded.path == str(path)
-        assert bytes(loaded.library) == LIBRARY and loaded.library.readonly
-        assert replace(loaded.manifest, sections=(), weights=()) == manifest
-        assert [section.name for section in loaded.manifest.sections] == ["library", "weights"]
-        assert list(loaded.weights) == list(weights)
+        ((build,), (content,)) = loaded.manifest.builds, loaded.contents
+        assert bytes(content.library) == LIBRARY and memoryview(content.library).readonly
+        assert replace(loaded.manifest, sections=(), builds=(replace(build, weights=()),)) == manifest
+        assert [section.name for section in loaded.manifest.sections] == ["library wide", "weights"]
+        assert list(content.weights) == list(weights)
         for name, array in weights.items():
-            view = loaded.weights[name]
+            view = content.weights[name]
             assert view.dtype == array.dtype.newbyteorder("<") and view.shape == array.shape
             np.testing.assert_array_equal(view, array)
 
 
+def test_several_builds(double: Path) -> None:
+    loaded = read_artifact(double)
+    assert [section.name for section in loaded.manifest.sections] == [
+        "library narrow",
+        "library wide",
+        "weights",
+    ]
+    assert [bytes(content.library) for content in loaded.contents] == [LIBRARY, LIBRARY[::-1]]
+    for content, size in zip(loaded.contents, (7, 9), strict=True):
+        assert list(content.weights) == ["w", "b"]
+        np.testing.assert_array_equal(content.weights["w"], np.arange(size))
+        np.testing.assert_array_equal(content.weights["b"], np.ones(3))
+
+
+def test_equal_bytes_are_stored_once(tmp_path: Path) -> None:
+    ones, zeros = np.ones((2, 3), "float32"), np.zeros((2, 3), "float32")
+    tables = [
+        {"a": ones, "again": ones.copy(), "zeros": zeros},
+        {
+            "z": zeros.reshape(6),
+            "whole": np.zeros(3, "int64"),
+            "swapped": ones.astype(">f4"),
+            "other": ones + 1,
+        },
+    ]
+    manifest = make_manifest(builds=(make_build(), make_build(name="narrow")))
+    write_artifact(tmp_path / "m", manifest, [Content(LIBRARY, table) for table in tables])
+    loaded = read_artifact(tmp_path / "m")
+    offsets = [[entry.offset for entry in build.weights] for build in loaded.manifest.builds]
+    assert offsets == [[0, 0, 64], [64, 64, 0, 128]]
+    assert loaded.manifest.sections[-1].size == 128 + 24
+    for content, table in zip(loaded.contents, tables, strict=True):
+        for name, array in table.items():
+            assert content.weights[name].shape == array.shape
+            np.testing.assert_array_equal(content.weights[name], array)
+
+
+def test_contents_belong_to_builds(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError) as caught:
+        write_artifact(tmp_path / "m", make_manifest(), [])
+    assert str(caught.value) == f"{tmp_path / 'm'}: 0 contents for 1 builds"
+
+
+def test_the_build_of_a_target_is_chosen_by_its_name(double: Path) -> None:
+    loaded = read_artifact(double)
+    builds = loaded.manifest.builds
+    assert loaded.choose("narrow") == (builds[0], loaded.contents[0])
+    with pytest.raises(InputError) as caught:
+        loaded.choose("native")
+    assert str(caught.value) == f"{double}: not built for 'native'; it was built for narrow, wide"
+
+
 def test_views_are_aligned_read_only_and_share_the_mapping(tmp_path: Path) -> None:
     path = tmp_path / "model.rla"
-    write_artifact(path, make_manifest(), LIBRARY, make_weights())
+    write(path, make_manifest(), LIBRARY, make_weights())
     loaded = read_artifact(path)
     assert loaded.manifest.sections[1].offset % 4096 == 0
-    for view in loaded.weights.values():
+    weights = loaded.contents[0].weights
+    for view in weights.values():
         assert view.ctypes.data % 64 == 0
         assert not view.flags.writeable and not view.flags.owndata and view.flags.c_contiguous
-    np.testing.assert_array_equal(loaded.weights["int8"], make_weights()["int8"])
+    np.testing.assert_array_equal(weights["int8"], make_weights()["int8"])
 
 
 def test_views_outlive_the_artifact_and_the_file(small: Path) -> None:
-    view = read_artifact(small).weights["w"]
+    view = read_artifact(small).contents[0].weights["w"]
     small.unlink()
     np.testing.assert_array_equal(view, np.arange(7))
 
 
 def test_views_can_go_to_dlpack_without_a_copy(small: Path) -> None:
     before = small.read_bytes()
-    view = read_artifact(small).weights["w"]
+    view = read_artifact(small).contents[0].weights["w"]
     with pytest.raises(ValueError, match="read-only"):
         view[0] = 99
     view.flags.writeable = True
@@ -63,26 +117,27 @@ def test_views_can_go_to_dlpack_without_a_copy(small: Path) -> None:
 
 
 def test_no_weights(tmp_path: Path) -> None:
-    write_artifact(tmp_path / "m", make_manifest(inputs=(), outputs=(), num_threads_hint=None), LIBRARY, {})
-    assert read_artifact(tmp_path / "m").weights == {}
+    builds = (make_build(num_threads_hint=None),)
+    write(tmp_path / "m", make_manifest(inputs=(), outputs=(), builds=builds), LIBRARY, {})
+    assert read_artifact(tmp_path / "m").contents[0].weights == {}
 
 
 def test_writing_is_deterministic_and_replaces(small: Path) -> None:
     opened = read_artifact(small)
     before = small.read_bytes()
-    write_artifact(small, opened.manifest, opened.library, opened.weights)
+    write_artifact(small, opened.manifest, opened.contents)
     assert small.read_bytes() == before
-    write_artifact(small, make_manifest(report={}), LIBRARY, {"w": np.zeros(7, "int8")})
-    np.testing.assert_array_equal(opened.weights["w"], np.arange(7))
-    assert not read_artifact(small).weights["w"].any()
+    write(small, make_manifest(builds=(make_build(report={}),)), LIBRARY, {"w": np.zeros(7, "int8")})
+    np.testing.assert_array_equal(opened.contents[0].weights["w"], np.arange(7))
+    assert not read_artifact(small).contents[0].weights["w"].any()
     assert os.listdir(small.parent) == ["model.rla"]
 
 
 def test_written_through_a_link_with_usual_permissions(small: Path) -> None:
     link = small.parent / "link"
     link.symlink_to(small)
-    write_artifact(link, make_manifest(), LIBRARY, {})
-    assert link.is_symlink() and read_artifact(small).weights == {}
+    write(link, make_manifest(), LIBRARY, {})
+    assert link.is_symlink() and read_artifact(small).contents[0].weights == {}
     plain = small.parent / "plain"
     plain.touch()
     assert stat.S_IMODE(small.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
@@ -91,10 +146,10 @@ def test_written_through_a_link_with_usual_permissions(small: Path) -> None:
 def test_large_arrays_are_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container, "_CHUNK", 1000)
     array = np.random.default_rng(0).standard_normal((123, 45)).astype("float32")
-    write_artifact(tmp_path / "m", make_manifest(), LIBRARY * 50, {"w": array})
+    write(tmp_path / "m", make_manifest(), LIBRARY * 50, {"w": array})
     loaded = read_artifact(tmp_path / "m")
-    np.testing.assert_array_equal(loaded.weights["w"], array)
-    assert bytes(loaded.library) == LIBRARY * 50
+    np.testing.assert_array_equal(loaded.contents[0].weights["w"], array)
+    assert bytes(loaded.contents[0].library) == LIBRARY * 50
 
 
 def test_needs_no_tvm() -> None:
@@ -134,7 +189,7 @@ def test_failure_leaves_nothing_behind(tmp_path: Path, error: BaseException, exi
     if existing:
         path.write_bytes(b"old")
     with pytest.raises(type(error)):
-        write_artifact(path, make_manifest(), LIBRARY, Exploding(error))
+        write(path, make_manifest(), LIBRARY, Exploding(error))
     assert os.listdir(tmp_path) == (["model.rla"] if existing else [])
     assert not existing or path.read_bytes() == b"old"
 
@@ -147,7 +202,7 @@ def test_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(os, step, fail)
     path = tmp_path / "model.rla"
     with pytest.raises(ArtifactError) as caught:
-        write_artifact(path, make_manifest(), LIBRARY, {})
+        write(path, make_manifest(), LIBRARY, {})
     assert str(caught.value) == f"{path}: cannot be written: No space left on device"
     assert os.listdir(tmp_path) == []
 
@@ -158,14 +213,14 @@ def test_interrupt_in_the_middle_of_a_write(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(container, "_pad", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        write_artifact(tmp_path / "model.rla", make_manifest(), LIBRARY, {})
+        write(tmp_path / "model.rla", make_manifest(), LIBRARY, {})
     assert os.listdir(tmp_path) == []
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     def fail(path: Path) -> str:
         with pytest.raises(ArtifactError) as caught:
-            write_artifact(path, make_manifest(), LIBRARY, {})
+            write(path, make_manifest(), LIBRARY, {})
         return str(caught.value)
 
     assert fail(tmp_path) == f"{tmp_path}: cannot be written: it is a directory"
@@ -191,6 +246,6 @@ def test_content_that_cannot_be_written(
     tmp_path: Path, library: bytes, weights: Any, report: Any, words: str
 ) -> None:
     with pytest.raises(ArtifactError) as caught:
-        write_artifact(tmp_path / "m", make_manifest(report=report), library, weights)
+        write(tmp_path / "m", make_manifest(builds=(make_build(report=report),)), library, weights)
     assert words in str(caught.value)
     assert os.listdir(tmp_path) == []

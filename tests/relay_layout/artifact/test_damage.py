@@ -12,34 +12,40 @@ from relay_layout.artifact import container, read_artifact
 from relay_layout.errors import ArtifactError
 
 
-def test_every_flipped_byte_is_found(small: Path) -> None:
-    whole = small.read_bytes()
+@pytest.fixture(params=["small", "double"])
+def either(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.getfixturevalue(request.param)
+    return path
+
+
+def test_every_flipped_byte_is_found(either: Path) -> None:
+    whole = either.read_bytes()
     manifest_offset = struct.unpack_from("<Q", whole, 16)[0]
-    sections = {section.name: section for section in read_artifact(small).manifest.sections}
-    with open(small, "r+b", buffering=0) as file:
+    sections = {section.name: section for section in read_artifact(either).manifest.sections}
+    with open(either, "r+b", buffering=0) as file:
         for position, byte in enumerate(whole):
             for mask in (0xFF, 1 << position % 8):
                 os.pwrite(file.fileno(), bytes([byte ^ mask]), position)
-                message = refusal(small)
+                message = refusal(either)
             os.pwrite(file.fileno(), whole[position : position + 1], position)
             for name, section in sections.items():
                 if section.offset <= position < section.offset + section.size:
                     assert f"damaged in section {name}: checksum mismatch" in message
             if position >= manifest_offset:
                 assert "damaged in section manifest: checksum mismatch" in message
-    read_artifact(small)
+    read_artifact(either)
 
 
-def test_every_truncation_is_found(small: Path) -> None:
-    for length in range(small.stat().st_size - 1, -1, -1):
-        os.truncate(small, length)
+def test_every_truncation_is_found(either: Path) -> None:
+    for length in range(either.stat().st_size - 1, -1, -1):
+        os.truncate(either, length)
         for verify in (True, False):
-            message = refusal(small, verify=verify)
+            message = refusal(either, verify=verify)
             assert "truncated" in message
 
 
-def test_random_mutations_are_found(small: Path) -> None:
-    whole = small.read_bytes()
+def test_random_mutations_are_found(either: Path) -> None:
+    whole = either.read_bytes()
     numbers = random.Random(0)
     for _ in range(500):
         data = bytearray(whole)
@@ -59,8 +65,8 @@ def test_random_mutations_are_found(small: Path) -> None:
                     other = numbers.randrange(len(data))
                     data[start : start + size] = data[other : other + size]
         if data != whole:
-            small.write_bytes(data)
-            refusal(small)
+            either.write_bytes(data)
+            refusal(either)
 
 
 def test_without_verification_only_contents_go_unread(small: Path) -> None:
@@ -69,7 +75,7 @@ def test_without_verification_only_contents_go_unread(small: Path) -> None:
     damaged = bytearray(whole)
     damaged[weights.offset] ^= 1
     small.write_bytes(damaged)
-    assert read_artifact(small, verify=False).weights["w"][0] == 1
+    assert read_artifact(small, verify=False).contents[0].weights["w"][0] == 1
     damaged = bytearray(whole)
     damaged[-1] ^= 1
     small.write_bytes(damaged)
@@ -83,8 +89,12 @@ def test_without_verification_only_contents_go_unread(small: Path) -> None:
         (b"\x7fELF" + bytes(100), "is not a relay-layout artifact (bad magic)"),
         (container.MAGIC.replace(b"\r\n", b"\n") + bytes(100), "is not a relay-layout artifact (bad magic)"),
         (
-            container.MAGIC + struct.pack("<I", 2) + bytes(100),
-            "has format version 2, this relay-layout reads up to 1; upgrade relay-layout",
+            container.MAGIC + struct.pack("<I", 3) + bytes(100),
+            "has format version 3, this relay-layout reads up to 2; upgrade relay-layout",
+        ),
+        (
+            container.MAGIC + struct.pack("<I", 1) + bytes(100),
+            "has format version 1, this relay-layout reads 2; compile the model again",
         ),
         (container.MAGIC + bytes(100), "damaged in section header: unknown format version 0"),
     ],

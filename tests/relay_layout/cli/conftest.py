@@ -36,15 +36,27 @@ class FakeConversion:
     )
 
 
-class FakeManifest:
+class FakeBuild:
     target: ClassVar = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "skylake-avx512"}
     num_threads_hint = 2
+    report: ClassVar = REPORT
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class FakeManifest:
+    def __init__(self, targets: list[str]) -> None:
+        self.builds = [FakeBuild(name) for name in targets]
 
 
 @dataclass
 class FakeCompiled:
-    manifest: FakeManifest = field(default_factory=FakeManifest)
-    report: dict[str, Any] = field(default_factory=lambda: dict(REPORT))
+    targets: list[str]
+
+    @property
+    def manifest(self) -> FakeManifest:
+        return FakeManifest(self.targets)
 
     def save(self, path: Any) -> None:
         Path(path).write_bytes(b"x" * 1234)
@@ -55,6 +67,7 @@ class FakeSession:
 
     def __init__(self) -> None:
         self.inputs = (TensorSpec("data", ("n", 3), "float32"),)
+        self.target = "wide"
         self.runs = 0
 
     def run(self, inputs: Any) -> dict[str, Any]:
@@ -79,7 +92,8 @@ class Work:
     def compile(self, *arguments: Any, **keywords: Any) -> FakeCompiled:
         self._called("compile", arguments, keywords)
         print("a library prints")
-        return FakeCompiled()
+        target = keywords["target"]
+        return FakeCompiled(target if isinstance(target, list) else [target])
 
     def convert(self, *arguments: Any, **keywords: Any) -> FakeConversion:
         self._called("convert", arguments, keywords)

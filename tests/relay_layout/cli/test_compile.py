@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from relay_layout.cli.compile import targets
 from relay_layout.cli.main import main
 from relay_layout.errors import ModelError
 
@@ -26,6 +27,9 @@ def test_compiles_and_saves(work: Any, capsys: pytest.CaptureFixture[str]) -> No
         "input_layouts": {},
         "output_layouts": {},
         "threads": 2,
+        "tuning_records": [],
+        "shipped_records": True,
+        "winograd": True,
     }
     assert Path("a.artifact").stat().st_size == 1234
     captured = capsys.readouterr()
@@ -54,6 +58,45 @@ def test_json_is_the_report(work: Any, capsys: pytest.CaptureFixture[str]) -> No
     assert (report["artifact"], report["artifact_bytes"]) == ("a.artifact", 1234)
     assert (report["target"]["mcpu"], report["threads"]) == ("skylake-avx512", 2)
     assert captured.err.startswith("a library prints\nartifact ")
+
+
+def test_several_targets(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "resnet50", "-o", "a.artifact", "--target", "x86-64-v3,x86-64-v4", "--json"]) == 0
+    assert work.keywords()["target"] == ["x86-64-v3", "x86-64-v4"]
+    captured = capsys.readouterr()
+    report = json.loads(captured.out)
+    assert list(report) == ["artifact", "artifact_bytes", "targets", "compile_seconds"]
+    assert [build["name"] for build in report["targets"]] == ["x86-64-v3", "x86-64-v4"]
+    assert all(build["ops"] == 69 and build["threads"] == 2 for build in report["targets"])
+    assert report["compile_seconds"] == 24.68
+    words = [line.split("  ")[0] for line in captured.err.splitlines()[1:]]
+    build = ["target", "operators", "convolutions", "layout transforms", "solver", "kernels"]
+    assert words == ["artifact", *build, *build, "compiled in"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("native", "native"),
+        (" x86-64-v3 , x86-64-v4 ", ["x86-64-v3", "x86-64-v4"]),
+        ('{"kind": "llvm", "mcpu": "skylake"}', '{"kind": "llvm", "mcpu": "skylake"}'),
+        (
+            'x86-64-v3,{"kind": "llvm", "mcpu": "skylake"},a',
+            ["x86-64-v3", '{"kind": "llvm", "mcpu": "skylake"}', "a"],
+        ),
+        ('{"kind": "llvm", "mcpu"', '{"kind": "llvm", "mcpu"'),
+        ('{"kind": "llvm"} x, y', ['{"kind": "llvm"} x', "y"]),
+    ],
+)
+def test_lists_of_targets(text: str, expected: str | list[str]) -> None:
+    assert targets(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "a,", ",a", "a,,b", " , "])
+def test_lists_of_targets_with_gaps(text: str, work: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "resnet50", "-o", "a.artifact", "--target", text]) == 2
+    assert capsys.readouterr().err == f"relay-layout: error: --target: a name is missing in {text!r}\n"
+    assert work.calls == []
 
 
 def test_a_model_that_does_not_compile_leaves_what_was_there(

@@ -17,8 +17,9 @@ def test_inputs_and_outputs(work: Any, capsys: pytest.CaptureFixture[str]) -> No
     np.savez("in.npz", data=data)
     words = ["run", "a.artifact", "--inputs", "in.npz", "--outputs", "out.npz", "--threads", "2", "--json"]
     assert main(words) == 0
-    assert work.calls == [("load", ("a.artifact",), {"threads": 2})]
+    assert work.calls == [("load", ("a.artifact",), {"threads": 2, "target": None})]
     report = json.loads(capsys.readouterr().out)
+    assert report["target"] == "wide"
     assert report["outputs"] == [
         {"name": "doubled", "shape": [2, 3], "dtype": "float32"},
         {"name": "file", "shape": [], "dtype": "int64"},
@@ -36,7 +37,16 @@ def test_without_inputs(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("latency         ")
     assert lines[0].endswith(" ms least of 4 runs")
-    assert lines[1:] == ["output doubled  float32 [1, 3]", "output file     int64 []"]
+    assert lines[1:] == [
+        "target          wide",
+        "output doubled  float32 [1, 3]",
+        "output file     int64 []",
+    ]
+
+
+def test_target(work: Any) -> None:
+    assert main(["run", "a.artifact", "--target", "x86-64-v3"]) == 0
+    assert work.keywords() == {"threads": None, "target": "x86-64-v3"}
 
 
 @pytest.mark.parametrize(

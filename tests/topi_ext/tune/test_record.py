@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -49,8 +50,10 @@ _GONE = object()
     [
         ("schema", _GONE, "not a tuning record: it has no schema"),
         ("schema", 2, "unknown schema; this version reads schema 1"),
+        ("schema", True, "unknown schema; this version reads schema 1"),
         ("threads", _GONE, "record without field 'threads'"),
         ("colour", "red", 'record with unknown field "colour"'),
+        ("origin", ["measured"], "unknown origin; expected one of measured, inherited, modelled"),
         ("origin", "guessed", "unknown origin; expected one of measured, inherited, modelled"),
         ("threads", 0, "threads: expected a whole number of at least 1"),
         ("threads", True, "threads: expected a whole number of at least 1"),
@@ -80,6 +83,7 @@ _GONE = object()
         ("workload.kernel", [30, 1], "workload: the kernel is larger than the image"),
         ("workload.out_layout", "nchw", "workload: out_layout: expected a layout such as NCHW16c"),
         ("workload.dtype", "float", "workload: dtype: expected a data type such as float32"),
+        ("workload.out_dtype", ["float32"], "workload: out_dtype: expected a data type such as float32"),
         ("workload.operator", 1, "workload: operator: expected a string"),
         ("workload.groups", 3, "workload: 3 groups do not divide the channels"),
     ],
@@ -123,3 +127,16 @@ def test_a_number_that_overflows_is_refused(make_record: MakeRecord) -> None:
         TuningRecord.from_json(text.replace("0.5", "1e999"))
     with pytest.raises(RelayLayoutError, match="knobs: a number is too large"):
         TuningRecord.from_json(text.replace('"lanes": 16', '"lanes": 1e999'))
+
+
+def test_any_damage_is_refused_or_harmless(make_record: MakeRecord) -> None:
+    draw = random.Random(0)
+    text = make_record(1e-3).to_json()
+    for _ in range(2000):
+        letters = list(text)
+        for _ in range(draw.randint(1, 3)):
+            letters[draw.randrange(len(letters))] = draw.choice('0123456789-.,:"[]{}nulltrue eE')
+        try:
+            TuningRecord.from_json("".join(letters))
+        except RelayLayoutError as error:
+            assert "\n" not in str(error)

@@ -1,0 +1,45 @@
+"""The tuning records that targets know of: those of the package, and those of the caller."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import tuning_logs
+from relay_layout.errors import InputError
+from topi_ext.tune.database import Database
+from topi_ext.tune.recorded import RecordedKernels
+
+_MOST_NAMED = 3
+
+
+def recorded_kernels(paths: Sequence[str | os.PathLike[str]] = (), shipped: bool = True) -> RecordedKernels:
+    """The kernels on record in ``paths`` and, if ``shipped``, in the logs of the package.
+
+    Lines that are no records are skipped with a warning. Raises InputError for a file that cannot be read.
+    """
+    if not paths:
+        return _shipped() if shipped else RecordedKernels(Database())
+    own = tuple(Path(path) for path in paths)
+    for path in own:
+        if not path.is_file():
+            raise InputError(f"tuning records: there is no file {path}")
+    try:
+        database, problems = Database.load((*(tuning_logs.paths() if shipped else ()), *own))
+    except OSError as error:
+        raise InputError(f"tuning records: {error.filename}: {error.strerror}") from None
+    if problems:
+        named = "; ".join(map(str, problems[:_MOST_NAMED]))
+        more = len(problems) - _MOST_NAMED
+        rest = f"; and {more} more" if more > 0 else ""
+        warnings.warn(f"tuning records: lines skipped: {named}{rest}", stacklevel=2)
+    return RecordedKernels(database)
+
+
+@cache
+def _shipped() -> RecordedKernels:
+    return RecordedKernels(Database.load(tuning_logs.paths())[0])
+
+
+__all__ = ["recorded_kernels"]

@@ -1,0 +1,76 @@
+"""Which tuning records a target knows."""
+
+from pathlib import Path
+
+import pytest
+
+from relay_layout.errors import InputError
+from relay_layout.targets import resolve_target
+from relay_layout.targets.records import recorded_kernels
+from topi_ext.knobs import ConvolutionKnobs
+from topi_ext.tune.record import TuningRecord
+from topi_ext.workload import ConvolutionWorkload
+
+WORKLOAD = ConvolutionWorkload(
+    batch=1,
+    in_channels=17,
+    out_channels=16,
+    in_height=5,
+    in_width=5,
+    kernel=(1, 1),
+    strides=(1, 1),
+    padding=(0, 0, 0, 0),
+    dilation=(1, 1),
+    groups=1,
+    data_layout="NHWC",
+    kernel_layout="OHWI16o",
+    out_layout="NHWC",
+    dtype="float32",
+    out_dtype="float32",
+)
+
+
+def log_with(path: Path, line: str = "") -> Path:
+    target = resolve_target("x86-64-v4", threads=2)
+    record = TuningRecord(
+        workload=WORKLOAD,
+        processor=target.processor.name,
+        threads=2,
+        knobs=ConvolutionKnobs(16, 5, 1).to_dict(),
+        seconds=(1e-6,) * 3,
+        time="2026-01-01T00:00:00+00:00",
+        cpu="test",
+    )
+    path.write_text(f"{record.to_json()}\n{line}")
+    return path
+
+
+def test_a_targets_kernels_come_from_the_callers_log(tmp_path: Path) -> None:
+    target = resolve_target("x86-64-v4", threads=2, tuning_records=[log_with(tmp_path / "log.jsonl")])
+    choice = target.kernels.choose(WORKLOAD)
+    assert (choice.source, choice.knobs) == ("tuned", ConvolutionKnobs(16, 5, 1))
+
+
+def test_other_targets_do_not_see_it(tmp_path: Path) -> None:
+    target = resolve_target("x86-64-v3", threads=2, tuning_records=[log_with(tmp_path / "log.jsonl")])
+    assert target.kernels.choose(WORKLOAD).source == "default"
+
+
+def test_a_missing_log_is_one_line() -> None:
+    with pytest.raises(InputError, match=r"^tuning records: there is no file nowhere\.jsonl$"):
+        recorded_kernels(["nowhere.jsonl"])
+
+
+def test_lines_that_are_no_records_are_named_and_skipped(tmp_path: Path) -> None:
+    path = log_with(tmp_path / "log.jsonl", "{}\n")
+    with pytest.warns(UserWarning, match=r"^tuning records: lines skipped: .*log\.jsonl:2: "):
+        kernels = recorded_kernels([path])
+    assert kernels.database.best(WORKLOAD, resolve_target("x86-64-v4", threads=2).processor) is not None
+
+
+def test_the_packages_records_can_be_left_out() -> None:
+    assert recorded_kernels(shipped=False).database.best_of(resolve_target().processor) == []
+
+
+def test_winograd_can_be_switched_off() -> None:
+    assert not resolve_target("x86-64-v4", winograd=False).kernels.winograd

@@ -1,0 +1,65 @@
+"""Which kernel a workload gets, and what it is said to cost."""
+
+from dataclasses import replace
+
+import pytest
+from kernel_networks import workload_for
+
+from topi_ext.chooser import KernelChoice, KernelChooser, estimated_us
+from topi_ext.kernel import cheapest
+from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
+from topi_ext.processor import Processor
+from topi_ext.workload import ConvolutionWorkload
+
+PROCESSOR = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, threads=2)
+WORKLOAD = workload_for((64, 64, 56, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
+STRIDED = workload_for((64, 64, 56, 3, 2, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
+RECORDED = ConvolutionKnobs(16, 7, 1)
+
+
+class Records:
+    """Knows one workload, and that all estimates are half of the truth."""
+
+    def choice(
+        self, workload: ConvolutionWorkload, processor: Processor, gigahertz: float, winograd: bool
+    ) -> KernelChoice | None:
+        del processor, gigahertz, winograd
+        return KernelChoice(RECORDED, "tuned", 123.0) if workload == STRIDED else None
+
+    def estimate_scale(self, processor: Processor, gigahertz: float) -> float:
+        del processor, gigahertz
+        return 2.0
+
+
+def test_without_records_the_cheapest_by_estimate() -> None:
+    choice = KernelChooser(PROCESSOR, 3.0).choose(WORKLOAD)
+    assert choice.knobs == cheapest(WORKLOAD, PROCESSOR)[1]
+    assert choice.source == "default"
+    assert choice.microseconds == pytest.approx(cheapest(WORKLOAD, PROCESSOR)[0] / 2 / 3000)
+
+
+def test_a_large_3x3_convolution_is_winograds() -> None:
+    assert isinstance(KernelChooser(PROCESSOR).choose(WORKLOAD).knobs, WinogradKnobs)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_winograd_can_be_ruled_out(direct: bool) -> None:
+    chooser = KernelChooser(PROCESSOR, winograd=direct)
+    choice = chooser.choose(WORKLOAD, direct=direct)
+    assert isinstance(choice.knobs, ConvolutionKnobs)
+    assert choice.microseconds == pytest.approx(estimated_us(WORKLOAD, PROCESSOR, 3.0, winograd=False))
+
+
+def test_what_is_on_record_wins() -> None:
+    chooser = KernelChooser(PROCESSOR, records=Records())
+    assert chooser.choose(STRIDED) == KernelChoice(RECORDED, "tuned", 123.0)
+
+
+def test_estimates_beside_records_are_scaled() -> None:
+    chooser = KernelChooser(PROCESSOR, records=Records())
+    assert chooser.choose(WORKLOAD).microseconds == pytest.approx(2 * estimated_us(WORKLOAD, PROCESSOR, 3.0))
+
+
+def test_a_symbolic_batch_has_a_kernel() -> None:
+    choice = KernelChooser(PROCESSOR).choose(replace(WORKLOAD, batch="n"))
+    assert isinstance(choice.knobs, ConvolutionKnobs)

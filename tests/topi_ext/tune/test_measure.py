@@ -1,0 +1,137 @@
+"""Measuring: kernels that run, hang, crash or do not compile, and a small convolution tuned for real."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tvm.target import Target
+
+from topi_ext.errors import RelayLayoutError
+from topi_ext.knobs import ConvolutionKnobs
+from topi_ext.processor import Processor, processor_of
+from topi_ext.tune import measure, workers
+from topi_ext.tune.database import Database
+from topi_ext.tune.measure import KernelMeasurer, RemoteDevice
+from topi_ext.tune.space import Space
+from topi_ext.tune.task import Task
+from topi_ext.tune.tuner import TuneOptions, Tuner
+from topi_ext.workload import ConvolutionWorkload
+
+ROOT = Path(__file__).resolve().parents[3]
+TARGET = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1})
+
+
+@pytest.fixture(scope="module")
+def processor() -> Processor:
+    return processor_of(TARGET)
+
+
+@pytest.fixture(scope="module")
+def measurer() -> Iterator[KernelMeasurer]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setattr(measure, "RUN_TIMEOUT", 5.0)
+        patch.setattr(measure, "BUILD_TIMEOUT", 4.0)
+        measurer = KernelMeasurer(TARGET, threads=1, cpu="here", min_repeat_ms=1)
+        yield measurer
+        measurer.close()
+
+
+def _crash(*_: Any) -> str:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+
+def _hang(*_: Any) -> str:
+    time.sleep(60)
+    return ""
+
+
+def test_tuning_for_real(
+    tmp_path: Path, workload: ConvolutionWorkload, processor: Processor, measurer: KernelMeasurer
+) -> None:
+    log = tmp_path / "log.jsonl"
+    options = TuneOptions(trials=6, batch=6)
+    result = Tuner(processor, measurer, log, Database(), options).tune([Task("small", workload)])
+    (state,) = result.states
+    assert (state.trials, result.failed) == (6, 0)
+    assert result.gain >= 1.0
+    assert 1e-6 < state.best_seconds < 1.0
+    database, problems = Database.load([log])
+    assert not problems
+    best = database.best(workload, processor)
+    assert best is not None
+    assert state.best is not None
+    assert best.knobs == state.best.fields
+    assert len(best.seconds) == 9
+
+
+def test_knobs_that_do_not_fit_are_an_error_of_their_own(
+    workload: ConvolutionWorkload, processor: Processor, measurer: KernelMeasurer
+) -> None:
+    good = Space(workload, processor).default.knobs
+    bad = ConvolutionKnobs(16, 28, 1)
+    first, second = measurer.measure(workload, [bad, good])
+    assert first.error.startswith("schedule: knobs ")
+    assert first.error.endswith("tile of 28 pixels on a run of 14")
+    assert len(second.seconds) == 3
+
+
+def test_rounds_are_run_one_after_the_other(
+    workload: ConvolutionWorkload, processor: Processor, measurer: KernelMeasurer
+) -> None:
+    knobs = [candidate.knobs for candidate in Space(workload, processor).candidates[:2]]
+    found = list(measurer.measure(workload, knobs, rounds=2))
+    assert [len(one.seconds) for one in found] == [6, 6]
+
+
+@pytest.mark.parametrize(
+    ("worker", "error"),
+    [(_crash, "build: Subprocess terminated"), (_hang, "build: longer than 4 s")],
+    ids=["crash", "hang"],
+)
+def test_a_build_that_takes_its_process_down_is_an_error(
+    worker: Any,
+    error: str,
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    measurer: KernelMeasurer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    knobs = [Space(workload, processor).default.knobs]
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "build_and_export", worker)
+        (found,) = measurer.measure(workload, knobs)
+    assert found.error == error
+    (again,) = measurer.measure(workload, knobs)
+    assert len(again.seconds) == 3
+
+
+def test_what_was_built_is_removed(processor: Processor) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        measurer = KernelMeasurer(TARGET, threads=1, cpu="here")
+    folder = Path(measurer._folder.name)
+    assert folder.is_dir()
+    measurer.close()
+    assert not folder.exists()
+
+
+def test_a_tracker_that_does_not_answer(unused_port: int) -> None:
+    remote = RemoteDevice("127.0.0.1", unused_port, "board")
+    with pytest.raises(RelayLayoutError) as caught:
+        measure.check_remote(remote)
+    assert str(caught.value) == f"no RPC tracker at 127.0.0.1:{unused_port}: Connection refused"
+
+
+@pytest.fixture
+def unused_port() -> int:
+    import socket
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

@@ -1,0 +1,162 @@
+"""Measuring over RPC: a real server, lent by a tracker that knows just enough of the protocol."""
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tvm.rpc import base
+from tvm.target import Target
+
+from topi_ext.errors import RelayLayoutError
+from topi_ext.processor import processor_of
+from topi_ext.tune import measure
+from topi_ext.tune.measure import KernelMeasurer, RemoteDevice, check_remote
+from topi_ext.tune.space import Space
+from topi_ext.workload import ConvolutionWorkload
+
+ROOT = Path(__file__).resolve().parents[3]
+TARGET = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1})
+
+
+class Tracker:
+    """Lends the servers that report to it, one request after the other; one thread for each connection."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._socket.getsockname()[1])
+        self._free: dict[str, list[Any]] = {}
+        self._keys: list[str] = []
+        self._changed = threading.Condition()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def wait_for(self, key: str) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._free.get(key), timeout=60)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        code = base.TrackerCode
+        own = ""
+        try:
+            base.recvall(connection, 4)
+            connection.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
+            while True:
+                kind, *words = base.recvjson(connection)
+                answer: Any = code.SUCCESS
+                if kind == code.UPDATE_INFO:
+                    own = words[0]["key"]
+                    self._keys.append(own)
+                elif kind == code.PUT:
+                    with self._changed:
+                        self._free.setdefault(words[0], []).append(["127.0.0.1", *words[1]])
+                        self._changed.notify_all()
+                elif kind == code.REQUEST:
+                    self.wait_for(words[0])
+                    answer = [code.SUCCESS, self._free[words[0]].pop(0)]
+                elif kind == code.SUMMARY:
+                    servers = [{"key": key} for key in self._keys]
+                    answer = [code.SUCCESS, {"queue_info": {}, "server_info": servers}]
+                elif kind == code.GET_PENDING_MATCHKEYS:
+                    answer = [free[2] for found in self._free.values() for free in found]
+                base.sendjson(connection, answer)
+        except (OSError, struct.error):
+            connection.close()
+            if own:
+                self._keys.remove(own)
+
+
+@dataclass(frozen=True)
+class Board:
+    """A tracker, and the process of the one machine it has, whose key is "board"."""
+
+    tracker: Tracker
+    process: int
+
+
+@pytest.fixture(scope="module")
+def board() -> Iterator[Board]:
+    tracker = Tracker()
+    words = ["--host=127.0.0.1", f"--tracker=127.0.0.1:{tracker.port}", "--key=board", "--silent"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tvm.exec.rpc_server", *words],
+        env={**os.environ, "TVM_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    tracker.wait_for("board")
+    yield Board(tracker, server.pid)
+    if server.poll() is None:
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+    tracker.close()
+
+
+def test_a_machine_that_there_is_not(board: Board) -> None:
+    with pytest.raises(RelayLayoutError) as caught:
+        check_remote(RemoteDevice("127.0.0.1", board.tracker.port, "phone"))
+    assert str(caught.value) == (
+        f"the RPC tracker at 127.0.0.1:{board.tracker.port} has no machine with key 'phone', only board"
+    )
+
+
+def test_kernels_run_on_the_machine_that_is_lent_until_it_is_gone(
+    board: Board, workload: ConvolutionWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(measure, "RUN_TIMEOUT", 5.0)
+    port = board.tracker.port
+    measurer = KernelMeasurer(
+        TARGET,
+        threads=1,
+        cpu="rpc:board",
+        remote=RemoteDevice("127.0.0.1", port, "board"),
+        min_repeat_ms=1,
+    )
+    with closing(measurer):
+        knobs = [candidate.knobs for candidate in Space(workload, processor_of(TARGET)).candidates[:2]]
+        found = list(measurer.measure(workload, knobs))
+        assert [one.error for one in found] == ["", ""]
+        assert all(len(one.seconds) == 3 and 1e-6 < min(one.seconds) < 1.0 for one in found)
+        os.killpg(board.process, signal.SIGKILL)
+        with pytest.raises(RelayLayoutError) as caught:
+            list(measurer.measure(workload, knobs))
+    assert str(caught.value) == (
+        f"the RPC tracker at 127.0.0.1:{port} has no machine with key 'board', none at all"
+    )
+
+
+def test_something_else_than_a_tracker() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            connection.close()
+            connection, _ = listening.accept()
+            connection.sendall(b"HTTP/1.1 400 Bad Request")
+            connection.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(RelayLayoutError, match=f"^the RPC tracker at 127.0.0.1:{port} does not answer: "):
+            check_remote(RemoteDevice("127.0.0.1", port, "board"))
