@@ -143,7 +143,11 @@ def transposed_convolution(graph: Graph, x: Any) -> Any:
     strides = [graph.of((1, 2)) for _ in range(rank)]
     weight = graph.constant(inputs, graph.of((1, 2, 4, 8)), *[kernel] * rank)
     function = {1: op.nn.conv1d_transpose, 2: op.nn.conv2d_transpose, 3: op.nn.conv3d_transpose}[rank]
-    return function(x, weight, strides=strides, padding=[graph.of((0, kernel // 2))] * rank * 2)
+    padding = graph.of((0, kernel // 2))
+    if min(graph.shape(x)[2:]) == 1:
+        # What is cut off a single row may leave none, and TVM takes transposes of nothing for reshapes.
+        padding = 0
+    return function(x, weight, strides=strides, padding=[padding] * rank * 2)
 
 
 def pooling(graph: Graph, x: Any) -> Any:

@@ -63,7 +63,8 @@ def unknown_operator_model() -> "onnx.ModelProto":
 def test_missing_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(["compile", "nothere.onnx", "-o", "a.rla"], capsys) == (
         "model 'nothere.onnx': no such file; "
-        "built-in models are mobilenet_v2, resnet18, resnet50, squeezenet1_1, vgg16"
+        "built-in models are convnext_tiny, densenet121, efficientnet_b0, inception_v3, mobilenet_v2, "
+        "mobilenet_v3_large, resnet18, resnet50, squeezenet1_1, unet, vgg16, yolo"
     )
 
 

@@ -8,7 +8,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 CHAINS = 12
-"""Sums that do not wait for each other: more than latency times rate, and fewer than any vector unit's registers."""
+"""Sums that do not wait for each other: more than latency times rate, fewer than a vector unit's registers."""
 
 STEPS = 400_000
 """Some 1.5 ms on a processor of today: starting the threads takes a few microseconds of that."""
@@ -17,8 +17,8 @@ STEPS = 400_000
 def peak_kernel(threads: int, lanes: int, steps: int) -> Any:
     """Loops in which every thread keeps its vectors in registers, from the first step to the last.
 
-    Parameters, all float32: start [threads, CHAINS, lanes], factor [lanes] and result, shaped like start. Each
-    step replaces every sum by itself times the factor plus the factor: one fused multiply-add.
+    Parameters, all float32: start [threads, CHAINS, lanes], factor [lanes] and result, shaped like start.
+    Each step replaces every sum by itself times the factor plus the factor: one fused multiply-add.
     """
     shape = (threads, CHAINS, lanes)
     with IRBuilder() as builder:

@@ -1,8 +1,8 @@
-"""One convolution or dense layer, with bias and ReLU, in each runtime: what the workers of `bench --layers` run.
+"""One convolution or dense layer, with bias and ReLU, in each runtime: what workers of `bench --layers` run.
 
 A peer's "model" is a JSON file (:func:`write_job`), and its inputs are made here from a fixed seed, because
-weights are large and every runtime packs them in a way of its own. Weights that do not stay in a cache from one
-run of a network to the next come from memory: calls take turns with copies of them.
+weights are large and every runtime packs them in a way of its own. Weights that do not stay in a cache from
+one run of a network to the next come from memory: calls take turns with copies of them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from relay_layout.bench.layers_peak import CHAINS, peak_kernel
 from relay_layout.bench.peers import Array, CallablePeer, Inputs, Prepared, Runner
 from relay_layout.layout_transform import apply
 from topi_ext.workload import ConvolutionWorkload
@@ -25,6 +26,10 @@ DATA_AXES, KERNEL_AXES = "NCHW", "OIHW"
 
 DTYPE = "float32"
 """The only data type that is measured."""
+
+
+TorchCalls = tuple[Callable[[Any], Any], list[Any]]
+"""A call that takes packed weights, and the copies of them to take turns with."""
 
 
 class LayerArrays(NamedTuple):
@@ -107,7 +112,7 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
 def prepare_onednn(path: Path, threads: int) -> Prepared:
     """oneDNN as torch's Inductor calls it: data channels last, weights packed once, ReLU in the same call.
 
-    These calls take equal padding on both sides only; other data is padded beforehand, at oneDNN's advantage.
+    These calls take equal padding on both sides only; other data is padded beforehand, to oneDNN's advantage.
     """
     import torch
 
@@ -118,15 +123,115 @@ def prepare_onednn(path: Path, threads: int) -> Prepared:
         del inputs
         arrays = layer_arrays(workload)
         with torch.inference_mode():
-            if "H" in workload.data_layout or "W" not in workload.out_layout or workload.kernel != (1, 1):
-                calls = _torch_convolution(torch, workload, arrays)
-            else:
-                calls = _torch_convolution(torch, workload, arrays)
+            call, packed = (_torch_dense if is_dense(workload) else _torch_convolution)(workload, arrays)
+        weights = cycle(packed)
+        shape = _result_shape(workload)
 
         def run() -> list[Array]:
-            with torch.inference_mode():
-                return [next(calls).numpy()]
+            return [call(next(weights)).numpy().reshape(shape)]
 
         return Runner(run)
 
     return bind
+
+
+def _torch_convolution(workload: ConvolutionWorkload, arrays: LayerArrays) -> TorchCalls:
+    import torch
+
+    from topi_ext.tune.workers import cold_copies
+
+    top, left, bottom, right = workload.padding
+    padding = [top, left]
+    data, weight, bias = (torch.from_numpy(array) for array in arrays)
+    if (top, left) != (bottom, right):
+        data, padding = torch.nn.functional.pad(data, (left, right, top, bottom)), [0, 0]
+    data = data.contiguous(memory_format=torch.channels_last)
+    strides, dilation, groups = list(workload.strides), list(workload.dilation), workload.groups
+    reorder = torch.ops.mkldnn._reorder_convolution_weight.default
+    convolve = torch.ops.mkldnn._convolution_pointwise.default
+    # Packed anew for each: a clone of a packed weight is in another format, and slow.
+    packed = [
+        reorder(weight, padding, strides, dilation, groups, list(data.shape))
+        for _ in range(cold_copies(arrays.weight.nbytes))
+    ]
+
+    def call(weight: Any) -> Any:
+        return convolve(data, weight, bias, padding, strides, dilation, groups, "relu", [], "")
+
+    return call, packed
+
+
+def _torch_dense(workload: ConvolutionWorkload, arrays: LayerArrays) -> TorchCalls:
+    import torch
+
+    from topi_ext.tune.workers import cold_copies
+
+    data = torch.from_numpy(arrays.data[0, :, 0, :].T.copy())
+    weight, bias = torch.from_numpy(arrays.weight[:, :, 0, 0]), torch.from_numpy(arrays.bias)
+    reorder = torch.ops.mkldnn._reorder_linear_weight.default
+    multiply = torch.ops.mkldnn._linear_pointwise.default
+    packed = [reorder(weight, data.shape[0]) for _ in range(cold_copies(arrays.weight.nbytes))]
+
+    def call(weight: Any) -> Any:
+        return multiply(data, weight, bias, "relu", [], "")
+
+    return call, packed
+
+
+def prepare_peak(path: Path, threads: int) -> Prepared:
+    """The kernel of :func:`peak_kernel`: the fields ``target``, ``lanes`` and ``steps`` of the job."""
+    import tvm
+
+    job = _read_job(path)
+    function = _load(peak_kernel(threads, job["lanes"], job["steps"]), job["target"], threads)
+
+    def bind(inputs: Inputs) -> Runner:
+        del inputs
+        start = np.random.default_rng(0).random((threads, CHAINS, job["lanes"]), np.float32)
+        # The sums go to one: nothing that overflows, or is too small to be a normal number.
+        factor = np.full(job["lanes"], 0.5, np.float32)
+        result = tvm.runtime.empty(start.shape, DTYPE)
+        arguments = [tvm.runtime.tensor(array) for array in (start, factor)]
+        views = [np.from_dlpack(result)]
+
+        def run() -> list[Array]:
+            function(*arguments, result)
+            return views
+
+        return Runner(run)
+
+    return bind
+
+
+def is_dense(workload: ConvolutionWorkload) -> bool:
+    """A product of rows by a matrix, whose layouts leave out all but the rows and the channels."""
+    return "N" not in workload.data_layout
+
+
+def _load(function: Any, target: Mapping[str, Any], threads: int) -> Any:
+    """A scheduled function, compiled and linked as a network's kernels are."""
+    import tvm
+
+    from relay_layout.lower.link import link_command
+    from topi_ext.tune.workers import ENTRY, WORKER_GROUP_BIG, build_and_export, named
+
+    tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, threads)
+    with tempfile.TemporaryDirectory(prefix="relay-layout-layer-") as folder:
+        path = build_and_export(
+            folder, tuple(link_command()), named(function), tvm.target.Target(dict(target))
+        )
+        return tvm.runtime.load_module(path)[ENTRY]
+
+
+def _read_job(path: Path) -> dict[str, Any]:
+    job: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return job
+
+
+def _result_shape(workload: ConvolutionWorkload) -> tuple[int, int, int, int]:
+    return workload.batch, workload.out_channels, workload.out_height, workload.out_width
+
+
+KERNEL = CallablePeer("relay-layout", prepare_kernel, ("tvm",), "relay-layout")
+ONEDNN = CallablePeer("oneDNN", prepare_onednn, ("torch",), "torch")
+PEAK = CallablePeer("peak", prepare_peak, ("tvm",), "apache-tvm")

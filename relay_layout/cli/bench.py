@@ -2,7 +2,7 @@
 
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,9 @@ from relay_layout.errors import InputError
 
 if TYPE_CHECKING:
     from relay_layout.bench import BenchResult
+
+MODEL_SECONDS, LAYER_SECONDS = 5.0, 0.5
+"""Running time that each peer gets for a model, and for a layer."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -25,11 +28,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     options.add_threads_option(parser)
     parser.add_argument(
+        "--layers",
+        action="store_true",
+        help="measure every distinct convolution and dense layer on its own, beside oneDNN",
+    )
+    parser.add_argument(
         "--seconds",
         type=options.seconds,
-        default=5.0,
         metavar="S",
-        help="running time to spend on each model and peer (5)",
+        help="running time to spend on each model and peer (5), or on each layer and peer (0.5)",
     )
     options.add_input_shape_option(parser)
 
@@ -37,6 +44,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> Outcome:
     """Compares; the exit status is 1 where relay-layout failed or computed something else."""
     shapes = options.input_shapes(arguments)
+    if arguments.layers:
+        return _run_layers(arguments, shapes)
     from relay_layout import host
     from relay_layout.bench import format_table, run_bench
 
@@ -45,7 +54,7 @@ def run(arguments: Namespace) -> Outcome:
             model_files(arguments.models, Path(folder)),
             arguments.peers,
             threads=arguments.threads or host.cpu_count(),
-            seconds=arguments.seconds,
+            seconds=arguments.seconds or MODEL_SECONDS,
             ours=_Compiler(Path(folder)),
             input_shapes=shapes,
             # Who names a peer wants its numbers.
@@ -53,6 +62,25 @@ def run(arguments: Namespace) -> Outcome:
             progress=note,
         )
     return Outcome(result, format_table(result), 1 if subject_failed(result) else 0)
+
+
+def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None) -> Outcome:
+    """The exit status is 1 where a layer of relay-layout failed or computed something else."""
+    if arguments.peers is not None:
+        raise InputError("--layers compares with oneDNN alone; leave out --peers")
+    from relay_layout.bench.layers import run_layers
+    from relay_layout.bench.layers_results import failed
+    from relay_layout.bench.layers_table import format_layers
+    from relay_layout.targets import resolve_target
+
+    result = run_layers(
+        arguments.models,
+        resolve_target(threads=arguments.threads),
+        seconds=arguments.seconds or LAYER_SECONDS,
+        input_shapes=shapes,
+        progress=note,
+    )
+    return Outcome(result, format_layers(result), 1 if failed(result) else 0)
 
 
 def model_files(models: Sequence[str], folder: Path) -> list[tuple[str, Path]]:

@@ -104,6 +104,7 @@ def run(arguments: Namespace) -> Outcome:
                     patience=arguments.patience,
                     strategy=arguments.strategy,
                     time_limit=arguments.time_limit,
+                    winograd=not arguments.no_winograd,
                 ),
                 progress=display.show,
                 stop=lambda: bool(stopped),

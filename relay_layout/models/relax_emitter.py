@@ -42,13 +42,18 @@ def to_relax(network: Network) -> IRModule:
     Float32, NCHW and OIHW, one dataflow block, weights as constants. Operators are those Relax's ONNX
     importer makes of the same network once its constants are folded, except that Clip becomes one
     ``relax.clip``. Bindings carry the names of the nodes' values, with underscores for other characters
-    than letters, digits and underscores. A symbolic batch is a variable of the function's signature.
+    than letters, digits and underscores. A symbolic batch is a variable of the function's signature. The
+    function's attributes "input_names" and "output_names" hold the network's names.
     """
     symbols: dict[str, Any] = {}
     inputs = [_input(value, symbols) for value in network.inputs]
     values: dict[str, Any] = {value.name: input for value, input in zip(network.inputs, inputs, strict=True)}
     builder = relax.BlockBuilder()
-    with builder.function("main", inputs):
+    names = {
+        "input_names": [value.name for value in network.inputs],
+        "output_names": [value.name for value in network.outputs],
+    }
+    with builder.function("main", inputs, attrs=names):
         with builder.dataflow():
             for node in network.nodes:
                 name = _identifier(node.output.name)
@@ -149,7 +154,7 @@ def _expression(
             return relax.op.mean(inputs[0], axis=[2, 3], keepdims=True)
         case Resize():
             nearest = operation.method == "nearest"
-            height, width = (int(extent) * operation.factor for extent in inputs[0].ty.shape[2:])
+            height, width = (int(extent) * operation.factor for extent in list(inputs[0].ty.shape)[2:])
             return relax.op.image.resize2d(
                 inputs[0],
                 size=(height, width),

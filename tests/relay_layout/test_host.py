@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from relay_layout import host
-from relay_layout.artifact import check_runnable, host_features
-from relay_layout.errors import ArtifactError
+from relay_layout.artifact import check_runnable, choose_target, host_features
+from relay_layout.errors import ArtifactError, InputError
 
 X86_V3 = "fpu lm avx avx2 bmi1 bmi2 f16c fma abm movbe xsave cx16 popcnt lahf_lm pni sse4_1 sse4_2 ssse3"
 
@@ -59,6 +59,50 @@ def test_unknown_features_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> No
     assert unrunnable(arch="arm64", features=["sve2"]) == (
         "model.rla: needs CPU feature sve2 which this machine lacks; recompile with --target native here"
     )
+
+
+def x86_targets(*features: str) -> dict[str, dict[str, Any]]:
+    """Targets whose names are the CPU feature that each needs."""
+    return {name: {"kind": "llvm", "arch": "x86_64", "features": [name]} for name in features}
+
+
+@pytest.mark.usefixtures("x86_v3")
+def test_choose_target() -> None:
+    assert choose_target(x86_targets("sse4_2", "avx2", "avx512f")) == "avx2"
+    assert choose_target(x86_targets("avx512f", "avx2", "sse4_2")) == "sse4_2"
+    assert choose_target(x86_targets("sse4_2", "avx2"), "sse4_2") == "sse4_2"
+    with pytest.raises(InputError) as unknown:
+        choose_target(x86_targets("sse4_2", "avx2"), "avx", name="model.rla")
+    assert str(unknown.value) == "model.rla: not built for 'avx'; it was built for sse4_2, avx2"
+
+
+@pytest.mark.usefixtures("x86_v3")
+@pytest.mark.parametrize("wanted", [None, "avx512f"])
+def test_a_target_that_this_machine_cannot_run(wanted: str | None) -> None:
+    with pytest.raises(ArtifactError) as caught:
+        choose_target(x86_targets("avx512f"), wanted, name="model.rla")
+    assert str(caught.value) == (
+        "model.rla: needs CPU feature avx512f which this machine lacks; recompile with --target x86-64-v3"
+    )
+
+
+@pytest.mark.usefixtures("x86_v3")
+def test_no_target_that_this_machine_can_run() -> None:
+    foreign = {"arm": {"kind": "llvm", "arch": "arm64"}}
+    with pytest.raises(ArtifactError) as caught:
+        choose_target(x86_targets("avx512f", "amx") | foreign, name="model.rla")
+    assert str(caught.value) == (
+        "model.rla: this machine runs none of its targets: avx512f (needs CPU feature avx512f which this "
+        "machine lacks), amx (needs CPU feature amx which this machine lacks), arm (built for aarch64, this "
+        "machine is x86_64); recompile with --target x86-64-v3"
+    )
+
+
+@pytest.mark.usefixtures("x86_v3")
+def test_where_features_are_unknown_the_first_target_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "cpu_features", lambda: None)
+    foreign = {"arm": {"kind": "llvm", "arch": "arm64"}}
+    assert choose_target(foreign | x86_targets("sse4_2", "avx2")) == "sse4_2"
 
 
 def test_this_machine() -> None:

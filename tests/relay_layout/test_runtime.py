@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 
 import relay_layout
-from relay_layout import models
-from relay_layout.errors import InputError
+from relay_layout import host, models
+from relay_layout.artifact import host_features, read_artifact
+from relay_layout.errors import ArtifactError, InputError, TargetError
+from relay_layout.targets.facts import INSTRUCTION_SETS, level_features
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +51,67 @@ def test_outputs_are_not_overwritten_by_the_next_call(artifact: Path) -> None:
     kept = first.copy()
     session.run({"input": images[1]})
     np.testing.assert_array_equal(first, kept)
+
+
+X86 = pytest.mark.skipif(host.architecture() != "x86_64", reason="compiles for x86-64 levels")
+
+
+@pytest.fixture(scope="module")
+def levels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runtime") / "levels.rla"
+    compiled = relay_layout.compile(small_network(), target=["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+    compiled.save(path)
+    return path
+
+
+def small_network() -> tvm.IRModule:
+    """A convolution with a bias, which all targets take as it is, and a weight, which each blocks."""
+    builder = models.NetworkBuilder("small")
+    image = builder.input("input", (1, 32, 10, 10))
+    return models.to_relax(
+        builder.build({"output": builder.convolution(image, "convolution", 32, 3, bias=True)})
+    )
+
+
+@X86
+def test_the_last_target_that_this_machine_has_is_run(levels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = host_features()
+    best = [name for name in INSTRUCTION_SETS if set(level_features(name)) <= features][-1]
+    assert relay_layout.load(levels).target == best
+    monkeypatch.setattr(host, "cpu_features", lambda: features - {"avx512vl"})
+    assert relay_layout.load(levels).target in ("x86-64-v2", "x86-64-v3")
+    monkeypatch.setattr(host, "cpu_features", lambda: features - {"avx2"})
+    assert relay_layout.load(levels).target == "x86-64-v2"
+    monkeypatch.setattr(host, "cpu_features", lambda: features - {"ssse3"})
+    with pytest.raises(ArtifactError) as raised:
+        relay_layout.load(levels)
+    assert str(raised.value).startswith(
+        f"{levels}: this machine runs none of its targets: x86-64-v2 (needs CPU feature ssse3 which"
+    )
+
+
+@X86
+def test_all_targets_agree_and_share_weights(levels: Path) -> None:
+    image = np.random.default_rng(0).standard_normal((1, 32, 10, 10), dtype="float32")
+    manifest = read_artifact(levels).manifest
+    names = [build.name for build in manifest.builds]
+    assert names == ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
+    runnable = [name for name in names if set(level_features(name)) <= host_features()]
+    outputs = [relay_layout.load(levels, target=name).run({"input": image})["output"] for name in runnable]
+    for output in outputs[1:]:
+        np.testing.assert_allclose(output, outputs[0], rtol=1e-4, atol=1e-4)
+    entries = [entry for build in manifest.builds for entry in build.weights]
+    stored = {(entry.offset, entry.nbytes) for entry in entries}
+    assert sum(size for _, size in stored) < sum(entry.nbytes for entry in entries)
+
+
+def test_lists_of_targets_that_cannot_be_compiled_for() -> None:
+    with pytest.raises(TargetError) as twice:
+        relay_layout.compile(small_network(), target=["native", "native"])
+    assert str(twice.value) == "target native is given twice"
+    with pytest.raises(TargetError) as none:
+        relay_layout.compile(small_network(), target=[])
+    assert str(none.value) == "the list of targets is empty"
 
 
 def test_threads_must_be_positive(artifact: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from topi_ext.kernel import default_knobs, knob_space
+from topi_ext.kernel import cheapest, knob_space
 from topi_ext.processor import Processor
 from topi_ext.tune.features import Features, knob_features, workload_features
 from topi_ext.tune.record import knobs_key
@@ -38,13 +38,19 @@ class Candidate:
 
 
 class Space:
-    """The candidates of one workload on one processor, the least estimated cycles first."""
+    """The candidates of one workload on one processor, the least estimated cycles first.
 
-    def __init__(self, workload: ConvolutionWorkload, processor: Processor) -> None:
+    Without ``winograd`` those kernels are left out that round differently from the direct convolution.
+    """
+
+    def __init__(self, workload: ConvolutionWorkload, processor: Processor, *, winograd: bool = True) -> None:
         self.workload = workload
         self.processor = processor
+        self._winograd = winograd
         found: dict[str, Candidate] = {}
         for cycles, knobs in knob_space(workload, processor):
+            if not winograd and knobs.to_dict()["algorithm"] == "winograd":
+                continue
             key = knobs_key(knobs.to_dict())
             # A model takes its logarithm.
             estimate = cycles if 0 < cycles < math.inf else _WORST_ESTIMATE
@@ -61,7 +67,8 @@ class Space:
     @cached_property
     def default(self) -> Candidate:
         """What is compiled where nothing was measured."""
-        chosen = self.find(default_knobs(self.workload, self.processor).to_dict())
+        _, knobs = cheapest(self.workload, self.processor, self._winograd)
+        chosen = self.find(knobs.to_dict())
         return self.candidates[0] if chosen is None else chosen
 
     def find(self, knobs: Mapping[str, Any]) -> Candidate | None:

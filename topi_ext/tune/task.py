@@ -50,9 +50,10 @@ class TaskState:
         strategy: str = "model",
         seed: int = 0,
         shared: SharedSamples | None = None,
+        winograd: bool = True,
     ) -> None:
         self.task = task
-        self.space = Space(task.workload, processor)
+        self.space = Space(task.workload, processor, winograd=winograd)
         self.finished = False
         self.stale = 0
         self._cpu = cpu

@@ -28,7 +28,8 @@ class TuneOptions:
     """How to tune.
 
     ``trials`` is the most kernels to measure for one task, those in the log included. A task ends early
-    where ``patience`` trials have not made it 1% faster. ``time_limit`` is in seconds for all tasks.
+    where ``patience`` trials have not made it 1% faster. ``time_limit`` is in seconds for all tasks. Without
+    ``winograd`` only kernels that round like the direct convolution are tried.
     """
 
     trials: int = 64
@@ -37,6 +38,7 @@ class TuneOptions:
     strategy: str = "model"
     seed: int = 0
     time_limit: float = inf
+    winograd: bool = True
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,14 @@ class Tuner:
         shared = known_samples(self.processor, self.database, workloads)
         states = [
             TaskState(
-                task, self.processor, self.database, self.measurer.cpu, options.strategy, options.seed, shared
+                task,
+                self.processor,
+                self.database,
+                self.measurer.cpu,
+                options.strategy,
+                options.seed,
+                shared,
+                options.winograd,
             )
             for task in tasks
         ]
@@ -125,7 +134,7 @@ class Tuner:
                 result.ended = "time limit"
         if result.ended == "time limit":
             for state in states:
-                self._confirm(result, state, start)
+                self._confirm(result, state, start, turns=1)
         result.seconds = self.clock() - start
         return result
 
@@ -157,9 +166,11 @@ class Tuner:
             if result.ended != "done":
                 return
 
-    def _confirm(self, result: TuneResult, state: TaskState, start: float) -> None:
+    def _confirm(
+        self, result: TuneResult, state: TaskState, start: float, turns: int = CONFIRM_TURNS
+    ) -> None:
         """Run the few best and the default in turns, until the best is one that was run often."""
-        for _ in range(CONFIRM_TURNS):
+        for _ in range(turns):
             if not state.needs_confirmation or result.ended == "interrupted":
                 return
             batch = state.to_confirm(CONFIRM_BEST)

@@ -51,10 +51,13 @@ class Operations:
                 call = carried.call(row, list(operands), given)
             else:
                 call = row.build(self.scope, operands, given)
-            value = self._settled(call)
         except RelayLayoutError as error:
             raise ModelError(f"{name}: {error}") from None
         except _FAILURES as error:
+            raise ModelError(f"{name} of {_shapes(operands)}: {reason(error)}") from None
+        try:
+            value = self._settled(call)
+        except (RelayLayoutError, *_FAILURES) as error:
             raise ModelError(f"{name} of {_shapes(operands)}: {reason(error)}") from None
         if isinstance(value.ty, relax.TensorType) and value.ty.shape is None:
             raise ModelError(

@@ -58,6 +58,10 @@ class FakeCompiled:
     def manifest(self) -> FakeManifest:
         return FakeManifest(self.targets)
 
+    @property
+    def report(self) -> dict[str, Any]:
+        return self.manifest.builds[0].report
+
     def save(self, path: Any) -> None:
         Path(path).write_bytes(b"x" * 1234)
 
@@ -92,7 +96,7 @@ class Work:
     def compile(self, *arguments: Any, **keywords: Any) -> FakeCompiled:
         self._called("compile", arguments, keywords)
         print("a library prints")
-        target = keywords["target"]
+        target = keywords.get("target", "native")
         return FakeCompiled(target if isinstance(target, list) else [target])
 
     def convert(self, *arguments: Any, **keywords: Any) -> FakeConversion:

@@ -109,7 +109,8 @@ def test_outputs_that_were_not_compared_are_no_failure(bench: Bench) -> None:
         (
             "resnet18 model.pt2",
             "bench takes .onnx files and built-in networks "
-            "(mobilenet_v2, resnet18, resnet50, squeezenet1_1, vgg16), not 'model.pt2'",
+            "(convnext_tiny, densenet121, efficientnet_b0, inception_v3, mobilenet_v2, mobilenet_v3_large, "
+            "resnet18, resnet50, squeezenet1_1, unet, vgg16, yolo), not 'model.pt2'",
         ),
         (
             "a.onnx --peers onnxruntime,",

@@ -34,6 +34,9 @@ def test_defaults(work: Any) -> None:
         "params": None,
         "input_layouts": {},
         "output_layouts": {},
+        "tuning_records": [],
+        "shipped_records": True,
+        "winograd": True,
     }
 
 

@@ -113,6 +113,13 @@ def test_text_for_people(measurer: MadeUp, capsys: pytest.CaptureFixture[str]) -
     )
 
 
+def test_no_winograd_kernels_where_none_are_wanted(measurer: MadeUp) -> None:
+    words = ["--no-winograd", "--strategy", "exhaustive", "--trials", "10000", "--patience", "10000"]
+    assert main([*COMMAND, *words]) == 0
+    records, _ = load([Path("log.jsonl")])
+    assert {record.algorithm for record in records} == {"direct"}
+
+
 def test_the_log_counts(measurer: MadeUp, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(COMMAND) == 0
     first = measurer.runs

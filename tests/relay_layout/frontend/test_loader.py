@@ -11,7 +11,10 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx, load_model
 from relay_layout.frontend.loader import LOADERS
 
-BUILT_IN = "mobilenet_v2, resnet18, resnet50, squeezenet1_1, vgg16"
+BUILT_IN = (
+    "convnext_tiny, densenet121, efficientnet_b0, inception_v3, mobilenet_v2, mobilenet_v3_large, resnet18, "
+    "resnet50, squeezenet1_1, unet, vgg16, yolo"
+)
 
 
 def _shape(module: Any) -> list[int]:

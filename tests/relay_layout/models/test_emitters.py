@@ -31,6 +31,31 @@ def _every_operation(batch: int | str) -> Network:
     return builder.build({"scores": flat, "features": pooled})
 
 
+def _every_operation_of_newer_networks(batch: int | str) -> Network:
+    """The operations that the rest of the built-in networks add."""
+    builder = NetworkBuilder("newer", seed=4)
+    data = builder.input("input", (batch, 4, 7, 5))
+    value = builder.hard_swish(builder.scale(data, "factor", 0.5), "hard_swish")
+    gate = builder.global_average_pool(value, "gap")
+    value = builder.multiply(value, builder.hard_sigmoid(gate, "hard_sigmoid"), "gated")
+    value = builder.transpose(value, "last", (0, 2, 3, 1))
+    value = builder.layer_normalization(value, "norm", epsilon=1e-3)
+    value = builder.gelu(builder.pixelwise_dense(value, "wide", 8), "gelu")
+    value = builder.transpose(value, "first", (0, 3, 1, 2))
+    left = builder.slice(value, "left", 0, 3)
+    right = builder.silu(builder.slice(value, "right", 3, 8), "silu")
+    left = builder.average_pool(left, "inside", (3, 2), strides=1, padding=1, count_include_pad=False)
+    right = builder.average_pool(right, "around", (3, 2), strides=1, padding=(1, 1))
+    value = builder.concatenate([left, right], "joined")
+    spread = builder.transposed_convolution(
+        value, "spread", 6, (3, 2), strides=(2, 1), padding=(1, 0, 0, 1), bias=True
+    )
+    bare = builder.transposed_convolution(value, "bare", 4, 2, strides=2)
+    near = builder.resize(value, "near", 2, "nearest")
+    smooth = builder.resize(builder.sigmoid(value, "sigmoid"), "smooth", 3, "linear")
+    return builder.build({"spread": spread, "bare": bare, "near": near, "smooth": smooth})
+
+
 def _images(shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng(7).standard_normal(shape, dtype=np.float32)
 
@@ -73,6 +98,11 @@ def _operators(module: tvm.IRModule) -> list[str]:
 @pytest.mark.parametrize("batch", [2, "N"])
 def test_every_operation_agrees(batch: int | str) -> None:
     _assert_same(_every_operation(batch), _images((2, 4, 15, 12)))
+
+
+@pytest.mark.parametrize("batch", [2, "N"])
+def test_every_operation_of_newer_networks_agrees(batch: int | str) -> None:
+    _assert_same(_every_operation_of_newer_networks(batch), _images((2, 4, 7, 5)))
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18", "resnet50", "squeezenet1_1"])

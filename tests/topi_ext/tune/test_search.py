@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from topi_ext.kernel import cheapest
 from topi_ext.processor import Processor
 from topi_ext.tune.search import ExhaustiveSearch, ModelSearch, RandomSearch, Strategy
 from topi_ext.tune.space import Space
@@ -117,7 +118,12 @@ def test_neighbours_differ_in_one_knob(space: Space) -> None:
         assert len(different) == 1
 
 
-def test_the_default_is_what_compilation_takes(workload: ConvolutionWorkload, processor: Processor) -> None:
-    from topi_ext.kernel import default_knobs
-
-    assert Space(workload, processor).default.knobs == default_knobs(workload, processor)
+@pytest.mark.parametrize("winograd", [True, False])
+def test_the_default_is_what_compilation_takes(
+    winograd: bool, squares: Callable[..., ConvolutionWorkload], processor: Processor
+) -> None:
+    workload = squares(64, 28)
+    space = Space(workload, processor, winograd=winograd)
+    assert space.default.knobs == cheapest(workload, processor, winograd)[1]
+    algorithms = {candidate.fields["algorithm"] for candidate in space.candidates}
+    assert algorithms == ({"direct", "winograd"} if winograd else {"direct"})

@@ -1,0 +1,286 @@
+"""Every distinct convolution and dense layer of a network, in our kernels and in oneDNN.
+
+Each runtime has a process of its own that sleeps while the other works (:mod:`.measure`). A layer has the
+layout and the knobs that compiling the network chooses, bias and ReLU in its kernel, and weights that come
+from memory where they are too large for a cache.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from relay_layout.bench.compare import TOLERANCE, relative_error
+from relay_layout.bench.layers_peak import STEPS, peak_operations
+from relay_layout.bench.layers_peers import DTYPE, KERNEL, ONEDNN, logical_result, write_job
+from relay_layout.bench.layers_results import LayerRow, LayersResult, ModelLayers, totals
+from relay_layout.bench.machine import describe_machine
+from relay_layout.bench.measure import measure_interleaved
+from relay_layout.bench.peers import OURS, Array
+from relay_layout.bench.worker_process import PeerError, WorkerProcess
+from relay_layout.targets import BuildTarget
+from relay_layout.tuning.tasks import describe, model_tasks
+from topi_ext.chooser import KernelChoice, KernelChooser
+from topi_ext.knobs import Knobs, WinogradKnobs
+from topi_ext.workload import ConvolutionWorkload
+
+Progress = Callable[[str], None]
+
+PEAK_SECONDS = 0.5
+"""Running time for the multiply-add peak, before the layers and once more after them."""
+
+TINY = ConvolutionWorkload(
+    batch=1,
+    in_channels=16,
+    out_channels=16,
+    in_height=1,
+    in_width=1,
+    kernel=(1, 1),
+    strides=(1, 1),
+    padding=(0, 0, 0, 0),
+    dilation=(1, 1),
+    groups=1,
+    data_layout="NCHW16c",
+    kernel_layout="OIHW16i16o",
+    out_layout="NCHW16c",
+    dtype=DTYPE,
+    out_dtype=DTYPE,
+)
+"""A layer that computes next to nothing: its time is that of a call."""
+
+_MODULE = "relay_layout.bench.layers_peers"
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """Median microseconds of one call, None where it failed.
+
+    ``relative_error`` is the largest difference of the results over oneDNN's largest value; None where they
+    cannot be compared.
+    """
+
+    ours_us: float | None
+    onednn_us: float | None
+    relative_error: float | None
+    failures: tuple[str, ...] = ()
+
+
+class LayerMeasurer:
+    """Measures layers, for about ``seconds`` of running time in each runtime; use as a context manager.
+
+    Without torch there are no times of oneDNN; :attr:`missing` then says how to install it.
+    """
+
+    def __init__(self, target: BuildTarget, seconds: float) -> None:
+        self.missing = ONEDNN.missing()
+        self._target = target
+        self._seconds = seconds
+        self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-layers-")
+        self._ours, self._peak = self._side("KERNEL", OURS), self._side("PEAK", "peak")
+        self._onednn = None if self.missing else self._side("ONEDNN", ONEDNN.name)
+
+    def __enter__(self) -> LayerMeasurer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for side in (self._ours, self._peak, self._onednn):
+            if side is not None:
+                side.close()
+        self._folder.cleanup()
+
+    def peak_gflops(self) -> float:
+        """What all threads together multiply and add, in 1e9 operations a second; PeerError if that fails."""
+        lanes = self._target.processor.lanes(np.dtype(DTYPE).itemsize)
+        self._peak.prepare(target=self._described_target(), lanes=lanes, steps=STEPS)
+        measured = measure_interleaved({"peak": self._peak}, PEAK_SECONDS)
+        if measured.failures:
+            raise PeerError(measured.failures["peak"])
+        operations = peak_operations(self._target.threads, lanes, STEPS)
+        return operations / statistics.median(measured.seconds["peak"]) / 1e9
+
+    def measure(self, workload: ConvolutionWorkload, knobs: Knobs) -> LayerTimes:
+        """The times of a float32 layer with static extents, and how far the results are from each other."""
+        failures: dict[str, str] = {}
+        results: dict[str, Array] = {}
+        sides = {OURS: self._ours} | ({ONEDNN.name: self._onednn} if self._onednn else {})
+        jobs: dict[str, dict[str, Any]] = {
+            OURS: {"workload": workload, "knobs": knobs.to_dict(), "target": self._described_target()},
+            ONEDNN.name: {"workload": workload},
+        }
+        for name, side in sides.items():
+            try:
+                results[name] = side.prepare(**jobs[name])
+            except PeerError as error:
+                failures[name] = str(error)
+        measured = measure_interleaved({name: sides[name] for name in results}, self._seconds)
+        failures |= measured.failures
+        difference = None
+        if len(results) == 2:
+            ours = logical_result(results[OURS], workload)
+            difference = relative_error([ours], [results[ONEDNN.name]])
+        medians = {name: statistics.median(times) * 1e6 for name, times in measured.seconds.items()}
+        return LayerTimes(medians.get(OURS), medians.get(ONEDNN.name), difference, tuple(failures.values()))
+
+    def call_us(self) -> dict[str, float]:
+        """Microseconds of a call of :data:`TINY` by runtime: what calling costs."""
+        choice = KernelChooser(self._target.processor).choose(TINY)
+        times = self.measure(TINY, choice.knobs)
+        found = {OURS: times.ours_us, ONEDNN.name: times.onednn_us}
+        return {name: microseconds for name, microseconds in found.items() if microseconds is not None}
+
+    def versions(self) -> dict[str, str]:
+        """Of the packages that are measured."""
+        return {KERNEL.name: KERNEL.version()} | ({} if self.missing else {"torch": ONEDNN.version()})
+
+    def _side(self, attribute: str, name: str) -> _Side:
+        return _Side(f"{_MODULE}:{attribute}", name, self._target.threads, Path(self._folder.name))
+
+    def _described_target(self) -> dict[str, Any]:
+        return json.loads(str(self._target.tvm_target))
+
+
+class _Side:
+    """One runtime, in a process that starts with the first job and is replaced when something goes wrong."""
+
+    def __init__(self, peer: str, name: str, threads: int, folder: Path) -> None:
+        self._peer, self._name, self._threads = peer, name, threads
+        self._folder = folder
+        self._worker: WorkerProcess | None = None
+
+    def prepare(self, **job: Any) -> Array:
+        """Load a job and run it once; the result. PeerError where that fails."""
+        worker = self._worker = self._worker or WorkerProcess(self._peer, self._threads)
+        inputs, outputs = self._folder / "inputs.npz", self._folder / f"{self._name}.npz"
+        np.savez(inputs)
+        try:
+            worker.prepare(write_job(self._folder / "job.json", **job), inputs, [], outputs)
+        except PeerError as error:
+            raise self._failed(error) from None
+        with np.load(outputs) as stored:
+            return stored["arr_0"]
+
+    def run(self, settle: int, repeats: int) -> list[float]:
+        """As :meth:`WorkerProcess.run`."""
+        assert self._worker is not None
+        try:
+            return self._worker.run(settle, repeats)
+        except PeerError as error:
+            raise self._failed(error) from None
+
+    def close(self) -> None:
+        """End the process."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def _failed(self, error: PeerError) -> PeerError:
+        self.close()
+        return PeerError(f"{self._name}{str(error).removeprefix(self._peer)}")
+
+
+def run_layers(
+    models: Sequence[str],
+    target: BuildTarget,
+    *,
+    seconds: float = 0.5,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    progress: Progress = lambda line: None,
+) -> LayersResult:
+    """Measure the layers of every model; kernels that models share are measured once.
+
+    :param models: what :func:`relay_layout.convert` takes.
+    :param target: what to compile for, this machine; its threads are used by both runtimes.
+    :param seconds: running time to spend on each layer and runtime.
+    :raises RelayLayoutError: a model that cannot be read or converted, or no linker.
+    """
+    found = [model_tasks([model], target, {"input_shapes": input_shapes}) for model in models]
+    measured: dict[ConvolutionWorkload, LayerTimes] = {}
+    with LayerMeasurer(target, seconds) as measurer:
+        progress("measuring the multiply-add peak")
+        peak, calls = measurer.peak_gflops(), measurer.call_us()
+        for model, layers in zip(models, found, strict=True):
+            for place, task in enumerate(layers.tasks, 1):
+                if task.workload not in measured and task.workload.dtype == task.workload.out_dtype == DTYPE:
+                    progress(f"{model}: layer {place} of {len(layers.tasks)}: {task.name}")
+                    choice = target.kernels.choose(task.workload)
+                    measured[task.workload] = measurer.measure(task.workload, choice.knobs)
+        # Its processor may have been slower in the beginning; what it reached at its best is its peak.
+        peak = max(peak, measurer.peak_gflops())
+        versions, missing = measurer.versions(), measurer.missing
+    results = []
+    for model, layers in zip(models, found, strict=True):
+        rows = [
+            layer_row(
+                task.workload,
+                task.weight,
+                target.kernels.choose(task.workload),
+                measured[task.workload],
+                peak,
+            )
+            for task in layers.tasks
+            if task.workload in measured
+        ]
+        notes = [note.removeprefix(f"{model}: ") for note in layers.notes]
+        notes += [
+            f"{task.name} computes in {task.workload.dtype} and is not measured"
+            for task in layers.tasks
+            if task.workload not in measured
+        ]
+        notes += [missing] if missing else []
+        results.append(ModelLayers(model=str(model), layers=rows, totals=totals(rows, peak), notes=notes))
+    return LayersResult(
+        models=results,
+        threads=target.threads,
+        peak_gflops=peak,
+        call_us=calls,
+        versions=versions,
+        machine=describe_machine(),
+    )
+
+
+def layer_row(
+    workload: ConvolutionWorkload, uses: int, choice: KernelChoice, times: LayerTimes, peak_gflops: float
+) -> LayerRow:
+    """A layer's times with what follows from them."""
+    gigaflop = 2 * workload.macs / 1e9
+    ours, onednn = times.ours_us, times.onednn_us
+    gflops = None if ours is None else gigaflop / ours * 1e6
+    both = ours is not None and onednn is not None
+    return LayerRow(
+        layer=describe(workload),
+        workload=asdict(workload),
+        uses=uses,
+        gigaflop=gigaflop,
+        algorithm=algorithm(choice.knobs),
+        knobs=choice.knobs.to_dict(),
+        source=choice.source,
+        ours_us=ours,
+        gflops=gflops,
+        peak_share=None if gflops is None else gflops / peak_gflops,
+        onednn_us=onednn,
+        ratio=None if ours is None or onednn is None else ours / onednn,
+        relative_error=times.relative_error,
+        agrees=(times.relative_error is not None and times.relative_error <= TOLERANCE) if both else None,
+        failures=list(times.failures),
+    )
+
+
+def algorithm(knobs: Knobs) -> str:
+    """The name of what knobs are for, such as ``direct`` or ``winograd F(4,3)``."""
+    return f"winograd F({knobs.tile},3)" if isinstance(knobs, WinogradKnobs) else "direct"
+
+
+__all__ = ["TINY", "LayerMeasurer", "LayerTimes", "algorithm", "layer_row", "run_layers"]

@@ -1,0 +1,98 @@
+"""The result of ``bench --layers`` as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from relay_layout.bench.compare import TOLERANCE
+from relay_layout.bench.layers_results import LayerRow, LayersResult, ModelLayers
+from relay_layout.bench.peers import OURS
+from relay_layout.bench.table import align
+
+_ABSENT = "-"
+_ABOVE, _DIFFERS = "*", "!"
+
+
+def format_layers(result: LayersResult) -> str:
+    """A table for each model, with its totals, and notes on what stands out."""
+    return "\n\n".join([_heading(result), *map(_model, result["models"]), _notes(result)])
+
+
+def _heading(result: LayersResult) -> str:
+    machine = result["machine"]
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, threads: {result['threads']}, "
+        f"multiply-add peak: {result['peak_gflops']:.1f} GFLOP/s\n"
+        "us: median of one call; GFLOP/s: those of the direct convolution; share: of the peak; "
+        f"ratio: below 1 {OURS} is faster"
+    )
+
+
+def _model(model: ModelLayers) -> str:
+    totals = model["totals"]
+    rows = [["layer", "uses", "algorithm", "tile", "knobs", "us", "GFLOP/s", "share", "oneDNN us", "ratio"]]
+    rows += [_row(row) for row in model["layers"]]
+    rows.append(
+        [
+            "all uses",
+            str(totals["uses"]),
+            "",
+            "",
+            "",
+            _number(totals["ours_us"] or None, 1),
+            _number(totals["gflops"], 0),
+            _share(totals["peak_share"]),
+            _number(totals["onednn_us"] or None, 1),
+            _number(totals["ratio"], 2),
+        ]
+    )
+    rows.append(["geometric mean", *[""] * 8, _number(totals["geometric_mean"], 2)])
+    failures = [f"{row['layer']}: {text}" for row in model["layers"] for text in row["failures"]]
+    return "\n".join([model["model"], align(rows), *model["notes"], *failures])
+
+
+def _row(row: LayerRow) -> list[str]:
+    return [
+        row["layer"],
+        str(row["uses"]),
+        row["algorithm"],
+        knobs_text(row["knobs"]),
+        row["source"],
+        _number(row["ours_us"], 1),
+        _number(row["gflops"], 0),
+        _share(row["peak_share"]),
+        _number(row["onednn_us"], 1),
+        _number(row["ratio"], 2) + (_DIFFERS if row["agrees"] is False else ""),
+    ]
+
+
+def _notes(result: LayersResult) -> str:
+    rows = [row for model in result["models"] for row in model["layers"]]
+    lines = [", ".join(f"{name} {version}" for name, version in result["versions"].items())]
+    calls = ", ".join(f"{name} {microseconds:.1f} us" for name, microseconds in result["call_us"].items())
+    if calls:
+        lines.append(f"part of every time, a call of a layer of one pixel: {calls}")
+    if any((row["peak_share"] or 0.0) > 1.0 for row in rows):
+        lines.append(f"{_ABOVE} more than the peak: Winograd multiplies less often than what is counted")
+    if any(row["agrees"] is False for row in rows):
+        lines.append(
+            f"{_DIFFERS} results differ by more than {TOLERANCE:g}; left out of ratios over all layers"
+        )
+    return "\n".join(lines)
+
+
+def knobs_text(knobs: Mapping[str, Any]) -> str:
+    """The register tile, pixels by vectors of channels, and what the threads split."""
+    return f"{knobs['tile_pixels']}x{knobs['tile_channels']} {knobs['order']}"
+
+
+def _share(share: float | None) -> str:
+    return _ABSENT if share is None else f"{share:.0%}" + (_ABOVE if share > 1.0 else "")
+
+
+def _number(value: float | None, digits: int) -> str:
+    return _ABSENT if value is None else f"{value:.{digits}f}"
+
+
+__all__ = ["format_layers", "knobs_text"]
