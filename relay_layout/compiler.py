@@ -212,7 +212,7 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
         executable = relax.build(
             module,
             target.tvm_target,
-            relax_pipeline=tvm.transform.Sequential(lower_passes()),
+            relax_pipeline=tvm.transform.Sequential(lower_passes(workspace=True)),
             tir_pipeline=PIPELINE,
         )
     say("linking")

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,19 @@ from tvm import relax
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
 from relay_layout.errors import InputError
 from relay_layout.host import cpu_count
+from relay_layout.lower.workspace import WORKSPACE
 
 WORKER_GROUP_BIG = 1
 """TVM's thread affinity mode that starts from the fastest cores."""
 
 
+_STORED = "stored_main"
+_THREAD = threading.local()
+"""``count``: how many threads the pool of this thread was last told to use."""
+
+
 class Session:
-    """A loaded network. Not for use by several threads at once; load one per thread.
+    """A loaded network, with the memory of its intermediate results. Calls from several threads take turns.
 
     ``target`` is the name of the target whose code it runs.
     """
@@ -30,41 +37,69 @@ class Session:
         ``target`` names one of the artifact's targets; otherwise it is the last that this machine can run.
         """
         build, content = artifact.choose(target)
-        set_threads(threads)
+        self._threads = _check_threads(threads)
+        set_threads(self._threads)
         self.target = build.name
         self.artifact = artifact
         self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
         self._machine = relax.VirtualMachine(_load_library(content.library), tvm.cpu())
-        self._main = self._machine["main"]
         self._weights = [_share(array) for array in content.weights.values()]
-        self._buffers: dict[str, Any] = {}
+        self._workspace = list(self._machine[WORKSPACE]())
+        self._names = [spec.name for spec in self.outputs]
+        self._feeds: list[tuple[str, np.ndarray]] = []
+        self._lock = threading.Lock()
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs by name, in the model's order.
+        """Outputs by name, in the model's order; they are the caller's own.
 
         Raises :class:`InputError` naming the input where a shape, a dtype or a name is wrong.
         """
-        tensors = self.execute(self.feed(inputs))
-        return {spec.name: tensor.numpy() for spec, tensor in zip(self.outputs, tensors, strict=True)}
+        with self._lock:
+            self._feed(inputs)
+            arrays = [np.from_dlpack(tensor).copy() for tensor in self._execute()]
+        return dict(zip(self._names, arrays, strict=True))
 
-    def feed(self, inputs: Mapping[str, np.ndarray]) -> list[Any]:
-        """The inputs as TVM's tensors in the network's order, checked; they hold until the next call."""
-        return [self._feed(name, array) for name, array in check_inputs(self.inputs, inputs).items()]
+    def feed(self, inputs: Mapping[str, np.ndarray]) -> None:
+        """Check the inputs and keep copies of them for :meth:`execute`; raises what :meth:`run` does."""
+        with self._lock:
+            self._feed(inputs)
 
-    def execute(self, tensors: Sequence[Any]) -> list[Any]:
-        """The outputs as TVM's tensors, of inputs that :meth:`feed` gave."""
-        result = self._main(*tensors, *self._weights)
-        return [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+    def execute(self) -> list[Any]:
+        """The outputs, in the model's order, as TVM's tensors of their own, of the inputs fed last."""
+        with self._lock:
+            return [tvm.runtime.empty(found.shape, found.dtype).copyfrom(found) for found in self._execute()]
 
-    def _feed(self, name: str, array: np.ndarray) -> Any:
-        """The input in memory with the alignment that kernels rely on; one buffer serves all calls."""
-        buffer = self._buffers.get(name)
-        if buffer is None or tuple(buffer.shape) != array.shape:
-            buffer = tvm.runtime.empty(array.shape, str(array.dtype))
-            self._buffers[name] = buffer
-        buffer.copyfrom(array)
-        return buffer
+    def _feed(self, inputs: Mapping[str, np.ndarray]) -> None:
+        # Most calls bring the arrays that the last one brought; others are checked, and bring their error.
+        if len(inputs) == len(self._feeds) > 0:
+            for name, buffer in self._feeds:
+                array = inputs.get(name)
+                if type(array) is not np.ndarray or array.shape != buffer.shape or array.dtype != buffer.dtype:
+                    break
+                np.copyto(buffer, array)
+            else:
+                return
+        checked = check_inputs(self.inputs, inputs)
+        if [array.shape for array in checked.values()] != [buffer.shape for _, buffer in self._feeds]:
+            self._allocate(checked)
+        for (_, buffer), array in zip(self._feeds, checked.values(), strict=True):
+            np.copyto(buffer, array)
+
+    def _allocate(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Make the memory that inputs of these shapes are copied to, as aligned as kernels rely on."""
+        tensors = [tvm.runtime.empty(array.shape, str(array.dtype)) for array in arrays.values()]
+        # With its arguments stored, a call does not convert each of them anew.
+        self._machine.save_function("main", _STORED, *tensors, *self._weights, *self._workspace)
+        self._main = self._machine[_STORED]
+        self._feeds = [(name, np.from_dlpack(tensor)) for name, tensor in zip(arrays, tensors, strict=True)]
+
+    def _execute(self) -> Sequence[Any]:
+        """The outputs in memory that the next call overwrites."""
+        if getattr(_THREAD, "count", None) != self._threads:
+            set_threads(self._threads)
+        result = self._main()
+        return [result] if isinstance(result, tvm.runtime.Tensor) else result
 
 
 def load(path: str | os.PathLike[str], *, threads: int | None = None, target: str | None = None) -> Session:
@@ -77,17 +112,23 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None, target: st
 
 
 def set_threads(threads: int | None) -> None:
-    """How many threads TVM's pool uses from now on; TVM by itself takes half of an x86 machine's.
+    """How many threads the pool that TVM has for the calling thread uses from now on; all cores for None.
 
-    The pool's size is fixed when it is first used, so it is made as large as the machine; more threads
-    than cores only wait for each other, so a larger number is taken as all cores.
+    TVM by itself takes half of an x86 machine's. The pool's size is fixed when it is first used, so it is made
+    as large as the machine; more threads than cores only wait for each other, so a larger number is taken as
+    all cores.
     """
+    count = _check_threads(threads)
+    os.environ.setdefault("TVM_NUM_THREADS", str(cpu_count()))
+    tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
+    _THREAD.count = count
+
+
+def _check_threads(threads: int | None) -> int:
     if threads is not None and threads < 1:
         raise InputError(f"threads: expected at least 1, got {threads}")
     cores = cpu_count()
-    count = min(threads or cores, cores)
-    os.environ.setdefault("TVM_NUM_THREADS", str(cores))
-    tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
+    return min(threads or cores, cores)
 
 
 def _load_library(library: bytes | bytearray | memoryview) -> Any:

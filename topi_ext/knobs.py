@@ -53,7 +53,8 @@ class WinogradKnobs:
     ``tile``: results a side that one tile computes, 2 or 4. ``in_lanes``, ``out_lanes``: channels in one
     vector of the transformed input and of the results. ``tile_pixels`` x ``tile_channels``: accumulators of
     the products, in tiles and in vectors of output channels. ``order``: "pixels" hands chunks of ``rows``
-    rows of tiles to the threads, "channels" the output channels.
+    rows of tiles to the threads, "channels" the output channels. ``pad_at``: as for the direct convolution;
+    "chunk" is for order "pixels".
     """
 
     tile: int
@@ -63,6 +64,7 @@ class WinogradKnobs:
     tile_channels: int
     order: Order = "pixels"
     rows: int = 1
+    pad_at: PadAt = "stage"
 
     @property
     def weight_vector(self) -> int:
@@ -143,6 +145,11 @@ def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str
         ),
         (block > 1 and knobs.out_lanes != block, f"{knobs.out_lanes} lanes for blocks of {block}"),
         (rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
+        (knobs.pad_at not in get_args(PadAt), f"unknown place to pad '{knobs.pad_at}'"),
+        (
+            knobs.pad_at == "chunk" and knobs.order == "channels",
+            "padding by chunk where chunks are of channels",
+        ),
         (pixels % knobs.tile_pixels != 0, f"{knobs.tile_pixels} tiles do not divide {pixels}"),
     ]
     return next((problem for found, problem in problems if found), None)

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 
 from topi_ext.indexing import block_of
-from topi_ext.knobs import Order, WinogradKnobs, suits_winograd, winograd_tiles
+from topi_ext.knobs import Order, PadAt, WinogradKnobs, suits_winograd, winograd_tiles
 from topi_ext.processor import Processor
 from topi_ext.winograd import POINTS
 from topi_ext.workload import ConvolutionWorkload
@@ -45,12 +45,16 @@ def winograd_knobs(
         return
     for tile in POINTS:
         rows, columns = winograd_tiles(workload, tile)
-        orders: list[tuple[Order, int]] = [("pixels", count) for count in _divisors(rows)]
-        for order, chunk in [*orders, ("channels", 1)]:
+        padded = any(workload.padding) or workload.out_height % tile or workload.out_width % tile
+        pad_at: PadAt = "chunk" if padded else "stage"
+        orders: list[tuple[Order, int, PadAt]] = [("pixels", count, pad_at) for count in _divisors(rows)]
+        for order, chunk, pad_at in [*orders, ("channels", 1, "stage")]:
             pixels = columns * (chunk if order == "pixels" else rows)
             tiles = _register_tiles(pixels, workload.out_channels // out_lanes, out_lanes, processor)
             for tile_pixels, tile_channels in tiles:
-                knobs = WinogradKnobs(tile, in_lanes, out_lanes, tile_pixels, tile_channels, order, chunk)
+                knobs = WinogradKnobs(
+                    tile, in_lanes, out_lanes, tile_pixels, tile_channels, order, chunk, pad_at
+                )
                 yield _cycles(workload, processor, knobs), knobs
 
 
@@ -128,7 +132,12 @@ def _traffic(
     places = (knobs.tile + 2) ** 2 * FLOAT_BYTES
     spread = places * tiles * workload.in_channels
     padded = workload.in_channels * int(workload.in_height) * int(workload.in_width) * FLOAT_BYTES
-    cycles = REGION_CYCLES + padded / CACHE_BYTES_PER_CYCLE
+    cycles = REGION_CYCLES
+    if knobs.pad_at == "stage":
+        cycles += REGION_CYCLES + padded / CACHE_BYTES_PER_CYCLE
+    else:
+        rows = knobs.rows * knobs.tile
+        cycles += padded / CACHE_BYTES_PER_CYCLE / 4 * (rows + 2) / rows
     if knobs.order == "pixels":
         chunk = places * tiles * (workload.in_channels + workload.out_channels) / chunks
         if chunk > processor.l2_bytes:

@@ -61,15 +61,17 @@ _MODULE = "relay_layout.bench.layers_peers"
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """Median microseconds of one call, None where it failed.
+    """Median and least microseconds of one call, None where it failed.
 
     ``relative_error`` is the largest difference of the results over oneDNN's largest value; None where they
     cannot be compared.
     """
 
-    ours_us: float | None
-    onednn_us: float | None
-    relative_error: float | None
+    ours_us: float | None = None
+    onednn_us: float | None = None
+    ours_least_us: float | None = None
+    onednn_least_us: float | None = None
+    relative_error: float | None = None
     failures: tuple[str, ...] = ()
 
 
@@ -132,7 +134,15 @@ class LayerMeasurer:
             ours = logical_result(results[OURS], workload)
             difference = relative_error([ours], [results[ONEDNN.name]])
         medians = {name: statistics.median(times) * 1e6 for name, times in measured.seconds.items()}
-        return LayerTimes(medians.get(OURS), medians.get(ONEDNN.name), difference, tuple(failures.values()))
+        least = {name: min(times) * 1e6 for name, times in measured.seconds.items()}
+        return LayerTimes(
+            ours_us=medians.get(OURS),
+            onednn_us=medians.get(ONEDNN.name),
+            ours_least_us=least.get(OURS),
+            onednn_least_us=least.get(ONEDNN.name),
+            relative_error=difference,
+            failures=tuple(failures.values()),
+        )
 
     def call_us(self) -> dict[str, float]:
         """Microseconds of a call of :data:`TINY` by runtime: what calling costs."""
@@ -271,6 +281,8 @@ def layer_row(
         gflops=gflops,
         peak_share=None if gflops is None else gflops / peak_gflops,
         onednn_us=onednn,
+        ours_least_us=times.ours_least_us,
+        onednn_least_us=times.onednn_least_us,
         ratio=None if ours is None or onednn is None else ours / onednn,
         relative_error=times.relative_error,
         agrees=(times.relative_error is not None and times.relative_error <= TOLERANCE) if both else None,

@@ -8,7 +8,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 CHAINS = 12
-"""Sums that do not wait for each other: more than latency times rate, fewer than a vector unit's registers."""
+"""Sums that do not wait for each other: more than latency times rate, fewer than there are registers."""
 
 STEPS = 400_000
 """Some 1.5 ms on a processor of today: starting the threads takes a few microseconds of that."""

@@ -118,17 +118,19 @@ def prepare_onednn(path: Path, threads: int) -> Prepared:
 
     torch.set_num_threads(threads)
     workload = ConvolutionWorkload.from_json(_read_job(path)["workload"])
+    dense = is_dense(workload)
 
     def bind(inputs: Inputs) -> Runner:
         del inputs
         arrays = layer_arrays(workload)
         with torch.inference_mode():
-            call, packed = (_torch_dense if is_dense(workload) else _torch_convolution)(workload, arrays)
+            call, packed = (_torch_dense if dense else _torch_convolution)(workload, arrays)
         weights = cycle(packed)
         shape = _result_shape(workload)
 
         def run() -> list[Array]:
-            return [call(next(weights)).numpy().reshape(shape)]
+            result = call(next(weights)).numpy()
+            return [(result.T if dense else result).reshape(shape)]
 
         return Runner(run)
 

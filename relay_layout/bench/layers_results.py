@@ -8,9 +8,12 @@ from typing import Any, TypedDict
 
 from relay_layout.bench.machine import Machine
 
+NOISY = 1.5
+"""A median that is this many times the least of its times says more about the machine than about a kernel."""
+
 
 class LayerRow(TypedDict):
-    """One kernel of a network; what was not measured is None, and ``failures`` says why.
+    """One kernel of a network, times as medians; what was not measured is None, and ``failures`` says why.
 
     ``gflops``: operations of the direct convolution over our time; ``peak_share``: that over the machine's
     multiply-add peak. ``ratio``: our time over oneDNN's, below 1 ours is faster. ``relative_error``: the
@@ -28,6 +31,8 @@ class LayerRow(TypedDict):
     gflops: float | None
     peak_share: float | None
     onednn_us: float | None
+    ours_least_us: float | None
+    onednn_least_us: float | None
     ratio: float | None
     relative_error: float | None
     agrees: bool | None
@@ -90,6 +95,11 @@ def totals(rows: Sequence[LayerRow], peak_gflops: float) -> LayerTotals:
         ratio=sides[0] / sides[1] if compared else None,
         geometric_mean=geometric_mean(ratios) if ratios else None,
     )
+
+
+def is_noisy(median: float | None, least: float | None) -> bool:
+    """Whether calls usually took far longer than the quickest: something else kept the processors busy."""
+    return median is not None and least is not None and median > NOISY * least
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from relay_layout.bench.compare import TOLERANCE
-from relay_layout.bench.layers_results import LayerRow, LayersResult, ModelLayers
+from relay_layout.bench.layers_results import NOISY, LayerRow, LayersResult, ModelLayers, is_noisy
 from relay_layout.bench.peers import OURS
 from relay_layout.bench.table import align
 
 _ABSENT = "-"
-_ABOVE, _DIFFERS = "*", "!"
+_ABOVE, _DIFFERS, _NOISY = "*", "!", "?"
+
+_TIMES: tuple[tuple[Literal["ours_us", "onednn_us"], Literal["ours_least_us", "onednn_least_us"]], ...] = (
+    ("ours_us", "ours_least_us"),
+    ("onednn_us", "onednn_least_us"),
+)
 
 
 def format_layers(result: LayersResult) -> str:
@@ -59,10 +64,10 @@ def _row(row: LayerRow) -> list[str]:
         row["algorithm"],
         knobs_text(row["knobs"]),
         row["source"],
-        _number(row["ours_us"], 1),
+        _time(row["ours_us"], row["ours_least_us"]),
         _number(row["gflops"], 0),
         _share(row["peak_share"]),
-        _number(row["onednn_us"], 1),
+        _time(row["onednn_us"], row["onednn_least_us"]),
         _number(row["ratio"], 2) + (_DIFFERS if row["agrees"] is False else ""),
     ]
 
@@ -70,21 +75,32 @@ def _row(row: LayerRow) -> list[str]:
 def _notes(result: LayersResult) -> str:
     rows = [row for model in result["models"] for row in model["layers"]]
     lines = [", ".join(f"{name} {version}" for name, version in result["versions"].items())]
-    calls = ", ".join(f"{name} {microseconds:.1f} us" for name, microseconds in result["call_us"].items())
-    if calls:
-        lines.append(f"part of every time, a call of a layer of one pixel: {calls}")
+    if result["call_us"]:
+        lines.append(calls_text(result["call_us"]))
     if any((row["peak_share"] or 0.0) > 1.0 for row in rows):
         lines.append(f"{_ABOVE} more than the peak: Winograd multiplies less often than what is counted")
     if any(row["agrees"] is False for row in rows):
         lines.append(
             f"{_DIFFERS} results differ by more than {TOLERANCE:g}; left out of ratios over all layers"
         )
+    if any(is_noisy(row[side], row[least]) for row in rows for side, least in _TIMES):
+        lines.append(f"{_NOISY} more than {NOISY:g} times the quickest call: the machine did something else")
     return "\n".join(lines)
+
+
+def calls_text(microseconds: Mapping[str, float]) -> str:
+    """What a call costs in each runtime."""
+    calls = ", ".join(f"{name} {value:.1f} us" for name, value in microseconds.items())
+    return f"part of every time, a call of a layer of one pixel: {calls}"
 
 
 def knobs_text(knobs: Mapping[str, Any]) -> str:
     """The register tile, pixels by vectors of channels, and what the threads split."""
     return f"{knobs['tile_pixels']}x{knobs['tile_channels']} {knobs['order']}"
+
+
+def _time(median: float | None, least: float | None) -> str:
+    return _number(median, 1) + (_NOISY if is_noisy(median, least) else "")
 
 
 def _share(share: float | None) -> str:
@@ -95,4 +111,4 @@ def _number(value: float | None, digits: int) -> str:
     return _ABSENT if value is None else f"{value:.{digits}f}"
 
 
-__all__ = ["format_layers", "knobs_text"]
+__all__ = ["calls_text", "format_layers", "knobs_text"]

@@ -8,6 +8,7 @@ from tvm import relax
 from relay_layout.canonicalize import canonicalize
 from relay_layout.lower.legalize import legalization_map
 from relay_layout.lower.schedule import schedule_functions
+from relay_layout.lower.workspace import lift_workspace
 from relay_layout.request import LayoutRequest
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.transform import convert_layout
@@ -34,14 +35,19 @@ def fuse_passes() -> list[tvm.transform.Pass]:
     ]
 
 
-def lower_passes() -> list[tvm.transform.Pass]:
-    """From memory planning to virtual machine code, as stock TVM does it."""
+def lower_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
+    """From memory planning to virtual machine code, as stock TVM does it.
+
+    With ``workspace`` the caller of "main" passes the memory too; see :func:`lift_workspace`.
+    """
+    lift = tvm.transform.module_pass(lambda module, _: lift_workspace(module), 0, "lift_workspace")
     return [
         relax.transform.ToNonDataflow(),
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
         relax.transform.StaticPlanBlockMemory(),
         relax.transform.LowerAllocTensor(),
+        *([lift] if workspace else []),
         relax.transform.KillAfterLastUse(),
         relax.transform.LowerRuntimeBuiltin(),
         relax.transform.ComputePrimValue(),
@@ -51,7 +57,10 @@ def lower_passes() -> list[tvm.transform.Pass]:
 
 
 def pipeline(target: Any = "native", *, desired_layout: str = "auto") -> tvm.transform.Pass:
-    """A ``relax_pipeline`` for stock TVM: ``tvm.compile(mod, target, relax_pipeline=pipeline(target))``.
+    """A ``relax_pipeline`` for stock TVM.
+
+    ``tvm.compile(mod, target, relax_pipeline=pipeline(target), tir_pipeline="topi_ext")``: without the second
+    one, accumulators of large tiles are kept on the heap, and kernels are slower.
 
     Folds batch norm, converts layouts for ``target``, lowers with our kernels and schedules.
     """

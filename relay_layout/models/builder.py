@@ -107,9 +107,9 @@ class NetworkBuilder:
         """A transposed convolution of [N,C,H,W], which enlarges the image by the strides."""
         operation = TransposedConvolution(out_channels, _pair(kernel), _pair(strides), _padding(padding))
         shape = (self._channels(data, name), out_channels, *operation.kernel)
-        # Each result takes in the products of a kernel's share of positions, not of all of them.
-        gain *= out_channels * float(np.prod(operation.strides)) / shape[0]
-        return self._layer(data, name, operation, shape, (out_channels,) if bias else None, gain)
+        # Only one position of the kernel in as many as there are strides meets any one result.
+        fan_in = shape[0] * float(np.prod(operation.kernel)) / float(np.prod(operation.strides))
+        return self._layer(data, name, operation, shape, (out_channels,) if bias else None, gain, fan_in)
 
     def batch_normalization(
         self, data: Value, name: str, *, scale: float = 1.0, epsilon: float = 1e-5
@@ -271,8 +271,10 @@ class NetworkBuilder:
         shape: tuple[int, ...],
         bias: tuple[int] | None,
         gain: float,
+        fan_in: float | None = None,
     ) -> Value:
-        fan_in = max(1, int(np.prod(shape[1:])))
+        if fan_in is None:
+            fan_in = max(1, int(np.prod(shape[1:])))
         deviation = float(np.sqrt(gain / fan_in))
         parameters = [Parameter(f"{name}.weight", shape, self._normal(0.0, deviation))]
         if bias:

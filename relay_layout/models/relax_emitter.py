@@ -39,11 +39,11 @@ from relay_layout.models.parameters import Array
 def to_relax(network: Network) -> IRModule:
     """A module with one function ``main``: the network's inputs to its output, or to a tuple of several.
 
-    Float32, NCHW and OIHW, one dataflow block, weights as constants. Operators are those Relax's ONNX
-    importer makes of the same network once its constants are folded, except that Clip becomes one
-    ``relax.clip``. Bindings carry the names of the nodes' values, with underscores for other characters
-    than letters, digits and underscores. A symbolic batch is a variable of the function's signature. The
-    function's attributes "input_names" and "output_names" hold the network's names.
+    Float32, NCHW and OIHW, one dataflow block, weights as constants. Operators are those that
+    :func:`relay_layout.frontend.from_onnx` makes of the same network as an ONNX model. Bindings carry the
+    names of the nodes' values, with underscores for other characters than letters, digits and underscores.
+    A symbolic batch is a variable of the function's signature. The function's attributes "input_names" and
+    "output_names" hold the network's names.
     """
     symbols: dict[str, Any] = {}
     inputs = [_input(value, symbols) for value in network.inputs]

@@ -87,7 +87,7 @@ class RuntimeModule:
         self._bound = bound or {}
         self._specs = {spec.name: spec for spec in session.inputs}
         self._values: dict[str, np.ndarray] = {}
-        self._fed: Sequence[Any] | None = None
+        self._fed = False
         self._outputs: Sequence[Any] | None = None
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
@@ -112,7 +112,7 @@ class RuntimeModule:
             array = array.astype(spec.dtype, copy=True)
         spec.check(array)
         self._values[spec.name] = array
-        self._fed = None
+        self._fed = False
 
     def load_params(self, params_bytes: bytes | bytearray | memoryview) -> None:
         """Inputs from the bytes of a file of parameters."""
@@ -121,9 +121,10 @@ class RuntimeModule:
 
     def run(self) -> None:
         """Compute the outputs. InputError where an input was not set."""
-        if self._fed is None:
-            self._fed = self.session.feed(self._values)
-        self._outputs = self.session.execute(self._fed)
+        if not self._fed:
+            self.session.feed(self._values)
+            self._fed = True
+        self._outputs = self.session.execute()
 
     def get_output(self, index: int, out: Any = None) -> Any:
         """An output of the last run, copied into ``out`` if that is given.

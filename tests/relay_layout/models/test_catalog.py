@@ -212,8 +212,7 @@ def test_width_scales_channels_to_multiples_of_eight() -> None:
         (
             "unet",
             {"image_size": 40, "width": 0.125},
-            "network 'unet', node 'up1.concat': "
-            "cannot concatenate [1,64,5,5] and [1,64,4,4] along channels",
+            "network 'unet', node 'up1.concat': cannot concatenate [1,64,5,5] and [1,64,4,4] along channels",
         ),
     ],
 )

@@ -44,6 +44,42 @@ def test_max_pool_shape(extent: int, padding: int, ceil_mode: bool, expected: in
     assert pooled.shape == (1, 4, expected, expected)
 
 
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({"kernel": 2, "strides": 2}, (1, 8, 18, 26)),
+        ({"kernel": (3, 2), "strides": (2, 1)}, (1, 8, 19, 14)),
+        ({"kernel": 3, "padding": (1, 0, 2, 1)}, (1, 8, 8, 14)),
+    ],
+)
+def test_transposed_convolution_shape(options: dict, shape: tuple) -> None:
+    builder, data = _image(9, 13)
+    assert builder.transposed_convolution(data, "spread", 8, **options).shape == shape
+
+
+def test_transposed_convolution_keeps_the_variance() -> None:
+    builder, data = _image(8, 8, channels=64)
+    spread = builder.transposed_convolution(data, "spread", 32, 4, strides=2, gain=1.0)
+    (weight,) = builder.build({"output": spread}).parameters()
+    assert weight.shape == (64, 32, 4, 4)
+    # 64 channels by a quarter of the 16 positions.
+    assert weight.values().std() == pytest.approx((64 * 4) ** -0.5, rel=0.02)
+
+
+def test_average_pool_shape() -> None:
+    builder, data = _image(9, 13)
+    assert builder.average_pool(data, "pool", (3, 2), strides=2, padding=(1, 0)).shape == (1, 4, 5, 6)
+
+
+def test_resize_slice_and_transpose_shapes() -> None:
+    builder, data = _image(9, 13)
+    assert builder.resize(data, "resize", 3, "linear").shape == (1, 4, 27, 39)
+    assert builder.slice(data, "slice", 1, 3).shape == (1, 2, 9, 13)
+    last = builder.transpose(data, "last", (0, 2, 3, 1))
+    assert last.shape == (1, 9, 13, 4)
+    assert builder.pixelwise_dense(last, "dense", 6).shape == (1, 9, 13, 6)
+
+
 def test_grouped_weight_has_the_channels_of_one_group() -> None:
     builder, data = _image(8, 8, channels=12)
     network = builder.build({"output": builder.convolution(data, "conv", 6, 3, groups=3)})
@@ -143,3 +179,25 @@ def test_misfits_name_network_and_node() -> None:
         builder.relu(data, "wide")
     with pytest.raises(ModelError, match=r"^network 'probe': output 'y' is not a value of its own made by"):
         builder.build({"y": data})
+
+
+def test_misfits_of_newer_operations_name_network_and_node() -> None:
+    builder, data = _image(8, 9)
+    with pytest.raises(
+        ModelError, match=r"^network 'probe', node 'a': 4 channels have no slice from 2 to 5$"
+    ):
+        builder.slice(data, "a", 2, 5)
+    with pytest.raises(ModelError, match=r"node 'b': \(0, 2, 1\) does not order the axes of \[1,4,8,9\]$"):
+        builder.transpose(data, "b", (0, 2, 1))
+    wide = builder.convolution(data, "wide", 8, 1)
+    with pytest.raises(ModelError, match=r"node 'c': cannot multiply \[1,4,8,9\] by \[1,8,8,9\]$"):
+        builder.multiply(data, wide, "c")
+    flat = builder.flatten(data, "flat")
+    with pytest.raises(
+        ModelError, match=r"node 'd': a pixelwise dense layer needs \[N,H,W,K\], not \[1,288\]$"
+    ):
+        builder.pixelwise_dense(flat, "d", 5)
+    with pytest.raises(
+        ModelError, match=r"node 'e': a padding of \(5, 0, 5, 0\) leaves an image of 0 by 11$"
+    ):
+        builder.transposed_convolution(data, "e", 8, 3, padding=(5, 0))

@@ -21,7 +21,7 @@ from topi_ext.schedule.blocks import (
     fuse_epilogue,
     open_schedule,
 )
-from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, copy_in_parallel, vector_of
+from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.workload import ConvolutionWorkload
@@ -83,7 +83,7 @@ class _Nest:
         place = outer[innermost[-1]] if innermost else parallel
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
         if pad is not None:
-            self._pad(pad, parallel)
+            place_padding(sch, pad, parallel if knobs.pad_at == "chunk" else None)
         self._finish(epilogue, tile, reduction[0])
         if self.marks:
             named = {**{name: outer[name] for name in innermost}, **{name: parallel for name in threads}}
@@ -163,15 +163,6 @@ class _Nest:
         if int(self.sch.get(loop).extent) % size:
             self.marks.append(mark)
         return list(self.sch.split(loop, [None, *factors]))
-
-    def _pad(self, pad: SBlock, parallel: Loop) -> None:
-        sch = self.sch
-        if self.knobs.pad_at == "chunk":
-            sch.compute_at(pad, parallel, preserve_unit_loops=True)
-            loops = sch.get_loops(pad)
-            sch.vectorize(vector_of(sch, loops[-1]))
-            return
-        copy_in_parallel(sch, pad)
 
     def _finish(self, epilogue: SBlock, tile: list[Loop], reduction: Loop) -> None:
         sch = self.sch

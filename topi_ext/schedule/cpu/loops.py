@@ -115,14 +115,21 @@ def _reduction(
     sch.decompose_reduction(block, reduction[0])
 
 
-def copy_in_parallel(sch: Schedule, block: SBlock) -> None:
-    """Give a block that copies an image its vectors, and its rows to the threads."""
-    loops = sch.get_loops(block)
-    sch.vectorize(vector_of(sch, loops[-1]))
-    sch.parallel(sch.fuse(*loops[:-2]))
+def place_padding(sch: Schedule, block: SBlock, chunk: Any | None) -> None:
+    """Arrange the block that copies an image with its padding.
+
+    Inside the loop ``chunk`` it copies the rows that the chunk needs; before all loops, which is where None
+    puts it, its rows are split among the threads.
+    """
+    if chunk is not None:
+        sch.compute_at(block, chunk, preserve_unit_loops=True)
+    *outer, _, innermost = sch.get_loops(block)
+    sch.vectorize(_vector_of(sch, innermost))
+    if chunk is None:
+        sch.parallel(sch.fuse(*outer))
 
 
-def vector_of(sch: Schedule, loop: Any) -> Any:
+def _vector_of(sch: Schedule, loop: Any) -> Any:
     """The innermost loop of a copy, cut to a vector where it is long."""
     extent = loop_extent(sch, loop)
     if extent is not None and extent <= MAXIMUM_VECTOR:

@@ -15,7 +15,7 @@ from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.schedule.blocks import SBlock, annotated_block, fuse_epilogue, open_schedule
-from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, copy_in_parallel
+from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.workload import ConvolutionWorkload
 
@@ -35,10 +35,9 @@ def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs:
     around = fuse_epilogue(sch, anchor)
     names = {sch.get(block).name_hint: block for block in around.before}
     stages = {name: names.pop(name) for name in (DATA_ROWS, DATA, PRODUCT, RESULT_COLUMNS)}
-    for name, block in names.items():
-        if name.startswith(PADDING):
-            copy_in_parallel(sch, block)
-        else:
+    pad = next((block for name, block in names.items() if name.startswith(PADDING)), None)
+    for block in names.values():
+        if block is not pad:
             arrange_block(sch, block, knobs.out_lanes)
     result = anchor
     if around.epilogue is not None:
@@ -48,6 +47,8 @@ def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs:
     _columns(sch, stages[RESULT_COLUMNS], tile_column)
     _products(sch, stages[PRODUCT], chunk, workload, knobs)
     _data(sch, stages, chunk if knobs.order == "pixels" else None)
+    if pad is not None:
+        place_padding(sch, pad, chunk if knobs.pad_at == "chunk" else None)
     arrange_loops(sch, around.after, knobs.out_lanes)
     return open_schedule(apply_prefetch(sch.mod["main"]))
 

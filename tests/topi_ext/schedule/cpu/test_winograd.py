@@ -141,6 +141,12 @@ KNOBS = WinogradKnobs(4, 16, 16, 4, 2, "pixels", 1)
         (BLOCKED, replace(KNOBS, in_lanes=64), "64 lanes of 32 channels"),
         (BLOCKED, replace(KNOBS, tile_channels=3), "tile of 3 times 16 channels of 64"),
         (BLOCKED, replace(KNOBS, order="rows"), "unknown order 'rows'"),
+        (BLOCKED, replace(KNOBS, pad_at="row"), "unknown place to pad 'row'"),
+        (
+            BLOCKED,
+            replace(KNOBS, order="channels", pad_at="chunk"),
+            "padding by chunk where chunks are of channels",
+        ),
     ],
 )
 def test_knobs_that_do_not_fit_are_refused(

@@ -1,0 +1,232 @@
+"""Random convolutions with untuned kernels beside oneDNN: none may fall off a cliff, and all must be right.
+
+Prints the slowest of them relative to oneDNN and quantiles of the ratio. The exit status is 1 where a ratio
+is above the bound, a result is off, or a kernel failed. Every convolution comes from the seed and its own
+number: ``--only NUMBER`` repeats one.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.bench.layers import LayerMeasurer, LayerTimes, algorithm
+from relay_layout.bench.layers_results import geometric_mean, is_noisy
+from relay_layout.bench.layers_table import calls_text, knobs_text
+from relay_layout.cli.output import note, table
+from relay_layout.graph import build_graph
+from relay_layout.targets import BuildTarget, TargetOffers, resolve_target
+from relay_layout.targets.convolutions import convolution_of, packed_kernel
+from relay_layout.tuning.tasks import describe
+from topi_ext.workload import ConvolutionWorkload
+
+BOUND = 2.0
+"""Our time over oneDNN's that no convolution may exceed."""
+
+TOLERANCE = 1e-5
+"""Largest difference to torch over torch's largest value; F(4,3) is off by some 2e-6."""
+
+LEAST_MACS, MOST_MACS = 1e6, 500e6
+"""Below, a call costs more than what it computes; above, a single convolution takes too long."""
+
+WORST = 20
+QUANTILES = (0, 10, 25, 50, 75, 90, 95, 99, 100)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A convolution by its number, its kernel in a few words, and what was measured."""
+
+    number: int
+    workload: ConvolutionWorkload
+    kernel: str
+    times: LayerTimes
+
+    @property
+    def ratio(self) -> float | None:
+        """Our time over oneDNN's; None where one is missing."""
+        if self.times.ours_us is None or self.times.onednn_us is None:
+            return None
+        return self.times.ours_us / self.times.onednn_us
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with it, if anything."""
+        error = self.times.relative_error
+        found = list(self.times.failures)
+        if self.ratio is not None and self.ratio > BOUND:
+            found.append(f"{self.ratio:.2f} times oneDNN's time")
+        if not found and error is None:
+            found.append("results cannot be compared")
+        if error is not None and error > TOLERANCE:
+            found.append(f"relative error {error:.1e}")
+        return found
+
+
+def random_workload(seed: int, number: int) -> ConvolutionWorkload:
+    """A convolution in NCHW and OIHW: kernels of 1 to 7, odd sizes, groups, strides, dilation, batches."""
+    random = np.random.default_rng([seed, number])
+
+    def size(most: int) -> int:
+        """Small ones as often as large ones."""
+        return round(math.exp(random.uniform(0, math.log(most))))
+
+    while True:
+        kernel = int(random.integers(1, 8))
+        rows = kernel if random.random() < 0.8 else int(random.integers(1, 8))
+        channels, outputs, groups = size(512), size(512), 1
+        kind = random.choice(["plain", "depthwise", "grouped"], p=[0.6, 0.25, 0.15])
+        if kind == "depthwise":
+            outputs = groups = channels
+        elif kind == "grouped":
+            groups = int(random.choice([2, 3, 4, 8, 16, 32]))
+            channels, outputs = (groups * max(1, extent // groups) for extent in (channels, outputs))
+        dilation = int(random.choice([1, 2, 3], p=[0.7, 0.2, 0.1]))
+        stride = int(random.choice([1, 2, 3], p=[0.6, 0.3, 0.1]))
+        reach = [dilation * (extent - 1) + 1 for extent in (rows, kernel)]
+        padding = [int(random.integers(0, extent // 2 + 1)) for extent in reach]
+        workload = ConvolutionWorkload(
+            batch=int(random.integers(1, 5)),
+            in_channels=channels,
+            out_channels=outputs,
+            in_height=size(150),
+            in_width=size(150),
+            kernel=(rows, kernel),
+            strides=(stride, stride),
+            padding=(padding[0], padding[1], padding[0], padding[1]),
+            dilation=(dilation, dilation),
+            groups=groups,
+            data_layout="NCHW",
+            kernel_layout="OIHW",
+            out_layout="NCHW",
+            dtype="float32",
+            out_dtype="float32",
+        )
+        if min(workload.out_height, workload.out_width) > 0 and LEAST_MACS <= workload.macs <= MOST_MACS:
+            return workload
+
+
+def in_cheapest_layouts(workload: ConvolutionWorkload, target: BuildTarget) -> ConvolutionWorkload:
+    """The convolution as the target would have it inside a network, where neighbours follow its layouts."""
+    data = relax.Var(
+        "data",
+        relax.TensorType(
+            (workload.batch, workload.in_channels, workload.in_height, workload.in_width), workload.dtype
+        ),
+    )
+    shape = (workload.out_channels, workload.group_in_channels, *workload.kernel)
+    weight = relax.const(np.zeros(shape, workload.dtype))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        result = relax.op.nn.conv2d(
+            data,
+            weight,
+            strides=workload.strides,
+            padding=workload.padding,
+            dilation=workload.dilation,
+            groups=workload.groups,
+        )
+        builder.emit_func_output(builder.emit(result))
+    module: tvm.IRModule = builder.finalize()
+    (node,) = [node for node in build_graph(module["main"]).nodes if node.operator == "nn.conv2d"]
+    convolution = convolution_of(node)
+    assert convolution is not None
+    layouts = min(TargetOffers(target).convolution_layouts(node), key=lambda offer: offer.cost)
+    return replace(
+        workload,
+        data_layout=layouts.data,
+        kernel_layout=packed_kernel(convolution, layouts.kernel, layouts.out),
+        out_layout=layouts.out,
+    )
+
+
+def measure(numbers: Sequence[int], seed: int, target: BuildTarget, measurer: LayerMeasurer) -> list[Outcome]:
+    """The convolutions of these numbers, one after the other; problems are said as they arise."""
+    outcomes = []
+    for place, number in enumerate(numbers, 1):
+        workload = in_cheapest_layouts(random_workload(seed, number), target)
+        choice = target.kernels.choose(workload)
+        times = measurer.measure(workload, choice.knobs)
+        outcome = Outcome(
+            number, workload, f"{algorithm(choice.knobs)} {knobs_text(choice.knobs.to_dict())}", times
+        )
+        outcomes.append(outcome)
+        ratio = "-" if outcome.ratio is None else f"{outcome.ratio:.2f}"
+        problems = "".join(f"; {problem}" for problem in outcome.problems)
+        note(f"{place}/{len(numbers)}: number {number}: {describe(workload)}: {ratio}{problems}")
+    return outcomes
+
+
+def report(outcomes: Sequence[Outcome], seed: int, calls: Mapping[str, float]) -> str:
+    """The worst ratios, their quantiles, and how to repeat each convolution with a problem.
+
+    ``calls`` are the microseconds that a call costs in each runtime.
+    """
+    compared = sorted(
+        ((outcome.ratio, outcome) for outcome in outcomes if outcome.ratio is not None),
+        key=lambda pair: -pair[0],
+    )
+    rows = [["number", "convolution", "kernel", "us", "oneDNN us", "ratio", "error"]]
+    for ratio, outcome in compared[:WORST]:
+        times = outcome.times
+        noisy = is_noisy(times.ours_us, times.ours_least_us) or is_noisy(
+            times.onednn_us, times.onednn_least_us
+        )
+        rows.append(
+            [
+                str(outcome.number),
+                describe(outcome.workload),
+                outcome.kernel,
+                f"{times.ours_us:.1f}",
+                f"{times.onednn_us:.1f}",
+                f"{ratio:.2f}{'?' if noisy else ''}",
+                "-" if times.relative_error is None else f"{times.relative_error:.1e}",
+            ]
+        )
+    lines = [table(rows)]
+    if compared:
+        ratios = [ratio for ratio, _ in compared]
+        found = np.percentile(ratios, QUANTILES)
+        quantiles = ", ".join(
+            f"{quantile}%: {value:.2f}" for quantile, value in zip(QUANTILES, found, strict=True)
+        )
+        lines.append(f"ratio, quantiles over {len(ratios)}: {quantiles}")
+        lines.append(f"geometric mean {geometric_mean(ratios):.2f}")
+    if calls:
+        lines.append(calls_text(calls))
+    bad = [outcome for outcome in outcomes if outcome.problems]
+    again = f"python -m scripts.random_convolutions --seed {seed} --only"
+    lines += [f"{'; '.join(outcome.problems)}: {again} {outcome.number}" for outcome in bad]
+    lines.append(f"{len(bad)} of {len(outcomes)} convolutions with problems")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the report; 1 where there are problems, 2 without torch."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--count", type=int, default=200, metavar="N", help="convolutions (200)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="this one alone, counted from 0")
+    parser.add_argument("--threads", type=int, help="otherwise one per core")
+    parser.add_argument("--seconds", type=float, default=0.2, help="for each convolution and runtime (0.2)")
+    options = parser.parse_args(arguments)
+    if options.count < 1 or options.seconds <= 0:
+        parser.error("--count and --seconds must be positive")
+    target = resolve_target(threads=options.threads, shipped_records=False)
+    numbers = range(options.count) if options.only is None else [options.only]
+    with LayerMeasurer(target, options.seconds) as measurer:
+        if measurer.missing:
+            parser.error(measurer.missing)
+        outcomes = measure(numbers, options.seed, target, measurer)
+        calls = measurer.call_us()
+    print(report(outcomes, options.seed, calls))
+    return 1 if any(outcome.problems for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
