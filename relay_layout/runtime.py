@@ -3,7 +3,7 @@
 import os
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,13 @@ class Session:
     """
 
     def __init__(self, artifact: Artifact, *, threads: int | None = None, target: str | None = None) -> None:
-        """Map the weights, load the library, and set the number of threads (all cores by default).
+        """Map the weights, load the library, and allocate the memory of intermediate results.
 
-        ``target`` names one of the artifact's targets; otherwise it is the last that this machine can run.
+        ``threads`` is how many a call uses, all cores by default. ``target`` names one of the artifact's
+        targets; otherwise it is the last that this machine can run.
         """
         build, content = artifact.choose(target)
         self._threads = _check_threads(threads)
-        set_threads(self._threads)
         self.target = build.name
         self.artifact = artifact
         self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
@@ -47,7 +47,8 @@ class Session:
         self._weights = [_share(array) for array in content.weights.values()]
         self._workspace = list(self._machine[WORKSPACE]())
         self._names = [spec.name for spec in self.outputs]
-        self._feeds: list[tuple[str, np.ndarray]] = []
+        self._feeds: dict[str, np.ndarray] = {}
+        self._main: Callable[[], Any] | None = None
         self._lock = threading.Lock()
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -71,20 +72,22 @@ class Session:
             return [tvm.runtime.empty(found.shape, found.dtype).copyfrom(found) for found in self._execute()]
 
     def _feed(self, inputs: Mapping[str, np.ndarray]) -> None:
-        # Most calls bring the arrays that the last one brought; others are checked, and bring their error.
-        if len(inputs) == len(self._feeds) > 0:
-            for name, buffer in self._feeds:
-                array = inputs.get(name)
-                if type(array) is not np.ndarray or array.shape != buffer.shape or array.dtype != buffer.dtype:
-                    break
-                np.copyto(buffer, array)
-            else:
-                return
-        checked = check_inputs(self.inputs, inputs)
-        if [array.shape for array in checked.values()] != [buffer.shape for _, buffer in self._feeds]:
-            self._allocate(checked)
-        for (_, buffer), array in zip(self._feeds, checked.values(), strict=True):
-            np.copyto(buffer, array)
+        if not self._fits(inputs):
+            inputs = check_inputs(self.inputs, inputs)
+            if not self._fits(inputs):
+                self._allocate(inputs)
+        for name, buffer in self._feeds.items():
+            np.copyto(buffer, inputs[name])
+
+    def _fits(self, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Whether the inputs are like those that there is memory for, and so valid, as in most calls."""
+        if self._main is None or len(inputs) != len(self._feeds):
+            return False
+        for name, buffer in self._feeds.items():
+            array = inputs.get(name)
+            if type(array) is not np.ndarray or array.shape != buffer.shape or array.dtype != buffer.dtype:
+                return False
+        return True
 
     def _allocate(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Make the memory that inputs of these shapes are copied to, as aligned as kernels rely on."""
@@ -92,10 +95,12 @@ class Session:
         # With its arguments stored, a call does not convert each of them anew.
         self._machine.save_function("main", _STORED, *tensors, *self._weights, *self._workspace)
         self._main = self._machine[_STORED]
-        self._feeds = [(name, np.from_dlpack(tensor)) for name, tensor in zip(arrays, tensors, strict=True)]
+        self._feeds = {name: np.from_dlpack(tensor) for name, tensor in zip(arrays, tensors, strict=True)}
 
     def _execute(self) -> Sequence[Any]:
         """The outputs in memory that the next call overwrites."""
+        if self._main is None:
+            raise InputError("there is nothing to run before the inputs are fed")
         if getattr(_THREAD, "count", None) != self._threads:
             set_threads(self._threads)
         result = self._main()
@@ -114,9 +119,9 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None, target: st
 def set_threads(threads: int | None) -> None:
     """How many threads the pool that TVM has for the calling thread uses from now on; all cores for None.
 
-    TVM by itself takes half of an x86 machine's. The pool's size is fixed when it is first used, so it is made
-    as large as the machine; more threads than cores only wait for each other, so a larger number is taken as
-    all cores.
+    TVM by itself takes half of an x86 machine's. The pool's size is fixed when it is first used, so it is
+    made as large as the machine; more threads than cores only wait for each other, so a larger number is
+    taken as all cores.
     """
     count = _check_threads(threads)
     os.environ.setdefault("TVM_NUM_THREADS", str(cpu_count()))

@@ -66,7 +66,7 @@ class ModelLayers(TypedDict):
 
 
 class LayersResult(TypedDict):
-    """A whole ``bench --layers``; ``call_us`` is what a call of a tiny layer takes in each runtime."""
+    """A whole ``bench --layers``; ``call_us`` is what the quickest call of a tiny layer takes."""
 
     models: list[ModelLayers]
     threads: int

@@ -66,7 +66,7 @@ def _row(row: LayerRow) -> list[str]:
         row["source"],
         _time(row["ours_us"], row["ours_least_us"]),
         _number(row["gflops"], 0),
-        _share(row["peak_share"]),
+        _share(row["peak_share"]) + _mark_of_share(row),
         _time(row["onednn_us"], row["onednn_least_us"]),
         _number(row["ratio"], 2) + (_DIFFERS if row["agrees"] is False else ""),
     ]
@@ -77,7 +77,7 @@ def _notes(result: LayersResult) -> str:
     lines = [", ".join(f"{name} {version}" for name, version in result["versions"].items())]
     if result["call_us"]:
         lines.append(calls_text(result["call_us"]))
-    if any((row["peak_share"] or 0.0) > 1.0 for row in rows):
+    if any(_mark_of_share(row) == _ABOVE for row in rows):
         lines.append(f"{_ABOVE} more than the peak: Winograd multiplies less often than what is counted")
     if any(row["agrees"] is False for row in rows):
         lines.append(
@@ -85,6 +85,8 @@ def _notes(result: LayersResult) -> str:
         )
     if any(is_noisy(row[side], row[least]) for row in rows for side, least in _TIMES):
         lines.append(f"{_NOISY} more than {NOISY:g} times the quickest call: the machine did something else")
+    if any(_mark_of_share(row) == _NOISY for row in rows):
+        lines.append(f"{_NOISY} more than the peak: the machine did something else when that was measured")
     return "\n".join(lines)
 
 
@@ -104,7 +106,14 @@ def _time(median: float | None, least: float | None) -> str:
 
 
 def _share(share: float | None) -> str:
-    return _ABSENT if share is None else f"{share:.0%}" + (_ABOVE if share > 1.0 else "")
+    return _ABSENT if share is None else f"{share:.0%}"
+
+
+def _mark_of_share(row: LayerRow) -> str:
+    """Only Winograd's algorithm can do more than the machine's multiply-adds."""
+    if row["peak_share"] is None or row["peak_share"] <= 1.0:
+        return ""
+    return _NOISY if row["algorithm"] == "direct" else _ABOVE
 
 
 def _number(value: float | None, digits: int) -> str:

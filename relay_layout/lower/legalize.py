@@ -23,6 +23,7 @@ from relay_layout.ir import (
     shape_of,
 )
 from relay_layout.layout_transform import apply
+from relay_layout.lower.concat import CONCAT
 from relay_layout.lower.convolutions import (
     call_compute,
     convolution_options,
@@ -30,6 +31,7 @@ from relay_layout.lower.convolutions import (
     packed_weight,
     winograd_call,
 )
+from relay_layout.lower.elementwise import COMPUTES, softmax_call, transcendental_call
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from topi_ext import compute
 from topi_ext.chooser import KernelChooser
@@ -78,18 +80,29 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     matrix = constant_array(weight)
     kernel_layout = "OI16o" if matrix.shape[1] % 16 == 0 else "IO"
     packed = constant(apply(matrix, "IO", kernel_layout))
+    layout = _ROWS[len(shape_of(data) or ())]
 
     def product(rows: te.Tensor, kernel: te.Tensor) -> te.Tensor:
-        return compute.conv2d(rows, kernel, data_layout="WC", kernel_layout=kernel_layout, out_layout="WC")
+        return compute.conv2d(
+            rows, kernel, data_layout=layout, kernel_layout=kernel_layout, out_layout=layout
+        )
 
     return call_compute(builder, product, "dense", data, packed)
 
 
+_ROWS = {2: "WC", 3: "NWC", 4: "NHWC"}
+"""What rows of a matrix are to a convolution, by their number of axes."""
+
+
 def _is_dense(data: Expression, weight: Expression) -> bool:
-    shapes = shape_of(data), shape_of(weight)
+    rows, matrix = shape_of(data), shape_of(weight)
     return (
         isinstance(weight, Constant)
-        and all(shape is not None and len(shape) == 2 and is_static(shape) for shape in shapes)
+        and rows is not None
+        and matrix is not None
+        and len(rows) in _ROWS
+        and len(matrix) == 2
+        and is_static(rows if len(rows) == 2 else rows[1:])
         and str(data.ty.dtype) == str(weight.ty.dtype)
     )
 
@@ -146,6 +159,24 @@ def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expre
     return builder.call_te(mean, data, primfunc_name_hint="global_avg_pool2d")
 
 
+def _concat(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Operands that follow each other in memory are marked, so that they can be computed in their places."""
+    operands, axis = call.args[0], call.attrs.axis
+    shape = shape_of(call)
+    if not isinstance(operands, relax.Tuple) or shape is None or axis is None:
+        return _default(builder, call)
+    place = int(axis) % len(shape)
+    if any(extent != 1 for extent in shape[:place]):
+        return _default(builder, call)
+    return builder.call_te(
+        topi.concatenate,
+        list(operands.fields),
+        place,
+        primfunc_name_hint="concat",
+        primfunc_attrs={CONCAT: True},
+    )
+
+
 def _pixel_shuffle(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """Channel ``(o * r + i) * r + j`` of pixel (y, x) to channel o of pixel ``(y * r + i, x * r + j)``."""
     factor = int(call.attrs.upscale_factor)
@@ -182,6 +213,9 @@ _CONVOLUTIONS: dict[str, Callable[..., te.Tensor]] = {
 
 _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(CONVOLUTION_AXES, _convolution),
+    **dict.fromkeys(COMPUTES, transcendental_call),
+    "nn.softmax": softmax_call,
+    "concat": _concat,
     "ewise_fma": _multiply_add,
     "nn.pixel_shuffle": _pixel_shuffle,
     "matmul": _matmul,

@@ -6,6 +6,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.canonicalize import canonicalize
+from relay_layout.lower.concat import concat_in_place
 from relay_layout.lower.legalize import legalization_map
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.lower.workspace import lift_workspace
@@ -40,6 +41,7 @@ def lower_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
 
     With ``workspace`` the caller of "main" passes the memory too; see :func:`lift_workspace`.
     """
+    join = tvm.transform.module_pass(lambda module, _: concat_in_place(module), 0, "concat_in_place")
     lift = tvm.transform.module_pass(lambda module, _: lift_workspace(module), 0, "lift_workspace")
     return [
         relax.transform.ToNonDataflow(),
@@ -47,6 +49,7 @@ def lower_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
         relax.transform.CallTIRRewrite(),
         relax.transform.StaticPlanBlockMemory(),
         relax.transform.LowerAllocTensor(),
+        join,
         *([lift] if workspace else []),
         relax.transform.KillAfterLastUse(),
         relax.transform.LowerRuntimeBuiltin(),

@@ -1,4 +1,4 @@
-"""Memory of intermediate results as arguments: allocated once by whoever runs the network, not in each call."""
+"""Memory of intermediate results as arguments, which whoever runs the network allocates once."""
 
 from collections.abc import Sequence
 
@@ -14,6 +14,7 @@ WORKSPACE = "main_workspace"
 _STORAGE = "memory.alloc_storage"
 _TENSOR = "memory.alloc_tensor"
 _RESHAPE = "reshape"
+_POINTED = "memory.ensure_zero_offset"
 
 
 def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:
@@ -69,6 +70,8 @@ def _calls(bindings: Sequence[relax.Binding], stays: set[relax.Var]) -> dict[rel
                 source = aliases.get(call.args[0], call.args[0])
                 movable = source in lifted and _is_known(call.args[1])
                 call = relax.Call(call.op, [source, call.args[1]], call.attrs, call.ty_args)
+            case operator if operator == _POINTED:
+                movable = call.args[0] in lifted
             case _:
                 movable = False
         if movable:

@@ -2,14 +2,18 @@
 
 import resource
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tvm
+from tvm import relax
 
 import relay_layout
-from relay_layout import host, models
+from relay_layout import host, models, runtime
 from relay_layout.artifact import host_features, read_artifact
 from relay_layout.errors import ArtifactError, InputError, TargetError
 from relay_layout.targets.facts import INSTRUCTION_SETS, level_features
@@ -51,6 +55,170 @@ def test_outputs_are_not_overwritten_by_the_next_call(artifact: Path) -> None:
     kept = first.copy()
     session.run({"input": images[1]})
     np.testing.assert_array_equal(first, kept)
+
+
+def randoms(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, dtype="float32")
+
+
+def test_tensors_that_execute_gave_are_not_overwritten(artifact: Path) -> None:
+    session = relay_layout.load(artifact)
+    session.feed({"input": randoms(0, 1, 3, 64, 64)})
+    (first,) = session.execute()
+    kept = first.numpy()
+    session.feed({"input": randoms(1, 1, 3, 64, 64)})
+    (second,) = session.execute()
+    np.testing.assert_array_equal(first.numpy(), kept)
+    assert not np.array_equal(second.numpy(), kept)
+
+
+def test_nothing_runs_before_the_inputs_are_fed(artifact: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        relay_layout.load(artifact).execute()
+    assert str(raised.value) == "there is nothing to run before the inputs are fed"
+
+
+@pytest.mark.parametrize("arrange", [np.asfortranarray, lambda x: x.astype(">f4"), lambda x: x[..., ::-1]])
+def test_inputs_need_not_be_contiguous(artifact: Path, arrange: Callable[[np.ndarray], np.ndarray]) -> None:
+    session = relay_layout.load(artifact)
+    image = arrange(randoms(0, 1, 3, 64, 64))
+    expected = session.run({"input": np.array(image, "float32", order="C")})["output"]
+    session.run({"input": np.zeros_like(image)})
+    np.testing.assert_array_equal(session.run({"input": image})["output"], expected)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({}, "missing input 'input'; the model takes"),
+        (
+            {"input": np.zeros((1, 3, 64, 63), "float32")},
+            "input 'input': expected float32 [1, 3, 64, 64], got",
+        ),
+        (
+            {"input": np.zeros((1, 3, 64, 64), "int32")},
+            "input 'input': expected float32 [1, 3, 64, 64], got int32",
+        ),
+        ({"input": [1.0]}, "input 'input': expected float32 [1, 3, 64, 64], got list"),
+        ({"input": np.zeros((1, 3, 64, 64), "float32"), "x": np.zeros(1)}, "unexpected input 'x'; the model"),
+        ({"x": np.zeros((1, 3, 64, 64), "float32")}, "missing input 'input' and unexpected input 'x'"),
+    ],
+)
+def test_inputs_are_checked_in_every_call(artifact: Path, inputs: Any, words: str) -> None:
+    session = relay_layout.load(artifact)
+    image = randoms(0, 1, 3, 64, 64)
+    expected = session.run({"input": image})["output"]
+    with pytest.raises(InputError) as raised:
+        session.run(inputs)
+    assert str(raised.value).startswith(words)
+    np.testing.assert_array_equal(session.run({"input": image})["output"], expected)
+
+
+def test_a_call_reuses_the_memory_of_the_last(artifact: Path) -> None:
+    session = relay_layout.load(artifact)
+    places = []
+    for seed in range(2):
+        session.feed({"input": randoms(seed, 1, 3, 64, 64)})
+        places += [np.from_dlpack(tensor).ctypes.data for tensor in session._execute()]
+    assert places[0] == places[1]
+
+
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(work, index) for index in range(count)]:
+            done.result()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_threads_do_not_disturb_each_other(artifact: Path, shared: bool) -> None:
+    images = [randoms(seed, 1, 3, 64, 64) for seed in range(4)]
+    one = relay_layout.load(artifact, threads=1)
+    expected = [one.run({"input": image})["output"] for image in images]
+
+    def work(index: int) -> None:
+        session = one if shared else relay_layout.load(artifact, threads=1 + index % 2)
+        for _ in range(20):
+            np.testing.assert_array_equal(session.run({"input": images[index]})["output"], expected[index])
+
+    in_threads(4, work)
+
+
+def test_each_session_keeps_its_number_of_threads(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "cpu_count", lambda: 2)
+    set_to: list[int] = []
+    original = runtime.set_threads
+    monkeypatch.setattr(runtime, "set_threads", lambda count: (set_to.append(count), original(count)))
+    sessions = [relay_layout.load(artifact, threads=threads) for threads in (1, 2)]
+    image = {"input": randoms(0, 1, 3, 64, 64)}
+
+    def work(_: int) -> None:
+        for session in (sessions[0], sessions[0], sessions[1], sessions[1], sessions[0]):
+            session.run(image)
+
+    in_threads(1, work)
+    assert set_to == [1, 2, 1]
+
+
+def test_dynamic_shapes_in_turns(tmp_path: Path) -> None:
+    relay_layout.compile(models.to_relax(models.build("squeezenet1_1", batch="n", image_size=32))).save(
+        tmp_path / "n.rla"
+    )
+    session = relay_layout.load(tmp_path / "n.rla")
+    batch = randoms(0, 3, 3, 32, 32)
+    expected = session.run({"input": batch})["output"]
+    single = session.run({"input": batch[1:2]})["output"]
+    np.testing.assert_allclose(single, expected[1:2], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(session.run({"input": batch})["output"], expected)
+    np.testing.assert_array_equal(session.run({"input": batch[1:2]})["output"], single)
+
+
+def session_of(path: Path, function: Callable[..., Any], *inputs: relax.Var) -> relay_layout.Session:
+    """A session of what ``function`` builds of the inputs, to which it adds nothing else."""
+    builder = relax.BlockBuilder()
+    with builder.function("main", list(inputs)):
+        with builder.dataflow():
+            result = builder.emit_output(function(*inputs))
+        builder.emit_func_output(result)
+    relay_layout.compile(builder.finalize(), desired_layout="none").save(path)
+    return relay_layout.load(path)
+
+
+def tensor(name: str, *shape: int, dtype: str = "float32") -> relax.Var:
+    return relax.Var(name, relax.TensorType(shape, dtype))
+
+
+def test_an_input_as_output(tmp_path: Path) -> None:
+    x = tensor("x", 2, 3)
+    session = session_of(tmp_path / "model.rla", lambda x: relax.Tuple([x, relax.op.nn.relu(x)]), x)
+    images = [randoms(seed, 2, 3) for seed in range(2)]
+    first, second = (list(session.run({"x": image}).values()) for image in images)
+    np.testing.assert_array_equal(first[0], images[0])
+    np.testing.assert_array_equal(second[0], images[1])
+    np.testing.assert_array_equal(first[1], np.maximum(images[0], 0))
+
+
+def test_a_network_without_inputs(tmp_path: Path) -> None:
+    table = randoms(0, 40)
+    session = session_of(tmp_path / "model.rla", lambda: relax.op.nn.relu(relax.const(table)))
+    for _ in range(2):
+        (output,) = session.run({}).values()
+        np.testing.assert_array_equal(output, np.maximum(table, 0))
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_scalars_and_empty_arrays(tmp_path: Path, shape: tuple[int, ...], dtype: str) -> None:
+    session = session_of(
+        tmp_path / "model.rla", lambda x: relax.op.equal(x, x), tensor("x", *shape, dtype=dtype)
+    )
+    (output,) = session.run({"x": np.ones(shape, dtype)}).values()
+    assert (output.shape, output.dtype) == (shape, np.dtype("bool")) and output.all()
+
+
+def test_booleans(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "model.rla", relax.op.logical_not, tensor("x", 3, dtype="bool"))
+    (output,) = session.run({"x": np.array([True, False, True])}).values()
+    assert output.tolist() == [False, True, False]
 
 
 X86 = pytest.mark.skipif(host.architecture() != "x86_64", reason="compiles for x86-64 levels")

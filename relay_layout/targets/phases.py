@@ -1,0 +1,140 @@
+"""Transposed convolutions as convolutions: one for each phase of the result, stacked as output channels.
+
+With stride s, the elements of the result whose position (counted from before the padding) is r modulo s are
+a convolution of the data with every s-th tap from the r-th on. The convolutions of all r have the same
+window, so that one convolution with s times the outputs makes them all; a copy then moves phases into place.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from relay_layout.ir import is_static
+from relay_layout.layout import Layout
+from relay_layout.ops import ConvolutionLayouts
+from relay_layout.targets.convolutions import Convolution, fitting_layouts
+
+PLAIN = {"nn.conv1d_transpose": "nn.conv1d", "nn.conv2d_transpose": "nn.conv2d"}
+"""Transposed convolutions that may be made of phases, and the convolution that makes them."""
+
+
+@dataclass(frozen=True)
+class PhaseAxis:
+    """One spatial axis. Phases that no tap reaches, those from the kernel's extent on, are zero.
+
+    Element p of the result is in phase ``(p + skipped) % stride``, at ``(p + skipped) // stride``.
+    """
+
+    stride: int
+    phases: int
+    window: int
+    before: int
+    after: int
+    skipped: int
+    extent: int
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the only phase is the result, but for elements behind it."""
+        return self.stride == 1 and self.skipped == 0
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The convolution that makes all phases, and its window; ``axes`` say where the phases go.
+
+    Output channel ``phase * out_channels + o`` is channel o of a phase, phases counted with the last axis
+    fastest. ``padding`` lists all that is before, then all that is after, and is nowhere negative.
+    """
+
+    convolution: Convolution
+    layouts: ConvolutionLayouts
+    axes: tuple[PhaseAxis, ...]
+    out_channels: int
+    dilation: tuple[int, ...]
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return (1,) * len(self.axes)
+
+    @property
+    def padding(self) -> tuple[int, ...]:
+        return (*(axis.before for axis in self.axes), *(axis.after for axis in self.axes))
+
+    @property
+    def image(self) -> tuple[int, ...]:
+        """Spatial extents of the stacked phases."""
+        return tuple(
+            size + axis.before + axis.after - dilation * (axis.window - 1)
+            for size, axis, dilation in zip(self.convolution.image, self.axes, self.dilation, strict=True)
+        )
+
+    @property
+    def needs_copy(self) -> bool:
+        """Whether the stacked phases are not the result itself."""
+        extents = tuple(axis.extent for axis in self.axes)
+        return self.image != extents or not all(axis.is_identity for axis in self.axes)
+
+
+def phases_of(convolution: Convolution, attributes: Any, data: str, out: str) -> Phases | None:
+    """A transposed convolution from layout ``data`` to ``out`` as phases.
+
+    None for groups, volumes, symbolic spatial extents, a dilation and a stride on one axis, and layouts that
+    tiled kernels have not.
+    """
+    operator = PLAIN.get(convolution.operator)
+    if operator is None or convolution.groups > 1 or not is_static(convolution.image):
+        return None
+    rank = len(convolution.spatial)
+    padding, behind = _ints(attributes.padding), _ints(attributes.output_padding)
+    dilation, strides = _ints(attributes.dilation), _ints(attributes.strides)
+    if any(apart > 1 and stride > 1 for apart, stride in zip(dilation, strides, strict=True)):
+        return None
+    axes = tuple(
+        _axis(size, kernel, stride, apart, before, after - more)
+        for size, kernel, stride, apart, before, after, more in zip(
+            convolution.image,
+            convolution.kernel,
+            strides,
+            dilation,
+            padding[:rank],
+            padding[rank:],
+            behind,
+            strict=True,
+        )
+    )
+    outputs = convolution.out_channels
+    for axis in axes:
+        outputs *= axis.phases
+    stacked = replace(
+        convolution, operator=operator, out_channels=outputs, kernel=tuple(axis.window for axis in axes)
+    )
+    layouts = _layouts(stacked, data, out)
+    return layouts and Phases(stacked, layouts, axes, convolution.out_channels, tuple(dilation))
+
+
+def _axis(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> PhaseAxis:
+    """``after`` is what the result leaves out there, negative where it is longer."""
+    extent = (size - 1) * stride + dilation * (kernel - 1) + 1 - before - after
+    window = -(-kernel // stride)
+    reach = dilation * (window - 1)
+    # More padding than the window reaches would be a crop of the data; the copy leaves it out instead.
+    front = max(0, reach - before // stride)
+    back = max(0, (before + extent - 1) // stride - size + 1)
+    skipped = before - stride * (reach - front)
+    return PhaseAxis(stride, min(stride, kernel), window, front, back, skipped, extent)
+
+
+def _layouts(stacked: Convolution, data: str, out: str) -> ConvolutionLayouts | None:
+    """The combination for stacked phases in the layout of the result, None where there is none."""
+    known = (stacked.channels_first, stacked.channels_last)
+    if any(str(Layout.parse(layout).primal_layout) not in known for layout in (data, out)):
+        return None
+    layouts = fitting_layouts(stacked, data, out)
+    return layouts if (layouts.data, layouts.out) == (data, out) else None
+
+
+def _ints(values: Any) -> list[int]:
+    return [int(value) for value in values]
+
+
+__all__ = ["PhaseAxis", "Phases", "phases_of"]

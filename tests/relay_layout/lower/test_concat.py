@@ -1,0 +1,175 @@
+"""Concatenations whose operands are computed in their places."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_layout.compiler import lower
+from relay_layout.lower.concat import CONCAT
+from relay_layout.lower.passes import lower_passes
+from relay_layout.targets import resolve_target
+from topi_ext.build import PIPELINE
+
+TARGET = resolve_target("native", threads=1)
+SHAPE = (1, 4, 3, 16)
+
+Emit = Callable[[Any], Any]
+
+
+def module_of(body: Callable[[Emit, Any], Any], shape: tuple[int, ...] = SHAPE) -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    image = relax.Var("image", relax.TensorType(shape, "float32"))
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            result = builder.emit_output(body(builder.emit, image))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def run(module: tvm.IRModule) -> tuple[list[np.ndarray], int]:
+    """What main computes, and how many concatenations are left in it."""
+    lowered, _, _ = lower(module, TARGET, lambda line: None)
+    joins = {
+        str(variable.name_hint)
+        for variable, function in lowered.functions_items()
+        if function.attrs is not None and CONCAT in function.attrs
+    }
+    with TARGET.tvm_target:
+        planned = tvm.transform.Sequential(lower_passes())(lowered)
+        executable = relax.build(
+            lowered,
+            TARGET.tvm_target,
+            relax_pipeline=tvm.transform.Sequential(lower_passes()),
+            tir_pipeline=PIPELINE,
+        )
+    shape = [int(extent) for extent in module["main"].params[0].ty.shape.values]
+    image = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    result = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(image))
+    results = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+    calls = [binding.value for block in planned["main"].body.blocks for binding in block.bindings]
+    left = sum(isinstance(call, relax.Call) and getattr(call.op, "name_hint", "") in joins for call in calls)
+    return [tensor.numpy() for tensor in results], left
+
+
+def image_of(shape: tuple[int, ...] = SHAPE) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+def pooled(emit: Emit, value: Any, times: int = 1) -> Any:
+    """A kernel that joins no other: a maximum over rows."""
+    for _ in range(times):
+        value = emit(relax.op.nn.max_pool2d(value, [1, 3], [1, 1], [0, 1, 0, 1]))
+    return value
+
+
+def maximum(array: np.ndarray, times: int = 1) -> np.ndarray:
+    for _ in range(times):
+        padded = np.pad(array, [(0, 0)] * 3 + [(1, 1)], constant_values=-np.inf)
+        array = np.maximum(np.maximum(padded[..., :-2], padded[..., 1:-1]), padded[..., 2:])
+    return array
+
+
+def test_operands_are_computed_in_their_places() -> None:
+    def body(emit: Emit, image: Any) -> Any:
+        joined = emit(relax.op.concat([pooled(emit, image), pooled(emit, image, 2)], axis=1))
+        return pooled(emit, joined)
+
+    (result,), left = run(module_of(body))
+    image = image_of()
+    expected = maximum(np.concatenate([maximum(image), maximum(image, 2)], axis=1))
+    np.testing.assert_array_equal(result, expected)
+    assert left == 0
+
+
+def test_a_result_that_is_joined_to_more_is_a_part_itself() -> None:
+    def body(emit: Emit, image: Any) -> Any:
+        inner = emit(relax.op.concat([pooled(emit, image), pooled(emit, image, 2)], axis=1))
+        outer = emit(relax.op.concat([pooled(emit, image, 3), inner], axis=1))
+        return pooled(emit, outer)
+
+    (result,), left = run(module_of(body))
+    image = image_of()
+    parts = [maximum(image, 3), maximum(image), maximum(image, 2)]
+    np.testing.assert_array_equal(result, maximum(np.concatenate(parts, axis=1)))
+    assert left == 0
+
+
+def test_a_part_may_be_read_by_others() -> None:
+    def body(emit: Emit, image: Any) -> Any:
+        first, second = pooled(emit, image), pooled(emit, image, 2)
+        joined = emit(relax.op.concat([first, second], axis=1))
+        return emit(relax.op.concat([pooled(emit, joined), pooled(emit, second)], axis=1))
+
+    (result,), _ = run(module_of(body))
+    image = image_of()
+    joined = np.concatenate([maximum(image), maximum(image, 2)], axis=1)
+    np.testing.assert_array_equal(result, np.concatenate([maximum(joined), maximum(image, 3)], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("case", "left"),
+    [("input", 1), ("twice", 1), ("two results", 1), ("output", 1), ("other axis", 0), ("odd size", 1)],
+)
+def test_what_keeps_its_copy(case: str, left: int) -> None:
+    """A concatenation of another axis is no CONCAT at all."""
+    shape = (1, 4, 3, 15) if case == "odd size" else SHAPE
+
+    def body(emit: Emit, image: Any) -> Any:
+        first, second = pooled(emit, image), pooled(emit, image, 2)
+        axis = 2 if case == "other axis" else 1
+        pair = {"input": [first, image], "twice": [first, first]}.get(case, [first, second])
+        joined = emit(relax.op.concat(pair, axis=axis))
+        if case == "output":
+            return relax.Tuple([joined])
+        if case == "two results":
+            other = emit(relax.op.concat([second, pooled(emit, image, 3)], axis=axis))
+            return relax.Tuple([pooled(emit, joined), pooled(emit, other)])
+        return pooled(emit, joined)
+
+    results, found = run(module_of(body, shape))
+    image = image_of(shape)
+    first, second = maximum(image), maximum(image, 2)
+    axis = 2 if case == "other axis" else 1
+    pair = {"input": [first, image], "twice": [first, first]}.get(case, [first, second])
+    joined = np.concatenate(pair, axis=axis)
+    expected = [joined if case == "output" else maximum(joined)]
+    if case == "two results":
+        expected.append(maximum(np.concatenate([second, maximum(image, 3)], axis=axis)))
+    for got, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert found == left
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graphs(seed: int) -> None:
+    """Kernels and concatenations of whatever came before: storages that are shared must not meet."""
+
+    def walk(join: Callable[[list[Any]], Any], kernel: Callable[[Any], Any], image: Any) -> list[Any]:
+        rng = random.Random(seed)
+        values, channels = [image], [4]
+        for _ in range(14):
+            if rng.random() < 0.4:
+                chosen = [rng.randrange(len(values)) for _ in range(rng.randint(2, 3))]
+                if sum(channels[place] for place in chosen) <= 64:
+                    values.append(join([values[place] for place in chosen]))
+                    channels.append(sum(channels[place] for place in chosen))
+                    continue
+            place = max(0, len(values) - 1 - rng.randrange(4))
+            values.append(kernel(values[place]))
+            channels.append(channels[place])
+        return values[-2:]
+
+    def body(emit: Emit, image: Any) -> Any:
+        return relax.Tuple(
+            walk(lambda parts: emit(relax.op.concat(parts, axis=1)), lambda part: pooled(emit, part), image)
+        )
+
+    results, _ = run(module_of(body))
+    expected = walk(lambda parts: np.concatenate(parts, axis=1), maximum, image_of())
+    for got, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(got, wanted, err_msg=f"seed {seed}")

@@ -1,0 +1,97 @@
+"""Exponentials and what is made of them, against the mathematical library in float64."""
+
+import math
+
+import numpy as np
+import pytest
+import tvm
+from kernel_harness import compile_function, host_cpus, prim_func, target_for
+from tvm import te
+
+from topi_ext.compute import transcendental
+from topi_ext.schedule.cpu.loops import LoopNest
+
+CPU = host_cpus()[-1]
+TARGET = target_for(CPU)
+
+
+def erf(values: np.ndarray) -> np.ndarray:
+    return np.array([math.erf(value) for value in values])
+
+
+def sigmoid(values: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-values))
+
+
+def gelu_tanh(values: np.ndarray) -> np.ndarray:
+    return values / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (values + 0.044715 * values**3)))
+
+
+EXPECTED = {
+    "exp": (np.exp, 2e-7, 0.0),
+    "tanh": (np.tanh, 5e-7, 1e-9),
+    "erf": (erf, 6e-7, 1e-9),
+    "sigmoid": (sigmoid, 3e-7, 1e-37),
+    "silu": (lambda values: values * sigmoid(values), 4e-7, 1e-35),
+    "gelu": (lambda values: values / 2 * (1 + erf(values * math.sqrt(0.5))), 4e-7, 1e-6),
+    "gelu_tanh": (gelu_tanh, 4e-7, 2e-6),
+}
+"""The function in float64, and what float32 may be off by, relative and absolute."""
+
+
+def computed(name: str, values: np.ndarray) -> np.ndarray:
+    data = te.placeholder(values.shape, "float32")
+    func = prim_func([data, getattr(transcendental, name)(data)])
+    schedule = LoopNest().apply(func, TARGET, False)
+    assert schedule is not None
+    library = compile_function(schedule.mod["main"], TARGET)
+    result = tvm.runtime.tensor(np.empty_like(values))
+    library["main"](tvm.runtime.tensor(values), result)
+    return result.numpy()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_values(name: str) -> None:
+    rng = np.random.default_rng(0)
+    values = np.concatenate(
+        [rng.uniform(-10, 10, 4000), rng.normal(0, 1e-3, 500), rng.uniform(-80, 80, 500), [0.0, -0.0]]
+    ).astype("float32")
+    function, relative, absolute = EXPECTED[name]
+    np.testing.assert_allclose(
+        computed(name, values), function(values.astype("float64")), rtol=relative, atol=absolute
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "at_minus_infinity", "at_infinity"),
+    [("exp", 0, np.inf), ("tanh", -1, 1), ("erf", -1, 1), ("sigmoid", 0, 1)],
+)
+def test_infinities_and_nan(name: str, at_minus_infinity: float, at_infinity: float) -> None:
+    values = np.array([-np.inf, np.inf, np.nan, 1e30, -1e30] * 4, "float32")
+    expected = [at_minus_infinity, at_infinity, np.nan, at_infinity, at_minus_infinity] * 4
+    np.testing.assert_allclose(computed(name, values), expected, rtol=1e-6, atol=1e-37)
+
+
+def test_softmax() -> None:
+    values = np.random.default_rng(0).normal(0, 20, (7, 33)).astype("float32")
+    values[3] += 1000
+    data = te.placeholder(values.shape, "float32")
+    func = prim_func([data, transcendental.softmax(data, 1)])
+    schedule = LoopNest().apply(func, TARGET, False)
+    assert schedule is not None
+    result = tvm.runtime.tensor(np.empty_like(values))
+    compile_function(schedule.mod["main"], TARGET)["main"](tvm.runtime.tensor(values), result)
+    # The differences round in float32 whoever computes them.
+    powers = np.exp((values - values.max(1, keepdims=True)).astype("float64"))
+    np.testing.assert_allclose(result.numpy(), powers / powers.sum(1, keepdims=True), rtol=2e-6, atol=1e-36)
+
+
+def test_vectors_and_no_calls() -> None:
+    """The library's functions would be called for one element at a time."""
+    data = te.placeholder((4096,), "float32")
+    func = prim_func([data, transcendental.silu(data)])
+    schedule = LoopNest().apply(func, TARGET, False)
+    assert schedule is not None
+    source = compile_function(schedule.mod["main"], TARGET).mod.inspect_source("asm")
+    assert "expf" not in source
