@@ -1,20 +1,24 @@
 """Calls of convolutions as kernels take them: weights packed, and Winograd's where it is the faster."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
 from tvm import relax, te
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, shape_of
 from relay_layout.layout_transform import apply
-from relay_layout.targets.convolutions import convolution_with, packed_kernel
+from relay_layout.ops import ConvolutionLayouts
+from relay_layout.targets.convolutions import Convolution, convolution_with, merged, packed_kernel
 from topi_ext.chooser import KernelChooser
-from topi_ext.compute.convolution import workload_of
+from topi_ext.compute.convolution import conv2d, workload_of
 from topi_ext.compute.geometry import geometry_of
 from topi_ext.kernel import convolve
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.schedule.cpu.convolution import is_static
 from topi_ext.winograd import transform_weight
+from topi_ext.workload import ConvolutionWorkload
 
 OUT_ELEMENTWISE_FUSABLE = 4
 """TVM's operator pattern kind: elementwise consumers may join this function."""
@@ -61,28 +65,61 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
     }
 
 
-def winograd_call(builder: relax.BlockBuilder, call: relax.Call, kernels: KernelChooser) -> Expression | None:
-    """A 2-D convolution as Winograd's, its weights transformed; None where another kernel was chosen."""
-    data, weight = call.args
-    if not isinstance(weight, Constant):
+def constant_convolution(
+    builder: relax.BlockBuilder, call: relax.Call, kernels: KernelChooser | None
+) -> Expression | None:
+    """A 2-D convolution whose weight is stored as its kernel reads it: transformed, or with groups merged.
+
+    None where the kernel reads the weight as it is, packed at most.
+    """
+    if not isinstance(call.args[1], Constant):
         return None
+    data, weight = call.args
+    plain = apply(constant_array(weight), str(call.attrs.kernel_layout), "OIHW")
     packed, kernel_layout = packed_weight(call)
-    placeholders = [te.placeholder(shape_of(part) or (), str(part.ty.dtype)) for part in (data, packed)]
-    workload = workload_of(geometry_of("HW", *placeholders, **convolution_options(call.attrs, kernel_layout)))
+    options = convolution_options(call.attrs, kernel_layout)
+    workload = _workload(data, packed, options)
     if not is_static(workload):
         return None
-    knobs = kernels.choose(workload).knobs
-    if not isinstance(knobs, WinogradKnobs):
-        return None
-    plain = apply(constant_array(weight), str(call.attrs.kernel_layout), "OIHW")
-    spread = constant(transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels"))
-    return call_compute(
-        builder,
-        lambda image, factors: convolve(image, factors, workload, knobs),
-        "conv2d_winograd",
-        data,
-        spread,
+    whole, layouts = merged(
+        Convolution(
+            "nn.conv2d",
+            workload.batch,
+            workload.in_channels,
+            workload.out_channels,
+            (workload.in_height, workload.in_width),
+            workload.kernel,
+            workload.groups,
+        ),
+        ConvolutionLayouts(workload.data_layout, kernel_layout, workload.out_layout),
     )
+    is_merged = whole.groups != workload.groups
+    if is_merged:
+        plain = _block_diagonal(plain, workload.groups, whole.groups)
+        packed = constant(apply(plain, "OIHW", layouts.kernel))
+        options |= {"groups": whole.groups, "kernel_layout": layouts.kernel}
+        workload = _workload(data, packed, options)
+    knobs = None if kernels is None else kernels.choose(workload).knobs
+    if isinstance(knobs, WinogradKnobs):
+        spread = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
+        compute = partial(convolve, workload=workload, knobs=knobs)
+        return call_compute(builder, compute, "conv2d_winograd", data, constant(spread))
+    return call_compute(builder, partial(conv2d, **options), "conv2d", data, packed) if is_merged else None
+
+
+def _workload(data: Expression, weight: Expression, options: dict[str, Any]) -> ConvolutionWorkload:
+    placeholders = [te.placeholder(shape_of(part) or (), str(part.ty.dtype)) for part in (data, weight)]
+    return workload_of(geometry_of("HW", *placeholders, **options))
+
+
+def _block_diagonal(weight: np.ndarray, groups: int, merged_groups: int) -> np.ndarray:
+    """The OIHW weight of ``merged_groups`` groups that computes what ``weight`` does for ``groups``."""
+    outputs, inputs, *window = weight.shape
+    factor = groups // merged_groups
+    result = np.zeros((outputs, factor, inputs, *window), weight.dtype)
+    place = np.arange(outputs) // (outputs // groups) % factor
+    result[np.arange(outputs), place] = weight
+    return result.reshape(outputs, factor * inputs, *window)
 
 
 def ints(values: Any) -> list[int]:
@@ -93,4 +130,4 @@ def _out_layout(attributes: Any) -> str:
     return str(attributes.out_layout or attributes.data_layout)
 
 
-__all__ = ["call_compute", "convolution_options", "ints", "packed_weight", "winograd_call"]
+__all__ = ["call_compute", "constant_convolution", "convolution_options", "ints", "packed_weight"]

@@ -26,12 +26,13 @@ from relay_layout.layout_transform import apply
 from relay_layout.lower.concat import CONCAT
 from relay_layout.lower.convolutions import (
     call_compute,
+    constant_convolution,
     convolution_options,
     ints,
     packed_weight,
-    winograd_call,
 )
 from relay_layout.lower.elementwise import COMPUTES, softmax_call, transcendental_call
+from relay_layout.lower.transposed import phased_call
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from topi_ext import compute
 from topi_ext.chooser import KernelChooser
@@ -46,14 +47,26 @@ OUT_ELEMENTWISE_FUSABLE = 4
 def legalization_map(kernels: KernelChooser | None = None) -> dict[str, Legalizer]:
     """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``.
 
-    ``kernels`` decides which convolutions with constant weights become Winograd's; without it none does.
+    ``kernels`` decides which convolutions with constant weights become Winograd's. Without it none does, and
+    transposed convolutions keep their loops.
     """
 
     def conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        chosen = None if kernels is None else winograd_call(builder, call, kernels)
+        chosen = constant_convolution(builder, call, kernels)
         return _convolution(builder, call) if chosen is None else chosen
 
-    legalizers = _LEGALIZERS | {"nn.conv2d": conv2d}
+    def transposed(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        phased = None if kernels is None else phased_call(builder, call, plain)
+        return _convolution(builder, call) if phased is None else phased
+
+    def plain(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        return (conv2d if operator_name(call) == "nn.conv2d" else _convolution)(builder, call)
+
+    legalizers = _LEGALIZERS | {
+        "nn.conv2d": conv2d,
+        "nn.conv1d_transpose": transposed,
+        "nn.conv2d_transpose": transposed,
+    }
     return {f"relax.{name}": legalizer for name, legalizer in legalizers.items()}
 
 

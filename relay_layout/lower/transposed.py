@@ -13,11 +13,21 @@ from tvm import relax, te, tirx
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, shape_of
 from relay_layout.layout_transform import apply
-from relay_layout.targets.convolutions import convolution_with
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, Convolution
 from relay_layout.targets.phases import Phases, phases_of
-from topi_ext.indexing import BlockedCoordinate, Coordinate, block_of, physical_axes, physical_index
+from topi_ext.indexing import (
+    BlockedCoordinate,
+    Coordinate,
+    block_of,
+    logical_extent,
+    physical_axes,
+    physical_index,
+)
 
-_OPERATORS = {"nn.conv1d": relax.op.nn.conv1d, "nn.conv2d": relax.op.nn.conv2d}
+_OPERATORS: dict[str, Callable[..., Expression]] = {
+    "nn.conv1d": relax.op.nn.conv1d,
+    "nn.conv2d": relax.op.nn.conv2d,
+}
 
 
 def phased_call(
@@ -31,10 +41,98 @@ def phased_call(
     """
     data, weight = call.args
     attributes = call.attrs
-    if not isinstance(weight, Constant):
-        return None
-    kernel_layout, data_layout = str(attributes.kernel_layout), str(attributes.data_layout)
+    data_layout = str(attributes.data_layout)
     out_layout = str(attributes.out_layout or data_layout)
-    shapes = [_logical(data, data_layout), _logical(weight, kernel_layout)]
-    del shapes
-    return None
+    convolution = _convolution(call)
+    if convolution is None or not isinstance(weight, Constant):
+        return None
+    phases = phases_of(convolution, attributes, data_layout, out_layout)
+    if phases is None:
+        return None
+    plain = apply(constant_array(weight), str(attributes.kernel_layout), f"OI{convolution.spatial}")
+    kernel = apply(stacked_weight(plain, phases), f"OI{convolution.spatial}", phases.layouts.kernel)
+    stacked = _OPERATORS[phases.convolution.operator](
+        data,
+        constant(kernel),
+        strides=list(phases.strides),
+        padding=list(phases.padding),
+        dilation=list(phases.dilation),
+        data_layout=data_layout,
+        kernel_layout=phases.layouts.kernel,
+        out_layout=phases.layouts.out,
+        out_dtype=str(call.ty.dtype),
+    )
+    made = convolve(builder, builder.normalize(stacked))
+    if not phases.needs_copy:
+        return made
+    return builder.call_te(
+        lambda tensor: spread(tensor, phases, out_layout),
+        builder.emit(made),
+        primfunc_name_hint="spread_phases",
+    )
+
+
+def stacked_weight(weight: np.ndarray, phases: Phases) -> np.ndarray:
+    """The kernel [outputs of all phases, inputs, window] of a transposed one [O, inputs, taps]."""
+    convolution, outputs = phases.convolution, phases.out_channels
+    stacked = np.zeros((convolution.out_channels, weight.shape[1], *convolution.kernel), weight.dtype)
+    flipped = tuple(range(2, weight.ndim))
+    for place, offsets in enumerate(product(*(range(axis.phases) for axis in phases.axes))):
+        steps = (slice(first, None, axis.stride) for first, axis in zip(offsets, phases.axes, strict=True))
+        taps = weight[(slice(None), slice(None), *steps)]
+        # Taps run against the data. A phase with fewer of them lacks the last, which meet the first elements.
+        behind = (slice(-count, None) for count in taps.shape[2:])
+        channels = slice(place * outputs, (place + 1) * outputs)
+        stacked[(channels, slice(None), *behind)] = np.flip(taps, flipped)
+    return stacked
+
+
+def spread(stacked: te.Tensor, phases: Phases, out_layout: str) -> te.Tensor:
+    """Stacked phases moved into place: rows and columns of a result in ``out_layout``."""
+    spatial, held = phases.convolution.spatial, phases.layouts.out
+    block, outputs = block_of(out_layout, "C"), phases.out_channels
+    out_axes = physical_axes(out_layout)
+    known = dict(zip(spatial, (axis.extent for axis in phases.axes), strict=True))
+    known |= {"N": logical_extent(held, stacked.shape, "N"), "C": outputs // block}
+
+    def element(*index: tirx.Var) -> tirx.Expr:
+        position = dict(zip(out_axes, index, strict=True))
+        source: dict[str, Coordinate] = {"N": position["N", 0]}
+        phase: Any = 0
+        reached = []
+        for name, axis in zip(spatial, phases.axes, strict=True):
+            place = position[name, 0] + axis.skipped
+            source[name] = place // axis.stride
+            phase = phase * axis.phases + place % axis.stride
+            if axis.phases < axis.stride:
+                reached.append(place % axis.stride < axis.phases)
+        source["C"] = phase * outputs + position["C", 0]
+        if block > 1:
+            blocks = phase * (outputs // block) + position["C", 0]
+            source["C"] = BlockedCoordinate(blocks, position["C", block], block)
+        value = stacked(*physical_index(held, source))
+        if not reached:
+            return value
+        return tirx.if_then_else(tirx.all(*reached), value, tirx.const(0, stacked.dtype))
+
+    shape = [factor or known[name] for name, factor in out_axes]
+    return te.compute(shape, element, name="spread_phases")
+
+
+def _convolution(call: relax.Call) -> Convolution | None:
+    """The extents of a call whose layouts may be blocked."""
+    operator, attributes = operator_name(call), call.attrs
+    shapes = [shape_of(part) for part in call.args]
+    if any(shape is None for shape in shapes):
+        return None
+    layouts = [str(attributes.data_layout), str(attributes.kernel_layout)]
+    data, weight = (
+        {name: logical_extent(layout, shape or (), name) for name, _ in physical_axes(layout)}
+        for layout, shape in zip(layouts, shapes, strict=True)
+    )
+    spatial, groups = CONVOLUTION_AXES[operator][2:], int(attributes.groups)
+    image, kernel = (tuple(extents[name] for name in spatial) for extents in (data, weight))
+    return Convolution(operator, data["N"], data["C"], weight["O"] * groups, image, kernel, groups)
+
+
+__all__ = ["phased_call", "spread", "stacked_weight"]

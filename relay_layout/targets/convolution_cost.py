@@ -7,7 +7,8 @@ from relay_layout.graph import Node
 from relay_layout.ir import is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets.convolutions import Convolution, packed_kernel
+from relay_layout.targets.convolutions import Convolution, merged, packed_kernel
+from relay_layout.targets.phases import Phases, phases_of
 from relay_layout.targets.target import BuildTarget
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.workload import ConvolutionWorkload
@@ -27,18 +28,39 @@ def convolution_us(
     if not is_static(convolution.image):
         return 0.0
     if convolution.operator in ("nn.conv1d", "nn.conv2d"):
-        return _tiled_us(node, convolution, layouts, target)
+        return _tiled_us(node, convolution, layouts, node.attributes, target)
+    if convolution.is_transposed and node.operands[1].constant is not None:
+        phases = phases_of(convolution, node.attributes, layouts.data, layouts.out)
+        if phases is not None:
+            return _phases_us(node, phases, target)
     return _loops_us(node, convolution, layouts, target)
 
 
+def _phases_us(node: Node, phases: Phases, target: BuildTarget) -> float:
+    """The convolution of all phases, and the copy that reads each element of the result and writes it."""
+    convolution, facts = phases.convolution, target.facts
+    microseconds = _tiled_us(node, convolution, phases.layouts, phases, target)
+    if not phases.needs_copy:
+        return microseconds
+    result = node.results[0]
+    moved = 2 * size_in_bytes(result.shape or (), result.dtype)
+    return microseconds + moved / (facts.gigabytes_per_second * 1e3) + facts.launch_us
+
+
 def _tiled_us(
-    node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: BuildTarget
+    node: Node, convolution: Convolution, layouts: ConvolutionLayouts, window: Any, target: BuildTarget
 ) -> float:
-    """Register tiles; a 1-D convolution runs as that of an image with one row."""
-    attributes, facts = node.attributes, target.facts
+    """Register tiles; a 1-D convolution runs as that of an image with one row.
+
+    ``window`` has strides, padding and dilation: the node's attributes, or phases.
+    """
+    facts = target.facts
     rank = len(convolution.spatial)
+    constant = node.operands[1].constant is not None
+    if constant:
+        convolution, layouts = merged(convolution, layouts)
     packed = packed_kernel(convolution, layouts.kernel, layouts.out)
-    padding = attributes.padding
+    padding = window.padding
     workload = ConvolutionWorkload(
         batch=_batch(convolution),
         in_channels=convolution.in_channels,
@@ -46,9 +68,9 @@ def _tiled_us(
         in_height=convolution.image[-2] if rank == 2 else 1,
         in_width=convolution.image[-1],
         kernel=_pair(convolution.kernel, 1),
-        strides=_pair(attributes.strides, 1),
+        strides=_pair(window.strides, 1),
         padding=(*_pair(padding[:rank], 0), *_pair(padding[rank:], 0)),
-        dilation=_pair(attributes.dilation, 1),
+        dilation=_pair(window.dilation, 1),
         groups=convolution.groups,
         data_layout=layouts.data,
         kernel_layout=packed,
@@ -57,7 +79,7 @@ def _tiled_us(
         out_dtype=node.results[0].dtype,
     )
     # Winograd's weights are transformed when compiling.
-    choice = target.kernels.choose(workload, direct=node.operands[1].constant is None)
+    choice = target.kernels.choose(workload, direct=not constant)
     microseconds = choice.microseconds
     plain = (layouts.data, layouts.out).count(convolution.channels_last)
     return microseconds * (1.0 + plain * facts.channels_last_penalty) + facts.launch_us

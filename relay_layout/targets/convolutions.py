@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from relay_layout.graph import Node
@@ -196,6 +196,38 @@ def packed_kernel(convolution: Convolution, kernel: str, out: str) -> str:
     return f"{spatial}IO" if out == convolution.channels_last else kernel
 
 
+def merged(convolution: Convolution, layouts: ConvolutionLayouts) -> tuple[Convolution, ConvolutionLayouts]:
+    """The convolution as its kernel computes it where the weight is constant.
+
+    Outputs of a group that do not fill vectors would make every lane read another input. Neighbouring groups
+    are then taken for one, with zeros where they do not meet, until their outputs fill vectors.
+    """
+    groups, channels_innermost = convolution.groups, layouts.out[-1] in "cC"
+    if (
+        groups == 1
+        or convolution.is_depthwise
+        or not channels_innermost
+        or not _has_tiled_kernel(convolution)
+    ):
+        return convolution, layouts
+    outputs = convolution.out_channels // groups
+    factors = [count for count in range(1, groups + 1) if groups % count == 0]
+    filling = [count for count in factors if outputs * count % FULL_VECTOR == 0]
+    factor = filling[0] if filling else groups
+    if factor == 1 or factor > MOST_MERGED:
+        return convolution, layouts
+    whole = replace(convolution, groups=groups // factor)
+    kernel = fitting_layouts(whole, layouts.data, layouts.out).kernel
+    return whole, ConvolutionLayouts(layouts.data, packed_kernel(whole, kernel, layouts.out), layouts.out)
+
+
+FULL_VECTOR = 16
+"""Channels in the longest vector that kernels have; shorter ones divide it."""
+
+MOST_MERGED = 16
+"""Groups taken for one multiply that many times as much, most of it zeros."""
+
+
 def _has_tiled_kernel(convolution: Convolution) -> bool:
     """Whether register tiles are scheduled for it; the others run as plain vector loops."""
     return convolution.operator in ("nn.conv1d", "nn.conv2d")
@@ -224,6 +256,7 @@ __all__ = [
     "convolution_with",
     "desired_layouts",
     "fitting_layouts",
+    "merged",
     "packed_kernel",
     "plain_layouts",
 ]

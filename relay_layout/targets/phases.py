@@ -16,6 +16,9 @@ from relay_layout.targets.convolutions import Convolution, fitting_layouts
 PLAIN = {"nn.conv1d_transpose": "nn.conv1d", "nn.conv2d_transpose": "nn.conv2d"}
 """Transposed convolutions that may be made of phases, and the convolution that makes them."""
 
+LARGEST_BLOCK = 16
+"""Channels in a block of the phases of a result that has channels first; fewer where it does not divide."""
+
 
 @dataclass(frozen=True)
 class PhaseAxis:
@@ -43,7 +46,8 @@ class Phases:
     """The convolution that makes all phases, and its window; ``axes`` say where the phases go.
 
     Output channel ``phase * out_channels + o`` is channel o of a phase, phases counted with the last axis
-    fastest. ``padding`` lists all that is before, then all that is after, and is nowhere negative.
+    fastest. ``layouts.out`` may differ from the layout of the result. ``padding`` lists all that is before,
+    then all that is after, and is nowhere negative.
     """
 
     convolution: Convolution
@@ -108,8 +112,18 @@ def phases_of(convolution: Convolution, attributes: Any, data: str, out: str) ->
     stacked = replace(
         convolution, operator=operator, out_channels=outputs, kernel=tuple(axis.window for axis in axes)
     )
-    layouts = _layouts(stacked, data, out)
-    return layouts and Phases(stacked, layouts, axes, convolution.out_channels, tuple(dilation))
+    layouts = fitting_layouts(stacked, data, out)
+    if not all(_is_tiled(stacked, side) for side in (data, out)) or (layouts.data, layouts.out) != (
+        data,
+        out,
+    ):
+        return None
+    phases = Phases(stacked, layouts, axes, convolution.out_channels, tuple(dilation))
+    if out == stacked.channels_first and phases.needs_copy:
+        # The copy interleaves pixels in any case, and convolutions are faster with vectors of channels.
+        blocked = fitting_layouts(stacked, data, f"{out}{LARGEST_BLOCK}c")
+        return replace(phases, layouts=blocked)
+    return phases
 
 
 def _axis(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> PhaseAxis:
@@ -124,13 +138,11 @@ def _axis(size: int, kernel: int, stride: int, dilation: int, before: int, after
     return PhaseAxis(stride, min(stride, kernel), window, front, back, skipped, extent)
 
 
-def _layouts(stacked: Convolution, data: str, out: str) -> ConvolutionLayouts | None:
-    """The combination for stacked phases in the layout of the result, None where there is none."""
-    known = (stacked.channels_first, stacked.channels_last)
-    if any(str(Layout.parse(layout).primal_layout) not in known for layout in (data, out)):
-        return None
-    layouts = fitting_layouts(stacked, data, out)
-    return layouts if (layouts.data, layouts.out) == (data, out) else None
+def _is_tiled(stacked: Convolution, layout: str) -> bool:
+    """Whether tiled kernels take data in ``layout``: channels first, last, or first in blocks."""
+    block = Layout.parse(layout).block("C")
+    first = f"{stacked.channels_first}{block}c" if block > 1 else stacked.channels_first
+    return layout in (first, stacked.channels_last)
 
 
 def _ints(values: Any) -> list[int]:

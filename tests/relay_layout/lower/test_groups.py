@@ -1,0 +1,71 @@
+"""Grouped convolutions whose neighbouring groups are taken for one."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+import relay_layout
+from relay_layout.ops import ConvolutionLayouts
+from relay_layout.targets.convolutions import Convolution, merged
+
+LAYOUTS = ["auto", "NHWC", "NCHW16c", "none"]
+
+
+def groups_of(inputs: int, outputs: int, groups: int, out: str = "NHWC") -> int:
+    convolution = Convolution("nn.conv2d", 1, inputs, outputs, (9, 9), (3, 3), groups)
+    data = "NCHW" if out == "NCHW" else "NHWC"
+    return merged(convolution, ConvolutionLayouts(data, "HWIO", out))[0].groups
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "groups", "kernel_groups"),
+    [
+        (128, 128, 32, 8),
+        (64, 64, 4, 4),
+        (57, 426, 3, 1),
+        (24, 36, 12, 1),
+        (96, 96, 24, 6),
+        (34, 34, 17, 17),
+        (64, 64, 64, 64),
+        (64, 128, 64, 64),
+        (64, 64, 1, 1),
+    ],
+)
+def test_groups_of_the_kernel(inputs: int, outputs: int, groups: int, kernel_groups: int) -> None:
+    """Until outputs fill vectors of 16; not for more than 16 groups, and not for depthwise ones."""
+    assert groups_of(inputs, outputs, groups) == kernel_groups
+
+
+def test_rows_of_pixels_need_no_vectors_of_channels() -> None:
+    assert groups_of(128, 128, 32, "NCHW") == 32
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "groups", "kernel", "stride"),
+    [(64, 64, 16, 3, 1), (21, 42, 3, 3, 2), (16, 48, 8, 1, 1), (24, 36, 12, 5, 1)],
+)
+def test_numbers(
+    tmp_path: Path, inputs: int, outputs: int, groups: int, kernel: int, stride: int, layout: str
+) -> None:
+    rng = np.random.default_rng(groups)
+    weight = rng.standard_normal((outputs, inputs // groups, kernel, kernel)).astype("float32")
+    builder = relax.BlockBuilder()
+    image = relax.Var("image", relax.TensorType((2, inputs, 9, 8), "float32"))
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            value = relax.op.nn.conv2d(
+                image, relax.const(weight), strides=stride, padding=kernel // 2, groups=groups
+            )
+            result = builder.emit_output(builder.emit(value))
+        builder.emit_func_output(result)
+    module = builder.finalize()
+    data = rng.standard_normal((2, inputs, 9, 8)).astype("float32")
+    untouched = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    expected = untouched["main"](tvm.runtime.tensor(data)).numpy()
+    relay_layout.compile(module, desired_layout=layout, threads=1).save(tmp_path / "model.rla")
+    (found,) = relay_layout.load(tmp_path / "model.rla", threads=1).run({"image": data}).values()
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5 * float(abs(expected).max()))
