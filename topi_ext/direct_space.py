@@ -18,6 +18,7 @@ from topi_ext.knobs import (
     fuses_rows,
     lanes_are_pixels,
     pads_by_chunk,
+    tiled_channels,
 )
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
@@ -70,8 +71,9 @@ def _vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[i
     if block > 1:
         return block, workload.out_channels // block, row
     packed = block_of(workload.kernel_layout, "O")
-    lanes = packed if packed > 1 else min(native, 1 << (workload.out_channels.bit_length() - 1))
-    return lanes, workload.out_channels // lanes, row
+    channels = tiled_channels(workload)
+    lanes = packed if packed > 1 else min(native, 1 << (channels.bit_length() - 1))
+    return lanes, workload.out_channels // channels * (channels // lanes), row
 
 
 def _register_tiles(

@@ -111,7 +111,10 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
         (knobs.order not in get_args(Order), f"unknown order '{knobs.order}'"),
         (knobs.pad_at not in get_args(PadAt), f"unknown place to pad '{knobs.pad_at}'"),
         (pixels > run, f"tile of {pixels} pixels on a run of {run}"),
-        (channels > workload.out_channels, f"tile of {channels} channels of {workload.out_channels}"),
+        (
+            channels > tiled_channels(workload),
+            f"tile of {channels} channels of {tiled_channels(workload)}",
+        ),
         (block > 1 and knobs.lanes != block, f"{knobs.lanes} lanes for blocks of {block}"),
         (knobs.rows < 1 or rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
         (knobs.order == "pixels" and "H" not in workload.out_layout, "no rows to split among threads"),
@@ -178,6 +181,16 @@ def winograd_tiles(workload: ConvolutionWorkload, tile: int) -> tuple[int, int]:
 def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:
     """NCHW without blocks has no channel-contiguous vector: its vectors run along a row."""
     return physical_axes(workload.out_layout)[-1] == ("W", 0)
+
+
+def splits_groups(workload: ConvolutionWorkload) -> bool:
+    """Does a tile stay within a group? Lanes of several groups would read different inputs."""
+    return workload.groups > 1 and not workload.is_depthwise and workload.out_layout.endswith("C")
+
+
+def tiled_channels(workload: ConvolutionWorkload) -> int:
+    """Output channels along which tiles are laid: those of a group where tiles stay within one."""
+    return workload.out_channels // (workload.groups if splits_groups(workload) else 1)
 
 
 def fuses_rows(workload: ConvolutionWorkload) -> bool:

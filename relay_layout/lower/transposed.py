@@ -76,14 +76,17 @@ def stacked_weight(weight: np.ndarray, phases: Phases) -> np.ndarray:
     """The kernel [outputs of all phases, inputs, window] of a transposed one [O, inputs, taps]."""
     convolution, outputs = phases.convolution, phases.out_channels
     stacked = np.zeros((convolution.out_channels, weight.shape[1], *convolution.kernel), weight.dtype)
-    flipped = tuple(range(2, weight.ndim))
+    window = tuple(range(2, weight.ndim))
     for place, offsets in enumerate(product(*(range(axis.phases) for axis in phases.axes))):
+        every = slice(None)
         steps = (slice(first, None, axis.stride) for first, axis in zip(offsets, phases.axes, strict=True))
-        taps = weight[(slice(None), slice(None), *steps)]
+        reaching = (every, every, *steps)
+        taps = weight[reaching]
         # Taps run against the data. A phase with fewer of them lacks the last, which meet the first elements.
         behind = (slice(-count, None) for count in taps.shape[2:])
         channels = slice(place * outputs, (place + 1) * outputs)
-        stacked[(channels, slice(None), *behind)] = np.flip(taps, flipped)
+        held = (channels, every, *behind)
+        stacked[held] = np.flip(taps, window)
     return stacked
 
 

@@ -156,7 +156,7 @@ def fitting_layouts(convolution: Convolution, data: str, out: str) -> Convolutio
     if vector == 1 and not _has_tiled_kernel(convolution):
         return ConvolutionLayouts(data, f"{window}{inner}O", out)
     if vector == 1:
-        vector = _output_lanes(convolution.out_channels)
+        vector = _output_lanes(convolution.out_channels // convolution.groups)
     return ConvolutionLayouts(data, _kernel_layout(window + inner, vector), out)
 
 
@@ -192,27 +192,22 @@ def packed_kernel(convolution: Convolution, kernel: str, out: str) -> str:
     if _has_tiled_kernel(convolution):
         if kernel not in (f"{spatial}IO", f"O{spatial}I") or convolution.is_depthwise:
             return kernel
-        return _kernel_layout(f"{spatial}I", _output_lanes(convolution.out_channels))
+        return _kernel_layout(f"{spatial}I", _output_lanes(convolution.out_channels // convolution.groups))
     return f"{spatial}IO" if out == convolution.channels_last else kernel
 
 
 def merged(convolution: Convolution, layouts: ConvolutionLayouts) -> tuple[Convolution, ConvolutionLayouts]:
     """The convolution as its kernel computes it where the weight is constant.
 
-    Outputs of a group that do not fill vectors would make every lane read another input. Neighbouring groups
-    are then taken for one, with zeros where they do not meet, until their outputs fill vectors.
+    Outputs of a group that do not fill a block would make every lane of it read another input. Neighbouring
+    groups are then taken for one, with zeros where they do not meet, until their outputs fill blocks.
     """
-    groups, channels_innermost = convolution.groups, layouts.out[-1] in "cC"
-    if (
-        groups == 1
-        or convolution.is_depthwise
-        or not channels_innermost
-        or not _has_tiled_kernel(convolution)
-    ):
+    groups, block = convolution.groups, Layout.parse(layouts.out).block("C")
+    if groups == 1 or block == 1 or convolution.is_depthwise or not _has_tiled_kernel(convolution):
         return convolution, layouts
     outputs = convolution.out_channels // groups
     factors = [count for count in range(1, groups + 1) if groups % count == 0]
-    filling = [count for count in factors if outputs * count % FULL_VECTOR == 0]
+    filling = [count for count in factors if outputs * count % block == 0]
     factor = filling[0] if filling else groups
     if factor == 1 or factor > MOST_MERGED:
         return convolution, layouts
@@ -220,9 +215,6 @@ def merged(convolution: Convolution, layouts: ConvolutionLayouts) -> tuple[Convo
     kernel = fitting_layouts(whole, layouts.data, layouts.out).kernel
     return whole, ConvolutionLayouts(layouts.data, packed_kernel(whole, kernel, layouts.out), layouts.out)
 
-
-FULL_VECTOR = 16
-"""Channels in the longest vector that kernels have; shorter ones divide it."""
 
 MOST_MERGED = 16
 """Groups taken for one multiply that many times as much, most of it zeros."""
@@ -236,7 +228,8 @@ def _has_tiled_kernel(convolution: Convolution) -> bool:
 def _output_lanes(out_channels: int) -> int:
     """Output channels in one vector of a kernel for channels-last results; 1 where they stay one run.
 
-    Full vectors of which the last two overlap beat whole vectors of half the width.
+    ``out_channels`` are those of a group. Full vectors of which the last two overlap beat whole vectors of
+    half the width.
     """
     if out_channels % 16 == 0:
         return 16

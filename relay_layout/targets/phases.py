@@ -22,9 +22,10 @@ LARGEST_BLOCK = 16
 
 @dataclass(frozen=True)
 class PhaseAxis:
-    """One spatial axis. Phases that no tap reaches, those from the kernel's extent on, are zero.
+    """One spatial axis: for each phase a convolution of ``window`` taps, padded by ``before`` and ``after``.
 
-    Element p of the result is in phase ``(p + skipped) % stride``, at ``(p + skipped) // stride``.
+    Element p of the ``extent`` elements of the result is in phase ``(p + skipped) % stride``, at
+    ``(p + skipped) // stride``. Phases from ``phases`` on have no tap, and are zero.
     """
 
     stride: int

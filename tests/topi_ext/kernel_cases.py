@@ -21,6 +21,7 @@ from topi_ext.knobs import (
     fuses_rows,
     lanes_are_pixels,
     pads_by_chunk,
+    tiled_channels,
 )
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, open_schedule
@@ -267,10 +268,10 @@ def random_knobs(workload: ConvolutionWorkload, seed: int) -> ConvolutionKnobs:
     height, width = int(workload.out_height), int(workload.out_width)
     run = height * width if fuses_rows(workload) else width
     block = block_of(workload.out_layout, "C")
-    limit = run if lanes_are_pixels(workload) else workload.out_channels
+    limit = run if lanes_are_pixels(workload) else tiled_channels(workload)
     free = [size for size in (1, 2, 3, 4, 8, 10, 16, 32) if size <= limit]
     lanes = block if block > 1 else rng.choice(free)
-    pixels, channels = run, workload.out_channels // lanes
+    pixels, channels = run, tiled_channels(workload) // lanes
     if lanes_are_pixels(workload):
         pixels, channels = run // lanes, workload.out_channels
     tile_channels = rng.randint(1, min(channels, 7))

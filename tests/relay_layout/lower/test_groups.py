@@ -14,10 +14,9 @@ from relay_layout.targets.convolutions import Convolution, merged
 LAYOUTS = ["auto", "NHWC", "NCHW16c", "none"]
 
 
-def groups_of(inputs: int, outputs: int, groups: int, out: str = "NHWC") -> int:
+def groups_of(inputs: int, outputs: int, groups: int, out: str) -> int:
     convolution = Convolution("nn.conv2d", 1, inputs, outputs, (9, 9), (3, 3), groups)
-    data = "NCHW" if out == "NCHW" else "NHWC"
-    return merged(convolution, ConvolutionLayouts(data, "HWIO", out))[0].groups
+    return merged(convolution, ConvolutionLayouts("NHWC", "HWIO", out))[0].groups
 
 
 @pytest.mark.parametrize(
@@ -25,22 +24,27 @@ def groups_of(inputs: int, outputs: int, groups: int, out: str = "NHWC") -> int:
     [
         (128, 128, 32, 8),
         (64, 64, 4, 4),
-        (57, 426, 3, 1),
-        (24, 36, 12, 1),
-        (96, 96, 24, 6),
-        (34, 34, 17, 17),
+        (24, 96, 12, 6),
+        (57, 432, 3, 3),
+        (24, 48, 12, 3),
+        (68, 272, 34, 17),
         (64, 64, 64, 64),
         (64, 128, 64, 64),
         (64, 64, 1, 1),
     ],
 )
 def test_groups_of_the_kernel(inputs: int, outputs: int, groups: int, kernel_groups: int) -> None:
-    """Until outputs fill vectors of 16; not for more than 16 groups, and not for depthwise ones."""
-    assert groups_of(inputs, outputs, groups) == kernel_groups
+    """Until outputs fill blocks of 16, which the last but three already do; not for depthwise ones."""
+    assert groups_of(inputs, outputs, groups, "NCHW16c") == kernel_groups
 
 
-def test_rows_of_pixels_need_no_vectors_of_channels() -> None:
-    assert groups_of(128, 128, 32, "NCHW") == 32
+def test_no_more_than_sixteen_groups_are_merged() -> None:
+    assert groups_of(64, 32, 32, "NCHW32c") == 32
+
+
+@pytest.mark.parametrize("out", ["NCHW", "NHWC"])
+def test_channels_without_blocks_need_no_merging(out: str) -> None:
+    assert groups_of(128, 128, 32, out) == 32
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

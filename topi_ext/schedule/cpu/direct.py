@@ -6,6 +6,7 @@ This is the register-tiled direct convolution of NeoCPU (Liu et al., ATC 2019) a
 al. (SC 2018), for any mix of layouts.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
@@ -14,7 +15,14 @@ from tvm.s_tir import Schedule
 from topi_ext.compute.convolution import reduction_axes
 from topi_ext.compute.padding import PADDING
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, check_knobs, fuses_rows, lanes_are_pixels
+from topi_ext.knobs import (
+    DTYPE_BYTES,
+    ConvolutionKnobs,
+    check_knobs,
+    fuses_rows,
+    lanes_are_pixels,
+    splits_groups,
+)
 from topi_ext.schedule.blocks import (
     SBlock,
     annotated_block,
@@ -69,11 +77,13 @@ class _Nest:
         flat = fuses_rows(self.workload)
         if flat:
             self._fuse_rows(epilogue)
+        if splits_groups(self.workload):
+            self._split_groups(epilogue, flat)
         loops = dict(zip(self._loop_names(flat), sch.get_loops(self.anchor), strict=True))
         reduction = [loops[name] for name in reduction_axes(self.workload)]
         tile, outer = self._split(loops, flat)
         sch.reorder(*outer.values(), *reduction, *tile)
-        threads = ["n", "chunk"] if knobs.order == "pixels" else ["n", "channel", "chunk"]
+        threads = ["n", "group", "chunk"] if knobs.order == "pixels" else ["n", "group", "channel", "chunk"]
         if knobs.order == "channels" and not self.workload.is_depthwise:
             threads.append("row")
         threads = [name for name in threads if name in outer]
@@ -99,12 +109,14 @@ class _Nest:
                 name = "lane"
             if flat and axis == "H":
                 continue
+            if axis == "C" and splits_groups(self.workload):
+                names.append("group")
             names.append(name)
         return names + list(reduction_axes(self.workload))
 
     def _fuse_rows(self, epilogue: SBlock) -> None:
         """Make rows and columns one axis in both blocks and in the buffer between them."""
-        sch, axes = self.sch, physical_axes(self.workload.out_layout)
+        axes = physical_axes(self.workload.out_layout)
         row = axes.index(("H", 0))
         width = self.workload.out_width
 
@@ -112,15 +124,33 @@ class _Nest:
             pixel = index[row] * width + index[row + 1]
             return [*index[:row], pixel, *index[row + 2 :]]
 
+        self._remap(fuse, epilogue, len(axes))
+
+    def _split_groups(self, epilogue: SBlock, flat: bool) -> None:
+        """Make two axes of the channels, the group and the channel in it, in both blocks and between them."""
+        axes = physical_axes(self.workload.out_layout)
+        channel = axes.index(("C", 0)) - flat
+        outputs = self.workload.out_channels // self.workload.groups
+
+        def split(*index: Any) -> list[Any]:
+            pair = [index[channel] // outputs, index[channel] % outputs]
+            return [*index[:channel], *pair, *index[channel + 1 :]]
+
+        self._remap(split, epilogue, len(axes) - flat)
+
+    def _remap(self, axes: Callable[..., list[Any]], epilogue: SBlock, rank: int) -> None:
+        """Give both blocks, and the buffer of ``rank`` axes between them, other axes."""
+        sch = self.sch
+
         def mapping(block: SBlock, rank: int) -> tirx.IndexMap:
             # The map's own default is int64, and a cast around an index stops what follows.
             dtype = str(sch.get(block).iter_vars[0].var.ty)
-            return tirx.IndexMap.from_func(fuse, ndim=rank, index_dtype=dtype)
+            return tirx.IndexMap.from_func(axes, ndim=rank, index_dtype=dtype)
 
         for block in (self.anchor, epilogue):
             sch.transform_block_layout(block, mapping(block, len(sch.get(block).iter_vars)))
         sch.transform_layout(
-            self.anchor, ("write", 0), mapping(self.anchor, len(axes)), assume_injective_transform=True
+            self.anchor, ("write", 0), mapping(self.anchor, rank), assume_injective_transform=True
         )
 
     def _split(self, loops: dict[str, Loop], flat: bool) -> tuple[list[Loop], dict[str, Loop]]:
@@ -138,7 +168,7 @@ class _Nest:
             channel, tile_channel, lane = self._tile(
                 loops["channel"], [knobs.tile_channels, knobs.lanes], mark="channel"
             )
-        order = {"n": loops["n"]} if "n" in loops else {}
+        order = {name: loops[name] for name in ("n", "group") if name in loops}
         row = pixel if flat else loops.get("row")
         if row is None:
             order["channel"] = channel
