@@ -100,10 +100,10 @@ class _Spread:
         rule = self.rules[node]
         if rule is None:
             return [original]
-        found = [
-            signature for signature in rule.signatures(node, wanted, self.offers) if signature != original
-        ]
-        if found and (rule.decides or (self.pinned and isinstance(rule, ConvolutionRule))):
+        offered = list(rule.signatures(node, wanted, self.offers))
+        found = [signature for signature in offered if signature != original]
+        decided = rule.decides or (self.pinned and isinstance(rule, ConvolutionRule))
+        if found and decided and found == offered:
             return found
         return [original, *found]
 

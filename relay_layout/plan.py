@@ -15,7 +15,14 @@ from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.layout_rules import rules_for
 from relay_layout.request import LayoutRequest
 from relay_layout.solver import Solution, solve
-from relay_layout.targets import CONVOLUTION_AXES, COUNTED, BuildTarget, DesiredOffers, TargetOffers
+from relay_layout.targets import (
+    CONVOLUTION_AXES,
+    COUNTED,
+    TRANSPOSED,
+    BuildTarget,
+    DesiredOffers,
+    TargetOffers,
+)
 from relay_layout.targets.backend import backend_rules
 from relay_layout.targets.offers import FEWEST_FIRST_US
 
@@ -111,7 +118,8 @@ def _offers(
     positions: dict[Node, int | None] = dict.fromkeys(_convolutions(graph))
     positions |= {node: place for place, node in enumerate(_counted(graph))}
     offered = {name: layouts for name, layouts in desired.items() if CONVERT.get(name) is None}
-    return DesiredOffers(offered, base, request.skip_layers, positions=positions), True
+    followers = frozenset(name for name in TRANSPOSED if name not in desired) if offered else frozenset()
+    return DesiredOffers(offered, base, request.skip_layers, {}, positions, followers), True
 
 
 def _convolutions(graph: Graph) -> list[Node]:

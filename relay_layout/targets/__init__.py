@@ -2,13 +2,14 @@
 
 from relay_layout.targets.backend import LayoutBackend, OperatorView, Requirement, TensorView
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, DEPTHWISE
-from relay_layout.targets.offers import COUNTED, DesiredOffers, TargetOffers
+from relay_layout.targets.offers import COUNTED, TRANSPOSED, DesiredOffers, TargetOffers
 from relay_layout.targets.target import BuildTarget, resolve_target
 
 __all__ = [
     "CONVOLUTION_AXES",
     "COUNTED",
     "DEPTHWISE",
+    "TRANSPOSED",
     "BuildTarget",
     "DesiredOffers",
     "LayoutBackend",

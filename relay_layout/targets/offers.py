@@ -22,6 +22,9 @@ from relay_layout.targets.target import BuildTarget
 COUNTED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 """The convolutions whose positions ``skip_layers`` names; Relay counts nn.conv2d."""
 
+TRANSPOSED = tuple(name for name in CONVOLUTION_AXES if name not in COUNTED)
+"""The convolutions that follow the others where the caller does not name them."""
+
 FEWEST_FIRST_US = 1e6
 """Added to each transform where the caller names the layouts, who then wants as few transforms as possible.
 
@@ -107,7 +110,8 @@ class DesiredOffers:
     Keys are Relay's operator names ("nn.conv2d"), values one layout for each operand, "default"
     for the kernel standing for the one that goes with the data layout. ``skip_layers`` leaves out
     convolutions by their position; ``positions`` has every convolution, with None where it is not counted.
-    Operators without an entry follow at least cost.
+    ``followers`` are convolutions without an entry that may take the layouts of the others, where that leaves
+    fewer transforms; other operators without one always may.
     """
 
     desired: Mapping[str, Sequence[str]]
@@ -115,6 +119,7 @@ class DesiredOffers:
     skip_layers: frozenset[int] = frozenset()
     reasons: dict[str, str] = field(default_factory=dict)
     positions: dict[Node, int | None] = field(default_factory=dict)
+    followers: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for node in self.positions:
@@ -123,8 +128,10 @@ class DesiredOffers:
                 _check_fits(node, entry[0])
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
-        """The desired combination, or nothing where it does not fit."""
+        """The desired combination, or nothing where it does not fit; those of others for a follower."""
         entry, convolution = self.entry(node), convolution_of(node)
+        if node.operator in self.followers and convolution is not None:
+            yield from self._followed(node, convolution)
         if entry is None or convolution is None or self.positions.get(node) in self.skip_layers:
             return
         data = Layout.parse(entry[0])
@@ -138,6 +145,20 @@ class DesiredOffers:
             self.reasons[node.name] = f"there is no convolution kernel for data in {entry[0]}"
             return
         yield self.base.with_cost(node, convolution, usual)
+
+    def _followed(self, node: Node, convolution: Convolution) -> Iterable[ConvolutionLayouts]:
+        """The layouts that the node has, and those that others are to have."""
+        data = str(node.attributes.data_layout)
+        own = ConvolutionLayouts(
+            data, str(node.attributes.kernel_layout), str(node.attributes.out_layout or data)
+        )
+        yield self.base.with_cost(node, convolution, own)
+        for text in dict.fromkeys(entry[0] for entry in self.desired.values()):
+            data = Layout.parse(text)
+            if sorted(data.primal) == sorted(CONVOLUTION_AXES[node.operator]):
+                layouts = desired_layouts(convolution, data)
+                if layouts is not None:
+                    yield self.base.with_cost(node, convolution, layouts)
 
     def entry(self, node: Node) -> Sequence[str] | None:
         """The desired layouts of a node; depthwise nn.conv2d may have an entry of their own."""

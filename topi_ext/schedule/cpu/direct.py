@@ -168,7 +168,7 @@ class _Nest:
             channel, tile_channel, lane = self._tile(
                 loops["channel"], [knobs.tile_channels, knobs.lanes], mark="channel"
             )
-        order = {name: loops[name] for name in ("n", "group") if name in loops}
+        order: dict[str, Loop] = {name: loops[name] for name in ("n", "group") if name in loops}
         row = pixel if flat else loops.get("row")
         if row is None:
             order["channel"] = channel
