@@ -194,7 +194,8 @@ class Proof:
         if dims is None:
             shown = "" if old.dims is None or new.dims is None else " in another arrangement"
             raise Mismatch(
-                f"tensor '{value.name}' is provided as '{new.root.name}'{shown}, expected '{original.name}'"
+                f"tensor '{value.name}' is provided as '{new.root.name}'{shown}"
+                f"{by_origin(value.name, new.origin)}, expected '{original.name}'"
             )
         return Provided(value, original, dims, new.origin, never)
 

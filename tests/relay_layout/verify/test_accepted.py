@@ -153,7 +153,8 @@ def test_nothing_of_another_kind_is_refused() -> None:
     with pytest.raises(VerificationError) as raised:
         verify("main", build_graph(original), converted, {})
     assert str(raised.value) == (
-        "function 'main', binding 'lv2' (output 0): tensor 'lv2' is provided as 'lv2', expected 'lv'"
+        "function 'main', binding 'lv2' (output 0): tensor 'lv2' is provided as 'lv2' "
+        "(by 'data', 'lv', 'lv1'), expected 'lv'"
     )
 
 
