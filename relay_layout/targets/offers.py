@@ -154,9 +154,9 @@ class DesiredOffers:
         )
         yield self.base.with_cost(node, convolution, own)
         for text in dict.fromkeys(entry[0] for entry in self.desired.values()):
-            data = Layout.parse(text)
-            if sorted(data.primal) == sorted(CONVOLUTION_AXES[node.operator]):
-                layouts = desired_layouts(convolution, data)
+            wanted = Layout.parse(text)
+            if sorted(wanted.primal) == sorted(CONVOLUTION_AXES[node.operator]):
+                layouts = desired_layouts(convolution, wanted)
                 if layouts is not None:
                     yield self.base.with_cost(node, convolution, layouts)
 
