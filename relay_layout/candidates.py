@@ -102,8 +102,9 @@ class _Spread:
             return [original]
         offered = list(rule.signatures(node, wanted, self.offers))
         found = [signature for signature in offered if signature != original]
-        decided = rule.decides or (self.pinned and isinstance(rule, ConvolutionRule))
-        if found and decided and found == offered:
+        # A convolution that may keep its layouts is offered them too.
+        pinned = self.pinned and isinstance(rule, ConvolutionRule) and found == offered
+        if found and (rule.decides or pinned):
             return found
         return [original, *found]
 
