@@ -12,7 +12,7 @@ from relay_layout.fold import fold_constants
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, rebuild_functions
 from relay_layout.relay.operators import decompose
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
-from relay_layout.uses import count_uses
+from relay_layout.uses import call_read_once, count_uses
 from relay_layout.verify import verify_module
 
 
@@ -68,14 +68,14 @@ class _Inference(PyExprMutator):
 
     def _folded(self, data: Expression, scale: np.ndarray, shift: np.ndarray, axis: int) -> Expression | None:
         """The convolution (and bias) that computes ``data``, with scale and shift in its constants."""
-        producer, bias = self._produced(data), None
+        producer, bias = call_read_once(data, self.uses, self.lookup_binding), None
         if (
             producer is not None
             and operator_name(producer) == "add"
             and isinstance(producer.args[1], Constant)
         ):
             bias = constant_array(producer.args[1])
-            producer = self._produced(producer.args[0])
+            producer = call_read_once(producer.args[0], self.uses, self.lookup_binding)
         if producer is None or not _scales_by_kernel(producer) or not isinstance(producer.args[1], Constant):
             return None
         attributes = producer.attrs
@@ -96,13 +96,6 @@ class _Inference(PyExprMutator):
             relax.Call(producer.op, [producer.args[0], constant(folded)], attributes, producer.ty_args)
         )
         return relax.op.add(convolution, _along(shift.astype(weight.dtype), axis, rank))
-
-    def _produced(self, data: Expression) -> relax.Call | None:
-        """The call bound to ``data``, if nothing else reads it."""
-        if not isinstance(data, relax.Var) or self.uses.get(data.name, 0) > 1:
-            return None
-        bound = self.lookup_binding(data)
-        return bound if isinstance(bound, relax.Call) else None
 
 
 def _scale_and_shift(call: relax.Call) -> tuple[np.ndarray, np.ndarray]:

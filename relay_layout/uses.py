@@ -1,5 +1,7 @@
 """How often the variables of a function are read."""
 
+from collections.abc import Callable, Mapping
+
 from tvm import relax
 
 from relay_layout.ir import Constant, Expression
@@ -19,6 +21,16 @@ def count_uses(function: relax.Function) -> dict[str, int]:
             count(binding.value)
     count(body.body)
     return uses
+
+
+def call_read_once(
+    data: Expression, uses: Mapping[str, int], bound: Callable[[relax.Var], Expression | None]
+) -> relax.Call | None:
+    """The call that ``bound`` finds for the variable ``data``, if nothing else reads it."""
+    if not isinstance(data, relax.Var) or uses.get(data.name, 0) > 1:
+        return None
+    value = bound(data)
+    return value if isinstance(value, relax.Call) else None
 
 
 def variables_read(expression: Expression) -> list[relax.Var]:

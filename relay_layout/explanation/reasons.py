@@ -1,6 +1,6 @@
 """Why operators keep their original layouts beside others that were converted."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from relay_layout.explanation.readable import Letters
 from relay_layout.explanation.refusals import convolution_refusal, refusal
@@ -10,7 +10,8 @@ from relay_layout.ops import KEEPS, ConvolutionLayouts, Rule, Signature, Wanted,
 from relay_layout.ops.convolution_rule import ConvolutionRule
 from relay_layout.plan import LayoutPlan
 from relay_layout.solver import same_memory
-from relay_layout.targets.convolutions import CONVOLUTION_AXES, DEPTHWISE, convolution_of
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, convolution_of
+from relay_layout.targets.offers import desired_entry
 
 COSTS_MORE = "no layout around it would cost less than its own"
 UNREACHED = "no layout but its own reaches it"
@@ -101,7 +102,7 @@ def cause(plan: LayoutPlan, node: Node, names: Letters) -> str:
 
 def partial_reason(plan: LayoutPlan, node: Node, names: Letters) -> str:
     """Why a convolution is not all in the layout that the caller named; "" where it is, or none was named."""
-    entry = _entry(plan, node)
+    entry = desired_entry(plan.desired or {}, node)
     if entry is None or not isinstance(plan.rules(node), ConvolutionRule):
         return ""
     asked, chosen = entry[0], plan.solution.signatures[node].attributes
@@ -146,7 +147,7 @@ def _convolution_cause(plan: LayoutPlan, node: Node, names: Letters) -> str:
         return "skip_layers leaves it out"
     if plan.desired is not None and not plan.desired:
         return "no conversion was asked for"
-    if plan.desired is not None and _entry(plan, node) is None:
+    if plan.desired is not None and desired_entry(plan.desired, node) is None:
         return f"the desired layouts have no entry for {node.operator}"
     offered = list(plan.offers.convolution_layouts(node))
     if node.name in plan.reasons:
@@ -158,16 +159,6 @@ def _convolution_cause(plan: LayoutPlan, node: Node, names: Letters) -> str:
     if offered:
         return ""
     return _unreadable(node) or f"the target has no {node.operator} kernel in another layout"
-
-
-def _entry(plan: LayoutPlan, node: Node) -> Sequence[str] | None:
-    """The desired layouts of a convolution; depthwise ones may have an entry of their own."""
-    desired = plan.desired or {}
-    if DEPTHWISE in desired and node.operator == "nn.conv2d":
-        convolution = convolution_of(node)
-        if convolution is not None and convolution.is_depthwise:
-            return desired[DEPTHWISE]
-    return desired.get(node.operator)
 
 
 def _unreadable(node: Node) -> str:

@@ -15,10 +15,10 @@ from relay_layout.ir import (
     Expression,
     as_extent,
     function_attributes,
-    is_static,
     operator_name,
     size_in_bytes,
 )
+from relay_layout.lower.memory import RESHAPE, STORAGE, TENSOR, is_known
 from relay_layout.uses import variables_read
 
 CONCAT = "relay_layout.concat"
@@ -26,10 +26,6 @@ CONCAT = "relay_layout.concat"
 
 ALIGNMENT = 64
 """Bytes at multiples of which code generation expects tensors."""
-
-_STORAGE = "memory.alloc_storage"
-_TENSOR = "memory.alloc_tensor"
-_RESHAPE = "reshape"
 
 
 @dataclass
@@ -95,11 +91,11 @@ class _Plan:
     def _read(self) -> None:
         for place, binding in enumerate(self.bindings):
             variable, value = binding.var, binding.value
-            if operator_name(value) == _TENSOR and _is_known(value.args[2]):
+            if operator_name(value) == TENSOR and is_known(value.args[2]):
                 self._tensors[variable] = place, value
             elif isinstance(value, relax.Var):
                 self._aliases[variable] = value
-            elif operator_name(value) == _RESHAPE and isinstance(value.args[0], relax.Var):
+            elif operator_name(value) == RESHAPE and isinstance(value.args[0], relax.Var):
                 self._aliases[variable] = value.args[0]
             for read in variables_read(value):
                 self._last[self._root(read)] = place
@@ -157,7 +153,7 @@ class _Plan:
         made = {id(storage): storage for storage in storages.values()}.values()
         return [
             *(self._allocation(storage) for storage in made),
-            *(binding for binding in kept if operator_name(binding.value) != _STORAGE or binding.var in used),
+            *(binding for binding in kept if operator_name(binding.value) != STORAGE or binding.var in used),
         ]
 
     def _part(self, variable: relax.Var, storages: dict[int, _Storage]) -> list[relax.Binding]:
@@ -194,7 +190,7 @@ class _Plan:
         return chosen
 
     def _any_storage(self) -> relax.Binding:
-        return next(binding for binding in self.bindings if operator_name(binding.value) == _STORAGE)
+        return next(binding for binding in self.bindings if operator_name(binding.value) == STORAGE)
 
     def _allocation(self, storage: _Storage) -> relax.Binding:
         call = self._any_storage().value
@@ -206,10 +202,6 @@ class _Plan:
 
 def _size(call: relax.Call) -> int:
     return size_in_bytes([as_extent(extent) for extent in call.args[2].values], str(call.args[3].value))
-
-
-def _is_known(shape: Expression) -> bool:
-    return isinstance(shape, relax.ShapeExpr) and is_static([as_extent(extent) for extent in shape.values])
 
 
 __all__ = ["CONCAT", "concat_in_place"]

@@ -5,16 +5,12 @@ from collections.abc import Sequence
 import tvm
 from tvm import relax
 
-from relay_layout.ir import Expression, as_extent, function_attributes, is_static, operator_name
+from relay_layout.ir import function_attributes, operator_name
+from relay_layout.lower.memory import POINTED, RESHAPE, STORAGE, TENSOR, is_known
 from relay_layout.uses import variables_read
 
 WORKSPACE = "main_workspace"
 """The function that :func:`lift_workspace` adds: it takes nothing and gives a tuple of tensors."""
-
-_STORAGE = "memory.alloc_storage"
-_TENSOR = "memory.alloc_tensor"
-_RESHAPE = "reshape"
-_POINTED = "memory.ensure_zero_offset"
 
 
 def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:
@@ -28,7 +24,7 @@ def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:
     function = module["main"]
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
     lifted = _liftable(bindings)
-    tensors = [variable for variable, call in lifted.items() if operator_name(call) != _STORAGE]
+    tensors = [variable for variable, call in lifted.items() if operator_name(call) != STORAGE]
     body = relax.SeqExpr([relax.BindingBlock(_kept(bindings, lifted))], function.body.body)
     main = relax.Function([*function.params, *tensors], body, function.ret_ty, function.is_pure)
     updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
@@ -46,7 +42,7 @@ def _liftable(bindings: Sequence[relax.Binding]) -> dict[relax.Var, relax.Call]:
         needed = {
             variable
             for variable, call in lifted.items()
-            if variable in read and operator_name(call) == _STORAGE
+            if variable in read and operator_name(call) == STORAGE
         }
         if not needed:
             return lifted
@@ -62,15 +58,15 @@ def _calls(bindings: Sequence[relax.Binding], stays: set[relax.Var]) -> dict[rel
             aliases[variable] = aliases.get(call, call)
             continue
         match operator_name(call):
-            case operator if operator == _STORAGE:
-                movable = variable not in stays and _is_known(call.args[0])
-            case operator if operator == _TENSOR:
-                movable = call.args[0] in lifted and _is_known(call.args[2])
-            case operator if operator == _RESHAPE:
+            case operator if operator == STORAGE:
+                movable = variable not in stays and is_known(call.args[0])
+            case operator if operator == TENSOR:
+                movable = call.args[0] in lifted and is_known(call.args[2])
+            case operator if operator == RESHAPE:
                 source = aliases.get(call.args[0], call.args[0])
-                movable = source in lifted and _is_known(call.args[1])
+                movable = source in lifted and is_known(call.args[1])
                 call = relax.Call(call.op, [source, call.args[1]], call.attrs, call.ty_args)
-            case operator if operator == _POINTED:
+            case operator if operator == POINTED:
                 movable = call.args[0] in lifted
             case _:
                 movable = False
@@ -81,10 +77,6 @@ def _calls(bindings: Sequence[relax.Binding], stays: set[relax.Var]) -> dict[rel
 
 def _kept(bindings: Sequence[relax.Binding], lifted: dict[relax.Var, relax.Call]) -> list[relax.Binding]:
     return [binding for binding in bindings if binding.var not in lifted]
-
-
-def _is_known(shape: Expression) -> bool:
-    return isinstance(shape, relax.ShapeExpr) and is_static([as_extent(extent) for extent in shape.values])
 
 
 def _workspace(lifted: dict[relax.Var, relax.Call], tensors: Sequence[relax.Var]) -> relax.Function:

@@ -124,6 +124,31 @@ class NetworkBuilder:
         )
         return self._add(name, BatchNormalization(epsilon), (data,), parameters)
 
+    def normalized_convolution(
+        self,
+        data: Value,
+        name: str,
+        out_channels: int,
+        kernel: int,
+        *,
+        strides: int = 1,
+        groups: int = 1,
+        gain: float = 2.0,
+        epsilon: float = 1e-5,
+    ) -> Value:
+        """Convolution ``name.0``, padded to shrink by strides only, and batch normalization ``name.1``."""
+        value = self.convolution(
+            data,
+            f"{name}.0",
+            out_channels,
+            kernel,
+            strides=strides,
+            padding=kernel // 2,
+            groups=groups,
+            gain=gain,
+        )
+        return self.batch_normalization(value, f"{name}.1", epsilon=epsilon)
+
     def layer_normalization(self, data: Value, name: str, *, epsilon: float = 1e-5) -> Value:
         """Layer normalization of the last axis."""
         extent = (static_extent(data.shape, len(data.shape) - 1),)

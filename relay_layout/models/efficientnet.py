@@ -82,15 +82,7 @@ def _convolution(
     groups: int = 1,
     gain: float = SILU_GAIN,
 ) -> Value:
-    value = builder.convolution(
-        data,
-        f"{name}.0",
-        channels,
-        kernel,
-        strides=strides,
-        padding=kernel // 2,
-        groups=groups,
-        gain=gain,
+    value = builder.normalized_convolution(
+        data, name, channels, kernel, strides=strides, groups=groups, gain=gain
     )
-    value = builder.batch_normalization(value, f"{name}.1")
     return builder.silu(value, f"{name}.2")

@@ -67,15 +67,7 @@ def _convolution(
     groups: int = 1,
     gain: float = 2.0,
 ) -> Value:
-    value = builder.convolution(
-        data,
-        f"{name}.0",
-        channels,
-        kernel,
-        strides=strides,
-        padding=kernel // 2,
-        groups=groups,
-        gain=gain,
+    value = builder.normalized_convolution(
+        data, name, channels, kernel, strides=strides, groups=groups, gain=gain
     )
-    value = builder.batch_normalization(value, f"{name}.1")
     return builder.clip(value, f"{name}.2", 0.0, 6.0)

@@ -123,13 +123,13 @@ class DesiredOffers:
 
     def __post_init__(self) -> None:
         for node in self.positions:
-            entry = self.entry(node)
+            entry = desired_entry(self.desired, node)
             if entry is not None:
                 _check_fits(node, entry[0])
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
         """The desired combination, or nothing where it does not fit; those of others for a follower."""
-        entry, convolution = self.entry(node), convolution_of(node)
+        entry, convolution = desired_entry(self.desired, node), convolution_of(node)
         if node.operator in self.followers and convolution is not None:
             yield from self._followed(node, convolution)
         if entry is None or convolution is None or self.positions.get(node) in self.skip_layers:
@@ -160,18 +160,19 @@ class DesiredOffers:
                 if layouts is not None:
                     yield self.base.with_cost(node, convolution, layouts)
 
-    def entry(self, node: Node) -> Sequence[str] | None:
-        """The desired layouts of a node; depthwise nn.conv2d may have an entry of their own."""
-        if DEPTHWISE in self.desired and node.operator == "nn.conv2d":
-            convolution = convolution_of(node)
-            if convolution is not None and convolution.is_depthwise:
-                return self.desired[DEPTHWISE]
-        return self.desired.get(node.operator)
-
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
         """That of the target; a transpose that the module holds counts as much as one that is inserted."""
         cost = self.base.operator_cost(node, operands, results)
         return cost + FEWEST_FIRST_US if node.operator == TRANSPOSE else cost
+
+
+def desired_entry(desired: Mapping[str, Sequence[str]], node: Node) -> Sequence[str] | None:
+    """The desired layouts of a node; depthwise nn.conv2d may have an entry of their own."""
+    if DEPTHWISE in desired and node.operator == "nn.conv2d":
+        convolution = convolution_of(node)
+        if convolution is not None and convolution.is_depthwise:
+            return desired[DEPTHWISE]
+    return desired.get(node.operator)
 
 
 def _check_fits(node: Node, layout: str) -> None:

@@ -7,7 +7,7 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.ir import Expression, is_static, operator_name, rebuild_functions, shape_of, with_attributes
-from relay_layout.uses import count_uses
+from relay_layout.uses import call_read_once, count_uses
 
 
 def fold_scale_axis(module: tvm.IRModule) -> tvm.IRModule:
@@ -42,9 +42,10 @@ class _Folder(PyExprMutator):
 
     def _after(self, product: relax.Call) -> Expression | None:
         for data, factor in (product.args, reversed(list(product.args))):
-            convolution, addend = self._produced(data), None
+            convolution, addend = call_read_once(data, self.uses, self.lookup_binding), None
             if convolution is not None and operator_name(convolution) == "add":
-                addend, convolution = convolution.args[1], self._produced(convolution.args[0])
+                inner, addend = convolution.args
+                convolution = call_read_once(inner, self.uses, self.lookup_binding)
             if convolution is None or operator_name(convolution) != "nn.conv2d":
                 continue
             attributes = convolution.attrs
@@ -69,7 +70,10 @@ class _Folder(PyExprMutator):
 
     def _before(self, convolution: relax.Call) -> Expression | None:
         attributes = convolution.attrs
-        product, weight = self._produced(convolution.args[0]), convolution.args[1]
+        product, weight = (
+            call_read_once(convolution.args[0], self.uses, self.lookup_binding),
+            convolution.args[1],
+        )
         kernel, layout = str(attributes.kernel_layout), str(attributes.data_layout)
         if product is None or operator_name(product) != "multiply" or int(attributes.groups) != 1:
             return None
@@ -93,10 +97,3 @@ class _Folder(PyExprMutator):
         following = len(kernel) - 1 - kernel.index(axis)
         shaped = relax.op.reshape(vector, (-1, *[1] * following))
         return self.builder_.emit(relax.op.multiply(weight, shaped))
-
-    def _produced(self, data: Expression) -> relax.Call | None:
-        """The call bound to ``data``, if nothing else reads it."""
-        if not isinstance(data, relax.Var) or self.uses.get(data.name, 0) > 1:
-            return None
-        bound = self.lookup_binding(data)
-        return bound if isinstance(bound, relax.Call) else None
