@@ -78,7 +78,7 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
         signatures = {node: choices[:1] for node, choices in signatures.items()}
     plain_cost = _transform_cost(target)
 
-    def cost(value: Value) -> float:
+    def cost(value: Value, source: Layout, target: Layout) -> float:
         plain = plain_cost(value)
         return plain + FEWEST_FIRST_US if pinned and plain else plain
 

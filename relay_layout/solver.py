@@ -1,7 +1,7 @@
 """The exact choice of layouts: one signature per operator, at least total cost.
 
-Every operator costs what its signature says; every value costs one transform for each memory order in which
-it is read and not written, shared by all readers. Layouts that put every element at the same address (for
+Every operator costs what its signature says; every value costs one transform, from the memory order in which
+it is written, for each one in which it is read, shared by all readers. Layouts that put every element at the same address (for
 example NHWC and NCHW of a 1x1 image) count as one order, so passing between them is free. The problem is
 reduced without losing its optimum (:mod:`relay_layout.choice.reduction`), and what is left is solved as an
 integer program to proven optimality (:mod:`relay_layout.choice.program`), within a time limit; past that, the
@@ -29,8 +29,8 @@ from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 
-TransformCost = Callable[[Value], float]
-"""Microseconds of one layout transform of a value at run time; 0 where it is folded."""
+TransformCost = Callable[[Value, Layout, Layout], float]
+"""Microseconds of the transform of a value from one layout to another at run time; 0 where it is folded."""
 
 TIE_BREAK_US = 1e-4
 """Charged for each transform beside its cost, so that of equal solutions the one with fewer wins."""
@@ -67,8 +67,8 @@ def solve(
     """
     start = time.perf_counter()
 
-    def charged(value: Value) -> float:
-        cost = transform_cost(value)
+    def charged(value: Value, source: Layout, target: Layout) -> float:
+        cost = transform_cost(value, source, target)
         return cost + TIE_BREAK_US if cost > 0.0 else 0.0
 
     problem = problem_of(graph, signatures, charged, outputs)

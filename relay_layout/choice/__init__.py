@@ -1,5 +1,6 @@
 """The choice of one signature per operator as a problem of its own: states of tensors, and costs."""
 
+from relay_layout.choice.costs import TransformCosts
 from relay_layout.choice.heuristic import approximate
 from relay_layout.choice.memory import expanded, expanded_shape, same_memory
 from relay_layout.choice.problem import Group, Problem, lower_bound, problem_of, total_cost
@@ -11,6 +12,7 @@ __all__ = [
     "Minimum",
     "Problem",
     "Reduced",
+    "TransformCosts",
     "approximate",
     "expanded",
     "expanded_shape",

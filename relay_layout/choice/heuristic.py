@@ -12,17 +12,9 @@ worse than any of these.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay_layout.choice.problem import (
-    Problem,
-    State,
-    orders_in,
-    read_in,
-    state_of,
-    total_cost,
-    transforms_in,
-    written_in,
-)
+from relay_layout.choice.problem import Problem, total_cost
 from relay_layout.choice.reduction import Reduced
+from relay_layout.choice.state import State, orders_in, read_in, state_of, written_in
 
 MOST_STATES = 64
 """Partial solutions kept on the way, in small problems."""
@@ -99,9 +91,8 @@ def sweep(problem: Problem) -> list[int]:
                 for position, state in zip(positions, own, strict=True):
                     joined = before[position] | state
                     after[position] = joined
-                    cost += problem.tensor_costs[tensors[position]] * (
-                        _known_transforms(joined) - _known_transforms(before[position])
-                    )
+                    costs = problem.tensor_costs[tensors[position]]
+                    cost += costs.of(joined) - costs.of(before[position])
                 key = tuple([after[position] for position in kept])
                 known = following.get(key)
                 if known is None or cost < known.cost:
@@ -114,13 +105,6 @@ def sweep(problem: Problem) -> list[int]:
         choice_of.append(end.choice)
         end = end.before
     return choice_of[::-1]
-
-
-def _known_transforms(state: State) -> int:
-    """Transforms that the state needs already; before its tensor is written, one less than orders read."""
-    if written_in(state) >= 0:
-        return transforms_in(state)
-    return max(0, read_in(state).bit_count() - 1)
 
 
 def descend(problem: Problem, choice: Sequence[int]) -> list[int]:
@@ -137,7 +121,7 @@ def descend(problem: Problem, choice: Sequence[int]) -> list[int]:
             costs = [
                 cost
                 + sum(
-                    problem.tensor_costs[tensor] * transforms_in(other | state)
+                    problem.tensor_costs[tensor].of(other | state)
                     for tensor, other, state in zip(group.tensors, others, own, strict=True)
                 )
                 for cost, own in zip(group.costs, group.states, strict=True)

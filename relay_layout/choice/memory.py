@@ -1,6 +1,6 @@
 """Layouts of one value that are the same memory, so that passing between them costs nothing."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 from relay_layout.graph import Value
@@ -50,8 +50,7 @@ class MemoryOrders:
 
     def number(self, value: Value, layout: Layout) -> int:
         """The number of the order in which ``layout`` has the elements of ``value``, from 0."""
-        # Symbolic extents are no keys: comparing them builds an expression.
-        key: Hashable = value.shape if value.shape is not None and is_static(value.shape) else value
+        key = _key(value)
         numbers = self._numbers.setdefault(key, {})
         if layout not in numbers:
             first = self._first.setdefault(key, [])
@@ -60,3 +59,12 @@ class MemoryOrders:
             if numbers[layout] == len(first):
                 first.append(layout)
         return numbers[layout]
+
+    def layouts(self, value: Value) -> Sequence[Layout]:
+        """A layout for each order, by number."""
+        return self._first.get(_key(value), ())
+
+
+def _key(value: Value) -> Hashable:
+    # Symbolic extents are no keys: comparing them builds an expression.
+    return value.shape if value.shape is not None and is_static(value.shape) else value

@@ -1,64 +1,21 @@
 """What there is to choose: groups of operators with choices, and tensors whose transforms cost.
 
-The *state* of a tensor, as far as one choice decides it, is an int: the order that the choice writes it in
-and the set of orders that the choice reads it in. States of several choices combine by bitwise or. A tensor
-then costs one transform for each order in which it is read and not written, however many readers that has.
+A tensor costs one transform for each order in which it is read and not written, however many readers that has
+(:mod:`.costs`); what one choice says of that is its *state* (:mod:`.state`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from relay_layout.choice.costs import TransformCosts
 from relay_layout.choice.memory import MemoryOrders
+from relay_layout.choice.state import State, state_of
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 
-_WRITTEN_BITS = 16
-_WRITTEN_MASK = (1 << _WRITTEN_BITS) - 1
-
-State = int
-"""Written order plus one in the low bits, 0 for none; above them a bit for each order read."""
-
 Pick = int | tuple[int, int]
 """The place of a signature, or of a choice in each of two groups."""
-
-
-def state_of(written: int | None, read: Sequence[int] = ()) -> State:
-    """The state with that order written and those read."""
-    mask = 0
-    for order in read:
-        mask |= 1 << order
-    return mask << _WRITTEN_BITS | (0 if written is None else written + 1)
-
-
-def written_in(state: State) -> int:
-    """The order written, -1 for none."""
-    return (state & _WRITTEN_MASK) - 1
-
-
-def read_in(state: State) -> int:
-    """A bit for each order read."""
-    return state >> _WRITTEN_BITS
-
-
-def orders_in(mask: int) -> list[int]:
-    """The orders whose bits are set."""
-    return [order for order in range(mask.bit_length()) if mask >> order & 1]
-
-
-def transforms_in(state: State) -> int:
-    """How many transforms a tensor in this state needs; some choice must write it."""
-    written = (state & _WRITTEN_MASK) - 1
-    return (state >> _WRITTEN_BITS & ~(1 << written)).bit_count()
-
-
-def narrowed(state: State, fixed: State) -> State:
-    """``state`` without the reads that cost nothing beside ``fixed``: of an order written or read there."""
-    written = (state | fixed) & _WRITTEN_MASK
-    free = fixed >> _WRITTEN_BITS
-    if written:
-        free |= 1 << (written - 1)
-    return state & ~(free << _WRITTEN_BITS)
 
 
 @dataclass(eq=False)
@@ -83,11 +40,11 @@ class Group:
 class Problem:
     """Choose one choice of each group so that groups and tensors cost least together.
 
-    ``tensor_costs`` are microseconds of one transform of each tensor; ``fixed`` is what is the same whatever
-    is chosen: the orders of inputs and outputs. ``constant`` is added to every solution.
+    ``tensor_costs`` are those of the transforms of each tensor; ``fixed`` is what is the same whatever is
+    chosen: the orders of inputs and outputs. ``constant`` is added to every solution.
     """
 
-    tensor_costs: list[float]
+    tensor_costs: list[TransformCosts]
     fixed: list[State]
     groups: list[Group]
     constant: float = 0.0
@@ -109,24 +66,21 @@ class Problem:
 def problem_of(
     graph: Graph,
     signatures: Mapping[Node, Sequence[Signature]],
-    transform_cost: Callable[[Value], float],
+    transform_cost: Callable[[Value, Layout, Layout], float],
     outputs: Mapping[Value, Layout],
 ) -> Problem:
     """The problem of a graph: a group for each node, in order, with a choice for each signature.
 
     Of signatures that read and write the same orders only the first of the cheapest is a choice. Values that
-    nothing reads, or whose transforms cost nothing, are no tensors.
+    nothing reads, or that are no tensors of known rank, are no tensors of the problem.
     """
     orders = MemoryOrders()
     numbers: dict[Value, int] = {}
-    costs: list[float] = []
     fixed: list[State] = []
     for value in graph.values():
-        cost = transform_cost(value)
-        if cost <= 0.0 or not (value.consumers or value in outputs):
+        if value.shape is None or not (value.consumers or value in outputs):
             continue
-        numbers[value] = len(costs)
-        costs.append(cost)
+        numbers[value] = len(fixed)
         written = orders.number(value, value.identity) if value.producer is None else None
         read = [orders.number(value, outputs[value])] if value in outputs else []
         fixed.append(state_of(written, read))
@@ -156,7 +110,23 @@ def problem_of(
                 is_anchor="conv" in node.operator,
             )
         )
-    return Problem(costs, fixed, groups, nodes=len(graph.nodes))
+    return Problem(_costs(numbers, orders, transform_cost), fixed, groups, nodes=len(graph.nodes))
+
+
+def _costs(
+    values: Iterable[Value], orders: MemoryOrders, transform_cost: Callable[[Value, Layout, Layout], float]
+) -> list[TransformCosts]:
+    """Of each value between any two of its orders; equal tables are one object."""
+    shared: dict[Hashable, TransformCosts] = {}
+    found = []
+    for value in values:
+        layouts = orders.layouts(value)
+        table = tuple(
+            tuple(0.0 if source is target else transform_cost(value, source, target) for target in layouts)
+            for source in layouts
+        )
+        found.append(shared.setdefault(table, TransformCosts(table)))
+    return found
 
 
 def _tensors(values: Sequence[Value], numbers: Mapping[Value, int]) -> list[tuple[int, Value, int]]:
@@ -172,9 +142,7 @@ def total_cost(problem: Problem, choice: Sequence[int]) -> float:
         total += group.costs[place]
         for tensor, state in zip(group.tensors, group.states[place], strict=True):
             states[tensor] |= state
-    return total + sum(
-        cost * transforms_in(state) for cost, state in zip(problem.tensor_costs, states, strict=True)
-    )
+    return total + sum(costs.of(state) for costs, state in zip(problem.tensor_costs, states, strict=True))
 
 
 def lower_bound(problem: Problem) -> float:

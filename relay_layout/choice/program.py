@@ -1,8 +1,9 @@
 """A problem as an integer program, solved by HiGHS through ``scipy.optimize.milp``.
 
 A binary variable per group and choice says whether it is taken; a variable per tensor and order says whether
-a transform into that order exists. It must exist wherever a choice reads an order that no choice writes, and
-is shared by all readers, so it need not be an integer: its bounds are integers once the choices are.
+a transform into that order exists, one for each cost that it may have, by the order that it starts from. It
+must exist wherever a choice reads an order that no choice writes, and is shared by all readers, so it need not
+be an integer: its bounds are integers once the choices are.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from relay_layout.choice.problem import Problem, orders_in, read_in, written_in
+from relay_layout.choice.problem import Problem
+from relay_layout.choice.state import orders_in, read_in, written_in
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class _Program:
 
     def _add_tensor(self, tensor: int) -> None:
         problem = self.problem
-        fixed, cost = problem.fixed[tensor], problem.tensor_costs[tensor]
+        fixed = problem.fixed[tensor]
         writers: dict[int, list[int]] = {}
         readers: list[dict[int, list[int]]] = []
         for place in problem.touching[tensor]:
@@ -84,13 +86,13 @@ class _Program:
         for order in sorted(always.union(*readers)):
             if order == written_in(fixed):
                 continue
-            if order in always and order not in writers:
-                self.constant += cost
+            sources = self._sources(tensor, order, writers)
+            if order in always and order not in writers and len(sources) == 1:
+                self.constant += next(iter(sources))
                 continue
-            transform = len(self.costs)
-            self.costs.append(cost)
-            # transform + writers >= readers, where a fixed reader always wants it.
-            there = {transform: 1.0, **dict.fromkeys(writers.get(order, ()), 1.0)}
+            transforms = self._transforms(sources)
+            # transforms + writers >= readers, where a fixed reader always wants it.
+            there = {**dict.fromkeys(transforms, 1.0), **dict.fromkeys(writers.get(order, ()), 1.0)}
             if order in always:
                 self._constraint(there, 1.0, np.inf)
                 continue
@@ -100,6 +102,26 @@ class _Program:
                     for variable in reads[order]:
                         terms[variable] = terms.get(variable, 0.0) - 1.0
                     self._constraint(terms, 0.0, np.inf)
+
+    def _sources(self, tensor: int, order: int, writers: Mapping[int, list[int]]) -> dict[float, list[int]]:
+        """The costs that a transform into ``order`` may have, and the choices with which it has each."""
+        written, costs = written_in(self.problem.fixed[tensor]), self.problem.tensor_costs[tensor]
+        if written >= 0:
+            return {costs.between(written, order): []}
+        found: dict[float, list[int]] = {}
+        for source, variables in writers.items():
+            if source != order:
+                found.setdefault(costs.between(source, order), []).extend(variables)
+        return found
+
+    def _transforms(self, sources: Mapping[float, list[int]]) -> list[int]:
+        """New variables, one for each cost; where there are several, each asks for its writers."""
+        variables = range(len(self.costs), len(self.costs) + len(sources))
+        self.costs += sources
+        if len(sources) > 1:
+            for variable, writers in zip(variables, sources.values(), strict=True):
+                self._constraint({variable: -1.0, **dict.fromkeys(writers, 1.0)}, 0.0, np.inf)
+        return list(variables)
 
     def minimise(self, time_limit: float) -> Minimum:
         count = len(self.costs)

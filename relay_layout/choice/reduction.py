@@ -21,19 +21,13 @@ of others goes to the integer program.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from relay_layout.choice.problem import (
     Group,
     Problem,
-    State,
-    narrowed,
-    read_in,
     signature_places,
-    state_of,
-    transforms_in,
-    written_in,
 )
+from relay_layout.choice.state import State, narrowed, read_in, state_of
 
 MOST_CHOICES = 32
 """A pair of groups with more choices than this after reduction stays two groups."""
@@ -101,7 +95,7 @@ class _Reduction:
                 self._merge_at(self.shared.popleft())
         for tensor, touching in enumerate(self.touching):
             if not touching:
-                self.constant += self.costs[tensor] * transforms_in(self.fixed[tensor])
+                self.constant += self.costs[tensor].of(self.fixed[tensor])
                 self.fixed[tensor] = state_of(0)
         left = sorted(self.groups.values(), key=lambda group: group.node)
         rest = Problem(list(self.costs), self.fixed, left, self.constant, self.nodes)
@@ -117,9 +111,9 @@ class _Reduction:
             alone = len(self.touching[tensor]) == 1
             common = {states[position] for states in group.states}
             if alone:
-                fixed, cost = self.fixed[tensor], self.costs[tensor]
+                fixed, costs = self.fixed[tensor], self.costs[tensor]
                 group.costs = [
-                    own + cost * transforms_in(fixed | states[position])
+                    own + costs.of(fixed | states[position])
                     for own, states in zip(group.costs, group.states, strict=True)
                 ]
                 self.fixed[tensor] = state_of(0)
@@ -168,18 +162,15 @@ class _Reduction:
         """Keep what no cheaper choice could stand in for. In rising cost, so that what is kept stays."""
         if len(group.costs) == 1:
             return
-        readable = [self.readable[tensor] for tensor in group.tensors]
-        weights = [self.costs[tensor] for tensor in group.tensors]
+        around = [(self.costs[tensor], self.fixed[tensor], self.readable[tensor]) for tensor in group.tensors]
         kept: list[int] = []
         for choice in sorted(range(len(group.costs)), key=group.costs.__getitem__):
             states, cost = group.states[choice], group.costs[choice]
             for other in kept:
                 room = cost - group.costs[other]
-                for old, new, weight, reads in zip(
-                    states, group.states[other], weights, readable, strict=True
-                ):
+                for old, new, (costs, fixed, reads) in zip(states, group.states[other], around, strict=True):
                     if old != new:
-                        room -= weight * _more_transforms(old, new, reads)
+                        room -= costs.more(old | fixed, new | fixed, reads)
                         if room < 0.0:
                             break
                 if room >= 0.0:
@@ -223,7 +214,7 @@ class _Reduction:
         # States of the closed tensors repeat from choice to choice, so their costs are counted once.
         inner = {
             (left, right): sum(
-                self.costs[tensor] * transforms_in(self.fixed[tensor] | one | other)
+                self.costs[tensor].of(self.fixed[tensor] | one | other)
                 for tensor, one, other in zip(closed, left, right, strict=True)
             )
             for left in set(of_first.closed)
@@ -276,19 +267,3 @@ def _select(group: Group, kept: list[int], *, states: bool = True) -> None:
 
 def _joined(left: State, right: State) -> State:
     return narrowed(left | right, 0)
-
-
-@lru_cache(maxsize=1 << 16)
-def _more_transforms(old: State, new: State, readable: int) -> int:
-    """How many more transforms of a tensor there are at most with ``new`` in the place of ``old``.
-
-    What is read anew may need one each. An order no longer written needs one if anything may read it.
-    """
-    was, now = written_in(old), written_in(new)
-    there = read_in(old)
-    more = 0
-    for written in (was, now):
-        if written >= 0:
-            there |= 1 << written
-    more = (read_in(new) & ~there).bit_count()
-    return more + (was != now and was >= 0 and bool(readable >> was & 1))

@@ -14,7 +14,8 @@ from tvm import relax
 
 from relay_layout import candidates, choice
 from relay_layout.candidates import collect_signatures
-from relay_layout.graph import Graph, Node, build_graph
+from relay_layout.graph import Graph, Node, Value, build_graph
+from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 from relay_layout.request import LayoutRequest
 from relay_layout.solver import solve
@@ -47,7 +48,7 @@ def test_a_thousand_operators(name: str) -> None:
 def test_nothing_is_left_to_the_integer_program(name: str) -> None:
     graph, signatures = offered(network(name, 200))
     outputs = {value: value.identity for value in graph.outputs()}
-    problem = choice.problem_of(graph, signatures, lambda value: 5.0, outputs)
+    problem = choice.problem_of(graph, signatures, lambda value, source, target: 5.0, outputs)
     assert not choice.reduce_problem(problem).problem.groups
 
 
@@ -115,11 +116,15 @@ def test_choice_is_optimal_where_features_are_read_far_ahead(seed: int) -> None:
         for node, ways in signatures.items()
     }
     costs = {value: rng.uniform(0.5, 5) for value in graph.values()}
+
+    def transform_cost(value: Value, source: Layout, target: Layout) -> float:
+        return costs[value]
+
     outputs = {value: value.identity for value in graph.outputs()}
-    problem = choice.problem_of(graph, signatures, costs.__getitem__, outputs)
+    problem = choice.problem_of(graph, signatures, transform_cost, outputs)
     assert choice.reduce_problem(problem).problem.groups
     reduced, full = (
-        solve(graph, signatures, costs.__getitem__, outputs, reduce=reduce) for reduce in (True, False)
+        solve(graph, signatures, transform_cost, outputs, reduce=reduce) for reduce in (True, False)
     )
     assert reduced.status == full.status == "optimal"
     assert reduced.objective_us == pytest.approx(full.objective_us, rel=1e-9)

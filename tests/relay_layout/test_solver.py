@@ -10,7 +10,8 @@ from tvm import relax
 
 from relay_layout import choice, solver
 from relay_layout.candidates import collect_signatures
-from relay_layout.choice.problem import state_of
+from relay_layout.choice.memory import MemoryOrders
+from relay_layout.choice.state import state_of
 from relay_layout.graph import Node, Value, build_graph
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
@@ -63,7 +64,8 @@ def random_module(seed: int, steps: int = 5) -> tvm.IRModule:
 class Case:
     """A random graph with random costs, which reach assignments that a real target would never choose."""
 
-    def __init__(self, seed: int, steps: int | None = None, most: int = 3) -> None:
+    def __init__(self, seed: int, steps: int | None = None, most: int = 3, *, by_pair: bool = False) -> None:
+        """With ``by_pair`` what a transform costs depends on the layouts at both its ends."""
         rng = random.Random(1000 + seed)
         steps = steps or rng.randint(3, 7)
         self.graph = build_graph(random_module(seed, steps)["main"])
@@ -77,6 +79,8 @@ class Case:
             for node, ways in offered.items()
         }
         self.costs = {value: rng.uniform(0.5, 5) for value in self.graph.values()}
+        self.orders = MemoryOrders()
+        self.by_pair = by_pair
         self.outputs = {
             value: value.identity if value.rank != 4 else Layout.parse(rng.choice(PINNED))
             for value in self.graph.outputs()
@@ -89,11 +93,19 @@ class Case:
         return count
 
     def solve(self, **options: object) -> Solution:
-        return solve(self.graph, self.signatures, self.costs.__getitem__, self.outputs, **options)
+        return solve(self.graph, self.signatures, self.transform_cost, self.outputs, **options)
 
     def problem(self) -> choice.Problem:
-        charged = {value: cost + TIE_BREAK_US for value, cost in self.costs.items()}
-        return choice.problem_of(self.graph, self.signatures, charged.__getitem__, self.outputs)
+        return choice.problem_of(self.graph, self.signatures, self.charged, self.outputs)
+
+    def transform_cost(self, value: Value, source: Layout, target: Layout) -> float:
+        if not self.by_pair:
+            return self.costs[value]
+        ends = self.orders.number(value, source), self.orders.number(value, target)
+        return self.costs[value] * random.Random(str(ends)).choice([0.2, 1.0, 1.0, 3.0])
+
+    def charged(self, value: Value, source: Layout, target: Layout) -> float:
+        return self.transform_cost(value, source, target) + TIE_BREAK_US
 
     def cost(self, chosen: Mapping[Node, Signature]) -> float:
         """The objective from its definition."""
@@ -109,7 +121,7 @@ class Case:
             for layout in dict.fromkeys(needed):
                 if not any(same_memory(value, layout, other) for other in (written, *made)):
                     made.append(layout)
-            total += len(made) * (self.costs[value] + TIE_BREAK_US)
+            total += sum(self.charged(value, written, layout) for layout in made)
         return total
 
     def least(self) -> float:
@@ -140,16 +152,16 @@ class Case:
         return chosen
 
 
-def check_enumeration(seed: int) -> bool:
+def check_enumeration(seed: int, by_pair: bool) -> bool:
     """Compare with enumeration, with and without reduction; False where there are too many or only one."""
-    case = Case(seed)
+    case = Case(seed, by_pair=by_pair)
     if not 1 < case.assignments() <= MOST_ASSIGNMENTS:
         return False
     least = case.least()
     for reduce in (True, False):
         solution = case.solve(reduce=reduce)
         found = case.cost(solution.signatures)
-        again = f"tests.relay_layout.test_solver.check_enumeration({seed})"
+        again = f"tests.relay_layout.test_solver.check_enumeration({seed}, {by_pair})"
         assert found == pytest.approx(least, abs=1e-9), f"{again}: {found} found, {least} is least"
         assert solution.objective_us == pytest.approx(found, abs=1e-9), f"{again}: wrong objective"
         assert solution.status in ("optimal", "trivial"), f"{again}: {solution.status}"
@@ -157,13 +169,14 @@ def check_enumeration(seed: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize("by_pair", [False, True], ids=["by tensor", "by pair"])
 @pytest.mark.parametrize("first", range(0, 450, 50))
-def test_objective_equals_enumeration(first: int) -> None:
-    checked = [check_enumeration(seed) for seed in range(first, first + 50)]
+def test_objective_equals_enumeration(first: int, by_pair: bool) -> None:
+    checked = [check_enumeration(seed, by_pair) for seed in range(first, first + 50)]
     assert sum(checked) >= 33, "too few graphs have several assignments and few enough to enumerate"
 
 
-def random_problem(seed: int) -> choice.Problem:
+def random_problem(seed: int, by_pair: bool) -> choice.Problem:
     """Groups that read and write at random, several operators' worth each, beyond what graphs hold."""
     rng = random.Random(seed)
     tensors, orders = rng.randint(1, 6), rng.randint(2, 4)
@@ -190,13 +203,21 @@ def random_problem(seed: int) -> choice.Problem:
         ]
         costs = [rng.choice([rng.uniform(0, 4), 1.0]) for _ in ways]
         groups.append(choice.Group(tuple(own), ways, costs, list(range(len(ways))), node=place))
-    tensor_costs = [rng.choice([rng.uniform(0.1, 3), 1.0]) for _ in range(tensors)]
+
+    def pairs() -> choice.TransformCosts:
+        cost = rng.choice([rng.uniform(0.1, 3), 1.0])
+        factors = [0.2, 1.0, 1.0, 3.0] if by_pair else [1.0]
+        return choice.TransformCosts(
+            [[cost * rng.choice(factors) for _ in range(orders)] for _ in range(orders)]
+        )
+
+    tensor_costs = [pairs() for _ in range(tensors)]
     return choice.Problem(tensor_costs, fixed, groups, rng.uniform(0, 2), nodes=5)
 
 
-def check_reduction(seed: int, most_choices: int) -> int:
+def check_reduction(seed: int, most_choices: int, by_pair: bool) -> int:
     """Compare a reduced problem with enumeration of the whole; the number of groups that were left."""
-    problem = random_problem(seed)
+    problem = random_problem(seed, by_pair)
     every = itertools.product(*[range(len(group.costs)) for group in problem.groups])
     least = min(choice.total_cost(problem, chosen) for chosen in every)
     reduced = choice.reduce_problem(problem, most_choices=most_choices)
@@ -205,7 +226,7 @@ def check_reduction(seed: int, most_choices: int) -> int:
         minimum = choice.minimise(reduced.problem, 30.0)
         assert minimum.choice is not None
         left = minimum.choice
-    again = f"tests.relay_layout.test_solver.check_reduction({seed}, {most_choices})"
+    again = f"tests.relay_layout.test_solver.check_reduction({seed}, {most_choices}, {by_pair})"
     found = choice.total_cost(problem, problem.choice_of(reduced.places(left)))
     assert found == pytest.approx(least, abs=1e-9), f"{again}: {found} found, {least} is least"
     inside = choice.total_cost(reduced.problem, left)
@@ -213,20 +234,22 @@ def check_reduction(seed: int, most_choices: int) -> int:
     return len(left)
 
 
+@pytest.mark.parametrize("by_pair", [False, True], ids=["by tensor", "by pair"])
 @pytest.mark.parametrize("most_choices", [1, 4, 64])
-def test_reduction_keeps_an_optimum(most_choices: int) -> None:
-    left = [check_reduction(seed, most_choices) for seed in range(300)]
+def test_reduction_keeps_an_optimum(most_choices: int, by_pair: bool) -> None:
+    left = [check_reduction(seed, most_choices, by_pair) for seed in range(300)]
     if most_choices < 64:
         assert any(left), "nothing was left to the integer program"
 
 
+@pytest.mark.parametrize("by_pair", [False, True], ids=["by tensor", "by pair"])
 @pytest.mark.parametrize("seed", range(20))
-def test_reduced_and_full_program_agree_on_larger_graphs(seed: int) -> None:
-    case = Case(seed, steps=60, most=5)
+def test_reduced_and_full_program_agree_on_larger_graphs(seed: int, by_pair: bool) -> None:
+    case = Case(seed, steps=60, most=5, by_pair=by_pair)
     full, reduced = case.solve(reduce=False), case.solve()
     assert full.status == reduced.status == "optimal"
     assert case.cost(reduced.signatures) == pytest.approx(case.cost(full.signatures), rel=1e-9), (
-        f"Case({seed}, 60, 5)"
+        f"Case({seed}, 60, 5, by_pair={by_pair})"
     )
 
 
@@ -308,7 +331,7 @@ def test_of_equal_solutions_the_one_with_fewer_transforms_wins() -> None:
         for node, all_ways in ways.items()
     }
     outputs = {value: value.identity for value in graph.outputs()}
-    solution = solve(graph, free, lambda value: 1e-9, outputs)
+    solution = solve(graph, free, lambda value, source, target: 1e-9, outputs)
     assert solution.objective_us == pytest.approx(len(graph.nodes), abs=TIE_BREAK_US / 2)
 
 
