@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import tvm
 
 from relay_layout.border import dimension_letters
 from relay_layout.candidates import Rules, collect_signatures
 from relay_layout.graph import Graph, Node, Value, build_graph
-from relay_layout.ir import size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers, Signature
 from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.layout_rules import rules_for
 from relay_layout.request import LayoutRequest
-from relay_layout.solver import Solution, solve
+from relay_layout.solver import Solution, TransformCost, solve
 from relay_layout.targets import (
     CONVOLUTION_AXES,
     COUNTED,
@@ -25,33 +25,35 @@ from relay_layout.targets import (
 )
 from relay_layout.targets.backend import backend_rules
 from relay_layout.targets.offers import FEWEST_FIRST_US
+from relay_layout.targets.transform_cost import TransformPrice, transform_price
 
 
 @dataclass(frozen=True)
 class LayoutPlan:
     """What was chosen for one function, and what it was chosen from.
 
-    ``signatures`` are the alternatives of each node, ``transform_cost`` the microseconds of one transform of
-    a value, ``outputs`` the layouts that results must have. ``reasons`` says by node name why a desired
-    layout was not offered. ``rules`` and ``offers`` gave the alternatives, ``desired`` and ``skipped`` are
-    what the caller asked for and left out, ``solver_cost`` is what the solver counts for a transform.
+    ``signatures`` are the alternatives of each node, ``price`` says what a transform of a value from one
+    layout to another costs, ``outputs`` are the layouts that results must have. ``reasons`` says by node name
+    why a desired layout was not offered. ``rules`` and ``offers`` gave the alternatives, ``desired`` and
+    ``skipped`` are what the caller asked for and left out, ``solver_cost`` is what the solver counts for a
+    transform.
     """
 
     graph: Graph
     signatures: Mapping[Node, Sequence[Signature]]
     solution: Solution
     outputs: Mapping[Value, Layout]
-    transform_cost: Callable[[Value], float]
+    price: Callable[[Value, Layout, Layout], TransformPrice]
     reasons: Mapping[str, str]
     rules: Rules
     offers: Offers
     desired: Mapping[str, Sequence[str]] | None
     skipped: frozenset[Node]
-    solver_cost: Callable[[Value], float]
+    solver_cost: TransformCost
 
-    def microseconds(self, chosen: Mapping[Node, Signature], transformed: Iterable[Value]) -> float:
-        """The estimate for the whole function: its operators, and one transform for each value listed."""
-        return sum(map(operator_us, chosen.values())) + sum(map(self.transform_cost, transformed))
+    def microseconds(self, chosen: Mapping[Node, Signature], transforms: Iterable[TransformPrice]) -> float:
+        """The estimate for the whole function: its operators, and the transforms listed."""
+        return sum(map(operator_us, chosen.values())) + sum(each.microseconds for each in transforms)
 
 
 def operator_us(signature: Signature) -> float:
@@ -76,10 +78,10 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
     signatures = collect_signatures(graph, offers, rules=rules, pinned=pinned)
     if request.desired_layouts == {} and request.for_all is None:
         signatures = {node: choices[:1] for node, choices in signatures.items()}
-    plain_cost = _transform_cost(target)
+    price = partial(transform_price, target)
 
     def cost(value: Value, source: Layout, target: Layout) -> float:
-        plain = plain_cost(value)
+        plain = price(value, source, target).microseconds
         return plain + FEWEST_FIRST_US if pinned and plain else plain
 
     solution = solve(graph, signatures, cost, outputs)
@@ -89,7 +91,7 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
         signatures,
         solution,
         outputs,
-        plain_cost,
+        price,
         reasons,
         rules,
         offers,
@@ -144,16 +146,3 @@ def _for_every(layout: str, convolutions: Sequence[Node]) -> dict[str, Sequence[
     if convolutions and not fitting & present:
         fitting = {convolutions[0].operator}
     return {name: [layout, "default"] for name in fitting}
-
-
-def _transform_cost(target: BuildTarget) -> Callable[[Value], float]:
-    facts = target.facts
-
-    def cost(value: Value) -> float:
-        """A read and a write of every byte, and one more kernel to launch."""
-        if value.constant is not None or value.shape is None:
-            return 0.0
-        moved = 2 * size_in_bytes(value.shape, value.dtype)
-        return facts.launch_us + moved / (facts.gigabytes_per_second * 1e3)
-
-    return cost

@@ -37,12 +37,12 @@ class Placement:
 
 @dataclass
 class TransformCount:
-    """Transforms that remain to be done at run time."""
+    """Transforms that remain to be done at run time; ``moves`` are their values, from where and to where."""
 
     activations: int = 0
     activation_bytes: int = 0
     weights: int = 0
-    values: list[Value] = field(default_factory=list)
+    moves: list[tuple[Value, Layout, Layout]] = field(default_factory=list)
 
 
 @dataclass
@@ -60,6 +60,31 @@ def rewrite(graph: Graph, solution: Solution, outputs: dict[Value, Layout]) -> R
     Constants are transformed here, once; equal requests for one value share one transform.
     """
     return _Rewriter(graph, solution, outputs).run()
+
+
+def emit_transform(
+    builder: relax.BlockBuilder,
+    expression: Expression,
+    source: Layout,
+    target: Layout,
+    dtype: str,
+    hint: str = "transformed",
+) -> Expression:
+    """One transform between layouts of equal alignments: a transposition where that is all it takes."""
+    if source == target:
+        return expression
+    moves = index_map(source, target)
+    if moves.is_permutation:
+        return builder.emit(relax.op.permute_dims(expression, list(moves.permutation)), name_hint=hint)
+    if dtype == "bool":
+        # TVM lowers no layout_transform of bool.
+        expression = builder.emit(relax.op.astype(expression, "int8"))
+    function = tirx.IndexMap.from_func(
+        lambda *index: [relax.prim_value(entry) for entry in moves.map_index(index)],
+        ndim=source.rank,
+    )
+    moved = builder.emit(relax.op.layout_transform(expression, function), name_hint=hint)
+    return builder.emit(relax.op.astype(moved, "bool")) if dtype == "bool" else moved
 
 
 class _Rewriter:
@@ -155,7 +180,7 @@ class _Rewriter:
                 return forms[layout]
         written, expression = next(iter(forms.items()))
         forms[layout] = self._transform(value, expression, written, layout)
-        self.transforms.values.append(value)
+        self.transforms.moves.append((value, written, layout))
         if as_weight and value.producer is None:
             self.transforms.weights += 1
         else:
@@ -194,22 +219,7 @@ class _Rewriter:
             expression = self._cut(value, expression, source)
             expression = self._moved(value, expression, source.unaligned, target.unaligned)
             return self._padded(expression, target, hint)
-        if source == target:
-            return expression
-        moves = index_map(source, target)
-        if moves.is_permutation:
-            return self.builder.emit(
-                relax.op.permute_dims(expression, list(moves.permutation)), name_hint=hint
-            )
-        if value.dtype == "bool":
-            # TVM lowers no layout_transform of bool.
-            expression = self.builder.emit(relax.op.astype(expression, "int8"))
-        function = tirx.IndexMap.from_func(
-            lambda *index: [relax.prim_value(entry) for entry in moves.map_index(index)],
-            ndim=source.rank,
-        )
-        moved = self.builder.emit(relax.op.layout_transform(expression, function), name_hint=hint)
-        return self.builder.emit(relax.op.astype(moved, "bool")) if value.dtype == "bool" else moved
+        return emit_transform(self.builder, expression, source, target, value.dtype, hint)
 
     def _cut(self, value: Value, expression: Expression, layout: Layout) -> Expression:
         """Without what an aligned, otherwise plain layout adds to the extents."""

@@ -1,11 +1,11 @@
 """The exact choice of layouts: one signature per operator, at least total cost.
 
 Every operator costs what its signature says; every value costs one transform, from the memory order in which
-it is written, for each one in which it is read, shared by all readers. Layouts that put every element at the same address (for
-example NHWC and NCHW of a 1x1 image) count as one order, so passing between them is free. The problem is
-reduced without losing its optimum (:mod:`relay_layout.choice.reduction`), and what is left is solved as an
-integer program to proven optimality (:mod:`relay_layout.choice.program`), within a time limit; past that, the
-better of its best solution and a heuristic one (:mod:`relay_layout.choice.heuristic`) is taken.
+it is written, for each one in which it is read, shared by all readers. Layouts that put every element at the
+same address (for example NHWC and NCHW of a 1x1 image) count as one order, so passing between them is free.
+The problem is reduced without losing its optimum (:mod:`relay_layout.choice.reduction`), and what is left is
+solved as an integer program to proven optimality (:mod:`relay_layout.choice.program`), within a time limit;
+past that, the better of its best solution and a heuristic one (:mod:`relay_layout.choice.heuristic`) is taken.
 """
 
 import time

@@ -1,6 +1,7 @@
 """ConvertLayout: plan, rewriter and verifier as one TVM pass."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from relay_layout.plan import LayoutPlan, plan_layout
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite import rewrite
 from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, LayoutBackend, resolve_target
+from relay_layout.targets.transform_cost import PRICE_SOURCES
 from relay_layout.verify import verify
 
 for _error in (LayoutError, ModelError, TargetError, VerificationError):
@@ -24,11 +26,17 @@ for _error in (LayoutError, ModelError, TargetError, VerificationError):
 
 @dataclass(frozen=True)
 class ConversionReport:
-    """What one conversion did; counts are of transforms left to run, bytes of what they move."""
+    """What one conversion did; counts are of transforms left to run, bytes of what they move.
+
+    ``layout_transform_us`` is what they are estimated to take, ``layout_transform_prices`` counts them by
+    where that comes from: "measured", "fitted" or "modelled".
+    """
 
     layout_transforms: int
     layout_transforms_weights: int
     layout_transform_bytes: int
+    layout_transform_us: float
+    layout_transform_prices: Mapping[str, int]
     solver_status: str
     objective_us: float
     solver_seconds: float
@@ -43,6 +51,10 @@ class ConversionReport:
             "layout_transforms": self.layout_transforms,
             "layout_transforms_weights": self.layout_transforms_weights,
             "layout_transform_bytes": self.layout_transform_bytes,
+            "layout_transform_us": round(self.layout_transform_us, 3),
+            "layout_transform_prices": {
+                source: self.layout_transform_prices.get(source, 0) for source in PRICE_SOURCES
+            },
             "solver": {
                 "status": self.solver_status,
                 "objective_us": round(self.objective_us, 3),
@@ -66,12 +78,15 @@ def convert_layout(
     verify("main", plan.graph, rewritten.function, plan.outputs, rewritten.placements)
     converted = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     converted.update_func(module.get_global_var("main"), rewritten.function)
+    prices = [plan.price(*move) for move in rewritten.transforms.moves]
     report = ConversionReport(
         layout_transforms=rewritten.transforms.activations,
         layout_transforms_weights=rewritten.transforms.weights,
         layout_transform_bytes=rewritten.transforms.activation_bytes,
+        layout_transform_us=sum(price.microseconds for price in prices),
+        layout_transform_prices=Counter(price.source for price in prices),
         solver_status=plan.solution.status,
-        objective_us=plan.microseconds(plan.solution.signatures, rewritten.transforms.values),
+        objective_us=plan.microseconds(plan.solution.signatures, prices),
         solver_seconds=plan.solution.seconds,
         seconds=time.perf_counter() - start,
         verified=True,

@@ -1,4 +1,4 @@
-"""What a convolution or a pooling *is*, apart from how it is computed.
+"""What a convolution, a pooling or a layout transform *is*, apart from how it is computed.
 
 A workload names a kernel by mathematics and memory (operator, extents, strides, padding, dilation,
 groups, dtypes, layouts), so that it survives releases of TVM and can be read and merged by a
@@ -7,10 +7,13 @@ person. It travels inside the function as a block annotation, and it is the key 
 
 import json
 from dataclasses import asdict, dataclass
+from math import prod
 from typing import Any
 
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
+
+LAYOUT_TRANSFORM = "layout_transform"
 
 ALGORITHM = "topi_ext.algorithm"
 """Block annotation that names the algorithm of a convolution; a direct one has none."""
@@ -96,6 +99,34 @@ class PoolingWorkload:
     @staticmethod
     def from_json(text: str) -> "PoolingWorkload":
         return PoolingWorkload(**_from_json(text))
+
+
+@dataclass(frozen=True)
+class TransformWorkload:
+    """A tensor brought from one layout into another.
+
+    ``shape`` are its extents in the order of ``axes``, letters that both layouts name, such as ``NCHW``.
+    """
+
+    axes: str
+    shape: tuple[int, ...]
+    source_layout: str
+    target_layout: str
+    dtype: str
+    operator: str = LAYOUT_TRANSFORM
+
+    @property
+    def elements(self) -> int:
+        """How many elements move."""
+        return prod(self.shape)
+
+    def to_json(self) -> str:
+        """One line, keys sorted."""
+        return _to_json(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "TransformWorkload":
+        return TransformWorkload(**_from_json(text))
 
 
 def operator_of(annotation: str) -> str:

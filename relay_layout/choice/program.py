@@ -2,8 +2,8 @@
 
 A binary variable per group and choice says whether it is taken; a variable per tensor and order says whether
 a transform into that order exists, one for each cost that it may have, by the order that it starts from. It
-must exist wherever a choice reads an order that no choice writes, and is shared by all readers, so it need not
-be an integer: its bounds are integers once the choices are.
+must exist wherever a choice reads an order that no choice writes, and is shared by all readers, so it need
+not be an integer: its bounds are integers once the choices are.
 """
 
 from collections.abc import Mapping

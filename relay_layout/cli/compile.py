@@ -82,7 +82,7 @@ def _build_rows(report: Mapping[str, Any]) -> list[list[str]]:
         ["target", f"{target_text(report['target'])}, threads: {report['threads'] or 'any number'}"],
         ["operators", str(report["ops"])],
         *layout_rows(report),
-        ["layout transforms", transforms_text(report["layout_transforms"], report["layout_transform_bytes"])],
+        ["layout transforms", transforms_text(report)],
         ["solver", solver_text(report["solver"])],
         ["kernels", ", ".join(f"{count} {kind}" for kind, count in kernels.items() if count)],
     ]
@@ -94,9 +94,16 @@ def target_text(target: Mapping[str, Any]) -> str:
     return one_line(" ".join(words))
 
 
-def transforms_text(count: int, moved: int) -> str:
-    """How many layout transforms are left, and what they move."""
-    return f"{count} left, {size_text(moved)} moved per run" if count else "none left"
+def transforms_text(report: Mapping[str, Any]) -> str:
+    """How many layout transforms are left, what they move, and what they take if that is on record."""
+    if not report["layout_transforms"]:
+        return "none left"
+    text = f"{report['layout_transforms']} left, {size_text(report['layout_transform_bytes'])} moved per run"
+    prices = report.get("layout_transform_prices", {})
+    if not prices.get("measured") and not prices.get("fitted"):
+        return text
+    sources = ", ".join(f"{count} {source}" for source, count in prices.items() if count)
+    return f"{text}, {report['layout_transform_us']:.1f} us ({sources})"
 
 
 def solver_text(solver: Mapping[str, Any]) -> str:

@@ -177,7 +177,7 @@ class _Reader:
                 self._read_by.setdefault(reader, []).append(transform)
 
     def _total_us(self, solution: Solution, transforms: Sequence[Transform]) -> float:
-        return self.plan.microseconds(solution.signatures, (each.value for each in transforms))
+        return self.plan.microseconds(solution.signatures, (each.price for each in transforms))
 
     def takes_part(self, node: Node) -> bool:
         plan = self.plan
@@ -221,7 +221,8 @@ class _Reader:
             self.letters.layout(value, transform.source),
             self.letters.layout(value, transform.target),
             size_in_bytes(value.shape or (), value.dtype),
-            round(transform.microseconds, 3),
+            round(transform.price.microseconds, 3),
+            transform.price.source,
             tuple(readers),
         )
 

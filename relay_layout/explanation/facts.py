@@ -8,13 +8,18 @@ from relay_layout.explanation import text
 
 @dataclass(frozen=True)
 class TransformFact:
-    """A transform left to run: of tensor ``value``, shared by ``readers`` ("output": it is returned)."""
+    """A transform left to run: of tensor ``value``, shared by ``readers`` ("output": it is returned).
+
+    ``priced`` says where the time comes from: "measured" just so, "fitted" to measured transforms of other
+    extents, or "modelled" from the bytes that it moves.
+    """
 
     value: str
     source: str
     target: str
     bytes: int
     microseconds: float
+    priced: str
     readers: tuple[str, ...]
 
 

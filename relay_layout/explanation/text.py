@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,9 @@ from relay_layout.explanation.readable import shown
 
 if TYPE_CHECKING:
     from relay_layout.explanation.facts import Alternative, Explanation, NodeExplanation, TransformFact
+
+MODELLED = "modelled"
+"""Of times that are not said to come from a record."""
 
 _MOST_TRANSFORMS = 20
 
@@ -34,9 +38,11 @@ def of_function(explanation: Explanation) -> str:
         lines.append(f"{_counted(explanation.others, 'other operator')}, which only their own layouts reach")
     moved = sum(each.bytes for each in explanation.transforms)
     spent = sum(each.microseconds for each in explanation.transforms)
+    on_record = Counter(each.priced for each in explanation.transforms if each.priced != MODELLED)
     lines.append(
         f"{_counted(len(explanation.transforms), 'transform')} left to run"
         + (f", {moved} bytes, {spent:.1f} us" if explanation.transforms else "")
+        + "".join(f", {count} {source}" for source, count in on_record.items())
     )
     lines.append(_verdict(explanation))
     return "\n".join(lines)
@@ -106,7 +112,8 @@ def _transform(transform: TransformFact, own: str) -> str:
         shared = f", shared with {', '.join(others)}"
     return (
         f"{shown(transform.value)}  {transform.source} -> {transform.target}  "
-        f"{transform.bytes} bytes, {transform.microseconds:.1f} us{shared}"
+        f"{transform.bytes} bytes, {transform.microseconds:.1f} us"
+        f"{'' if transform.priced == MODELLED else f' {transform.priced}'}{shared}"
     )
 
 

@@ -8,6 +8,7 @@ from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 from relay_layout.plan import LayoutPlan
 from relay_layout.solver import same_memory
+from relay_layout.targets.transform_cost import TransformPrice
 
 Signatures = Mapping[Node, Signature]
 
@@ -22,7 +23,7 @@ class Transform:
     value: Value
     source: Layout
     target: Layout
-    microseconds: float
+    price: TransformPrice
     readers: list[Node] = field(default_factory=list)
     is_output: bool = False
 
@@ -51,7 +52,7 @@ def _of_value(plan: LayoutPlan, chosen: Signatures, value: Value) -> list[Transf
             continue
         shared = next((known for known in found if same_memory(value, known.target, target)), None)
         if shared is None:
-            shared = Transform(value, source, target, plan.transform_cost(value))
+            shared = Transform(value, source, target, plan.price(value, source, target))
             found.append(shared)
         if reader is None:
             shared.is_output = True

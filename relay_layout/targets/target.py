@@ -23,6 +23,7 @@ from relay_layout.targets.facts import (
 from relay_layout.targets.records import recorded_kernels
 from topi_ext.chooser import KernelChooser
 from topi_ext.processor import Processor, processor_of
+from topi_ext.tune.transforms import TransformTimes
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class BuildTarget:
 
     ``name`` is what was asked for, ``description`` what it resolved to. ``features`` are the CPU
     extensions that an artifact built for it needs at run time. ``kernels`` chooses the convolutions' kernels,
-    and so knows what they cost.
+    and so knows what they cost; ``transforms`` knows it of measured layout transforms.
     """
 
     name: str
@@ -40,6 +41,7 @@ class BuildTarget:
     features: tuple[str, ...]
     architecture: str
     kernels: KernelChooser = field(compare=False)
+    transforms: TransformTimes = field(default_factory=TransformTimes, compare=False)
 
     @property
     def processor(self) -> Processor:
@@ -85,7 +87,11 @@ def resolve_target(
         return target
     found = _resolved(target, threads)
     records = recorded_kernels(tuning_records, shipped_records)
-    return replace(found, kernels=replace(found.kernels, records=records, winograd=winograd))
+    return replace(
+        found,
+        kernels=replace(found.kernels, records=records, winograd=winograd),
+        transforms=TransformTimes(records.database.transforms(found.processor)),
+    )
 
 
 def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: int | None) -> BuildTarget:

@@ -94,7 +94,9 @@ def test_table_of_a_function() -> None:
 
 
 def test_text_of_a_function() -> None:
-    explanation = relay_layout.explain(relu_between(), desired_layout="NHWC", threads=2)
+    explanation = relay_layout.explain(
+        relu_between(), desired_layout="NHWC", threads=2, shipped_records=False
+    )
     first, second, third = (f"{fact.microseconds:.1f}" for fact in explanation.operators)
     each = explanation.transforms[0].microseconds
     assert str(explanation).splitlines() == [
@@ -142,7 +144,9 @@ def test_transforms_around_an_operator_name_who_shares_them() -> None:
             op.add(conv(builder, start, "left", 16), conv(builder, start, "right", 16)), "both"
         )
 
-    explanation = relay_layout.explain(module_of(emit), "left", desired_layout="NCHW16c", threads=2)
+    explanation = relay_layout.explain(
+        module_of(emit), "left", desired_layout="NCHW16c", threads=2, shipped_records=False
+    )
     (transform,) = explanation.transforms
     assert (transform.value, transform.source, transform.target) == ("start", "NCHW", "NCHW16c")
     assert (transform.bytes, transform.readers) == (5184, ("left", "right"))
@@ -404,7 +408,8 @@ def test_transforms_and_cost_are_those_of_the_converted_function(seed: int) -> N
     assert len(found) == done.activations + done.weights
     explanation = explain_plan(plan)
     assert len(explanation.transforms) == len(found)
-    estimate = plan.microseconds(plan.solution.signatures, done.values)
+    prices = [plan.price(*move) for move in done.moves]
+    estimate = plan.microseconds(plan.solution.signatures, prices)
     assert explanation.objective_us == pytest.approx(estimate, abs=0.01)
 
 

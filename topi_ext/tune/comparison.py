@@ -7,7 +7,7 @@ from statistics import mean
 
 from topi_ext.processor import Processor
 from topi_ext.tune.ranking import rank_records
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.record import Record, TuningRecord
 from topi_ext.tune.search import Strategy
 from topi_ext.tune.space import Space
 from topi_ext.workload import ConvolutionWorkload
@@ -84,12 +84,12 @@ class Comparison:
         return self.share >= self.random_share
 
 
-def replays(records: Iterable[TuningRecord], processor: Processor) -> list[Replay]:
+def replays(records: Iterable[Record], processor: Processor) -> list[Replay]:
     """The measured workloads of a log with their spaces, most of them covered first."""
     by_workload: dict[ConvolutionWorkload, list[TuningRecord]] = {}
     for record in records:
         ours = record.processor == processor.name and record.threads == processor.threads
-        if ours and record.origin == "measured":
+        if ours and isinstance(record, TuningRecord) and record.origin == "measured":
             by_workload.setdefault(record.workload, []).append(record)
     found = []
     for workload, trials in by_workload.items():

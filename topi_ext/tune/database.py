@@ -7,8 +7,8 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import knobs_from_dict
 from topi_ext.processor import Processor
 from topi_ext.tune.log import Problem, load
-from topi_ext.tune.ranking import rank_records
-from topi_ext.tune.record import ANY_THREADS, TuningRecord
+from topi_ext.tune.ranking import best_repeated, rank_records
+from topi_ext.tune.record import ANY_THREADS, Record, TransformRecord, TuningRecord
 from topi_ext.workload import ConvolutionWorkload
 
 
@@ -19,10 +19,11 @@ class Database:
     more.
     """
 
-    def __init__(self, records: Iterable[TuningRecord] = ()) -> None:
+    def __init__(self, records: Iterable[Record] = ()) -> None:
         self.misfits = 0
         self._records: dict[tuple[str, str], list[TuningRecord]] = {}
         self._best: dict[tuple[str, str, int, bool], TuningRecord | None] = {}
+        self._transforms: list[TransformRecord] = []
         for record in records:
             self.add(record)
 
@@ -32,8 +33,11 @@ class Database:
         records, problems = load(paths)
         return Database(records), problems
 
-    def add(self, record: TuningRecord) -> None:
+    def add(self, record: Record) -> None:
         """Know one record more."""
+        if isinstance(record, TransformRecord):
+            self._transforms.append(record)
+            return
         self._records.setdefault((record.workload.to_json(), record.processor), []).append(record)
         self._best.clear()
 
@@ -72,6 +76,14 @@ class Database:
         ours = [record for record in found if record.origin != "measured"]
         ours += [record for record in found if record.threads not in (processor.threads, ANY_THREADS)]
         return list(self._fitting(workload, ours))
+
+    def transforms(self, processor: Processor) -> list[TransformRecord]:
+        """The layout transforms that were measured on that processor with that number of threads."""
+        return [
+            record
+            for record in best_repeated(self._transforms)
+            if (record.processor, record.threads) == (processor.name, processor.threads)
+        ]
 
     def of_processor(self, processor: Processor) -> list[TuningRecord]:
         """All records of a kind of processor, to learn from."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.tune.ranking import rank_records
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.ranking import best_repeated, rank_records
+from topi_ext.tune.record import Record, TransformRecord, TuningRecord, record_from_json
 
 LONGEST_LINE = 64 << 10
 """Bytes; a record takes about 1000."""
@@ -27,7 +27,7 @@ class Problem:
         return f"{self.path}:{self.line}: {self.reason}"
 
 
-def append(path: Path, record: TuningRecord) -> None:
+def append(path: Path, record: Record) -> None:
     """Add one line, on disk when this returns.
 
     Whoever is killed in the middle leaves a torn line at the end, which the next writer closes, so that no
@@ -50,7 +50,7 @@ def append(path: Path, record: TuningRecord) -> None:
         os.close(descriptor)
 
 
-def read(path: Path) -> Iterator[TuningRecord | Problem]:
+def read(path: Path) -> Iterator[Record | Problem]:
     """The records of a log in order, with a problem in place of each line that holds none.
 
     Lines are read as they are asked for. OSError where the file cannot be read.
@@ -64,16 +64,16 @@ def read(path: Path) -> Iterator[TuningRecord | Problem]:
                 yield Problem(path, number, f"longer than {LONGEST_LINE} bytes")
             elif line.strip():
                 try:
-                    yield TuningRecord.from_json(line.decode())
+                    yield record_from_json(line.decode())
                 except UnicodeDecodeError:
                     yield Problem(path, number, "not UTF-8 text")
                 except RelayLayoutError as error:
                     yield Problem(path, number, str(error))
 
 
-def load(paths: Iterable[Path]) -> tuple[list[TuningRecord], list[Problem]]:
+def load(paths: Iterable[Path]) -> tuple[list[Record], list[Problem]]:
     """All records of several logs, and all problems."""
-    records: list[TuningRecord] = []
+    records: list[Record] = []
     problems: list[Problem] = []
     for path in paths:
         for found in read(path):
@@ -84,21 +84,26 @@ def load(paths: Iterable[Path]) -> tuple[list[TuningRecord], list[Problem]]:
     return records, problems
 
 
-def merged(records: Iterable[TuningRecord]) -> list[TuningRecord]:
+def merged(records: Iterable[Record]) -> list[Record]:
     """The best record of each workload, processor, number of threads, origin and algorithm, sorted by these.
 
-    Failures are left out. Algorithms count apart because a compilation may refuse the less exact ones.
+    Failures are left out. Algorithms count apart because a compilation may refuse the less exact ones. Of a
+    transform, which has nothing to choose, the record with the most repeats is best, then the latest.
     """
-    groups: dict[tuple[str, str, int, str, str], list[TuningRecord]] = {}
+    kernels: dict[tuple[str, str, int, str, str], list[TuningRecord]] = {}
+    transforms = []
     for record in records:
+        if isinstance(record, TransformRecord):
+            transforms.append(record)
+            continue
         kernel = record.workload.to_json()
         key = (kernel, record.processor, record.threads, record.origin, record.algorithm)
-        groups.setdefault(key, []).append(record)
-    ranked = (rank_records(groups[key]) for key in sorted(groups))
-    return [found[0] for found in ranked if found]
+        kernels.setdefault(key, []).append(record)
+    ranked = (rank_records(kernels[key]) for key in sorted(kernels))
+    return [*[found[0] for found in ranked if found], *best_repeated(transforms)]
 
 
-def write(path: Path, records: Iterable[TuningRecord]) -> None:
+def write(path: Path, records: Iterable[Record]) -> None:
     """Replace ``path`` by a log of ``records``, whole or not at all."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

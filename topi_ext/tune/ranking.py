@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from topi_ext.tune.record import ORIGINS, TuningRecord, knobs_key
+from topi_ext.tune.record import ORIGINS, TransformRecord, TuningRecord, knobs_key
 
 CONFIRMED = 6
 """Repeats from which on a time counts as confirmed: a candidate has fewer, the few best are run again."""
@@ -34,4 +34,19 @@ def rank_records(records: Iterable[TuningRecord]) -> Sequence[TuningRecord]:
     return sorted(latest.values(), key=lambda record: (ORIGINS.index(record.origin), ranking_seconds(record)))
 
 
-__all__ = ["CONFIRMED", "UNCONFIRMED_PENALTY", "rank_records", "ranking_seconds"]
+def best_repeated(records: Iterable[TransformRecord]) -> list[TransformRecord]:
+    """Of each transform, processor and number of threads the successful record with the most repeats.
+
+    Of equals the latest; sorted by these.
+    """
+    best: dict[tuple[str, str, int], TransformRecord] = {}
+    for record in records:
+        key = record.workload.to_json(), record.processor, record.threads
+        known = best.get(key)
+        better = known is None or (len(record.seconds), record.time) >= (len(known.seconds), known.time)
+        if record.seconds and better:
+            best[key] = record
+    return [best[key] for key in sorted(best)]
+
+
+__all__ = ["CONFIRMED", "UNCONFIRMED_PENALTY", "best_repeated", "rank_records", "ranking_seconds"]

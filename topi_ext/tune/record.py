@@ -1,16 +1,16 @@
-"""One measured kernel: what it computes, where it ran, with which knobs, and how long it took."""
+"""One measurement: what was computed, where it ran, with which knobs, and how long it took."""
 
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from statistics import median
 from typing import Any, Literal, NoReturn, get_args
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.knobs import DTYPE_BYTES
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import LAYOUT_TRANSFORM, ConvolutionWorkload, TransformWorkload
 
 SCHEMA = 1
 
@@ -25,6 +25,8 @@ ORIGINS: tuple[str, ...] = get_args(Origin)
 
 _LARGEST_EXTENT = 1 << 31
 _LAYOUT = re.compile(r"[A-Z]+(?:[1-9]\d{0,8}[a-z])*")
+_AXES = re.compile(r"[A-Z]+")
+_ORDER = re.compile(r"(?:[A-Z]|[1-9]\d{0,8}[a-z])+")
 _PAIRS = {"kernel": 2, "strides": 2, "padding": 4, "dilation": 2}
 _LEAST = {"strides": 1, "kernel": 1, "padding": 0, "dilation": 1}
 _EXTENTS = ("batch", "in_channels", "out_channels", "in_height", "in_width", "groups")
@@ -55,7 +57,7 @@ class TuningRecord:
     @property
     def cost(self) -> float:
         """Median run time in seconds; infinite for a trial that failed."""
-        return median(self.seconds) if self.seconds else math.inf
+        return _cost(self.seconds)
 
     @property
     def algorithm(self) -> str:
@@ -64,12 +66,64 @@ class TuningRecord:
 
     def to_json(self) -> str:
         """One line, keys sorted."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, sort_keys=True, allow_nan=False)
+        return _line(self)
 
     @staticmethod
     def from_json(text: str) -> "TuningRecord":
         """The record of one line; RelayLayoutError with the first thing that is wrong with it."""
-        return _parse(_object(text))
+        return _kernel_record(_object(text))
+
+
+@dataclass(frozen=True)
+class TransformRecord:
+    """How long a layout transform took: as compilation runs it, in a function of its own.
+
+    Fields are those of :class:`TuningRecord`. There are no knobs, and every one was measured.
+    """
+
+    workload: TransformWorkload
+    processor: str
+    threads: int
+    seconds: tuple[float, ...]
+    error: str = ""
+    cpu: str = ""
+    time: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> float:
+        """Median run time in seconds; infinite where it failed."""
+        return _cost(self.seconds)
+
+    @property
+    def origin(self) -> Origin:
+        """Always measured."""
+        return "measured"
+
+    def to_json(self) -> str:
+        """One line, keys sorted."""
+        return _line(self)
+
+
+Record = TuningRecord | TransformRecord
+"""What a line of a log may be."""
+
+
+def record_from_json(text: str) -> Record:
+    """The record of one line, of whichever kind; RelayLayoutError with the first thing that is wrong."""
+    found = _object(text)
+    workload = found.get("workload")
+    if isinstance(workload, dict) and workload.get("operator") == LAYOUT_TRANSFORM:
+        return _transform_record(found)
+    return _kernel_record(found)
+
+
+def _cost(seconds: Sequence[float]) -> float:
+    return median(seconds) if seconds else math.inf
+
+
+def _line(record: Record) -> str:
+    return json.dumps({"schema": SCHEMA, **asdict(record)}, sort_keys=True, allow_nan=False)
 
 
 def knobs_key(knobs: Mapping[str, Any]) -> str:
@@ -98,18 +152,38 @@ def _object(text: str) -> dict[str, Any]:
     return found
 
 
-def _parse(found: dict[str, Any]) -> TuningRecord:
+def _kernel_record(found: dict[str, Any]) -> TuningRecord:
+    _check_fields(found, TuningRecord)
+    if found["origin"] not in ORIGINS:
+        _refuse(f"unknown origin; expected one of {', '.join(ORIGINS)}")
+    return TuningRecord(
+        **{
+            **_measured(found, ANY_THREADS if found["origin"] == "inherited" else 1),
+            "workload": _workload(found["workload"]),
+            "knobs": _flat("knobs", found["knobs"], (bool, int, float, str)),
+        }
+    )
+
+
+def _transform_record(found: dict[str, Any]) -> TransformRecord:
+    _check_fields(found, TransformRecord)
+    return TransformRecord(**{**_measured(found, 1), "workload": _transform(found["workload"])})
+
+
+def _check_fields(found: dict[str, Any], kind: type[Record]) -> None:
+    """Takes the schema out of what was found."""
     if "schema" not in found:
         _refuse("not a tuning record: it has no schema")
     schema = found.pop("schema")
     if not _is_whole(schema, SCHEMA) or schema > SCHEMA:
         _refuse(f"unknown schema; this version reads schema {SCHEMA}")
-    _check_names("record", found, {item.name for item in fields(TuningRecord)})
-    if found["origin"] not in ORIGINS:
-        _refuse(f"unknown origin; expected one of {', '.join(ORIGINS)}")
-    least = ANY_THREADS if found["origin"] == "inherited" else 1
-    if not _is_whole(found["threads"], least):
-        _refuse(f"threads: expected a whole number of at least {least}")
+    _check_names("record", found, {item.name for item in fields(kind)})
+
+
+def _measured(found: Mapping[str, Any], least_threads: int) -> dict[str, Any]:
+    """The fields of a record with those in the right types that say how it was measured."""
+    if not _is_whole(found["threads"], least_threads):
+        _refuse(f"threads: expected a whole number of at least {least_threads}")
     for name in ("processor", "error", "cpu", "time"):
         if not isinstance(found[name], str):
             _refuse(f"{name}: expected a string")
@@ -120,15 +194,8 @@ def _parse(found: dict[str, Any]) -> TuningRecord:
         _refuse("seconds: expected a list of run times above 0")
     if bool(seconds) == bool(found["error"]):
         _refuse("expected either seconds or an error")
-    return TuningRecord(
-        **{
-            **found,
-            "workload": _workload(found["workload"]),
-            "knobs": _flat("knobs", found["knobs"], (bool, int, float, str)),
-            "seconds": tuple(map(float, seconds)),
-            "versions": _flat("versions", found["versions"], (str,)),
-        }
-    )
+    versions = _flat("versions", found["versions"], (str,))
+    return {**found, "seconds": tuple(map(float, seconds)), "versions": versions}
 
 
 def _check_names(what: str, found: Mapping[str, Any], expected: set[str]) -> None:
@@ -191,4 +258,31 @@ def _workload(found: Any) -> ConvolutionWorkload:
     return workload
 
 
-__all__ = ["ANY_THREADS", "ORIGINS", "SCHEMA", "Origin", "TuningRecord", "knobs_key"]
+def _transform(found: Mapping[str, Any]) -> TransformWorkload:
+    _check_names("workload", found, {item.name for item in fields(TransformWorkload)})
+    axes, shape = found["axes"], found["shape"]
+    if not isinstance(axes, str) or not _AXES.fullmatch(axes) or len(set(axes)) != len(axes):
+        _refuse("workload: axes: expected different capital letters such as NCHW")
+    if not isinstance(shape, list) or len(shape) != len(axes) or not all(_is_whole(one, 1) for one in shape):
+        _refuse(f"workload: shape: expected {len(axes)} whole numbers of at least 1")
+    for name in ("source_layout", "target_layout"):
+        layout = found[name]
+        fits = isinstance(layout, str) and _ORDER.fullmatch(layout)
+        if not fits or sorted(filter(str.isupper, layout)) != sorted(axes):
+            _refuse(f"workload: {name}: expected a layout of the axes {axes}")
+    if not isinstance(found["dtype"], str) or not found["dtype"]:
+        _refuse("workload: dtype: expected a data type such as float32")
+    return TransformWorkload(**{**found, "shape": tuple(shape)})
+
+
+__all__ = [
+    "ANY_THREADS",
+    "ORIGINS",
+    "SCHEMA",
+    "Origin",
+    "Record",
+    "TransformRecord",
+    "TuningRecord",
+    "knobs_key",
+    "record_from_json",
+]

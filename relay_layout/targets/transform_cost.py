@@ -1,0 +1,60 @@
+"""What a layout transform is estimated to take, and from what."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from relay_layout.graph import Value
+from relay_layout.ir import is_static, size_in_bytes
+from relay_layout.layout import Layout
+from relay_layout.targets.target import BuildTarget
+from topi_ext.workload import TransformWorkload
+
+PriceSource = Literal["measured", "fitted", "modelled"]
+"""A time on record of just this transform, one read off a line through others on record, or bytes moved."""
+
+PRICE_SOURCES: tuple[str, ...] = get_args(PriceSource)
+
+AXES = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
+"""What records call the dimensions of a tensor, by their number; others are called A, B and so on."""
+
+
+@dataclass(frozen=True)
+class TransformPrice:
+    """Microseconds of one transform at run time, and where they come from."""
+
+    microseconds: float
+    source: PriceSource
+
+
+def transform_price(machine: BuildTarget, value: Value, source: Layout, target: Layout) -> TransformPrice:
+    """Of ``value`` brought from one layout into another; constants, which are folded, cost nothing."""
+    if value.constant is not None or value.shape is None:
+        return TransformPrice(0.0, "modelled")
+    facts = machine.facts
+    workload = transform_workload(value, source, target)
+    time = None if workload is None else machine.transforms.time(workload)
+    if time is not None:
+        return TransformPrice(facts.launch_us + time.microseconds, time.source)
+    moved = 2 * size_in_bytes(value.shape, value.dtype)
+    return TransformPrice(facts.launch_us + moved / (facts.gigabytes_per_second * 1e3), "modelled")
+
+
+def transform_workload(value: Value, source: Layout, target: Layout) -> TransformWorkload | None:
+    """What records call the transform.
+
+    None where it has no name there: extents are symbolic, one is 0 or is padded, or a layout is
+    over more dimensions than the tensor has.
+    """
+    shape = value.shape
+    if shape is None or not is_static(shape) or 0 in shape:
+        return None
+    generic = value.identity
+    if not all(sorted(side.primal) == sorted(generic.primal) for side in (source, target)):
+        return None
+    if not all(side.fits(shape, generic) and not side.alignments for side in (source, target)):
+        return None
+    axes = AXES.get(value.rank, str(generic))
+    names = dict(zip(str(generic), axes, strict=True))
+    return TransformWorkload(
+        axes, tuple(shape), str(source.relabel(names)), str(target.relabel(names)), value.dtype
+    )

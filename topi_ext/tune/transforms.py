@@ -1,0 +1,74 @@
+"""What layout transforms take, from those that were measured."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import nnls
+
+from topi_ext.tune.record import TransformRecord
+from topi_ext.workload import TransformWorkload
+
+_LEAST_SIZES = 2
+"""Different sizes that a line goes through at least."""
+
+Pair = tuple[str, str, str, str]
+"""Axes, both layouts and the data type: transforms that differ in their extents alone."""
+
+
+@dataclass(frozen=True)
+class TransformTime:
+    """Microseconds of a transform: as "measured", or "fitted" to measured ones of other extents."""
+
+    microseconds: float
+    source: Literal["measured", "fitted"]
+
+
+class TransformTimes:
+    """Times of layout transforms on one processor.
+
+    A transform on record takes what was measured. Of others between the same two layouts the time is read off
+    a line over the number of elements, ``start + each * elements`` with neither below 0, that has the least
+    sum of squared relative errors over the measured ones.
+    """
+
+    def __init__(self, records: Iterable[TransformRecord] = ()) -> None:
+        self._measured = {record.workload: record.cost * 1e6 for record in records if record.seconds}
+        self._lines: dict[Pair, tuple[float, float] | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._measured)
+
+    def time(self, workload: TransformWorkload) -> TransformTime | None:
+        """None where nothing on record says."""
+        if workload in self._measured:
+            return TransformTime(self._measured[workload], "measured")
+        pair = _pair(workload)
+        if pair not in self._lines:
+            self._lines[pair] = self._line(pair)
+        line = self._lines[pair]
+        if line is None:
+            return None
+        start, each = line
+        return TransformTime(start + each * workload.elements, "fitted")
+
+    def _line(self, pair: Pair) -> tuple[float, float] | None:
+        points = [
+            (workload.elements, microseconds)
+            for workload, microseconds in self._measured.items()
+            if _pair(workload) == pair
+        ]
+        if len({elements for elements, _ in points}) < _LEAST_SIZES:
+            return None
+        elements, times = np.array(points, dtype=np.float64).T
+        # Errors are relative: otherwise the largest tensor alone would decide.
+        (start, each), _ = nnls(np.stack([1.0 / times, elements / times], axis=1), np.ones(len(times)))
+        return float(start), float(each)
+
+
+def _pair(workload: TransformWorkload) -> Pair:
+    return workload.axes, workload.source_layout, workload.target_layout, workload.dtype
+
+
+__all__ = ["TransformTime", "TransformTimes"]
