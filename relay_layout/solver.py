@@ -5,7 +5,7 @@ it is written, for each one in which it is read, shared by all readers. Layouts 
 same address (for example NHWC and NCHW of a 1x1 image) count as one order, so passing between them is free.
 The problem is reduced without losing its optimum (:mod:`relay_layout.choice.reduction`), and what is left is
 solved as an integer program to proven optimality (:mod:`relay_layout.choice.program`), within a time limit;
-past that, the better of its best solution and a heuristic one (:mod:`relay_layout.choice.heuristic`) is taken.
+past that, the better of its best solution and a heuristic one (:mod:`relay_layout.choice.heuristic`) counts.
 """
 
 import time
