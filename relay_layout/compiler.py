@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from relay_layout.lower.link import link_command, link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, lower_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
+from relay_layout.plan import LayoutPlan
 from relay_layout.relay.conventions import names_carried
 from relay_layout.request import LayoutRequest
 from relay_layout.targets import BuildTarget, resolve_target
@@ -38,10 +39,11 @@ SOURCES = ("tuned", "inherited", "modelled", "default", "fallback")
 
 @dataclass(frozen=True)
 class Conversion:
-    """A converted module and the report of what was done to it."""
+    """A converted module, the report of what was done to it, and what the layouts were chosen from."""
 
     module: tvm.IRModule
     report: dict[str, Any]
+    plan: LayoutPlan = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def convert(
     )
     module = load_model(model, input_shapes=input_shapes, params=params)
     converted, report = _converted(module, request, resolved)
-    return Conversion(converted, report.to_dict())
+    return Conversion(converted, report.to_dict(), report.plan)
 
 
 def compile(

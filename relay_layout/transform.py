@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
@@ -29,7 +29,7 @@ class ConversionReport:
     """What one conversion did; counts are of transforms left to run, bytes of what they move.
 
     ``layout_transform_us`` is what they are estimated to take, ``layout_transform_prices`` counts them by
-    where that comes from: "measured", "fitted" or "modelled".
+    where that comes from: "measured", "fitted" or "modelled". ``plan`` is what it was chosen from.
     """
 
     layout_transforms: int
@@ -44,6 +44,7 @@ class ConversionReport:
     verified: bool
     layouts: Mapping[str, str]
     not_converted: Mapping[str, str]
+    plan: LayoutPlan = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields under the names that the command line prints."""
@@ -92,6 +93,7 @@ def convert_layout(
         verified=True,
         layouts=_convolution_layouts(plan),
         not_converted=not_converted(plan),
+        plan=plan,
     )
     return converted, report
 

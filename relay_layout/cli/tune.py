@@ -7,6 +7,7 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from types import FrameType
@@ -19,11 +20,17 @@ from relay_layout.errors import InputError
 
 if TYPE_CHECKING:
     from relay_layout.targets import BuildTarget
+    from topi_ext.tune.database import Database
     from topi_ext.tune.measure import KernelMeasurer, RemoteDevice
+    from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress
     from topi_ext.tune.tuner import TuneProgress
+    from topi_ext.workload import TransformWorkload
 
 STRATEGIES = ("model", "random", "exhaustive")
 INTERRUPTED = 130
+_MOST_PLANS = 3
+"""How often layouts are chosen anew from transforms just measured: the next choice may leave others."""
+
 _LINE_SECONDS = 10.0
 """How often progress becomes a line of its own where nobody looks at a terminal."""
 
@@ -77,6 +84,7 @@ def run(arguments: Namespace) -> Outcome:
     from relay_layout.targets import resolve_target
     from relay_layout.tuning.tasks import model_tasks
     from topi_ext.tune.database import Database
+    from topi_ext.tune.transform_tuner import TransformMeasurer
     from topi_ext.tune.tuner import TuneOptions, Tuner, summary
 
     target = resolve_target(keywords.pop("target"), threads=arguments.threads, **_records(keywords))
@@ -86,14 +94,36 @@ def run(arguments: Namespace) -> Outcome:
     database, problems = Database.load(logs)
     tell_problems(problems)
     progress("choosing layouts")
+    target = _with_transforms(target, database)
     found = model_tasks(arguments.models, target, keywords)
     for line in found.notes:
         note(one_line(line))
     if not found.tasks:
         raise InputError("there is nothing to tune: the models hold no convolution or dense layer")
     measurer = _measurer(target, arguments)
+    versions = {"relay_layout": __version__, "tvm": _tvm_version()}
+    start = time.monotonic()
     try:
         with _stop_requests() as stopped, _Display() as display:
+            transforms = TransformMeasurer(
+                target.processor,
+                measurer,
+                log,
+                database,
+                progress=display.show_transform,
+                stop=lambda: bool(stopped),
+                versions=versions,
+                time_limit=arguments.time_limit,
+            )
+            measured = 0
+            for _ in range(_MOST_PLANS):
+                new = _measure_transforms(transforms, found.transforms, target)
+                measured += new
+                if not new or stopped:
+                    break
+                # Other transforms may be left now, and other kernels be wanted.
+                target = _with_transforms(target, database)
+                found = model_tasks(arguments.models, target, keywords)
             tuner = Tuner(
                 target.processor,
                 measurer,
@@ -103,17 +133,23 @@ def run(arguments: Namespace) -> Outcome:
                     trials=arguments.trials,
                     patience=arguments.patience,
                     strategy=arguments.strategy,
-                    time_limit=arguments.time_limit,
+                    time_limit=arguments.time_limit - (time.monotonic() - start),
                     winograd=not arguments.no_winograd,
                 ),
                 progress=display.show,
                 stop=lambda: bool(stopped),
-                versions={"relay_layout": __version__, "tvm": _tvm_version()},
+                versions=versions,
             )
             result = tuner.tune(found.tasks)
     finally:
         measurer.close()
-    report = {"log": arguments.output, "target": target.name, "threads": target.threads, **summary(result)}
+    report = {
+        "log": arguments.output,
+        "target": target.name,
+        "threads": target.threads,
+        "transforms": {"tasks": len(found.transforms), "measured": measured},
+        **summary(result),
+    }
     return Outcome(report, format_report(report), INTERRUPTED if result.ended == "interrupted" else 0)
 
 
@@ -124,8 +160,11 @@ def format_report(report: Mapping[str, Any]) -> str:
         times = ["-" if task[name] is None else f"{task[name]:.1f}" for name in ("default_us", "best_us")]
         trials = f"{task['trials']} of {task['space']}"
         rows.append([task["name"], str(task["weight"]), trials, *times, f"{task['gigaflops']:.0f}"])
+    transforms = report["transforms"]
+    moved = [["transforms", f"{transforms['measured']} of {transforms['tasks']} measured now"]]
     totals = table(
         [
+            *(moved if transforms["tasks"] else []),
             [
                 "measured",
                 f"{report['measured']} kernels in {report['seconds']:.0f} s, {report['failed']} failed",
@@ -136,6 +175,23 @@ def format_report(report: Mapping[str, Any]) -> str:
         ]
     )
     return f"{table(rows)}\n{totals}"
+
+
+def _with_transforms(target: "BuildTarget", database: "Database") -> "BuildTarget":
+    """The target, whose layouts are chosen by the transforms on record."""
+    from topi_ext.tune.transforms import TransformTimes
+
+    return replace(target, transforms=TransformTimes(database.transforms(target.processor)))
+
+
+def _measure_transforms(
+    transforms: "TransformMeasurer", workloads: "Sequence[TransformWorkload]", target: "BuildTarget"
+) -> int:
+    """Measure those that are not on record; how many these were."""
+    from relay_layout.tuning.transforms import transform_task
+
+    new = [workload for workload in workloads if not transforms.is_known(workload)]
+    return transforms.measure([transform_task(workload, target) for workload in new])
 
 
 def _measurer(target: "BuildTarget", arguments: Namespace) -> "KernelMeasurer":
@@ -217,7 +273,13 @@ class _Display:
 
     def show(self, state: "TuneProgress") -> None:
         """Tells where tuning stands."""
-        line = progress_line(state)
+        self._show(progress_line(state))
+
+    def show_transform(self, state: "TransformProgress") -> None:
+        """Tells which layout transform was measured."""
+        self._show(f"layout transform {state.measured} of {state.tasks} ({state.name})")
+
+    def _show(self, line: str) -> None:
         if self._live:
             print(f"\r{line:<{self._width}}", end="", file=sys.stderr, flush=True)
             self._width = max(self._width, len(line))

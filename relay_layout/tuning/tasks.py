@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
@@ -13,9 +13,10 @@ from relay_layout.compiler import convert
 from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.weights import lift_weights
 from relay_layout.targets import BuildTarget
+from relay_layout.tuning.transforms import chosen_transforms, considered_transforms, sampled
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.tune.task import Task
-from topi_ext.workload import ConvolutionWorkload, operator_of
+from topi_ext.workload import ConvolutionWorkload, TransformWorkload, operator_of
 
 TUNABLE = ("conv2d",)
 """Operators of workloads whose kernels have knobs."""
@@ -23,10 +24,14 @@ TUNABLE = ("conv2d",)
 
 @dataclass(frozen=True)
 class ModelTasks:
-    """Tasks, those that occur most in total work first, and a line for each kernel that cannot be tuned."""
+    """Tasks, those that occur most in total work first, and a line for each kernel that cannot be tuned.
+
+    ``transforms`` are the layout transforms that tell what others cost, and those that are left to run.
+    """
 
     tasks: list[Task]
     notes: list[str]
+    transforms: list[TransformWorkload] = field(default_factory=list)
 
 
 def model_tasks(
@@ -39,12 +44,17 @@ def model_tasks(
     """
     counts: Counter[ConvolutionWorkload] = Counter()
     notes: list[str] = []
+    considered: list[TransformWorkload] = []
+    chosen: list[TransformWorkload] = []
     for model in models:
         conversion = convert(model, **{**(options or {}), "target": target})
         found, skipped = module_workloads(canonicalize(conversion.module), target)
         counts.update(found)
         notes += [f"{model}: {note}" for note in skipped]
-    return ModelTasks(as_tasks(counts), list(dict.fromkeys(notes)))
+        considered += considered_transforms(conversion.plan)
+        chosen += chosen_transforms(conversion.plan)
+    transforms = list(dict.fromkeys([*sampled(considered), *chosen]))
+    return ModelTasks(as_tasks(counts), list(dict.fromkeys(notes)), transforms)
 
 
 def module_workloads(

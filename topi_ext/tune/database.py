@@ -9,7 +9,7 @@ from topi_ext.processor import Processor
 from topi_ext.tune.log import Problem, load
 from topi_ext.tune.ranking import best_repeated, rank_records
 from topi_ext.tune.record import ANY_THREADS, Record, TransformRecord, TuningRecord
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, TransformWorkload
 
 
 class Database:
@@ -84,6 +84,14 @@ class Database:
             for record in best_repeated(self._transforms)
             if (record.processor, record.threads) == (processor.name, processor.threads)
         ]
+
+    def has_transform(self, workload: TransformWorkload, processor: Processor, cpu: str) -> bool:
+        """Was that layout transform measured on that machine, with or without success?"""
+        key = workload, processor.name, processor.threads, cpu
+        return any(
+            (record.workload, record.processor, record.threads, record.cpu) == key
+            for record in self._transforms
+        )
 
     def of_processor(self, processor: Processor) -> list[TuningRecord]:
         """All records of a kind of processor, to learn from."""

@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any, Protocol
 
 import tvm
+from tvm import tirx
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.kernel import kernel_arguments, scheduled_kernel
+from topi_ext.kernel import scheduled_kernel
 from topi_ext.tune import workers
 from topi_ext.workload import ConvolutionWorkload
 
@@ -55,6 +56,10 @@ class Measurer(Protocol):
         With several rounds all knobs are run once in each round, so that a busy moment of the machine
         hits all alike.
         """
+        ...
+
+    def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
+        """The same for scheduled functions of one tensor each that is read, and one that is written."""
         ...
 
     def close(self) -> None:
@@ -107,16 +112,29 @@ class KernelMeasurer:
         self, workload: ConvolutionWorkload, knobs: Sequence[Any], rounds: int = 1
     ) -> Iterator[Measurement]:
         """As :meth:`Measurer.measure`; RelayLayoutError where the remote machine is gone."""
+        jobs: list[tirx.PrimFunc | str] = []
+        for one in knobs:
+            try:
+                jobs.append(scheduled_kernel(workload, one))
+            except (RelayLayoutError, RuntimeError) as error:
+                jobs.append(f"schedule: {_last_line(str(error))}")
+        return self._measure(jobs, rounds)
+
+    def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
+        """As :meth:`Measurer.measure_functions`; RelayLayoutError where the remote machine is gone."""
+        return self._measure(functions, rounds)
+
+    def _measure(self, jobs: Sequence[tirx.PrimFunc | str], rounds: int) -> Iterator[Measurement]:
+        """Of scheduled functions; of what is an error already, that."""
         from tvm.s_tir.meta_schedule.arg_info import TensorInfo
         from tvm.s_tir.meta_schedule.runner import RunnerInput
 
-        built = self._build(workload, knobs)
-        seconds: list[list[float]] = [[] for _ in knobs]
+        built = self._build(jobs)
+        seconds: list[list[float]] = [[] for _ in jobs]
         for turn in range(rounds):
             for place, (path, error) in enumerate(built):
                 if not error:
-                    arguments = kernel_arguments(workload, knobs[place])
-                    information = [TensorInfo(dtype, shape) for shape, dtype in arguments]
+                    information = [TensorInfo(dtype, shape) for shape, dtype in _arguments(jobs[place])]
                     (future,) = self._runner.run([RunnerInput(path, "cpu", information)])
                     result = future.result()
                     error = "" if result.error_msg is None else self._failure(str(result.error_msg))
@@ -133,20 +151,14 @@ class KernelMeasurer:
             pool.shutdown(wait=False)
         self._folder.cleanup()
 
-    def _build(self, workload: ConvolutionWorkload, knobs: Sequence[Any]) -> list[tuple[str, str]]:
+    def _build(self, jobs: Sequence[tirx.PrimFunc | str]) -> list[tuple[str, str]]:
         """Path and error of each kernel, one of them empty; all are built before any is run."""
         from tvm.support.popen_pool import StatusKind
 
-        jobs: list[Any] = []
-        for one in knobs:
-            try:
-                jobs.append(workers.named(scheduled_kernel(workload, one)))
-            except (RelayLayoutError, RuntimeError) as error:
-                jobs.append(f"schedule: {_last_line(str(error))}")
-        modules = [job for job in jobs if not isinstance(job, str)]
+        modules = [workers.named(job) for job in jobs if not isinstance(job, str)]
         build = partial(workers.build_and_export, self._folder.name, self._link)
         results = iter(self._pool.map_with_error_catching(partial(_apply, build, self._target), modules))
-        outcomes = []
+        outcomes: list[tuple[str, str]] = []
         for job in jobs:
             if isinstance(job, str):
                 outcomes.append(("", job))
@@ -189,6 +201,11 @@ def check_remote(remote: RemoteDevice) -> None:
     if remote.key not in keys:
         others = f"only {', '.join(keys)}" if keys else "none at all"
         raise RelayLayoutError(f"the RPC tracker at {place} has no machine with key '{remote.key}', {others}")
+
+
+def _arguments(function: tirx.PrimFunc) -> list[tuple[tuple[int, ...], str]]:
+    """Shape and dtype of each parameter."""
+    return [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in function.params]
 
 
 def _apply(build: Any, target: Any, module: tvm.IRModule) -> str:

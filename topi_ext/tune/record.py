@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime, timezone
 from statistics import median
 from typing import Any, Literal, NoReturn, get_args
 
@@ -124,6 +125,11 @@ def _cost(seconds: Sequence[float]) -> float:
 
 def _line(record: Record) -> str:
     return json.dumps({"schema": SCHEMA, **asdict(record)}, sort_keys=True, allow_nan=False)
+
+
+def utc_now() -> str:
+    """The ``time`` of a record that is taken now."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def knobs_key(knobs: Mapping[str, Any]) -> str:
@@ -285,4 +291,5 @@ __all__ = [
     "TuningRecord",
     "knobs_key",
     "record_from_json",
+    "utc_now",
 ]

@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from topi_ext.processor import Processor
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import append
 from topi_ext.tune.measure import Measurement, Measurer
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.record import TuningRecord, utc_now
 from topi_ext.tune.space import Candidate
 from topi_ext.tune.task import Task, TaskState, known_samples
 
@@ -195,7 +194,7 @@ class Tuner:
             seconds=measurement.seconds,
             error=measurement.error,
             cpu=self.measurer.cpu,
-            time=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            time=utc_now(),
             versions=self.versions,
         )
         append(self.log, record)

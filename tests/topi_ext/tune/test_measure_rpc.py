@@ -7,7 +7,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from tvm.target import Target
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.processor import processor_of
-from topi_ext.tune import measure
+from topi_ext.tune import measure, workers
 from topi_ext.tune.measure import KernelMeasurer, RemoteDevice, check_remote
 from topi_ext.tune.space import Space
 from topi_ext.workload import ConvolutionWorkload
@@ -121,7 +121,10 @@ def test_a_machine_that_there_is_not(board: Board) -> None:
 
 
 def test_kernels_run_on_the_machine_that_is_lent_until_it_is_gone(
-    board: Board, workload: ConvolutionWorkload, monkeypatch: pytest.MonkeyPatch
+    board: Board,
+    workload: ConvolutionWorkload,
+    squares: Callable[..., ConvolutionWorkload],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(measure, "RUN_TIMEOUT", 5.0)
@@ -138,6 +141,12 @@ def test_kernels_run_on_the_machine_that_is_lent_until_it_is_gone(
         found = list(measurer.measure(workload, knobs))
         assert [one.error for one in found] == ["", ""]
         assert all(len(one.seconds) == 3 and 1e-6 < min(one.seconds) < 1.0 for one in found)
+        # Weights that no cache keeps: the board copies them for itself.
+        large = squares(256, 3)
+        assert workers.cold_copies(large.macs // 9 * 4) > 1
+        knobs = [Space(large, processor_of(TARGET)).default.knobs]
+        (cold,) = measurer.measure(large, knobs)
+        assert (cold.error, len(cold.seconds)) == ("", 3)
         os.killpg(board.process, signal.SIGKILL)
         with pytest.raises(RelayLayoutError) as caught:
             list(measurer.measure(workload, knobs))

@@ -1,0 +1,102 @@
+"""Measuring the layout transforms of networks: nothing to choose, only times to take and to keep."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+
+from tvm import tirx
+
+from topi_ext.processor import Processor
+from topi_ext.tune.database import Database
+from topi_ext.tune.log import append
+from topi_ext.tune.measure import Measurement, Measurer
+from topi_ext.tune.record import TransformRecord, utc_now
+from topi_ext.workload import TransformWorkload
+
+ROUNDS = 2
+"""How often each is run: a busy moment of the machine hits one round."""
+
+BATCH = 8
+
+
+@dataclass(frozen=True)
+class TransformTask:
+    """A transform and the scheduled function that compilation runs for it."""
+
+    workload: TransformWorkload
+    function: tirx.PrimFunc
+
+
+@dataclass(frozen=True)
+class TransformProgress:
+    """How many transforms of how many are measured."""
+
+    measured: int
+    tasks: int
+    name: str
+
+
+@dataclass
+class TransformMeasurer:
+    """Measures transforms and writes each to ``log`` at once; ``stop`` is asked between them."""
+
+    processor: Processor
+    measurer: Measurer
+    log: Path
+    database: Database
+    progress: Callable[[TransformProgress], None] = lambda _: None
+    stop: Callable[[], bool] = lambda: False
+    versions: dict[str, str] = field(default_factory=dict)
+    time_limit: float = inf
+    clock: Callable[[], float] = time.monotonic
+
+    def is_known(self, workload: TransformWorkload) -> bool:
+        """Was it measured on this machine, with or without success?"""
+        return self.database.has_transform(workload, self.processor, self.measurer.cpu)
+
+    def measure(self, tasks: Sequence[TransformTask]) -> int:
+        """Measure what is not known yet, for as long as the time limit and ``stop`` allow; how many.
+
+        OSError where the log cannot be written; RelayLayoutError where the machine to measure on is gone.
+        """
+        start = self.clock()
+        open_tasks = [task for task in tasks if not self.is_known(task.workload)]
+        measured = 0
+        for first in range(0, len(open_tasks), BATCH):
+            batch = open_tasks[first : first + BATCH]
+            measurements = self.measurer.measure_functions([task.function for task in batch], ROUNDS)
+            for task, measurement in zip(batch, measurements, strict=False):
+                stopped = self.stop()
+                if stopped and measurement.error:
+                    return measured
+                self._keep(task, measurement)
+                measured += 1
+                self.progress(TransformProgress(measured, len(open_tasks), describe(task.workload)))
+                if stopped or self.clock() - start >= self.time_limit:
+                    return measured
+        return measured
+
+    def _keep(self, task: TransformTask, measurement: Measurement) -> None:
+        record = TransformRecord(
+            workload=task.workload,
+            processor=self.processor.name,
+            threads=self.processor.threads,
+            seconds=measurement.seconds,
+            error=measurement.error,
+            cpu=self.measurer.cpu,
+            time=utc_now(),
+            versions=self.versions,
+        )
+        append(self.log, record)
+        self.database.add(record)
+
+
+def describe(workload: TransformWorkload) -> str:
+    """A transform in a few words, such as ``NCHW -> NHWC of 1x64x56x56 float32``."""
+    extents = "x".join(map(str, workload.shape))
+    return f"{workload.source_layout} -> {workload.target_layout} of {extents} {workload.dtype}"
+
+
+__all__ = ["TransformMeasurer", "TransformProgress", "TransformTask", "describe"]
