@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from topi_ext.workload import TransformWorkload
 
 STRATEGIES = ("model", "random", "exhaustive")
+TASKS = ("all", "kernels", "transforms")
 INTERRUPTED = 130
 _MOST_PLANS = 3
 """How often layouts are chosen anew from transforms just measured: the next choice may leave others."""
@@ -58,6 +59,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=STRATEGIES,
         default="model",
         help="what to measure next: what a learned model predicts (the default), at random, or everything",
+    )
+    parser.add_argument(
+        "--tasks",
+        choices=TASKS,
+        default="all",
+        help="measure layout transforms and tune kernels (the default), or one of both alone",
     )
     parser.add_argument(
         "--rpc-tracker", type=_address, metavar="HOST:PORT", help="measure on a machine it lends"
@@ -116,7 +123,7 @@ def run(arguments: Namespace) -> Outcome:
                 time_limit=arguments.time_limit,
             )
             measured = 0
-            for _ in range(_MOST_PLANS):
+            for _ in range(_MOST_PLANS if arguments.tasks != "kernels" else 0):
                 new = _measure_transforms(transforms, found.transforms, target)
                 measured += new
                 if not new or stopped:
@@ -140,7 +147,7 @@ def run(arguments: Namespace) -> Outcome:
                 stop=lambda: bool(stopped),
                 versions=versions,
             )
-            result = tuner.tune(found.tasks)
+            result = tuner.tune(found.tasks if arguments.tasks != "transforms" else [])
     finally:
         measurer.close()
     report = {

@@ -18,7 +18,10 @@ from tvm import tirx
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
+from topi_ext.processor import processor_of
 from topi_ext.tune import workers
+from topi_ext.tune.agreement import Kernel, difference, reference_knobs, tolerance
+from topi_ext.tune.record import WRONG
 from topi_ext.workload import ConvolutionWorkload
 
 REPEATS = 3
@@ -60,6 +63,10 @@ class Measurer(Protocol):
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
         """The same for scheduled functions of one tensor each that is read, and one that is written."""
+        ...
+
+    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+        """What is wrong with a kernel's result; empty where nothing is."""
         ...
 
     def close(self) -> None:
@@ -143,6 +150,28 @@ class KernelMeasurer:
                 if turn == rounds - 1:
                     yield Measurement((), error) if error else Measurement(tuple(seconds[place]))
 
+    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+        """As :meth:`Measurer.wrong`, on this machine alone: of another one's results nothing is said."""
+        from tvm.support.popen_pool import StatusKind
+
+        reference = reference_knobs(workload, processor_of(self._target))
+        if self._remote is not None or knobs == reference:
+            return ""
+        both = [knobs, reference]
+        built = self._build([scheduled_kernel(workload, one) for one in both])
+        errors = [error for _, error in built if error]
+        if errors:
+            return f"{WRONG}{errors[0]}"
+        kernels = [Kernel(path, one) for (path, _), one in zip(built, both, strict=True)]
+        compare = partial(_difference, workload)
+        (result,) = self._pool.map_with_error_catching(compare, [kernels])
+        if result.status != StatusKind.COMPLETE:
+            return f"{WRONG}{_last_line(str(result.value))}"
+        allowed = tolerance(workload, knobs)
+        if result.value <= allowed:
+            return ""
+        return f"{WRONG}differs by {result.value:.1e} of the largest, {allowed:.0e} are allowed"
+
     def close(self) -> None:
         """End the processes and remove what was built."""
         self._pool.shutdown(wait=False)
@@ -206,6 +235,10 @@ def check_remote(remote: RemoteDevice) -> None:
 def _arguments(function: tirx.PrimFunc) -> list[tuple[tuple[int, ...], str]]:
     """Shape and dtype of each parameter."""
     return [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in function.params]
+
+
+def _difference(workload: ConvolutionWorkload, kernels: Sequence[Kernel]) -> float:
+    return difference(workload, *kernels)
 
 
 def _apply(build: Any, target: Any, module: tvm.IRModule) -> str:

@@ -21,13 +21,21 @@ def rank_records(records: Iterable[TuningRecord]) -> Sequence[TuningRecord]:
     """Successful records of one workload on one processor, best first, each set of knobs once.
 
     A measured record beats an inherited one, and that a modelled one, whatever their times. Of several
-    records with the same knobs and origin the one with the most repeats counts, then the latest.
+    records with the same knobs and origin the one with the most repeats counts, then the latest. Times that
+    were taken of a kernel before its result was found to be wrong do not count.
     """
+    known_records = list(records)
+    wrong: dict[str, str] = {}
+    for record in known_records:
+        if record.is_wrong:
+            knobs = knobs_key(record.knobs)
+            wrong[knobs] = max(record.time, wrong.get(knobs, ""))
     latest: dict[tuple[str, str], TuningRecord] = {}
-    for record in records:
-        if not record.seconds:
+    for record in known_records:
+        knobs = knobs_key(record.knobs)
+        if not record.seconds or (knobs in wrong and record.time <= wrong[knobs]):
             continue
-        key = record.origin, knobs_key(record.knobs)
+        key = record.origin, knobs
         known = latest.get(key)
         if known is None or (len(record.seconds), record.time) >= (len(known.seconds), known.time):
             latest[key] = record

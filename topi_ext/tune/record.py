@@ -18,6 +18,9 @@ SCHEMA = 1
 ANY_THREADS = 0
 """``threads`` of a record that does not say how many it ran on; only an inherited one may."""
 
+WRONG = "result: "
+"""How the error of a kernel begins that runs, but computes something else."""
+
 Origin = Literal["measured", "inherited", "modelled"]
 """Timed by this tuner; taken over from another one, e.g. AutoTVM; or predicted and never run."""
 
@@ -59,6 +62,11 @@ class TuningRecord:
     def cost(self) -> float:
         """Median run time in seconds; infinite for a trial that failed."""
         return _cost(self.seconds)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Does the kernel compute something else?"""
+        return self.error.startswith(WRONG)
 
     @property
     def algorithm(self) -> str:
@@ -285,6 +293,7 @@ __all__ = [
     "ANY_THREADS",
     "ORIGINS",
     "SCHEMA",
+    "WRONG",
     "Origin",
     "Record",
     "TransformRecord",

@@ -39,6 +39,7 @@ class TaskState:
     """What is known of a task.
 
     ``trials`` counts the knobs measured on this machine, ``stale`` those since the last real gain.
+    ``checked`` holds the keys of candidates whose results were compared.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class TaskState:
         self.task = task
         self.space = Space(task.workload, processor, winograd=winograd)
         self.finished = False
+        self.checked: set[str] = set()
         self.stale = 0
         self._cpu = cpu
         self._records: list[TuningRecord] = []
@@ -87,6 +89,12 @@ class TaskState:
         """The candidate with the best time."""
         ranked = self._ranking()
         return self.space.find(ranked[0].knobs) if ranked else None
+
+    @property
+    def unchecked_best(self) -> Candidate | None:
+        """The candidate with the best time, if it is not known yet that its result is right."""
+        best = self.best
+        return None if best is None or best.key in self.checked else best
 
     @property
     def best_seconds(self) -> float:

@@ -168,8 +168,12 @@ class Tuner:
     def _confirm(
         self, result: TuneResult, state: TaskState, start: float, turns: int = CONFIRM_TURNS
     ) -> None:
-        """Run the few best and the default in turns, until the best is one that was run often."""
+        """Run the few best and the default in turns, until the best is one that was run often.
+
+        The best is also right: where its result is not, that goes on record, and the next one is best.
+        """
         for _ in range(turns):
+            self._drop_wrong(result, state)
             if not state.needs_confirmation or result.ended == "interrupted":
                 return
             batch = state.to_confirm(CONFIRM_BEST)
@@ -182,6 +186,18 @@ class Tuner:
                         return
                 self._keep(result, state, candidate, measurement)
             self.progress(self._progress(result, state, start))
+        self._drop_wrong(result, state)
+
+    def _drop_wrong(self, result: TuneResult, state: TaskState) -> None:
+        while result.ended != "interrupted" and (best := state.unchecked_best) is not None:
+            error = self.measurer.wrong(state.task.workload, best.knobs)
+            if self.stop():
+                # An interrupt may have hit the workers too.
+                result.ended = "interrupted"
+                return
+            state.checked.add(best.key)
+            if error:
+                self._keep(result, state, best, Measurement((), error))
 
     def _keep(
         self, result: TuneResult, state: TaskState, candidate: Candidate, measurement: Measurement

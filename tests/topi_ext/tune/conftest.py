@@ -107,12 +107,16 @@ def made_up_seconds(knobs: dict[str, Any], seed: int = 0) -> float:
 
 
 class MadeUp:
-    """A measurer that takes no time; ``counts`` has how often each kernel was run."""
+    """A measurer that takes no time; ``counts`` has how often each kernel was run.
+
+    ``errors`` are what is wrong with the results of kernels, by their knobs.
+    """
 
     cpu = "test machine"
 
     def __init__(self, seconds: Callable[[dict[str, Any]], float] = made_up_seconds) -> None:
         self.counts: dict[str, int] = {}
+        self.errors: dict[str, str] = {}
         self.closed = False
         self._seconds = seconds
 
@@ -128,6 +132,9 @@ class MadeUp:
                 yield Measurement((), "run: no luck")
             else:
                 yield Measurement((seconds,) * 3 * rounds)
+
+    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+        return self.errors.get(knobs_key(knobs.to_dict()), "")
 
     def close(self) -> None:
         self.closed = True

@@ -1,9 +1,11 @@
 """Measuring: kernels that run, hang, crash or do not compile, and a small convolution tuned for real."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from tvm.target import Target
 
 from topi_ext.errors import RelayLayoutError
+from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune import measure, workers
@@ -109,6 +112,28 @@ def test_a_build_that_takes_its_process_down_is_an_error(
     assert found.error == error
     (again,) = measurer.measure(workload, knobs)
     assert len(again.seconds) == 3
+
+
+def test_results_are_compared_with_those_of_the_default(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    measurer: KernelMeasurer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds = {
+        candidate.fields["algorithm"]: candidate.knobs for candidate in Space(workload, processor).candidates
+    }
+    assert kinds.keys() == {"direct", "winograd"}
+    assert [measurer.wrong(workload, knobs) for knobs in kinds.values()] == ["", ""]
+
+    def shifted(asked: ConvolutionWorkload, knobs: Any) -> Any:
+        """Of the same shapes, but with all padding at one side."""
+        wrong = knobs == kinds["direct"]
+        return scheduled_kernel(replace(asked, padding=(0, 0, 2, 2)) if wrong else asked, knobs)
+
+    monkeypatch.setattr(measure, "scheduled_kernel", shifted)
+    found = measurer.wrong(workload, kinds["direct"])
+    assert re.fullmatch(r"result: differs by \d\.\de[+-]\d\d of the largest, 1e-05 are allowed", found), found
 
 
 def test_what_was_built_is_removed(processor: Processor) -> None:

@@ -82,6 +82,26 @@ def test_the_best_few_are_run_again_beside_the_default(
     assert not state.needs_confirmation
 
 
+def test_a_kernel_that_computes_something_else_is_no_winner(
+    processor: Processor, measurer_of: type[MadeUp], log: Path, task: Task
+) -> None:
+    right = tune(processor, measurer_of(), log.with_name("right.jsonl"), task, trials=12).states[0].best
+    assert right is not None
+    measurer = measurer_of()
+    measurer.errors[right.key] = "result: differs by 1e-1 of the largest, 1e-05 are allowed"
+    (state,) = tune(processor, measurer, log, task, trials=12).states
+    assert state.best is not None
+    assert state.best.key != right.key
+    assert not state.needs_confirmation
+    records, _ = load([log])
+    (error,) = [record for record in records if record.error]
+    assert (error.error, error.knobs) == (measurer.errors[right.key], right.fields)
+    # Nor where the log is read again.
+    best = Database(records).best(task.workload, processor)
+    assert best is not None
+    assert best.knobs == state.best.fields
+
+
 def test_luck_wins_nothing(processor: Processor, measurer_of: type[MadeUp], log: Path, task: Task) -> None:
     runs: dict[str, int] = {}
     default = Space(task.workload, processor).default.key
