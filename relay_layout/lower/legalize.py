@@ -33,6 +33,7 @@ from relay_layout.lower.convolutions import (
 )
 from relay_layout.lower.elementwise import COMPUTES, softmax_call, transcendental_call
 from relay_layout.lower.transposed import phased_call
+from relay_layout.targets import dense
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from topi_ext import compute
 from topi_ext.chooser import KernelChooser
@@ -91,9 +92,9 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if not _is_dense(data, weight):
         return _default(builder, call)
     matrix = constant_array(weight)
-    kernel_layout = "OI16o" if matrix.shape[1] % 16 == 0 else "IO"
+    kernel_layout = dense.kernel_layout(matrix.shape[1])
     packed = constant(apply(matrix, "IO", kernel_layout))
-    layout = _ROWS[len(shape_of(data) or ())]
+    layout = dense.ROWS[len(shape_of(data) or ())]
 
     def product(rows: te.Tensor, kernel: te.Tensor) -> te.Tensor:
         return compute.conv2d(
@@ -103,17 +104,13 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return call_compute(builder, product, "dense", data, packed)
 
 
-_ROWS = {2: "WC", 3: "NWC", 4: "NHWC"}
-"""What rows of a matrix are to a convolution, by their number of axes."""
-
-
 def _is_dense(data: Expression, weight: Expression) -> bool:
     rows, matrix = shape_of(data), shape_of(weight)
     return (
         isinstance(weight, Constant)
         and rows is not None
         and matrix is not None
-        and len(rows) in _ROWS
+        and len(rows) in dense.ROWS
         and len(matrix) == 2
         and is_static(rows if len(rows) == 2 else rows[1:])
         and str(data.ty.dtype) == str(weight.ty.dtype)

@@ -2,6 +2,16 @@
 
 from relay_layout.ops.kept import KEEPS
 from relay_layout.ops.signature import ConvolutionLayouts, Offers, Rule, Signature, Wanted, unchanged
-from relay_layout.ops.table import TABLE
+from relay_layout.ops.table import TABLE, is_elementwise
 
-__all__ = ["KEEPS", "TABLE", "ConvolutionLayouts", "Offers", "Rule", "Signature", "Wanted", "unchanged"]
+__all__ = [
+    "KEEPS",
+    "TABLE",
+    "ConvolutionLayouts",
+    "Offers",
+    "Rule",
+    "Signature",
+    "Wanted",
+    "is_elementwise",
+    "unchanged",
+]

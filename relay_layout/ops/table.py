@@ -232,3 +232,8 @@ TABLE: dict[str, Rule] = {
 
 ``match_cast`` is a kind of binding, which the graph names like an operator.
 """
+
+
+def is_elementwise(operator: str) -> bool:
+    """Does it compute each element of its result from one of each operand, broadcast where need be?"""
+    return TABLE.get(operator) is _ELEMENTWISE

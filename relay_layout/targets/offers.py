@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from relay_layout.errors import LayoutError
-from relay_layout.graph import Node
+from relay_layout.graph import Node, Value
 from relay_layout.ir import size_in_bytes
 from relay_layout.layout import Layout
-from relay_layout.ops import ConvolutionLayouts
+from relay_layout.ops import ConvolutionLayouts, is_elementwise
 from relay_layout.targets.convolution_cost import convolution_us
 from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,
@@ -17,6 +17,7 @@ from relay_layout.targets.convolutions import (
     desired_layouts,
     fitting_layouts,
 )
+from relay_layout.targets.dense import matmul_us
 from relay_layout.targets.target import BuildTarget
 
 COUNTED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
@@ -32,6 +33,7 @@ More than all operators of a network cost together, so that costs only decide be
 """
 
 TRANSPOSE = "permute_dims"
+MATMUL = "matmul"
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
 VIEWS = ("reshape", "flatten", "nn.batch_flatten", "expand_dims", "squeeze")
@@ -65,16 +67,23 @@ class TargetOffers:
         return ConvolutionLayouts(layouts.data, layouts.kernel, layouts.out, cost)
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
-        """Bytes moved at the target's bandwidth; windows and reductions along a vector cost more."""
+        """Bytes moved at the target's bandwidth; windows and reductions along a vector cost more.
+
+        An operator that joins the kernel of its operand moves only what that kernel does not hold.
+        """
         if node.operator in CONVOLUTION_AXES:
             return self._original_cost(node)
+        if node.operator == MATMUL:
+            return matmul_us(node, self.target)
         if node.operator in VIEWS:
             return 0.0
         facts = self.target.facts
+        joined = _joined(node)
+        tensors = [*node.operands, *node.results]
+        if joined is not None:
+            tensors = [value for value in node.operands if value is not joined]
         moved = sum(
-            size_in_bytes(value.shape or (), value.dtype)
-            for value in (*node.operands, *node.results)
-            if value.constant is None
+            size_in_bytes(value.shape or (), value.dtype) for value in tensors if value.constant is None
         )
         microseconds = moved / (facts.gigabytes_per_second * 1e3)
         if operands and operands[0].axes and operands[0].axes[-1].name in _swept_axes(node):
@@ -90,6 +99,20 @@ class TargetOffers:
         data, kernel = str(attributes.data_layout), str(attributes.kernel_layout)
         out = str(attributes.out_layout or data)
         return convolution_us(node, convolution, ConvolutionLayouts(data, kernel, out), self.target)
+
+
+def _joined(node: Node) -> Value | None:
+    """The operand into whose kernel an elementwise operator is fused, which nothing else then reads."""
+    if not is_elementwise(node.operator):
+        return None
+    for value in node.operands:
+        producer = value.producer
+        computes = producer is not None and (
+            producer.operator in (*CONVOLUTION_AXES, MATMUL) or is_elementwise(producer.operator)
+        )
+        if computes and len(value.consumers) == 1 and value.shape == node.results[0].shape:
+            return value
+    return None
 
 
 def _swept_axes(node: Node) -> str:

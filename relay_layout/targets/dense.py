@@ -1,0 +1,71 @@
+"""Matrix products: which of them run as pointwise convolutions of rows, and what all of them cost."""
+
+from math import prod
+
+from relay_layout.graph import Node, Value
+from relay_layout.ir import Extent, is_static, size_in_bytes
+from relay_layout.targets.target import BuildTarget
+from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.workload import ConvolutionWorkload
+
+ROWS = {2: "WC", 3: "NWC", 4: "NHWC"}
+"""What rows of a matrix are to a convolution, by their number of axes."""
+
+LOOPS_SHARE = 0.1
+"""Share of the multiply-add peak that plain vector loops reach in products of two computed matrices."""
+
+
+def kernel_layout(columns: Extent) -> str:
+    """How a constant matrix of so many columns is stored."""
+    return "OI16o" if isinstance(columns, int) and columns % 16 == 0 else "IO"
+
+
+def matmul_us(node: Node, target: BuildTarget) -> float:
+    """Estimated microseconds: those of the kernel, or multiply-adds and every byte once.
+
+    0 where extents are symbolic.
+    """
+    left, right = node.operands
+    result = node.results[0]
+    shapes = [value.shape for value in (left, right, result)]
+    if any(shape is None or not is_static(shape) or not shape for shape in shapes):
+        return 0.0
+    facts, processor = target.facts, target.processor
+    workload = _workload(left, right, result)
+    if workload is not None:
+        return target.kernels.choose(workload).microseconds + facts.launch_us
+    multiply_adds = prod(result.shape or ()) * int((left.shape or (1,))[-1])
+    lanes = processor.lanes(DTYPE_BYTES.get(result.dtype, 4))
+    peak = processor.fma_per_cycle * lanes * processor.threads * facts.gigahertz * 1e3
+    moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (left, right, result))
+    microseconds = moved / (facts.gigabytes_per_second * 1e3) + facts.launch_us
+    return microseconds + multiply_adds / (peak * LOOPS_SHARE)
+
+
+def _workload(rows: Value, matrix: Value, result: Value) -> ConvolutionWorkload | None:
+    """The convolution that a product of rows by a constant matrix runs as."""
+    if matrix.constant is None or matrix.rank != 2 or rows.rank not in ROWS or rows.dtype != matrix.dtype:
+        return None
+    layout = ROWS[rows.rank]
+    extents = {"N": 1, "H": 1} | dict(zip(layout, rows.shape or (), strict=True))
+    inputs, outputs = matrix.shape or (1, 1)
+    return ConvolutionWorkload(
+        batch=extents["N"],
+        in_channels=inputs,
+        out_channels=outputs,
+        in_height=extents["H"],
+        in_width=extents["W"],
+        kernel=(1, 1),
+        strides=(1, 1),
+        padding=(0, 0, 0, 0),
+        dilation=(1, 1),
+        groups=1,
+        data_layout=layout,
+        kernel_layout=kernel_layout(outputs),
+        out_layout=layout,
+        dtype=rows.dtype,
+        out_dtype=result.dtype,
+    )
+
+
+__all__ = ["ROWS", "kernel_layout", "matmul_us"]
