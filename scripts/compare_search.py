@@ -1,42 +1,110 @@
 """How quickly tuning finds good kernels, on logs that hold every kernel of their workloads.
 
-Such a log is made by ``relay-layout tune MODEL -o LOG --strategy exhaustive --trials 100000 --patience
-100000``. The learned search and random search are replayed on it: nothing is compiled or run. The exit status
-is 1 where the learned search needs more than a quarter of a space, or loses to random search on half of them.
+With --measure LOG such a log is made first, of five workloads; it may be stopped at any time, and goes on
+with the same command. Then the learned search and random search are replayed on the logs: nothing is compiled
+or run for that. The exit status is 1 where the learned search needs more than a quarter of a space, or loses
+to random search on half of them.
 """
 
 import argparse
+import math
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 
+from relay_layout.cli import options
 from relay_layout.cli.main import Printed, guarded
-from relay_layout.cli.output import note, one_line, table
+from relay_layout.cli.output import note, one_line, progress, table
+from relay_layout.cli.tune import local_measurer, progress_line
 from relay_layout.errors import InputError
-from relay_layout.targets import resolve_target
-from relay_layout.tuning.tasks import describe
+from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.tuning.tasks import as_tasks, describe
 from topi_ext.tune.comparison import COVERAGE, GOOD, Comparison, compare, replays
+from topi_ext.tune.database import Database
 from topi_ext.tune.log import load
+from topi_ext.tune.record import TuningRecord
 from topi_ext.tune.search import ModelSearch, RandomSearch
+from topi_ext.tune.tuner import TuneOptions, TuneProgress, Tuner
+from topi_ext.workload import ConvolutionWorkload
+
+EVERYTHING = 1 << 30
 
 
-def rows(comparisons: list[Comparison]) -> list[list[str]]:
-    """The table: trials to reach the goal, and the best speed after a quarter of the space."""
-    quarter = "speed after 1/4"
-    found = [["workload", "space", f"trials to {GOOD:.0%}", "share", quarter, "random", "random beaten"]]
+def workload(
+    channels: int, size: int, out_channels: int, kernel: int, *, stride: int = 1, groups: int = 1
+) -> ConvolutionWorkload:
+    """A convolution of NCHW16c, padded by half its kernel."""
+    pad = kernel // 2
+    return ConvolutionWorkload(
+        batch=1,
+        in_channels=channels,
+        out_channels=out_channels,
+        in_height=size,
+        in_width=size,
+        kernel=(kernel, kernel),
+        strides=(stride, stride),
+        padding=(pad, pad, pad, pad),
+        dilation=(1, 1),
+        groups=groups,
+        data_layout="NCHW16c",
+        kernel_layout="OIHW16o" if groups > 1 else "OIHW16i16o",
+        out_layout="NCHW16c",
+        dtype="float32",
+        out_dtype="float32",
+    )
+
+
+WORKLOADS = (
+    workload(512, 7, 512, 3),
+    workload(160, 7, 960, 1),
+    workload(96, 14, 96, 3, groups=96),
+    workload(64, 56, 128, 3, stride=2),
+    workload(256, 14, 1024, 1),
+)
+"""Late and early layers, pointwise, depthwise and strided; with spaces that can be measured in minutes."""
+
+
+def rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
+    """The table: trials of both searches to reach the goal, and their best speed after a quarter of a space."""
+    goal = f"trials to {GOOD:.0%}"
+    found = [["workload", "space", "best us", goal, "worst", "share", "random", "after 1/4", "random"]]
     for each in comparisons:
         found.append(
             [
                 describe(each.workload),
                 str(each.size),
-                f"{each.trials:.1f}",
-                f"{each.trials / each.size:.1%}",
+                f"{each.best * 1e6:.1f}",
+                f"{mean(each.trials):.1f}",
+                str(max(each.trials)),
+                f"{mean(each.trials) / each.size:.1%}",
+                f"{mean(each.random_trials):.1f}",
                 f"{each.share:.3f}",
                 f"{each.random_share:.3f}",
-                "yes" if each.beats_random else "no",
             ]
         )
     return found
+
+
+def measure(log: Path, target: BuildTarget, time_limit: float) -> None:
+    """Append to ``log`` what it lacks of the kernels of all workloads."""
+    database, problems = Database.load([log] if log.exists() else [])
+    for problem in problems:
+        note(f"skipped {one_line(str(problem))}")
+
+    def show(state: TuneProgress) -> None:
+        progress(progress_line(state))
+
+    everything = TuneOptions(
+        trials=EVERYTHING, patience=EVERYTHING, strategy="exhaustive", time_limit=time_limit
+    )
+    measurer = local_measurer(target)
+    try:
+        tuner = Tuner(target.processor, measurer, log, database, everything, progress=show)
+        tuner.tune(as_tasks(dict.fromkeys(WORKLOADS, 1)))
+    finally:
+        measurer.close()
 
 
 def main() -> int:
@@ -47,15 +115,30 @@ def main() -> int:
 def compare_logs() -> Printed:
     """The table and the two bars, and the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("logs", nargs="+", type=Path, metavar="LOG")
+    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG")
+    parser.add_argument("--measure", type=Path, metavar="LOG", help="make this log first, or go on with it")
+    parser.add_argument(
+        "--time-limit", type=options.seconds, default=math.inf, metavar="S", help="seconds for measuring"
+    )
     parser.add_argument("--target", default="native")
-    parser.add_argument("--threads", type=int, help="what the log was measured with; otherwise what most was")
+    parser.add_argument(
+        "--threads", type=int, help="to measure with; otherwise all cores, and to compare what most logs have"
+    )
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="searches for each workload (5)")
     arguments = parser.parse_args()
+    if arguments.measure is not None:
+        measure(
+            arguments.measure,
+            resolve_target(arguments.target, threads=arguments.threads),
+            arguments.time_limit,
+        )
+        arguments.logs.append(arguments.measure)
+    if not arguments.logs:
+        raise InputError("give a log, or --measure LOG to make one")
     records, problems = load(arguments.logs)
     for problem in problems:
         note(f"skipped {one_line(str(problem))}")
-    counts = Counter(record.threads for record in records)
+    counts = Counter(record.threads for record in records if isinstance(record, TuningRecord))
     threads = arguments.threads or max(counts, key=lambda count: counts[count], default=1)
     processor = resolve_target(arguments.target, threads=threads).processor
     comparisons = []

@@ -54,7 +54,19 @@ def _model(model: ModelLayers) -> str:
     )
     rows.append(["geometric mean", *[""] * 8, _number(totals["geometric_mean"], 2)])
     failures = [f"{row['layer']}: {text}" for row in model["layers"] for text in row["failures"]]
-    return "\n".join([model["model"], align(rows), *model["notes"], *failures])
+    return "\n".join([model["model"], align(rows), *model["notes"], *failures, *_whole(model)])
+
+
+def _whole(model: ModelLayers) -> list[str]:
+    """What all uses of all layers reach together: every operation counts alike."""
+    totals = model["totals"]
+    gflops, milliseconds = totals["gflops"], totals["ours_us"] / 1e3
+    if gflops is None:
+        return []
+    return [
+        f"{model['model']}: {gflops * milliseconds / 1e3:.2f} GFLOP in {milliseconds:.2f} ms, "
+        f"{gflops:.0f} GFLOP/s, {_share(totals['peak_share'])} of the multiply-add peak"
+    ]
 
 
 def _row(row: LayerRow) -> list[str]:

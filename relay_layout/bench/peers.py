@@ -15,6 +15,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -98,13 +99,13 @@ class CallablePeer:
         return self.prepare_model(onnx_path, threads)
 
 
-def prepare_relay_layout(model_path: Path, threads: int) -> Prepared:
-    """relay-layout itself, from an artifact, or from an ONNX file that is compiled here first."""
+def prepare_relay_layout(model_path: Path, threads: int, **options: Any) -> Prepared:
+    """relay-layout itself, from an artifact, or from an ONNX file that is compiled here with ``options``."""
     relay_layout: Any = importlib.import_module("relay_layout")
     if model_path.suffix == ".onnx":
         with tempfile.TemporaryDirectory() as directory:
             artifact = Path(directory) / "model.artifact"
-            relay_layout.compile(model_path, threads=threads).save(artifact)
+            relay_layout.compile(model_path, threads=threads, **options).save(artifact)
             session = relay_layout.load(artifact, threads=threads)
     else:
         session = relay_layout.load(model_path, threads=threads)
@@ -234,17 +235,24 @@ PEERS: dict[str, Peer] = {
 """Every peer by name, in the order of a table's columns."""
 
 
+UNTUNED = CallablePeer(
+    "untuned", partial(prepare_relay_layout, shipped_records=False), ("tvm",), "relay-layout"
+)
+"""relay-layout without tuning records, for those who name it: what records are worth."""
+
+
 def find_peer(name: str) -> Peer:
-    """A peer of the table, or one of the caller's own, named `package.module:attribute`.
+    """A peer of the table, :data:`UNTUNED`, or one of the caller's own, named `package.module:attribute`.
 
     :raises InputError: there is none of this name.
     """
-    if name in PEERS:
-        return PEERS[name]
+    if name in PEERS or name == UNTUNED.name:
+        return PEERS.get(name, UNTUNED)
     module_name, separator, attribute = name.partition(":")
     if separator:
         try:
             return cast(Peer, getattr(importlib.import_module(module_name), attribute))
         except (ImportError, AttributeError) as error:
             raise InputError(f"peer '{name}': {error}") from error
-    raise InputError(f"unknown peer '{name}': known ones are {', '.join(PEERS)}, or package.module:attribute")
+    known = ", ".join([*PEERS, UNTUNED.name])
+    raise InputError(f"unknown peer '{name}': known ones are {known}, or package.module:attribute")

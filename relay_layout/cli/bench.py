@@ -4,7 +4,7 @@ import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from relay_layout.cli import options
 from relay_layout.cli.output import Outcome, note, progress
@@ -24,7 +24,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--peers",
         type=_peers,
         metavar="PEER,PEER",
-        help="of onnxruntime, openvino, torch and tvm, or none; otherwise all that are installed",
+        help="of onnxruntime, openvino, torch and tvm, or none; otherwise all that are installed; "
+        "untuned is relay-layout without tuning records",
     )
     options.add_threads_option(parser)
     parser.add_argument(
@@ -38,6 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="S",
         help="running time to spend on each model and peer (5), or on each layer and peer (0.5)",
     )
+    options.add_record_options(parser)
     options.add_input_shape_option(parser)
 
 
@@ -55,7 +57,7 @@ def run(arguments: Namespace) -> Outcome:
             arguments.peers,
             threads=arguments.threads or host.cpu_count(),
             seconds=arguments.seconds or MODEL_SECONDS,
-            ours=_Compiler(Path(folder)),
+            ours=_Compiler(Path(folder), options.record_options(arguments)),
             input_shapes=shapes,
             # Who names a peer wants its numbers.
             require_peers=arguments.peers is not None,
@@ -75,7 +77,7 @@ def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None
 
     result = run_layers(
         arguments.models,
-        resolve_target(threads=arguments.threads),
+        resolve_target(threads=arguments.threads, **options.record_options(arguments)),
         seconds=arguments.seconds or LAYER_SECONDS,
         input_shapes=shapes,
         progress=note,
@@ -119,8 +121,9 @@ def subject_failed(result: "BenchResult") -> bool:
 class _Compiler:
     """Compiles ONNX files to artifacts in a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, records: Mapping[str, Any]) -> None:
         self._folder = folder
+        self._records = records
         self._count = 0
 
     def __call__(self, model: Path, threads: int) -> Path:
@@ -128,7 +131,8 @@ class _Compiler:
 
         self._count += 1
         artifact = self._folder / f"{self._count}.artifact"
-        relay_layout.compile(str(model), threads=threads, progress=progress).save(artifact)
+        compiled = relay_layout.compile(str(model), threads=threads, progress=progress, **self._records)
+        compiled.save(artifact)
         return artifact
 
 

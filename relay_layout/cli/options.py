@@ -75,13 +75,19 @@ def add_layout_options(parser: argparse.ArgumentParser, *, several_targets: bool
     parser.add_argument(
         "--params", metavar="FILE", help="weights for a Relay file, as Relay's save_param_dict wrote them"
     )
+    add_record_options(parser)
+    add_input_shape_option(parser)
+
+
+def add_record_options(parser: argparse.ArgumentParser) -> None:
+    """Where kernels and costs come from."""
     parser.add_argument(
         "--tuning-records",
         nargs="+",
         action="extend",
         default=[],
         metavar="FILE",
-        help="logs of relay-layout tune to take kernels and their costs from, beside the package's own",
+        help="logs of relay-layout tune to take kernels and costs from, beside the package's own",
     )
     parser.add_argument(
         "--no-shipped-records", action="store_true", help="leave out the tuning records of the package"
@@ -91,7 +97,6 @@ def add_layout_options(parser: argparse.ArgumentParser, *, several_targets: bool
         action="store_true",
         help="no Winograd convolutions: slower, and rounding as the direct convolution does",
     )
-    add_input_shape_option(parser)
 
 
 def add_input_shape_option(parser: argparse.ArgumentParser) -> None:
@@ -138,6 +143,13 @@ def layout_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "params": arguments.params,
         "input_layouts": _by_name(arguments.input_layout, "--input-layout"),
         "output_layouts": _by_name(arguments.output_layout, "--output-layout"),
+        **record_options(arguments),
+    }
+
+
+def record_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The keyword arguments of :func:`add_record_options` for ``compile`` and ``resolve_target``."""
+    return {
         "tuning_records": arguments.tuning_records,
         "shipped_records": not arguments.no_shipped_records,
         "winograd": not arguments.no_winograd,
@@ -261,10 +273,12 @@ __all__ = [
     "Parser",
     "add_input_shape_option",
     "add_layout_options",
+    "add_record_options",
     "add_threads_option",
     "check_writable",
     "input_shapes",
     "layout_options",
     "positive",
+    "record_options",
     "seconds",
 ]

@@ -75,14 +75,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def _records(keywords: dict[str, Any]) -> dict[str, Any]:
-    """The options of a target's kernels, taken out of those of the layouts."""
-    return {name: keywords.pop(name) for name in ("tuning_records", "shipped_records", "winograd")}
-
-
 def run(arguments: Namespace) -> Outcome:
     """Tunes the kernels of the models; the exit status is 130 where it was interrupted."""
+    records = options.record_options(arguments)
     keywords = options.layout_options(arguments)
+    keywords = {name: value for name, value in keywords.items() if name not in records}
     if (arguments.rpc_tracker is None) != (arguments.rpc_key is None):
         raise InputError("--rpc-tracker and --rpc-key belong together; give both or none")
     options.check_writable("-o", arguments.output, [*arguments.models, *arguments.tuning_records])
@@ -94,7 +91,7 @@ def run(arguments: Namespace) -> Outcome:
     from topi_ext.tune.transform_tuner import TransformMeasurer
     from topi_ext.tune.tuner import TuneOptions, Tuner, summary
 
-    target = resolve_target(keywords.pop("target"), threads=arguments.threads, **_records(keywords))
+    target = resolve_target(keywords.pop("target"), threads=arguments.threads, **records)
     log = Path(arguments.output)
     shipped = [] if arguments.no_shipped_records else tuning_logs.paths()
     logs = [*shipped, *map(Path, arguments.tuning_records), *([log] if log.exists() else [])]
@@ -203,12 +200,8 @@ def _measure_transforms(
 
 def _measurer(target: "BuildTarget", arguments: Namespace) -> "KernelMeasurer":
     from relay_layout import host
-    from relay_layout.artifact import check_runnable
-    from relay_layout.bench.machine import describe_machine
-    from relay_layout.lower.link import link_command
     from topi_ext.tune.measure import KernelMeasurer
 
-    builders = host.cpu_count()
     if arguments.rpc_tracker is not None:
         remote: RemoteDevice = _remote(arguments)
         return KernelMeasurer(
@@ -216,15 +209,26 @@ def _measurer(target: "BuildTarget", arguments: Namespace) -> "KernelMeasurer":
             threads=target.threads,
             cpu=f"rpc:{remote.key}",
             remote=remote,
-            builders=builders,
+            builders=host.cpu_count(),
         )
+    return local_measurer(target)
+
+
+def local_measurer(target: "BuildTarget") -> "KernelMeasurer":
+    """Measures on this machine; an error where it cannot run what is built for the target."""
+    from relay_layout import host
+    from relay_layout.artifact import check_runnable
+    from relay_layout.bench.machine import describe_machine
+    from relay_layout.lower.link import link_command
+    from topi_ext.tune.measure import KernelMeasurer
+
     check_runnable(target.manifest(), name=f"target {target.name}")
     return KernelMeasurer(
         target.tvm_target,
         threads=target.threads,
         cpu=describe_machine()["cpu"],
         link=link_command(),
-        builders=builders,
+        builders=host.cpu_count(),
     )
 
 

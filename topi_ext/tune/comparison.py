@@ -63,20 +63,23 @@ class Curve:
 class Comparison:
     """One workload: how a strategy did, and random search with the same number of trials.
 
-    ``trials`` is the mean over seeds until :data:`GOOD` of the best speed was reached; ``share`` and
-    ``random_share`` are the mean shares of the best speed after a quarter of the space.
+    ``best`` is the least seconds of all. ``trials`` and ``random_trials`` are those until :data:`GOOD` of
+    the best speed was reached, for each seed; ``share`` and ``random_share`` are the mean shares of the best
+    speed after a quarter of the space.
     """
 
     workload: ConvolutionWorkload
     size: int
-    trials: float
+    best: float
+    trials: tuple[int, ...]
+    random_trials: tuple[int, ...]
     share: float
     random_share: float
 
     @property
     def is_quick(self) -> bool:
         """Was a quarter of the space enough?"""
-        return self.trials <= self.size / 4
+        return mean(self.trials) <= self.size / 4
 
     @property
     def beats_random(self) -> bool:
@@ -140,7 +143,9 @@ def compare(
     return Comparison(
         replay.workload,
         size,
-        trials=mean(curve.trials_to(goal) or size for curve in ours),
+        replay.best,
+        trials=tuple(curve.trials_to(goal) or size for curve in ours),
+        random_trials=tuple(curve.trials_to(goal) or size for curve in theirs),
         share=mean(replay.best / curve.after(quarter) for curve in ours),
         random_share=mean(replay.best / curve.after(quarter) for curve in theirs),
     )

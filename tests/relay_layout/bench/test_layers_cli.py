@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,10 +31,12 @@ class Layers:
         self.models: Any = None
         self.threads = 0
         self.keywords: dict[str, Any] = {}
+        self.kernels: Any = None
         self.rows: list[dict[str, Any]] = []
 
     def __call__(self, models: Any, target: Any, **keywords: Any) -> dict[str, Any]:
         self.models, self.threads, self.keywords = models, target.threads, keywords
+        self.kernels = target.kernels
         return {
             "models": [{"model": "m", "layers": self.rows, "totals": TOTALS, "notes": []}],
             "threads": target.threads,
@@ -70,6 +73,23 @@ def test_defaults(run_layers: Layers, capsys: pytest.CaptureFixture[str]) -> Non
     assert run_layers.keywords["seconds"] == 0.5
     assert run_layers.keywords["input_shapes"] is None
     assert "multiply-add peak: 100.0 GFLOP/s" in capsys.readouterr().out
+
+
+def test_records_are_those_of_compile(run_layers: Layers, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("")
+    words = [
+        "bench",
+        "a.onnx",
+        "--layers",
+        "--no-winograd",
+        "--no-shipped-records",
+        "--tuning-records",
+        str(log),
+    ]
+    assert main(words) == 0
+    assert not run_layers.kernels.winograd
+    assert run_layers.kernels.records.database.best_of(run_layers.kernels.processor) == []
 
 
 def test_a_layer_of_ours_without_a_time_has_failed(run_layers: Layers) -> None:

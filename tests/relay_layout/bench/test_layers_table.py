@@ -78,6 +78,7 @@ all uses                              7                                         
 geometric mean                                                                                                        0.71
 other has symbolic extents and is not tuned
 broken: relay-layout: no such kernel
+net: 0.60 GFLOP in 2.30 ms, 261 GFLOP/s, 65% of the multiply-add peak
 
 relay-layout 0.1, torch 2.13
 part of every time, a call of a layer of one pixel: relay-layout 0.5 us, oneDNN 20.0 us

@@ -87,6 +87,14 @@ def test_options(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert "a processor" in captured.err
 
 
+def test_records_are_those_of_compile(bench: Bench, work: Any) -> None:
+    words = "bench a.onnx --tuning-records x.jsonl y.jsonl --no-shipped-records --no-winograd"
+    assert main(words.split()) == 0
+    (call,) = work.calls
+    records = {name: call[2][name] for name in ("tuning_records", "shipped_records", "winograd")}
+    assert records == {"tuning_records": ["x.jsonl", "y.jsonl"], "shipped_records": False, "winograd": False}
+
+
 def test_no_peers(bench: Bench) -> None:
     assert main(["bench", "a.onnx", "--peers", "none"]) == 0
     assert bench.peers == []
