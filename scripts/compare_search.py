@@ -67,7 +67,7 @@ WORKLOADS = (
 
 
 def rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
-    """The table: trials of both searches to reach the goal, and their best speed after a quarter of a space."""
+    """The table: trials of both searches to the goal, and their best speed after a quarter of a space."""
     goal = f"trials to {GOOD:.0%}"
     found = [["workload", "space", "best us", goal, "worst", "share", "random", "after 1/4", "random"]]
     for each in comparisons:

@@ -42,11 +42,11 @@ def transform_price(machine: BuildTarget, value: Value, source: Layout, target: 
 def transform_workload(value: Value, source: Layout, target: Layout) -> TransformWorkload | None:
     """What records call the transform.
 
-    None where it has no name there: extents are symbolic, one is 0 or is padded, or a layout is
-    over more dimensions than the tensor has.
+    None where it has no name there: extents are symbolic, one is 0 or is padded, a layout is over more
+    dimensions than the tensor has, or it is one of bool, which takes several kernels.
     """
     shape = value.shape
-    if shape is None or not is_static(shape) or 0 in shape:
+    if shape is None or not is_static(shape) or 0 in shape or value.dtype == "bool":
         return None
     generic = value.identity
     if not all(sorted(side.primal) == sorted(generic.primal) for side in (source, target)):
