@@ -178,7 +178,7 @@ def format_report(report: Mapping[str, Any]) -> str:
             ["ended", report["ended"]],
         ]
     )
-    return f"{table(rows)}\n{totals}"
+    return f"{table(rows)}\n{totals}" if report["tasks"] else totals
 
 
 def _with_transforms(target: "BuildTarget", database: "Database") -> "BuildTarget":

@@ -12,12 +12,19 @@ import pytest
 
 from relay_layout.cli import tune
 from relay_layout.cli.main import main
+from relay_layout.targets import resolve_target
 from relay_layout.tuning.tasks import ModelTasks, as_tasks
 from topi_ext.tune.log import append, load
 from topi_ext.tune.measure import Measurement
 from topi_ext.tune.record import TuningRecord
 from topi_ext.tune.tuner import TuneProgress
 from topi_ext.workload import ConvolutionWorkload
+
+CONVOLUTION = """#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 16, 3, 3), float32]) {
+  nn.conv2d(%x, %w, padding=[1, 1, 1, 1])
+}
+"""
 
 WORKLOAD = ConvolutionWorkload(
     batch=1,
@@ -242,6 +249,46 @@ def test_a_network_of_the_catalogue(
     report = json.loads(capsys.readouterr().out)
     assert sum(task["weight"] for task in report["tasks"]) == 21
     assert all(task["trials"] == 1 for task in report["tasks"])
+
+
+def layouts_of(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """What a verb reports of a convolution in NHWC."""
+    options = ["--desired-layout", "NHWC", "--target", "x86-64-v4", "--no-shipped-records", "--json"]
+    capsys.readouterr()
+    Path("model.relay").write_text(CONVOLUTION)
+    assert main([words[0], "model.relay", *words[1:], *options]) == 0
+    report: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return report
+
+
+def test_layouts_are_chosen_by_the_transforms_that_were_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measurer = MadeUp()
+    monkeypatch.setattr(tune, "_measurer", lambda target, arguments: measurer)
+    monkeypatch.chdir(tmp_path)
+    before = [each["priced"] for each in layouts_of(capsys, "explain")["transforms"]]
+    assert before and set(before) == {"modelled"}
+    tuned = layouts_of(capsys, "tune", "-o", "log.jsonl", "--tasks", "transforms")
+    assert tuned["transforms"] == {"tasks": measurer.transforms, "measured": measurer.transforms}
+    assert (measurer.runs, tuned["tasks"]) == (0, [])
+    after = layouts_of(capsys, "explain", "--tuning-records", "log.jsonl")
+    assert {each["priced"] for each in after["transforms"]} == {"measured"}
+    launch = resolve_target("x86-64-v4").facts.launch_us
+    for each in after["transforms"]:
+        assert each["microseconds"] == pytest.approx(launch + 1e-3 * each["bytes"] / 4, abs=1e-3)
+    converted = layouts_of(capsys, "convert", "--tuning-records", "log.jsonl")
+    prices = converted["layout_transform_prices"]
+    assert prices == {"measured": len(after["transforms"]), "fitted": 0, "modelled": 0}
+    # What is on record is not measured again.
+    again = layouts_of(capsys, "tune", "-o", "log.jsonl", "--tasks", "transforms")
+    assert again["transforms"]["measured"] == 0
+
+
+def test_kernels_alone(measurer: MadeUp, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, "--tasks", "kernels", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (measurer.transforms, len(report["tasks"])) == (0, 1)
 
 
 def test_progress_in_a_line() -> None:

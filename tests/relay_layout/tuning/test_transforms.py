@@ -20,6 +20,7 @@ from tests import layout_graphs
 from topi_ext.tune.workers import build, named
 from topi_ext.workload import TransformWorkload
 
+LAYOUTS = ("NCHW", "NHWC", "NCHW16c", "NCHW8c")
 TARGET = resolve_target("x86-64-v3", threads=2, shipped_records=False)
 
 
@@ -56,7 +57,7 @@ def test_equal_sizes_are_measured_once() -> None:
     assert sampled([image(8), image(4, rows=8), image(8)]) == [image(8)]
 
 
-@pytest.mark.parametrize(("source", "target"), permutations(("NCHW", "NHWC", "NCHW16c", "NCHW8c"), 2))
+@pytest.mark.parametrize(("source", "target"), [*permutations(LAYOUTS, 2)])
 def test_the_function_does_it(source: str, target: str) -> None:
     workload = TransformWorkload("NCHW", (2, 32, 3, 5), source, target, "float32")
     function = transform_task(workload, TARGET).function
