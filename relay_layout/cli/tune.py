@@ -8,6 +8,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from types import FrameType
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from relay_layout.targets import BuildTarget
     from topi_ext.tune.database import Database
     from topi_ext.tune.measure import KernelMeasurer, RemoteDevice
-    from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress
+    from topi_ext.tune.transform_tuner import TransformProgress
     from topi_ext.tune.tuner import TuneProgress
-    from topi_ext.workload import TransformWorkload
 
 STRATEGIES = ("model", "random", "exhaustive")
 TASKS = ("all", "kernels", "transforms")
@@ -87,6 +87,7 @@ def run(arguments: Namespace) -> Outcome:
     from relay_layout import __version__
     from relay_layout.targets import resolve_target
     from relay_layout.tuning.tasks import model_tasks
+    from relay_layout.tuning.transforms import transform_function
     from topi_ext.tune.database import Database
     from topi_ext.tune.transform_tuner import TransformMeasurer
     from topi_ext.tune.tuner import TuneOptions, Tuner, summary
@@ -114,6 +115,7 @@ def run(arguments: Namespace) -> Outcome:
                 measurer,
                 log,
                 database,
+                partial(transform_function, target),
                 progress=display.show_transform,
                 stop=lambda: bool(stopped),
                 versions=versions,
@@ -121,7 +123,7 @@ def run(arguments: Namespace) -> Outcome:
             )
             measured = 0
             for _ in range(_MOST_PLANS if arguments.tasks != "kernels" else 0):
-                new = _measure_transforms(transforms, found.transforms, target)
+                new = transforms.measure(found.transforms)
                 measured += new
                 if not new or stopped:
                     break
@@ -186,16 +188,6 @@ def _with_transforms(target: "BuildTarget", database: "Database") -> "BuildTarge
     from topi_ext.tune.transforms import TransformTimes
 
     return replace(target, transforms=TransformTimes(database.transforms(target.processor)))
-
-
-def _measure_transforms(
-    transforms: "TransformMeasurer", workloads: "Sequence[TransformWorkload]", target: "BuildTarget"
-) -> int:
-    """Measure those that are not on record; how many these were."""
-    from relay_layout.tuning.transforms import transform_task
-
-    new = [workload for workload in workloads if not transforms.is_known(workload)]
-    return transforms.measure([transform_task(workload, target) for workload in new])
 
 
 def _measurer(target: "BuildTarget", arguments: Namespace) -> "KernelMeasurer":
@@ -288,7 +280,7 @@ class _Display:
 
     def show_transform(self, state: "TransformProgress") -> None:
         """Tells which layout transform was measured."""
-        self._show(f"layout transform {state.measured} of {state.tasks} ({state.name})")
+        self._show(f"layout transform {state.measured} of {state.transforms} ({state.name})")
 
     def _show(self, line: str) -> None:
         if self._live:

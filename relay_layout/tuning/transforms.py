@@ -1,7 +1,6 @@
 """The layout transforms that a choice of layouts weighs, as functions to measure."""
 
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import product
 
 import numpy as np
@@ -18,7 +17,6 @@ from relay_layout.rewrite import emit_transform
 from relay_layout.solver import same_memory
 from relay_layout.targets import BuildTarget
 from relay_layout.targets.transform_cost import transform_workload
-from topi_ext.tune.transform_tuner import TransformTask
 from topi_ext.workload import TransformWorkload
 
 MOST_SIZES = 5
@@ -54,9 +52,23 @@ def sampled(workloads: Iterable[TransformWorkload]) -> list[TransformWorkload]:
     return [workload for found in pairs.values() for workload in _spread(found)]
 
 
-def transform_task(workload: TransformWorkload, target: BuildTarget) -> TransformTask:
-    """The function that compilation runs for a transform."""
-    return TransformTask(workload, _function(workload, target))
+def transform_function(target: BuildTarget, workload: TransformWorkload) -> tirx.PrimFunc:
+    """The scheduled function that compilation runs for a transform."""
+    source, wanted = Layout.parse(workload.source_layout), Layout.parse(workload.target_layout)
+    extents = source.shape(workload.shape, Layout.parse(workload.axes))
+    data = relax.Var("data", relax.TensorType(extents, workload.dtype))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            moved = emit_transform(builder, data, source, wanted, workload.dtype)
+            result = builder.emit_output(moved)
+        builder.emit_func_output(result)
+    module = builder.finalize()
+    with target.tvm_target:
+        module = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes()])(module)
+        module, _ = schedule_functions(module, target)
+    (function,) = (found for _, found in module.functions_items() if isinstance(found, tirx.PrimFunc))
+    return function
 
 
 def _ends(plan: LayoutPlan, value: Value) -> tuple[set[Layout], set[Layout]]:
@@ -87,23 +99,4 @@ def _spread(workloads: list[TransformWorkload]) -> Iterator[TransformWorkload]:
     yield from (by_size[sizes[place]] for place in sorted(places))
 
 
-@cache
-def _function(workload: TransformWorkload, target: BuildTarget) -> tirx.PrimFunc:
-    source, wanted = Layout.parse(workload.source_layout), Layout.parse(workload.target_layout)
-    extents = source.shape(workload.shape, Layout.parse(workload.axes))
-    data = relax.Var("data", relax.TensorType(extents, workload.dtype))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            moved = emit_transform(builder, data, source, wanted, workload.dtype)
-            result = builder.emit_output(moved)
-        builder.emit_func_output(result)
-    module = builder.finalize()
-    with target.tvm_target:
-        module = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes()])(module)
-        module, _ = schedule_functions(module, target)
-    (function,) = (found for _, found in module.functions_items() if isinstance(found, tirx.PrimFunc))
-    return function
-
-
-__all__ = ["MOST_SIZES", "chosen_transforms", "considered_transforms", "sampled", "transform_task"]
+__all__ = ["MOST_SIZES", "chosen_transforms", "considered_transforms", "sampled", "transform_function"]

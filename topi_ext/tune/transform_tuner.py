@@ -22,30 +22,26 @@ BATCH = 8
 
 
 @dataclass(frozen=True)
-class TransformTask:
-    """A transform and the scheduled function that compilation runs for it."""
-
-    workload: TransformWorkload
-    function: tirx.PrimFunc
-
-
-@dataclass(frozen=True)
 class TransformProgress:
     """How many transforms of how many are measured."""
 
     measured: int
-    tasks: int
+    transforms: int
     name: str
 
 
 @dataclass
 class TransformMeasurer:
-    """Measures transforms and writes each to ``log`` at once; ``stop`` is asked between them."""
+    """Measures transforms and writes each to ``log`` at once; ``stop`` is asked between them.
+
+    ``function_of`` gives the scheduled function that compilation runs for a transform.
+    """
 
     processor: Processor
     measurer: Measurer
     log: Path
     database: Database
+    function_of: Callable[[TransformWorkload], tirx.PrimFunc]
     progress: Callable[[TransformProgress], None] = lambda _: None
     stop: Callable[[], bool] = lambda: False
     versions: dict[str, str] = field(default_factory=dict)
@@ -56,31 +52,31 @@ class TransformMeasurer:
         """Was it measured on this machine, with or without success?"""
         return self.database.has_transform(workload, self.processor, self.measurer.cpu)
 
-    def measure(self, tasks: Sequence[TransformTask]) -> int:
+    def measure(self, workloads: Sequence[TransformWorkload]) -> int:
         """Measure what is not known yet, for as long as the time limit and ``stop`` allow; how many.
 
         OSError where the log cannot be written; RelayLayoutError where the machine to measure on is gone.
         """
         start = self.clock()
-        open_tasks = [task for task in tasks if not self.is_known(task.workload)]
+        left = [workload for workload in workloads if not self.is_known(workload)]
         measured = 0
-        for first in range(0, len(open_tasks), BATCH):
-            batch = open_tasks[first : first + BATCH]
-            measurements = self.measurer.measure_functions([task.function for task in batch], ROUNDS)
-            for task, measurement in zip(batch, measurements, strict=False):
+        for first in range(0, len(left), BATCH):
+            batch = left[first : first + BATCH]
+            measurements = self.measurer.measure_functions(list(map(self.function_of, batch)), ROUNDS)
+            for workload, measurement in zip(batch, measurements, strict=False):
                 stopped = self.stop()
                 if stopped and measurement.error:
                     return measured
-                self._keep(task, measurement)
+                self._keep(workload, measurement)
                 measured += 1
-                self.progress(TransformProgress(measured, len(open_tasks), describe(task.workload)))
+                self.progress(TransformProgress(measured, len(left), describe(workload)))
                 if stopped or self.clock() - start >= self.time_limit:
                     return measured
         return measured
 
-    def _keep(self, task: TransformTask, measurement: Measurement) -> None:
+    def _keep(self, workload: TransformWorkload, measurement: Measurement) -> None:
         record = TransformRecord(
-            workload=task.workload,
+            workload=workload,
             processor=self.processor.name,
             threads=self.processor.threads,
             seconds=measurement.seconds,
@@ -99,4 +95,4 @@ def describe(workload: TransformWorkload) -> str:
     return f"{workload.source_layout} -> {workload.target_layout} of {extents} {workload.dtype}"
 
 
-__all__ = ["TransformMeasurer", "TransformProgress", "TransformTask", "describe"]
+__all__ = ["TransformMeasurer", "TransformProgress", "describe"]

@@ -14,7 +14,7 @@ from relay_layout.tuning.transforms import (
     chosen_transforms,
     considered_transforms,
     sampled,
-    transform_task,
+    transform_function,
 )
 from tests import layout_graphs
 from topi_ext.tune.workers import build, named
@@ -60,7 +60,7 @@ def test_equal_sizes_are_measured_once() -> None:
 @pytest.mark.parametrize(("source", "target"), [*permutations(LAYOUTS, 2)])
 def test_the_function_does_it(source: str, target: str) -> None:
     workload = TransformWorkload("NCHW", (2, 32, 3, 5), source, target, "float32")
-    function = transform_task(workload, TARGET).function
+    function = transform_function(TARGET, workload)
     library = build(named(function), TARGET.tvm_target)
     plain = np.random.default_rng(0).standard_normal(workload.shape, np.float32)
     expected = apply(plain, "NCHW", target)

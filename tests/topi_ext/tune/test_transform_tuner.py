@@ -11,7 +11,7 @@ from topi_ext.processor import Processor
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import load
 from topi_ext.tune.measure import Measurement
-from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress, TransformTask
+from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress
 from topi_ext.workload import TransformWorkload
 
 
@@ -32,10 +32,13 @@ class MadeUp:
             yield Measurement(() if error else (size * 1e-6,) * 3 * rounds, error)
 
 
-def task(size: int) -> TransformTask:
-    source = te.placeholder((size, 4))
-    function = te.create_prim_func([source, te.compute((4, size), lambda i, j: source[j, i])])
-    return TransformTask(TransformWorkload("AB", (size, 4), "AB", "BA", "float32"), function)
+def moved(size: int) -> TransformWorkload:
+    return TransformWorkload("AB", (size, 4), "AB", "BA", "float32")
+
+
+def function_of(workload: TransformWorkload) -> Any:
+    source = te.placeholder(workload.shape)
+    return te.create_prim_func([source, te.compute(workload.shape[::-1], lambda i, j: source[j, i])])
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def log(tmp_path: Path) -> Path:
 
 def transforms(processor: Processor, measurer: Any, log: Path, **fields: Any) -> TransformMeasurer:
     records, _ = load([log]) if log.exists() else ([], [])
-    return TransformMeasurer(processor, measurer, log, Database(records), **fields)
+    return TransformMeasurer(processor, measurer, log, Database(records), function_of, **fields)
 
 
 def test_each_is_on_record_at_once(processor: Processor, measurer: MadeUp, log: Path) -> None:
@@ -60,45 +63,45 @@ def test_each_is_on_record_at_once(processor: Processor, measurer: MadeUp, log: 
         seen.append((state, len(load([log])[0])))
 
     found = transforms(processor, measurer, log, progress=progress, versions={"tvm": "0.27"})
-    assert found.measure([task(2), task(3)]) == 2
+    assert found.measure([moved(2), moved(3)]) == 2
     name = "AB -> BA of {}x4 float32"
     assert seen == [
         (TransformProgress(1, 2, name.format(2)), 1),
         (TransformProgress(2, 2, name.format(3)), 2),
     ]
     first = load([log])[0][0]
-    assert (first.workload, first.processor, first.threads) == (task(2).workload, processor.name, 2)
+    assert (first.workload, first.processor, first.threads) == (moved(2), processor.name, 2)
     assert (first.seconds, first.cpu, first.versions) == ((2e-6,) * 6, "test machine", {"tvm": "0.27"})
     assert first.time.endswith("+00:00")
 
 
 def test_what_is_on_record_is_not_measured_again(processor: Processor, measurer: MadeUp, log: Path) -> None:
     measurer.errors[3] = "run: no luck"
-    assert transforms(processor, measurer, log).measure([task(2), task(3)]) == 2
-    assert transforms(processor, measurer, log).measure([task(2), task(3), task(5)]) == 1
+    assert transforms(processor, measurer, log).measure([moved(2), moved(3)]) == 2
+    assert transforms(processor, measurer, log).measure([moved(2), moved(3), moved(5)]) == 1
     assert measurer.measured == [2, 3, 5]
     measurer.cpu = "another machine"
-    assert transforms(processor, measurer, log).measure([task(2)]) == 1
+    assert transforms(processor, measurer, log).measure([moved(2)]) == 1
 
 
 def test_a_failure_is_on_record(processor: Processor, measurer: MadeUp, log: Path) -> None:
     measurer.errors[2] = "run: no luck"
     found = transforms(processor, measurer, log)
-    found.measure([task(2)])
+    found.measure([moved(2)])
     assert [one.error for one in load([log])[0]] == ["run: no luck"]
-    assert found.is_known(task(2).workload)
+    assert found.is_known(moved(2))
 
 
 def test_an_interrupt_ends_it(processor: Processor, measurer: MadeUp, log: Path) -> None:
     found = transforms(processor, measurer, log, stop=lambda: len(measurer.measured) >= 2)
-    assert found.measure([task(size) for size in range(2, 6)]) == 2
+    assert found.measure([moved(size) for size in range(2, 6)]) == 2
     # What failed may have been hit by the interrupt itself.
     measurer.errors[4] = "run: Subprocess terminated"
-    assert found.measure([task(4)]) == 0
+    assert found.measure([moved(4)]) == 0
     assert len(load([log])[0]) == 2
 
 
 def test_time_ends_it(processor: Processor, measurer: MadeUp, log: Path) -> None:
     seconds = iter([0.0, 1.0, 5.0, 9.0])
     found = transforms(processor, measurer, log, time_limit=5.0, clock=lambda: next(seconds))
-    assert found.measure([task(size) for size in range(2, 6)]) == 2
+    assert found.measure([moved(size) for size in range(2, 6)]) == 2
