@@ -59,9 +59,9 @@ def workload(
 WORKLOADS = (
     workload(512, 7, 512, 3),
     workload(160, 7, 960, 1),
-    workload(96, 14, 96, 3, groups=96),
-    workload(64, 56, 128, 3, stride=2),
-    workload(256, 14, 1024, 1),
+    workload(192, 28, 192, 3, groups=192),
+    workload(128, 28, 256, 3, stride=2),
+    workload(256, 14, 256, 3),
 )
 """Late and early layers, pointwise, depthwise and strided; with spaces that can be measured in minutes."""
 

@@ -7,7 +7,6 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -21,7 +20,7 @@ from relay_layout.errors import InputError
 
 if TYPE_CHECKING:
     from relay_layout.targets import BuildTarget
-    from topi_ext.tune.database import Database
+    from relay_layout.tuning.tasks import ModelTasks
     from topi_ext.tune.measure import KernelMeasurer, RemoteDevice
     from topi_ext.tune.transform_tuner import TransformProgress
     from topi_ext.tune.tuner import TuneProgress
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 STRATEGIES = ("model", "random", "exhaustive")
 TASKS = ("all", "kernels", "transforms")
 INTERRUPTED = 130
-_MOST_PLANS = 3
-"""How often layouts are chosen anew from transforms just measured: the next choice may leave others."""
-
 _LINE_SECONDS = 10.0
 """How often progress becomes a line of its own where nobody looks at a terminal."""
 
@@ -88,6 +84,7 @@ def run(arguments: Namespace) -> Outcome:
     from relay_layout.targets import resolve_target
     from relay_layout.tuning.tasks import model_tasks
     from relay_layout.tuning.transforms import transform_function
+    from relay_layout.tuning.turns import Turns, with_transforms
     from topi_ext.tune.database import Database
     from topi_ext.tune.transform_tuner import TransformMeasurer
     from topi_ext.tune.tuner import TuneOptions, Tuner, summary
@@ -99,17 +96,31 @@ def run(arguments: Namespace) -> Outcome:
     database, problems = Database.load(logs)
     tell_problems(problems)
     progress("choosing layouts")
-    target = _with_transforms(target, database)
-    found = model_tasks(arguments.models, target, keywords)
+    target = with_transforms(target, database)
+
+    def tasks_of(target: "BuildTarget") -> "ModelTasks":
+        return model_tasks(arguments.models, target, keywords)
+
+    found = tasks_of(target)
     for line in found.notes:
         note(one_line(line))
     if not found.tasks:
         raise InputError("there is nothing to tune: the models hold no convolution or dense layer")
     measurer = _measurer(target, arguments)
     versions = {"relay_layout": __version__, "tvm": _tvm_version()}
-    start = time.monotonic()
+    tune_options = TuneOptions(
+        trials=arguments.trials,
+        patience=arguments.patience,
+        strategy=arguments.strategy,
+        time_limit=arguments.time_limit,
+        winograd=not arguments.no_winograd,
+    )
     try:
         with _stop_requests() as stopped, _Display() as display:
+
+            def stop() -> bool:
+                return bool(stopped)
+
             transforms = TransformMeasurer(
                 target.processor,
                 measurer,
@@ -117,43 +128,37 @@ def run(arguments: Namespace) -> Outcome:
                 database,
                 partial(transform_function, target),
                 progress=display.show_transform,
-                stop=lambda: bool(stopped),
+                stop=stop,
                 versions=versions,
                 time_limit=arguments.time_limit,
             )
-            measured = 0
-            for _ in range(_MOST_PLANS if arguments.tasks != "kernels" else 0):
-                new = transforms.measure(found.transforms)
-                measured += new
-                if not new or stopped:
-                    break
-                # Other transforms may be left now, and other kernels be wanted.
-                target = _with_transforms(target, database)
-                found = model_tasks(arguments.models, target, keywords)
             tuner = Tuner(
                 target.processor,
                 measurer,
                 log,
                 database,
-                TuneOptions(
-                    trials=arguments.trials,
-                    patience=arguments.patience,
-                    strategy=arguments.strategy,
-                    time_limit=arguments.time_limit - (time.monotonic() - start),
-                    winograd=not arguments.no_winograd,
-                ),
+                tune_options,
                 progress=display.show,
-                stop=lambda: bool(stopped),
+                stop=stop,
                 versions=versions,
             )
-            result = tuner.tune(found.tasks if arguments.tasks != "transforms" else [])
+            turns = Turns(
+                target,
+                database,
+                tasks_of,
+                found,
+                transforms if arguments.tasks != "kernels" else None,
+                tuner if arguments.tasks != "transforms" else None,
+                stop,
+            )
+            result = turns.run()
     finally:
         measurer.close()
     report = {
         "log": arguments.output,
         "target": target.name,
         "threads": target.threads,
-        "transforms": {"tasks": len(found.transforms), "measured": measured},
+        "transforms": {"tasks": len(turns.found.transforms), "measured": turns.transforms_measured},
         **summary(result),
     }
     return Outcome(report, format_report(report), INTERRUPTED if result.ended == "interrupted" else 0)
@@ -181,13 +186,6 @@ def format_report(report: Mapping[str, Any]) -> str:
         ]
     )
     return f"{table(rows)}\n{totals}" if report["tasks"] else totals
-
-
-def _with_transforms(target: "BuildTarget", database: "Database") -> "BuildTarget":
-    """The target, whose layouts are chosen by the transforms on record."""
-    from topi_ext.tune.transforms import TransformTimes
-
-    return replace(target, transforms=TransformTimes(database.transforms(target.processor)))
 
 
 def _measurer(target: "BuildTarget", arguments: Namespace) -> "KernelMeasurer":

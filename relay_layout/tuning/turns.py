@@ -1,0 +1,92 @@
+"""Transforms and kernels of models, measured in turns until the layouts that they lead to need no others."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from relay_layout.targets import BuildTarget
+from relay_layout.tuning.tasks import ModelTasks
+from topi_ext.tune.database import Database
+from topi_ext.tune.recorded import RecordedKernels
+from topi_ext.tune.transform_tuner import TransformMeasurer
+from topi_ext.tune.transforms import TransformTimes
+from topi_ext.tune.tuner import Tuner, TuneResult
+
+MOST_PLANS = 3
+"""How often layouts are chosen anew from what was just measured."""
+
+
+def with_transforms(target: BuildTarget, database: Database) -> BuildTarget:
+    """The target, whose layouts are chosen by the transforms of a database."""
+    return replace(target, transforms=TransformTimes(database.transforms(target.processor)))
+
+
+def with_records(target: BuildTarget, database: Database) -> BuildTarget:
+    """The target, whose layouts and kernels are chosen by all that a database holds."""
+    kernels = replace(target.kernels, records=RecordedKernels(database))
+    return with_transforms(replace(target, kernels=kernels), database)
+
+
+@dataclass
+class Turns:
+    """Tunes what layouts need that are chosen by what was tuned before.
+
+    ``tasks_of`` gives the tasks of the models in the layouts chosen for a target. ``transforms`` or ``tuner``
+    is None where only the other is to be measured. ``stop`` says that the user wants no more.
+    """
+
+    target: BuildTarget
+    database: Database
+    tasks_of: Callable[[BuildTarget], ModelTasks]
+    found: ModelTasks
+    transforms: TransformMeasurer | None
+    tuner: Tuner | None
+    stop: Callable[[], bool]
+    transforms_measured: int = 0
+    result: TuneResult = field(default_factory=lambda: TuneResult([]))
+
+    def run(self) -> TuneResult:
+        """The states of the tasks of the last choice of layouts, with sums over all of them."""
+        start = time.monotonic()
+        for _ in range(MOST_PLANS):
+            self._measure_transforms()
+            if self.tuner is None or self.stop():
+                break
+            self._tune(time.monotonic() - start)
+            if self.result.ended != "done":
+                break
+            self.target = with_records(self.target, self.database)
+            known = {task.workload for task in self.found.tasks}
+            found = self.tasks_of(self.target)
+            if {task.workload for task in found.tasks} <= known:
+                break
+            self.found = found
+        if self.stop():
+            self.result.ended = "interrupted"
+        return self.result
+
+    def _measure_transforms(self) -> None:
+        """Other transforms may be left with the layouts chosen after that, and other kernels be wanted."""
+        for _ in range(MOST_PLANS if self.transforms is not None else 0):
+            assert self.transforms is not None
+            new = self.transforms.measure(self.found.transforms)
+            self.transforms_measured += new
+            if not new or self.stop():
+                return
+            self.target = with_transforms(self.target, self.database)
+            self.found = self.tasks_of(self.target)
+
+    def _tune(self, spent: float) -> None:
+        assert self.tuner is not None
+        limit = self.tuner.options.time_limit - spent
+        if limit <= 0:
+            self.result.ended = "time limit"
+            return
+        tuner = replace(self.tuner, options=replace(self.tuner.options, time_limit=limit))
+        before, self.result = self.result, tuner.tune(self.found.tasks)
+        self.result.measured += before.measured
+        self.result.failed += before.failed
+        self.result.seconds += before.seconds
+
+
+__all__ = ["MOST_PLANS", "Turns", "with_records", "with_transforms"]
