@@ -28,9 +28,8 @@ ORIGINS: tuple[str, ...] = get_args(Origin)
 """From the most to the least trustworthy."""
 
 _LARGEST_EXTENT = 1 << 31
-_LAYOUT = re.compile(r"[A-Z]+(?:[1-9]\d{0,8}[a-z])*")
+_LAYOUT = re.compile(r"(?=.*[A-Z])(?:[A-Z]|[1-9]\d{0,8}[a-z])+")
 _AXES = re.compile(r"[A-Z]+")
-_ORDER = re.compile(r"(?:[A-Z]|[1-9]\d{0,8}[a-z])+")
 _PAIRS = {"kernel": 2, "strides": 2, "padding": 4, "dilation": 2}
 _LEAST = {"strides": 1, "kernel": 1, "padding": 0, "dilation": 1}
 _EXTENTS = ("batch", "in_channels", "out_channels", "in_height", "in_width", "groups")
@@ -281,7 +280,7 @@ def _transform(found: Mapping[str, Any]) -> TransformWorkload:
         _refuse(f"workload: shape: expected {len(axes)} whole numbers of at least 1")
     for name in ("source_layout", "target_layout"):
         layout = found[name]
-        fits = isinstance(layout, str) and _ORDER.fullmatch(layout)
+        fits = isinstance(layout, str) and _LAYOUT.fullmatch(layout)
         if not fits or sorted(filter(str.isupper, layout)) != sorted(axes):
             _refuse(f"workload: {name}: expected a layout of the axes {axes}")
     if not isinstance(found["dtype"], str) or not found["dtype"]:

@@ -4,12 +4,14 @@ import json
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.tune.record import TuningRecord
+from topi_ext.workload import ConvolutionWorkload
 
 MakeRecord = Callable[..., TuningRecord]
 
@@ -140,3 +142,11 @@ def test_any_damage_is_refused_or_harmless(make_record: MakeRecord) -> None:
             TuningRecord.from_json("".join(letters))
         except RelayLayoutError as error:
             assert "\n" not in str(error)
+
+
+def test_blocks_may_stand_anywhere_in_a_layout(
+    make_record: MakeRecord, workload: ConvolutionWorkload
+) -> None:
+    """Of data in blocks and 24 results the weights have the results innermost."""
+    record = make_record(1e-3, workload=replace(workload, kernel_layout="IHW16iO", out_layout="NHWC"))
+    assert TuningRecord.from_json(record.to_json()) == record
