@@ -10,7 +10,6 @@ from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution, merged, packed_kernel
 from relay_layout.targets.phases import Phases, phases_of
 from relay_layout.targets.target import BuildTarget
-from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.workload import ConvolutionWorkload
 
 LAST_SHARE, BLOCKED_SHARE, FIRST_SHARE = 0.18, 0.07, 0.008
@@ -97,11 +96,10 @@ def _loops_us(
         return 0.0
     pairs = convolution.in_channels * convolution.out_channels // convolution.groups
     multiply_adds = _batch(convolution) * pairs * prod(image) * prod(convolution.kernel)
-    processor, facts = target.processor, target.facts
-    lanes = processor.lanes(DTYPE_BYTES.get(result.dtype, 4))
-    peak = processor.fma_per_cycle * lanes * processor.threads * facts.gigahertz * 1e3
+    facts = target.facts
     moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (data, weight, result))
     microseconds = moved / (facts.gigabytes_per_second * 1e3) + facts.launch_us
+    peak = target.multiply_adds_per_us(result.dtype)
     return microseconds + multiply_adds / (peak * _share(convolution, layouts.out))
 
 

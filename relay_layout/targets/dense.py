@@ -23,28 +23,28 @@ def kernel_layout(columns: Extent) -> str:
 def matmul_us(node: Node, target: BuildTarget) -> float:
     """Estimated microseconds: those of the kernel, or multiply-adds and every byte once.
 
-    0 where extents are symbolic.
+    0 where extents are symbolic, or where one is 0.
     """
     left, right = node.operands
     result = node.results[0]
     shapes = [value.shape for value in (left, right, result)]
-    if any(shape is None or not is_static(shape) or not shape for shape in shapes):
+    if any(not shape or not is_static(shape) or 0 in shape for shape in shapes):
         return 0.0
-    facts, processor = target.facts, target.processor
+    facts = target.facts
     workload = _workload(left, right, result)
     if workload is not None:
         return target.kernels.choose(workload).microseconds + facts.launch_us
     multiply_adds = prod(result.shape or ()) * int((left.shape or (1,))[-1])
-    lanes = processor.lanes(DTYPE_BYTES.get(result.dtype, 4))
-    peak = processor.fma_per_cycle * lanes * processor.threads * facts.gigahertz * 1e3
     moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (left, right, result))
     microseconds = moved / (facts.gigabytes_per_second * 1e3) + facts.launch_us
-    return microseconds + multiply_adds / (peak * LOOPS_SHARE)
+    return microseconds + multiply_adds / (target.multiply_adds_per_us(result.dtype) * LOOPS_SHARE)
 
 
 def _workload(rows: Value, matrix: Value, result: Value) -> ConvolutionWorkload | None:
     """The convolution that a product of rows by a constant matrix runs as."""
     if matrix.constant is None or matrix.rank != 2 or rows.rank not in ROWS or rows.dtype != matrix.dtype:
+        return None
+    if rows.dtype not in DTYPE_BYTES or result.dtype not in DTYPE_BYTES:
         return None
     layout = ROWS[rows.rank]
     extents = {"N": 1, "H": 1} | dict(zip(layout, rows.shape or (), strict=True))

@@ -22,6 +22,7 @@ from relay_layout.targets.facts import (
 )
 from relay_layout.targets.records import recorded_kernels
 from topi_ext.chooser import KernelChooser
+from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune.transforms import TransformTimes
 
@@ -50,6 +51,12 @@ class BuildTarget:
     @property
     def threads(self) -> int:
         return int(self.tvm_target.attrs["num-cores"])
+
+    def multiply_adds_per_us(self, dtype: str) -> float:
+        """The peak of all threads, in elements of a data type."""
+        processor = self.processor
+        lanes = processor.lanes(DTYPE_BYTES.get(dtype, 4))
+        return processor.fma_per_cycle * lanes * processor.threads * self.facts.gigahertz * 1e3
 
     @property
     def description(self) -> str:

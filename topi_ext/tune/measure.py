@@ -165,6 +165,8 @@ class KernelMeasurer:
         kernels = [Kernel(path, one) for (path, _), one in zip(built, both, strict=True)]
         compare = partial(_difference, workload)
         (result,) = self._pool.map_with_error_catching(compare, [kernels])
+        if result.status == StatusKind.TIMEOUT:
+            return f"{WRONG}not there after {BUILD_TIMEOUT:.0f} s"
         if result.status != StatusKind.COMPLETE:
             return f"{WRONG}{_last_line(str(result.value))}"
         allowed = tolerance(workload, knobs)
