@@ -1,6 +1,7 @@
 """What a layout transform is estimated to take, and from what."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from relay_layout.graph import Value
@@ -31,7 +32,7 @@ def transform_price(machine: BuildTarget, value: Value, source: Layout, target: 
     if value.constant is not None or value.shape is None:
         return TransformPrice(0.0, "modelled")
     facts = machine.facts
-    workload = transform_workload(value, source, target)
+    workload = transform_workload(value, source, target) if len(machine.transforms) else None
     time = None if workload is None else machine.transforms.time(workload)
     if time is not None:
         return TransformPrice(facts.launch_us + time.microseconds, time.source)
@@ -48,13 +49,26 @@ def transform_workload(value: Value, source: Layout, target: Layout) -> Transfor
     shape = value.shape
     if shape is None or not is_static(shape) or 0 in shape or value.dtype == "bool":
         return None
-    generic = value.identity
+    return _named(tuple(shape), value.dtype, source, target)
+
+
+@lru_cache(maxsize=1 << 16)
+def _named(shape: tuple[int, ...], dtype: str, source: Layout, target: Layout) -> TransformWorkload | None:
+    generic = Layout.generic(len(shape))
     if not all(sorted(side.primal) == sorted(generic.primal) for side in (source, target)):
         return None
     if not all(side.fits(shape, generic) and not side.alignments for side in (source, target)):
         return None
-    axes = AXES.get(value.rank, str(generic))
+    axes = AXES.get(len(shape), str(generic))
     names = dict(zip(str(generic), axes, strict=True))
-    return TransformWorkload(
-        axes, tuple(shape), str(source.relabel(names)), str(target.relabel(names)), value.dtype
-    )
+    return TransformWorkload(axes, shape, str(source.relabel(names)), str(target.relabel(names)), dtype)
+
+
+__all__ = [
+    "AXES",
+    "PRICE_SOURCES",
+    "PriceSource",
+    "TransformPrice",
+    "transform_price",
+    "transform_workload",
+]
