@@ -17,7 +17,6 @@ from relay_layout.border import input_names, output_names
 from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Params, load_model
-from relay_layout.host import architecture
 from relay_layout.ir import shape_of
 from relay_layout.lower.link import link_command, link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, lower_passes
@@ -168,7 +167,6 @@ def compile(
         for wanted in (target if isinstance(target, list | tuple) else [target])
     ]
     _check_targets(targets)
-    link_command()
     module = load_model(model, input_shapes=input_shapes, params=params)
     names = input_names(module["main"]), output_names(module["main"])
     specs: tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]] = (), ()
@@ -218,7 +216,7 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
             tir_pipeline=PIPELINE,
         )
     say("linking")
-    return link_executable(executable)
+    return link_executable(executable, target.foreign_machine)
 
 
 def _converted(
@@ -230,17 +228,16 @@ def _converted(
 
 
 def _check_targets(targets: Sequence[BuildTarget]) -> None:
-    """Refuse, before any work is done, targets that need a cross linker or cannot be told apart."""
+    """Refuse, before any work is done, targets that nothing here links for or that cannot be told apart."""
     if not targets:
         raise TargetError("the list of targets is empty")
     for index, target in enumerate(targets):
         if target.name in [other.name for other in targets[:index]]:
             raise TargetError(f"target {target.name} is given twice")
-        if target.architecture != architecture():
-            raise TargetError(
-                f"target {target.name}: this machine is {architecture()} and cannot link for "
-                f"{target.architecture} yet; compile on the machine that is to run it"
-            )
+        triple = target.manifest()["mtriple"]
+        if target.foreign_machine and "linux" not in triple:
+            raise TargetError(f"target {target.name}: cross linking is for Linux alone, not for {triple}")
+        link_command(target.foreign_machine)
 
 
 def _report(

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from topi_ext.errors import RelayLayoutError
+from topi_ext.tune.machine_code import analyser
+
 # A busy machine is no fault of the code under test.
 settings.register_profile("sweep", deadline=None, print_blob=True)
 # The same examples each time: a change is refused for what it broke. The sweep looks for new ones.
@@ -17,3 +20,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def llvm_mca() -> str:
+    """LLVM's machine-code analyser; where it is missing, the test is skipped with the line that users get."""
+    try:
+        return analyser()
+    except RelayLayoutError as error:
+        pytest.skip(str(error))

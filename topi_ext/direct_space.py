@@ -30,6 +30,10 @@ STREAM_PENALTY = 0.06
 """Measured: tiles of two vectors of channels come closest to their estimate; with one, every multiply-add
 reads memory, and with more, the streams of weights compete for cache sets."""
 
+WIDEST_ROW = 12
+"""Vectors of one pixel that are summed at once where loads are instructions of their own: as many as hide the
+latency of multiply-adds, and what a loop takes besides."""
+
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
 
@@ -38,7 +42,7 @@ def direct_knobs(
     workload: ConvolutionWorkload, processor: Processor
 ) -> Iterator[tuple[float, ConvolutionKnobs]]:
     """The space of the direct convolution: all knobs worth trying, each with its estimated cycles."""
-    lanes, channel_vectors, pixels = _vector_axes(workload, processor)
+    lanes, channel_vectors, pixels = vector_axes(workload, processor)
     batch = workload.batch if isinstance(workload.batch, int) else 1
     for tile_pixels, tile_channels in _register_tiles(workload, processor, lanes, channel_vectors, pixels):
         cycles = _tile_cycles(workload, processor, lanes, tile_pixels, tile_channels)
@@ -46,15 +50,17 @@ def direct_knobs(
         rows = 1 if fuses_rows(workload) else int(workload.out_height)
         total = batch * tiles * rows * cycles
         for order, chunk_rows, pad_at in _orders(workload, lanes, tile_pixels, tile_channels):
-            knobs = ConvolutionKnobs(lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at)
-            cost = total * _imbalance(workload, processor, knobs, pixels, channel_vectors)
+            knobs = ConvolutionKnobs(
+                lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at, processor.prefetch
+            )
+            cost = total * imbalance(workload, processor, knobs, pixels, channel_vectors)
             if _shares_cache_lines(workload, processor, knobs):
                 cost *= SHARED_LINE_PENALTY
             cost += _traffic_cycles(workload, processor, knobs)
             yield cost, knobs
 
 
-def _vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
+def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
     """Lanes of a vector, and whole vectors along the channel axis and along the pixels of a row.
 
     Where an axis holds a remainder, its last tile overlaps the one before, so a tile may be as long
@@ -83,7 +89,8 @@ def _register_tiles(
     registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
     group_vectors = 1 if workload.is_depthwise else max(1, channel_vectors // workload.groups)
     tiles = []
-    for tile_channels, tile_pixels in itertools.product(range(1, 5), range(1, 29)):
+    widest = WIDEST_ROW if pixels == 1 and not processor.memory_operands else 4
+    for tile_channels, tile_pixels in itertools.product(range(1, widest + 1), range(1, 29)):
         if tile_channels > group_vectors or tile_pixels > pixels:
             continue
         accumulators = tile_channels * tile_pixels * registers
@@ -92,7 +99,9 @@ def _register_tiles(
         operands = streams + 1 if streams > 1 else 3
         if lanes_are_pixels(workload):
             operands = streams + tile_pixels
-        if accumulators + operands <= processor.vector_registers:
+        elif workload.is_depthwise and not processor.memory_operands:
+            operands = streams + accumulators
+        if accumulators + operands + processor.registers_in_flight <= processor.vector_registers:
             tiles.append((tile_pixels, tile_channels))
     return tiles or [(1, 1)]
 
@@ -158,7 +167,7 @@ def _shares_cache_lines(workload: ConvolutionWorkload, processor: Processor, kno
     return tile < workload.out_channels and (tile * size % 64 != 0 or workload.out_channels * size % 64 != 0)
 
 
-def _imbalance(
+def imbalance(
     workload: ConvolutionWorkload,
     processor: Processor,
     knobs: ConvolutionKnobs,

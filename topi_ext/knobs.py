@@ -33,6 +33,7 @@ class ConvolutionKnobs:
     ``rows``: rows of output (tiles, where rows are fused) that one chunk of order "pixels" takes.
     ``pad_at``: "stage" copies the padded image before the loops, "chunk" copies the rows of a chunk
     when it needs them.
+    ``prefetch``: ask for the weights of the next tile, where they are read once.
     """
 
     lanes: int
@@ -41,9 +42,10 @@ class ConvolutionKnobs:
     order: Order = "channels"
     rows: int = 1
     pad_at: PadAt = "stage"
+    prefetch: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        return {"algorithm": "direct", **asdict(self)}
+        return _named("direct", self)
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,8 @@ class WinogradKnobs:
     ``tile``: results a side that one tile computes, 2 or 4. ``in_lanes``, ``out_lanes``: channels in one
     vector of the transformed input and of the results. ``tile_pixels`` x ``tile_channels``: accumulators of
     the products, in tiles and in vectors of output channels. ``order``: "pixels" hands chunks of ``rows``
-    rows of tiles to the threads, "channels" the output channels. ``pad_at``: as for the direct convolution;
-    "chunk" is for order "pixels".
+    rows of tiles to the threads, "channels" the output channels. ``pad_at`` and ``prefetch``: as for the
+    direct convolution; "chunk" is for order "pixels".
     """
 
     tile: int
@@ -65,6 +67,7 @@ class WinogradKnobs:
     order: Order = "pixels"
     rows: int = 1
     pad_at: PadAt = "stage"
+    prefetch: bool = True
 
     @property
     def weight_vector(self) -> int:
@@ -78,10 +81,17 @@ class WinogradKnobs:
         return (*outer, workload.in_channels, self.weight_vector)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"algorithm": "winograd", **asdict(self)}
+        return _named("winograd", self)
 
 
 Knobs = ConvolutionKnobs | WinogradKnobs
+
+
+def _named(algorithm: str, knobs: Knobs) -> dict[str, Any]:
+    fields = asdict(knobs)
+    if knobs.prefetch:
+        del fields["prefetch"]  # records from before there was a choice have none
+    return {"algorithm": algorithm, **fields}
 
 
 def check_knobs(workload: ConvolutionWorkload, knobs: Knobs) -> None:

@@ -1,7 +1,7 @@
 """What a schedule needs to know of a processor: its vector unit and its caches, as data."""
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache as remembered
 
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
@@ -9,7 +9,15 @@ from tvm.target.codegen import llvm_cpu_has_features
 
 @dataclass(frozen=True)
 class Processor:
-    """A CPU core as a register-tile schedule sees it; sizes in bytes, rates per cycle."""
+    """A CPU core as a register-tile schedule sees it; sizes in bytes, rates per cycle.
+
+    ``fma_per_cycle`` counts instructions on whole vectors. ``cache_bytes_per_cycle`` and
+    ``memory_bytes_per_cycle``: from the last cache and from memory, for each of all threads. ``prefetch``:
+    kernels ask for weights ahead, where the hardware would be late. ``memory_operands``: a multiply-add may
+    read one operand from memory. ``registers_in_flight``: vector registers that hold operands loaded early,
+    as the compiler has to on a core that executes in order. ``scheduling_model`` is the core by which LLVM's
+    machine-code analyser describes this one, empty where it is not used; see :data:`ARM_CORES`.
+    """
 
     name: str
     vector_bytes: int
@@ -20,6 +28,12 @@ class Processor:
     l1_bytes: int
     l2_bytes: int
     threads: int = 1
+    cache_bytes_per_cycle: float = 10.0
+    memory_bytes_per_cycle: float = 5.0
+    prefetch: bool = True
+    memory_operands: bool = True
+    registers_in_flight: int = 0
+    scheduling_model: str = ""
 
     def lanes(self, dtype_bytes: int) -> int:
         """Elements of that size in one vector register."""
@@ -29,7 +43,54 @@ class Processor:
 _AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20)
 _AVX2 = Processor("x86-64 AVX2", 32, 16, 2, 4, 2, 32 << 10, 256 << 10)
 _SSE = Processor("x86-64 SSE", 16, 16, 1, 4, 2, 32 << 10, 256 << 10)
-_NEON = Processor("aarch64 NEON", 16, 32, 2, 4, 2, 32 << 10, 256 << 10)
+_NEON = Processor("aarch64 NEON", 16, 32, 2, 4, 2, 32 << 10, 256 << 10, prefetch=False, memory_operands=False)
+
+_CORES: dict[str, tuple[int, int, int, int, int, float, float, str]] = {
+    # FMA per cycle, their latency, loads per cycle, KiB of L1 and L2, bytes per cycle of both, model.
+    "cortex-a53": (1, 8, 1, 32, 512, 4.0, 0.5, "cortex-a55"),
+    "cortex-a55": (1, 4, 1, 32, 128, 6.0, 0.8, "cortex-a55"),
+    "cortex-a72": (1, 7, 1, 32, 1024, 6.0, 0.7, "cortex-a72"),
+    "cortex-a76": (2, 4, 2, 64, 512, 16.0, 1.3, "neoverse-n1"),
+    "cortex-a78": (2, 4, 2, 64, 512, 16.0, 1.7, "neoverse-n1"),
+    "cortex-x1": (4, 4, 2, 64, 1024, 20.0, 7.0, "neoverse-v1"),
+    "cortex-x2": (4, 4, 2, 64, 1024, 20.0, 8.0, "neoverse-v2"),
+    "neoverse-n1": (2, 4, 2, 64, 1024, 16.0, 3.0, "neoverse-n1"),
+    "neoverse-n2": (2, 4, 2, 64, 1024, 20.0, 3.6, "neoverse-n2"),
+    "neoverse-v1": (4, 4, 2, 64, 1024, 20.0, 3.8, "neoverse-v1"),
+    "apple-a14": (4, 4, 2, 128, 4096, 24.0, 4.2, "neoverse-v2"),
+}
+
+_IN_ORDER = ("cortex-a53", "cortex-a55")
+
+
+def _arm_core(name: str) -> Processor:
+    fma, latency, loads, l1, l2, cache, memory, model = _CORES[name]
+    return Processor(
+        f"aarch64 {name}",
+        vector_bytes=16,
+        vector_registers=32,
+        fma_per_cycle=fma,
+        fma_latency=latency,
+        loads_per_cycle=loads,
+        l1_bytes=l1 << 10,
+        l2_bytes=l2 << 10,
+        cache_bytes_per_cycle=cache,
+        memory_bytes_per_cycle=memory,
+        prefetch=False,
+        memory_operands=False,
+        registers_in_flight=6 if name in _IN_ORDER else 0,
+        scheduling_model=model,
+    )
+
+
+ARM_CORES = {name: _arm_core(name) for name in _CORES}
+"""Cores by LLVM's name, from Arm's software optimization guides; an L2 that cores share counts whole.
+
+``scheduling_model`` names another core where LLVM has no model of its own and takes that of an older one: the
+Neoverse N1 is the Cortex-A76 for servers, the V1 is the X1 and the V2 follows the X2. LLVM's model of the A53
+makes its analyser write results back in order, so that a load behind a multiply-add waits for it, which the
+core does not; the A55, which follows it, stands in.
+"""
 
 
 def processor_of(target: Target) -> Processor:
@@ -42,10 +103,10 @@ def processor_of(target: Target) -> Processor:
     return replace(_family(triple, cpu, features), threads=threads)
 
 
-@cache
+@remembered
 def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
     if triple.startswith(("aarch64", "arm64")):
-        return _NEON
+        return ARM_CORES.get(cpu, _NEON)
     target = Target(
         {"kind": "llvm", **({"mcpu": cpu} if cpu else {}), **({"mattr": list(features)} if features else {})}
     )

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from topi_ext.indexing import block_of
 from topi_ext.knobs import Order, PadAt, WinogradKnobs, suits_winograd, winograd_tiles
@@ -23,12 +24,17 @@ L2_CYCLES_PER_LINE = 2.0
 REGION_CYCLES = 16000.0
 """Handing work to all threads and waiting for the last."""
 
-CACHE_BYTES_PER_CYCLE = 10.0
-MEMORY_BYTES_PER_CYCLE = 5.0
-"""From the last-level cache and from memory, for each thread; a network's weights come from memory."""
-
 OVERLAP = 0.75
 """Share of the shorter of fetching weights and multiplying that the longer one hides."""
+
+
+@dataclass(frozen=True)
+class WinogradLoops:
+    """Cycles of the loops: of one step of the products, and of one tile's vector of either transform."""
+
+    step: float
+    data: float
+    result: float
 
 
 def winograd_knobs(
@@ -51,11 +57,11 @@ def winograd_knobs(
         for order, chunk, pad_at in [*orders, ("channels", 1, "stage")]:
             pixels = columns * (chunk if order == "pixels" else rows)
             tiles = _register_tiles(pixels, workload.out_channels // out_lanes, out_lanes, processor)
-            for tile_pixels, tile_channels in tiles:
+            for register_tile in tiles:
                 knobs = WinogradKnobs(
-                    tile, in_lanes, out_lanes, tile_pixels, tile_channels, order, chunk, pad_at
+                    tile, in_lanes, out_lanes, *register_tile, order, chunk, pad_at, processor.prefetch
                 )
-                yield _cycles(workload, processor, knobs), knobs
+                yield winograd_cycles(workload, processor, knobs), knobs
 
 
 def _lanes(channels: int, block: int, processor: Processor) -> int:
@@ -82,28 +88,26 @@ def _register_tiles(
     return [(first, second) for first, second in tiles if 4 * first * second >= fullest]
 
 
-def _cycles(workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs) -> float:
+def winograd_cycles(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    knobs: WinogradKnobs,
+    loops: WinogradLoops | None = None,
+) -> float:
+    """Cycles over all threads; ``loops`` are those of the compiled kernel, else estimated."""
     rows, columns = winograd_tiles(workload, knobs.tile)
     batch, threads = int(workload.batch), processor.threads
     tiles = batch * rows * columns
     extent = knobs.tile + 2
     registers = max(1, knobs.out_lanes * FLOAT_BYTES // processor.vector_bytes)
-    streams = knobs.tile_channels * registers
-    accumulators = knobs.tile_pixels * streams
-    step = max(
-        accumulators / processor.fma_per_cycle,
-        (knobs.tile_pixels + streams) / processor.loads_per_cycle,
-        processor.fma_latency,
-    )
-    if workload.in_channels * streams * processor.vector_bytes > processor.l1_bytes // 2:
-        # The weights of the tile come from the level-2 cache each time.
-        step = max(step, L2_CYCLES_PER_LINE * streams)
+    accumulators = knobs.tile_pixels * knobs.tile_channels * registers
+    loops = loops or _estimated_loops(workload, processor, knobs)
     products = tiles / knobs.tile_pixels * workload.out_channels / (knobs.out_lanes * knobs.tile_channels)
-    multiply = extent**2 * products * (workload.in_channels * step + 12 + 2 * accumulators)
+    multiply = extent**2 * products * (workload.in_channels * loops.step + 12 + 2 * accumulators)
     in_vectors = tiles * workload.in_channels * FLOAT_BYTES / processor.vector_bytes
     out_vectors = tiles * workload.out_channels * FLOAT_BYTES / processor.vector_bytes
     narrow = processor.lanes(FLOAT_BYTES) / knobs.in_lanes
-    transform = in_vectors * DATA_CYCLES[knobs.tile] * narrow + out_vectors * RESULT_CYCLES[knobs.tile]
+    transform = in_vectors * loops.data * narrow + out_vectors * loops.result
     chunks = batch * (
         rows // knobs.rows
         if knobs.order == "pixels"
@@ -116,13 +120,28 @@ def _cycles(workload: ConvolutionWorkload, processor: Processor, knobs: Winograd
     return transform * imbalance + busy + _traffic(workload, processor, knobs, tiles, chunks)
 
 
+def _estimated_loops(
+    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs
+) -> WinogradLoops:
+    streams = knobs.tile_channels * max(1, knobs.out_lanes * FLOAT_BYTES // processor.vector_bytes)
+    step = max(
+        knobs.tile_pixels * streams / processor.fma_per_cycle,
+        (knobs.tile_pixels + streams) / processor.loads_per_cycle,
+        processor.fma_latency,
+    )
+    if workload.in_channels * streams * processor.vector_bytes > processor.l1_bytes // 2:
+        # The weights of the tile come from the level-2 cache each time.
+        step = max(step, L2_CYCLES_PER_LINE * streams)
+    return WinogradLoops(step, DATA_CYCLES[knobs.tile], RESULT_CYCLES[knobs.tile])
+
+
 def _weight_cycles(
     workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, chunks: int
 ) -> float:
     """Cycles to bring the transformed weights from beyond the level-2 cache."""
     weights = (knobs.tile + 2) ** 2 * FLOAT_BYTES * workload.in_channels * workload.out_channels
     again = chunks - 1 if knobs.order == "pixels" and weights > processor.l2_bytes // 2 else 0
-    return weights / MEMORY_BYTES_PER_CYCLE + weights * again / CACHE_BYTES_PER_CYCLE
+    return weights / processor.memory_bytes_per_cycle + weights * again / processor.cache_bytes_per_cycle
 
 
 def _traffic(
@@ -134,17 +153,17 @@ def _traffic(
     padded = workload.in_channels * int(workload.in_height) * int(workload.in_width) * FLOAT_BYTES
     cycles = REGION_CYCLES
     if knobs.pad_at == "stage":
-        cycles += REGION_CYCLES + padded / CACHE_BYTES_PER_CYCLE
+        cycles += REGION_CYCLES + padded / processor.cache_bytes_per_cycle
     else:
         rows = knobs.rows * knobs.tile
-        cycles += padded / CACHE_BYTES_PER_CYCLE / 4 * (rows + 2) / rows
+        cycles += padded / processor.cache_bytes_per_cycle / 4 * (rows + 2) / rows
     if knobs.order == "pixels":
         chunk = places * tiles * (workload.in_channels + workload.out_channels) / chunks
         if chunk > processor.l2_bytes:
-            cycles += 2 * chunk * chunks / CACHE_BYTES_PER_CYCLE
+            cycles += 2 * chunk * chunks / processor.cache_bytes_per_cycle
         return cycles
     passes = chunks if spread > processor.l2_bytes // 2 else processor.threads
-    return cycles + REGION_CYCLES + spread * (1 + passes) / CACHE_BYTES_PER_CYCLE
+    return cycles + REGION_CYCLES + spread * (1 + passes) / processor.cache_bytes_per_cycle
 
 
-__all__ = ["winograd_knobs"]
+__all__ = ["WinogradLoops", "winograd_cycles", "winograd_knobs"]

@@ -31,6 +31,7 @@ VERBS = {
     "explain": "tell which layouts were chosen for a model's operators, and why",
     "bench": "compare with other runtimes, side by side",
     "tune": "measure the kernels of models with other knobs, and log the times",
+    "analyse": "show the inner loops of a model's kernels for an ARM core, as LLVM's analyser sees them",
     "log": "merge tuning logs, or check them",
     "import-log": "translate a log of AutoTVM into starting points for tuning",
     "port": "rewrite a Python script that uses Relay for today's TVM",

@@ -21,11 +21,11 @@ from relay_layout.errors import InputError
 if TYPE_CHECKING:
     from relay_layout.targets import BuildTarget
     from relay_layout.tuning.tasks import ModelTasks
-    from topi_ext.tune.measure import KernelMeasurer, RemoteDevice
+    from topi_ext.tune.measure import KernelMeasurer, Measurer, RemoteDevice
     from topi_ext.tune.transform_tuner import TransformProgress
     from topi_ext.tune.tuner import TuneProgress
 
-STRATEGIES = ("model", "random", "exhaustive")
+STRATEGIES = ("model", "random", "exhaustive", "tiles")
 TASKS = ("all", "kernels", "transforms")
 INTERRUPTED = 130
 _LINE_SECONDS = 10.0
@@ -53,8 +53,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--strategy",
         choices=STRATEGIES,
-        default="model",
-        help="what to measure next: what a learned model predicts (the default), at random, or everything",
+        help="what to measure next: what a learned model predicts (the default), at random, everything, or "
+        "the best of each register tile (the default of --modelled)",
+    )
+    parser.add_argument(
+        "--modelled",
+        action="store_true",
+        help="run nothing: model the time from the compiled loop and llvm-mca; for ARM, without a board",
     )
     parser.add_argument(
         "--tasks",
@@ -78,6 +83,12 @@ def run(arguments: Namespace) -> Outcome:
     keywords = {name: value for name, value in keywords.items() if name not in records}
     if (arguments.rpc_tracker is None) != (arguments.rpc_key is None):
         raise InputError("--rpc-tracker and --rpc-key belong together; give both or none")
+    if arguments.modelled and arguments.rpc_tracker is not None:
+        raise InputError(
+            "--modelled runs nothing, so --rpc-tracker cannot be combined with it; give one of them"
+        )
+    if arguments.modelled and arguments.tasks == "transforms":
+        raise InputError("--modelled has no model of layout transforms; leave out --tasks transforms")
     options.check_writable("-o", arguments.output, [*arguments.models, *arguments.tuning_records])
     import tuning_logs
     from relay_layout import __version__
@@ -111,7 +122,7 @@ def run(arguments: Namespace) -> Outcome:
     tune_options = TuneOptions(
         trials=arguments.trials,
         patience=arguments.patience,
-        strategy=arguments.strategy,
+        strategy=arguments.strategy or ("tiles" if arguments.modelled else "model"),
         time_limit=arguments.time_limit,
         winograd=not arguments.no_winograd,
     )
@@ -141,13 +152,14 @@ def run(arguments: Namespace) -> Outcome:
                 progress=display.show,
                 stop=stop,
                 versions=versions,
+                origin="modelled" if arguments.modelled else "measured",
             )
             turns = Turns(
                 target,
                 database,
                 tasks_of,
                 found,
-                transforms if arguments.tasks != "kernels" else None,
+                transforms if arguments.tasks != "kernels" and not arguments.modelled else None,
                 tuner if arguments.tasks != "transforms" else None,
                 stop,
             )
@@ -188,10 +200,14 @@ def format_report(report: Mapping[str, Any]) -> str:
     return f"{table(rows)}\n{totals}" if report["tasks"] else totals
 
 
-def _measurer(target: "BuildTarget", arguments: Namespace) -> "KernelMeasurer":
+def _measurer(target: "BuildTarget", arguments: Namespace) -> "Measurer":
     from relay_layout import host
     from topi_ext.tune.measure import KernelMeasurer
 
+    if arguments.modelled:
+        from topi_ext.tune.static_model import KernelModel
+
+        return KernelModel(target.tvm_target, target.processor, target.facts.gigahertz)
     if arguments.rpc_tracker is not None:
         remote: RemoteDevice = _remote(arguments)
         return KernelMeasurer(

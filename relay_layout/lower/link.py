@@ -14,29 +14,55 @@ from relay_layout.errors import TargetError
 
 COMPILERS = ("cc", "gcc", "clang", "g++", "clang++")
 
+_PACKAGED = ["-m", "ziglang", "cc"]
+_INSTALL = "install one, or pip install 'relay-layout[linker]'"
 
-def link_command() -> list[str]:
+
+def link_command(machine: str = "") -> list[str]:
     """The compiler driver to link with: ``$CC``, one on the path, or the one of the package ziglang.
 
-    Raises :class:`TargetError` where there is none.
+    For another ``machine`` than this one, such as ``aarch64``, which runs Linux: ``$CROSS_CC``, the cross
+    compiler of GCC, clang with LLVM's linker, or the package. Raises :class:`TargetError` where there is
+    none.
     """
-    chosen = os.environ.get("CC", "").strip()
+    chosen = os.environ.get("CROSS_CC" if machine else "CC", "").strip()
     if chosen:
         return shlex.split(chosen)
+    if machine:
+        return _cross_command(f"{machine}-linux-gnu")
     for name in COMPILERS:
         if shutil.which(name):
             return [name]
-    if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc"]
+    if _is_packaged():
+        return [sys.executable, *_PACKAGED]
     raise TargetError(
-        "linking needs a C compiler and none of "
-        f"{', '.join(COMPILERS)} is installed; install one, or pip install 'relay-layout[linker]'"
+        f"linking needs a C compiler and none of {', '.join(COMPILERS)} is installed; {_INSTALL}"
     )
 
 
-def link_executable(executable: Any) -> bytes:
-    """The bytes of a shared library that holds ``executable`` (``tvm.relax.VMExecutable``)."""
-    command = link_command()
+def _cross_command(triple: str) -> list[str]:
+    if shutil.which(f"{triple}-gcc"):
+        return [f"{triple}-gcc"]
+    if shutil.which("clang") and shutil.which("ld.lld"):
+        # Without a system root there are no startup files; a library of kernels needs none.
+        return ["clang", f"--target={triple}", "-fuse-ld=lld", "-nostdlib"]
+    if _is_packaged():
+        return [sys.executable, *_PACKAGED, "-target", triple]
+    raise TargetError(
+        f"linking for {triple} needs {triple}-gcc, or clang with ld.lld, and neither is installed; {_INSTALL}"
+    )
+
+
+def _is_packaged() -> bool:
+    return importlib.util.find_spec("ziglang") is not None
+
+
+def link_executable(executable: Any, machine: str = "") -> bytes:
+    """The bytes of a shared library that holds ``executable`` (``tvm.relax.VMExecutable``).
+
+    ``machine`` is as for :func:`link_command`.
+    """
+    command = link_command(machine)
 
     def link(output: str, objects: list[str], **options: Any) -> None:
         del options

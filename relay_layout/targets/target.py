@@ -11,8 +11,16 @@ from tvm.target import codegen
 
 from relay_layout.errors import TargetError
 from relay_layout.host import architecture, cpu_count, cpu_features, normalize_architecture
+from relay_layout.targets.arm import (
+    ARM_BOARDS,
+    PREFIX,
+    arm_facts,
+    arm_features,
+    arm_target,
+    check_arm_cpu,
+    with_tuning,
+)
 from relay_layout.targets.facts import (
-    AARCH64,
     INSTRUCTION_SETS,
     X86_AVX2,
     X86_AVX512,
@@ -59,6 +67,11 @@ class BuildTarget:
         return processor.fma_per_cycle * lanes * processor.threads * self.facts.gigahertz * 1e3
 
     @property
+    def foreign_machine(self) -> str:
+        """The architecture to cross-compile for; empty where it is that of this machine."""
+        return "" if self.architecture == architecture() else self.architecture
+
+    @property
     def description(self) -> str:
         cpu = self.tvm_target.attrs.get("mcpu", "generic")
         return f"{cpu} ({self.facts.name}, {self.threads} threads)"
@@ -82,13 +95,14 @@ def resolve_target(
     shipped_records: bool = True,
     winograd: bool = True,
 ) -> BuildTarget:
-    """The target for ``native``, an x86-64 level, a name LLVM knows, TVM's JSON, or a TVM target.
+    """The target for ``native``, an x86-64 level, an ARM core such as ``aarch64-cortex-a76+i8mm``, a name
+    that LLVM knows, TVM's JSON, or a TVM target.
 
-    ``threads`` is how many threads the kernels are shaped for; by default all cores of this
-    machine. ``tuning_records`` are logs to choose kernels from beside those of the package, which
-    ``shipped_records`` false leaves out; ``winograd`` false keeps to kernels that round like the direct
-    convolution. A target that is resolved stays as it is. Raises :class:`TargetError` with the names that are
-    understood, InputError for a log that cannot be read.
+    ``threads`` is how many threads the kernels are shaped for; by default all cores of this machine, or of a
+    board with such an ARM core. ``tuning_records`` are logs to choose kernels from beside those of the
+    package, which ``shipped_records`` false leaves out; ``winograd`` false keeps to kernels that round like
+    the direct convolution. A target that is resolved stays as it is. Raises :class:`TargetError` with the
+    names that are understood, InputError for a log that cannot be read.
     """
     if isinstance(target, BuildTarget):
         return target
@@ -119,6 +133,8 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
         return _from_description(text, description, str(description.get("kind", "llvm")), threads)
     if text == "native":
         return _native(threads)
+    if text.startswith(PREFIX):
+        return _from_description(text, arm_target(text), "llvm", threads)
     if text in INSTRUCTION_SETS:
         return _build(text, {"mcpu": text}, level_features(text), "x86_64", threads)
     if architecture() == "x86_64" and text in _known_processors():
@@ -137,9 +153,10 @@ def _native(threads: int | None) -> BuildTarget:
     cpu = codegen.llvm_get_system_cpu()
     present = cpu_features()
     features: tuple[str, ...] = ()
-    if present is not None and architecture() == "x86_64":
+    if present is not None:
+        compiled = _compiled_features(cpu) if architecture() == "x86_64" else _arm_features({"mcpu": cpu})
         # A virtual machine may hide extensions that the processor's name implies.
-        features = tuple(name for name in _compiled_features(cpu) if name in present)
+        features = tuple(name for name in compiled if name in present)
     return _build("native", {"mcpu": cpu}, features, architecture(), threads)
 
 
@@ -175,13 +192,29 @@ def _from_description(name: str, description: dict[str, Any], kind: str, threads
     triple = str(attributes.get("mtriple", ""))
     machine = normalize_architecture(triple.split("-")[0]) if triple else architecture()
     cpu = str(attributes.get("mcpu", ""))
-    features = _compiled_features(cpu) if cpu and machine == "x86_64" else ()
+    features: tuple[str, ...] = ()
+    if machine == "aarch64":
+        check_arm_cpu(name, triple or codegen.llvm_get_system_triple(), cpu or "generic")
+        features = _arm_features(attributes)
+        if machine != architecture() and cpu in ARM_BOARDS:
+            threads = threads or ARM_BOARDS[cpu].cores
+    elif cpu and machine == "x86_64":
+        features = _compiled_features(cpu)
     return _build(name, attributes, features, machine, threads)
+
+
+def _arm_features(attributes: Mapping[str, Any]) -> tuple[str, ...]:
+    try:
+        return arm_features(tvm.target.Target({"kind": "llvm", **attributes}))
+    except Exception:
+        return ()  # what TVM does not accept, it says where the target is built
 
 
 def _build(
     name: str, attributes: dict[str, Any], features: tuple[str, ...], machine: str, threads: int | None
 ) -> BuildTarget:
+    if machine == "aarch64":
+        attributes = with_tuning(attributes)
     description = {"kind": "llvm", **attributes, "num-cores": threads or cpu_count()}
     try:
         target = tvm.target.Target(description)
@@ -189,7 +222,7 @@ def _build(
     except Exception as error:
         raise TargetError(f"target {name}: TVM does not accept it: {_first_line(error)}") from None
     if machine == "aarch64":
-        facts = AARCH64
+        facts = arm_facts(str(attributes.get("mcpu", "")))
     else:
         facts = {64: X86_AVX512, 32: X86_AVX2}.get(processor.vector_bytes, X86_SSE)
     return BuildTarget(name, target, facts, features, machine, KernelChooser(processor, facts.gigahertz))

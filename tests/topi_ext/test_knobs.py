@@ -11,7 +11,7 @@ from topi_ext import kernel
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.kernel import cheapest, default_knobs
-from topi_ext.knobs import ConvolutionKnobs, check_knobs, lanes_are_pixels
+from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs, check_knobs, lanes_are_pixels
 from topi_ext.processor import Processor, processor_of
 from topi_ext.workload import ConvolutionWorkload
 
@@ -35,6 +35,24 @@ def direct_knobs(workload: ConvolutionWorkload, processor: Processor) -> Convolu
     knobs = cheapest(workload, processor, winograd=False)[1]
     assert isinstance(knobs, ConvolutionKnobs)
     return knobs
+
+
+@pytest.mark.parametrize("knobs", [ConvolutionKnobs(16, 7, 2), WinogradKnobs(4, 16, 16, 7, 2)])
+def test_prefetches_are_named_where_there_are_none(knobs: ConvolutionKnobs | WinogradKnobs) -> None:
+    """Records from before there was a choice are those of kernels with prefetches."""
+    assert "prefetch" not in knobs.to_dict()
+    without = replace(knobs, prefetch=False).to_dict()
+    assert without == {**knobs.to_dict(), "prefetch": False}
+
+
+def test_tiles_of_a_row_are_wide_where_loads_are_instructions_of_their_own() -> None:
+    dense = replace(workload_for((512, 1000, 1, 1, 1, 1), "NHWC", "HWIO", "NHWC"), data_layout="WC")
+    dense = replace(dense, kernel_layout="IO", out_layout="WC")
+    widest = {
+        name: max(knobs.tile_channels for _, knobs in kernel.direct_knobs(dense, PROCESSORS[name]))
+        for name in ("avx512", "neon")
+    }
+    assert widest == {"avx512": 4, "neon": 12}
 
 
 @pytest.mark.parametrize("name", PROCESSORS)

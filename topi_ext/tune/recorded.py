@@ -7,9 +7,10 @@ from topi_ext.chooser import KernelChoice, Source, estimated_us
 from topi_ext.kernel import knobs_from_dict
 from topi_ext.processor import Processor
 from topi_ext.tune.database import Database
+from topi_ext.tune.record import Origin
 from topi_ext.workload import ConvolutionWorkload
 
-_SOURCES: dict[str, Source] = {"measured": "tuned", "inherited": "inherited", "modelled": "modelled"}
+_SOURCES: dict[Origin, Source] = {"measured": "tuned", "inherited": "inherited", "modelled": "modelled"}
 
 
 class RecordedKernels:
@@ -17,14 +18,15 @@ class RecordedKernels:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._scales: dict[tuple[Processor, float], float] = {}
+        self._scales: dict[tuple[Processor, float], dict[Origin, float]] = {}
 
     def choice(
         self, workload: ConvolutionWorkload, processor: Processor, gigahertz: float, winograd: bool
     ) -> KernelChoice | None:
         """The best kernel on record; one for a batch of 1 serves where the batch is symbolic.
 
-        Only a measured time is one of this kind of machine; for others the estimate stands.
+        Only a measured time is one of this kind of machine; modelled ones are brought to its scale where
+        there are both, and for inherited ones the estimate stands.
         """
         if not isinstance(workload.batch, int):
             workload, winograd = replace(workload, batch=1), False
@@ -32,28 +34,32 @@ class RecordedKernels:
         if record is None:
             return None
         microseconds = record.cost * 1e6
-        if record.origin != "measured":
-            scale = self.estimate_scale(processor, gigahertz)
+        scale = self.estimate_scale(processor, gigahertz)
+        if record.origin == "modelled":
+            microseconds *= scale / self._scales_of(processor, gigahertz).get("modelled", scale)
+        elif record.origin == "inherited":
             microseconds = scale * estimated_us(workload, processor, gigahertz, winograd)
         return KernelChoice(knobs_from_dict(workload, record.knobs), _SOURCES[record.origin], microseconds)
 
     def estimate_scale(self, processor: Processor, gigahertz: float) -> float:
-        """Measured over estimated times, the geometric mean over the workloads on record; 1 without any.
+        """Measured over estimated times, the geometric mean over the workloads on record.
 
         Estimates stand beside measured times when layouts are chosen, and must not win by being wrong.
+        Modelled times where none is measured; 1 without any.
         """
+        scales = self._scales_of(processor, gigahertz)
+        return scales.get("measured", scales.get("modelled", 1.0))
+
+    def _scales_of(self, processor: Processor, gigahertz: float) -> dict[Origin, float]:
+        """Recorded over estimated times by origin; nothing for an origin without records."""
         key = processor, gigahertz
         if key not in self._scales:
-            measured = [
-                (record.workload, record.cost)
-                for record in self.database.best_of(processor)
-                if record.origin == "measured"
-            ]
-            ratios = [
-                log(seconds * 1e6 / estimated_us(workload, processor, gigahertz))
-                for workload, seconds in measured
-            ]
-            self._scales[key] = exp(sum(ratios) / len(ratios)) if ratios else 1.0
+            ratios: dict[Origin, list[float]] = {}
+            for record in self.database.best_of(processor):
+                if record.origin != "inherited":
+                    estimate = estimated_us(record.workload, processor, gigahertz)
+                    ratios.setdefault(record.origin, []).append(log(record.cost * 1e6 / estimate))
+            self._scales[key] = {origin: exp(sum(found) / len(found)) for origin, found in ratios.items()}
         return self._scales[key]
 
 

@@ -10,6 +10,7 @@ from math import ceil, inf
 from typing import Protocol
 
 from topi_ext.tune.cost_model import CostModel, SharedSamples
+from topi_ext.tune.record import knobs_key
 from topi_ext.tune.space import Candidate, Space
 
 EXPLORATION = 0.25
@@ -17,6 +18,10 @@ EXPLORATION = 0.25
 
 NEIGHBOURHOOD = 0.25
 """The share of a batch that lies around the best candidate."""
+
+GROUPS = 12
+BEST_GROUPS = 2
+"""Of :class:`TileSearch`: groups to know before members of the best are tried, and how many are the best."""
 
 
 class Strategy(Protocol):
@@ -145,10 +150,47 @@ class ModelSearch:
         return self._random.sample(left, len(left))
 
 
+class TileSearch:
+    """For times that come from a model: kernels of the same code but for the rows of a chunk are one group.
+
+    The best of each of the first groups by estimate, then all of the few groups that did best, then the next.
+    """
+
+    def __init__(self, space: Space, *, seed: int = 0) -> None:
+        del seed
+        groups: dict[str, list[Candidate]] = {}
+        for candidate in space.candidates:
+            groups.setdefault(_code_of(candidate), []).append(candidate)
+        self._groups = groups
+        self._left = _Remaining(space.candidates)
+        self._heads = [members[0] for members in groups.values()]
+        self._best: dict[str, float] = {}
+
+    def propose(self, count: int) -> list[Candidate]:
+        """Heads of groups until :data:`GROUPS` are known, then members of the best."""
+        if len(self._best) < min(GROUPS, len(self._groups)):
+            return self._left.take(self._heads, count)
+        batch: list[Candidate] = []
+        for code in sorted(self._best, key=lambda known: self._best[known])[:BEST_GROUPS]:
+            batch += self._left.take(self._groups[code], count - len(batch))
+        return batch + self._left.take(self._heads, count - len(batch))
+
+    def tell(self, candidate: Candidate, seconds: float) -> None:
+        """Remember how well the candidate's group does."""
+        self._left.discard(candidate)
+        code = _code_of(candidate)
+        self._best[code] = min(seconds, self._best.get(code, inf))
+
+
+def _code_of(candidate: Candidate) -> str:
+    return knobs_key({name: value for name, value in candidate.fields.items() if name != "rows"})
+
+
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "model": ModelSearch,
     "random": RandomSearch,
     "exhaustive": ExhaustiveSearch,
+    "tiles": TileSearch,
 }
 """By the names of the command line; each takes a space and a seed."""
 
@@ -160,4 +202,5 @@ __all__ = [
     "ModelSearch",
     "RandomSearch",
     "Strategy",
+    "TileSearch",
 ]

@@ -8,7 +8,7 @@ from topi_ext.processor import Processor
 from topi_ext.tune.cost_model import SharedSamples
 from topi_ext.tune.database import Database
 from topi_ext.tune.ranking import CONFIRMED, rank_records, ranking_seconds
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.record import Origin, TuningRecord
 from topi_ext.tune.search import STRATEGIES, ModelSearch, Strategy
 from topi_ext.tune.space import Candidate, Space
 from topi_ext.workload import ConvolutionWorkload
@@ -39,7 +39,8 @@ class TaskState:
     """What is known of a task.
 
     ``trials`` counts the knobs measured on this machine, ``stale`` those since the last real gain.
-    ``checked`` holds the keys of candidates whose results were compared.
+    ``checked`` holds the keys of candidates whose results were compared. ``origin`` is that of its trials:
+    those of a model need not be confirmed.
     """
 
     def __init__(
@@ -52,13 +53,14 @@ class TaskState:
         seed: int = 0,
         shared: SharedSamples | None = None,
         winograd: bool = True,
+        origin: Origin = "measured",
     ) -> None:
         self.task = task
         self.space = Space(task.workload, processor, winograd=winograd)
         self.finished = False
         self.checked: set[str] = set()
         self.stale = 0
-        self._cpu = cpu
+        self._origin = origin
         self._records: list[TuningRecord] = []
         self._seen: set[str] = set()
         self._progress_mark = inf
@@ -69,7 +71,7 @@ class TaskState:
         known = database.records(task.workload, processor)
         for record in known:
             candidate = self.space.find(record.knobs)
-            if candidate is not None and record.origin == "measured" and record.cpu == cpu:
+            if candidate is not None and record.origin == origin and record.cpu == cpu:
                 self.tell(candidate, record)
         starts = [self.space.default]
         others = [record for record in known if record.origin == "measured" and record.cpu != cpu]
@@ -110,7 +112,7 @@ class TaskState:
     @property
     def needs_confirmation(self) -> bool:
         """Was the best run only once?"""
-        ranked = self._ranking()
+        ranked = self._ranking() if self._origin == "measured" else ()
         return bool(ranked) and len(ranked[0].seconds) < CONFIRMED
 
     def to_confirm(self, count: int) -> list[Candidate]:

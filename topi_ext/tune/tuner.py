@@ -12,7 +12,7 @@ from topi_ext.processor import Processor
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import append
 from topi_ext.tune.measure import Measurement, Measurer
-from topi_ext.tune.record import TuningRecord, utc_now
+from topi_ext.tune.record import Origin, TuningRecord, utc_now
 from topi_ext.tune.space import Candidate
 from topi_ext.tune.task import Task, TaskState, known_samples
 
@@ -82,7 +82,7 @@ class Tuner:
     """Measures kernels and writes every trial to ``log`` at once.
 
     ``database`` holds what is known already, e.g. what ``log`` holds: trials of this machine count, all
-    others are starting points. ``stop`` is asked between trials.
+    others are starting points. ``stop`` is asked between trials. ``origin`` is that of the measurer's times.
     """
 
     processor: Processor
@@ -93,6 +93,7 @@ class Tuner:
     progress: Callable[[TuneProgress], None] = lambda _: None
     stop: Callable[[], bool] = lambda: False
     versions: dict[str, str] = field(default_factory=dict)
+    origin: Origin = "measured"
     clock: Callable[[], float] = time.monotonic
 
     def tune(self, tasks: Sequence[Task]) -> TuneResult:
@@ -113,6 +114,7 @@ class Tuner:
                 options.seed,
                 shared,
                 options.winograd,
+                self.origin,
             )
             for task in tasks
         ]
@@ -209,6 +211,7 @@ class Tuner:
             knobs=candidate.fields,
             seconds=measurement.seconds,
             error=measurement.error,
+            origin=self.origin,
             cpu=self.measurer.cpu,
             time=utc_now(),
             versions=self.versions,

@@ -13,6 +13,7 @@ from relay_layout.lower.link import link_command, link_executable
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
+    monkeypatch.delenv("CROSS_CC", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
@@ -40,6 +41,35 @@ def test_none() -> None:
         "linking needs a C compiler and none of cc, gcc, clang, g++, clang++ is installed; install one, "
         "or pip install 'relay-layout[linker]'"
     )
+
+
+def test_cross_compiler_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "gcc")
+    monkeypatch.setenv("CROSS_CC", "my-gcc --sysroot=/board")
+    assert link_command("aarch64") == ["my-gcc", "--sysroot=/board"]
+    assert link_command() == ["gcc"]
+
+
+@pytest.mark.parametrize(
+    ("present", "command"),
+    [
+        ({"aarch64-linux-gnu-gcc", "clang", "ld.lld"}, ["aarch64-linux-gnu-gcc"]),
+        (
+            {"cc", "clang", "ld.lld"},
+            ["clang", "--target=aarch64-linux-gnu", "-fuse-ld=lld", "-nostdlib"],
+        ),
+        (
+            {"cc", "clang"},
+            [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu"],
+        ),
+    ],
+)
+def test_cross_compilers_in_turn(
+    present: set[str], command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in present else None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "ziglang" or None)
+    assert link_command("aarch64") == command
 
 
 class Executable:

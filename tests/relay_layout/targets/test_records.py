@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+import tuning_logs
 from relay_layout.errors import InputError
 from relay_layout.targets import resolve_target
 from relay_layout.targets.records import recorded_kernels
 from topi_ext.knobs import ConvolutionKnobs
+from topi_ext.tune.log import load
 from topi_ext.tune.record import TuningRecord
 from topi_ext.workload import ConvolutionWorkload
 
@@ -74,3 +76,19 @@ def test_the_packages_records_can_be_left_out() -> None:
 
 def test_winograd_can_be_switched_off() -> None:
     assert not resolve_target("x86-64-v4", winograd=False).kernels.winograd
+
+
+ARM_LOGS = [path for path in tuning_logs.paths() if path.name.startswith("arm_")]
+
+
+@pytest.mark.parametrize("log", ARM_LOGS, ids=lambda path: path.stem)
+def test_shipped_records_of_arm_are_modelled_and_are_found(log: Path) -> None:
+    records, problems = load([log])
+    assert records and not problems
+    core = log.stem.removeprefix("arm_").rpartition("-")[0].replace("_", "-")
+    target = resolve_target(f"aarch64-{core}", threads=records[0].threads)
+    for record in records:
+        assert (record.origin, record.processor) == ("modelled", target.processor.name)
+        assert record.cpu.startswith("llvm-mca")
+        choice = target.kernels.choose(record.workload)
+        assert choice.source == "modelled", record

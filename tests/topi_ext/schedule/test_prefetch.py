@@ -43,10 +43,10 @@ def test_winograd_asks_for_the_next_place() -> None:
         (BLOCKED, (64, 64, 28, 3, 1, 1), ConvolutionKnobs(16, 14, 2, "pixels", 1, "chunk")),
         (BLOCKED, (64, 64, 28, 3, 1, 4), ConvolutionKnobs(16, 14, 1)),
         (("NHWC", "HWIO", "NHWC"), (64, 60, 28, 3, 1, 1), ConvolutionKnobs(16, 14, 1)),
+        (BLOCKED, (64, 64, 28, 3, 1, 1), ConvolutionKnobs(16, 14, 2, prefetch=False)),
+        (BLOCKED, (64, 64, 28, 3, 1, 1), WinogradKnobs(4, 16, 16, 7, 2, prefetch=False)),
     ],
-    ids=["weights in the cache", "groups", "rows apart"],
+    ids=["weights in the cache", "groups", "rows apart", "direct, as told", "Winograd, as told"],
 )
-def test_nothing_is_asked_for(
-    layouts: tuple[str, str, str], shape: tuple[int, ...], knobs: ConvolutionKnobs
-) -> None:
+def test_nothing_is_asked_for(layouts: tuple[str, str, str], shape: tuple[int, ...], knobs: Knobs) -> None:
     assert "prefetch" not in scheduled_kernel(workload_for(shape, *layouts), knobs).script()

@@ -82,3 +82,28 @@ def test_the_scale_is_the_mean_of_measured_over_estimated() -> None:
 
 def test_the_scale_without_records_is_one() -> None:
     assert kernels().estimate_scale(PROCESSOR, 3.0) == 1.0
+
+
+def test_a_modelled_kernel_brings_its_time() -> None:
+    choice = kernels(record(WORKLOAD, DIRECT, 400.0, "modelled")).choice(WORKLOAD, PROCESSOR, 3.0, True)
+    assert choice is not None
+    assert (choice.knobs, choice.source, choice.microseconds) == (DIRECT, "modelled", pytest.approx(400.0))
+
+
+def test_modelled_times_come_to_the_scale_of_measured_ones() -> None:
+    """The machine is found to be twice as slow as the model says, relative to the estimates."""
+    estimates = [estimated_us(workload, PROCESSOR, 3.0) for workload in (WORKLOAD, POINTWISE)]
+    known = kernels(
+        record(WORKLOAD, DIRECT, 6 * estimates[0]),
+        record(POINTWISE, cheapest(POINTWISE, PROCESSOR)[1], 3 * estimates[1], "modelled"),
+    )
+    assert known.estimate_scale(PROCESSOR, 3.0) == pytest.approx(6.0)
+    choice = known.choice(POINTWISE, PROCESSOR, 3.0, True)
+    assert choice is not None and choice.microseconds == pytest.approx(6 * estimates[1])
+
+
+def test_the_scale_is_that_of_modelled_times_where_none_is_measured() -> None:
+    estimate = estimated_us(WORKLOAD, PROCESSOR, 3.0)
+    assert kernels(record(WORKLOAD, DIRECT, 3 * estimate, "modelled")).estimate_scale(
+        PROCESSOR, 3.0
+    ) == pytest.approx(3.0)

@@ -224,7 +224,7 @@ class _Nest:
         A product of one row does nothing but read weights, and is left to the hardware.
         """
         workload, knobs = self.workload, self.knobs
-        if "H" not in workload.out_layout:
+        if not knobs.prefetch or "H" not in workload.out_layout:
             return
         axes = physical_axes(workload.kernel_layout)
         if knobs.order != "channels" or workload.groups > 1 or axes[-1] != ("O", knobs.lanes):

@@ -111,7 +111,8 @@ def _products(
     sch.unroll(tile_pixel)
     sch.vectorize(lane)
     sch.decompose_reduction(block, outer)
-    prefetch_weights(sch, inner, workload.in_channels, knobs.weight_vector * FLOAT_BYTES)
+    if knobs.prefetch:
+        prefetch_weights(sch, inner, workload.in_channels, knobs.weight_vector * FLOAT_BYTES)
 
 
 def _data(sch: Schedule, stages: dict[str, SBlock], chunk: Loop | None) -> None:

@@ -1,0 +1,84 @@
+"""Loops of AArch64 assembly, found in fixed texts."""
+
+import pytest
+
+from topi_ext.tune.assembly import Loop, hot_loop, innermost_loops
+
+NEST = """
+main:
+	stp	x29, x30, [sp, #-16]!
+	movi	v0.2d, #0000000000000000
+.LBB0_1:                                // =>This Loop Header: Depth=1
+	mov	x8, xzr
+.LBB0_2:                                // =>  This Inner Loop Header: Depth=2
+	ldp	q4, q5, [x1], #32
+	ldr	s6, [x2, x8]                    // 4-byte Folded Reload
+	fmla	v0.4s, v4.4s, v6.s[0]
+	fmla	v1.4s, v5.4s, v6.s[0]
+	add	x8, x8, #4
+	cmp	x8, #64
+	b.ne	.LBB0_2
+	subs	w9, w9, #1
+	b.ne	.LBB0_1
+	cbz	w3, .LBB0_4
+.LBB0_3:
+	ldr	q2, [sp, #32]
+	fmul	v3.4s, v2.4s, v2.4s
+	fmla	v3.4s, v2.4s, v4.4s
+	fmla	v3.4s, v2.4s, v5.4s
+	fmla	v3.4s, v2.4s, v6.4s
+	stp	q3, q2, [x4], #32
+	str	q3, [sp, #48]
+	cbnz	w5, .LBB0_3
+.LBB0_4:
+	ret
+"""
+
+
+def test_only_loops_without_a_loop_in_them() -> None:
+    assert [loop.label for loop in innermost_loops(NEST)] == [".LBB0_2", ".LBB0_3"]
+
+
+def test_instructions_without_labels_and_comments() -> None:
+    first = innermost_loops(NEST)[0]
+    assert first.instructions[1] == "ldr\ts6, [x2, x8]"
+    assert len(first.instructions) == 7
+
+
+def test_what_is_in_a_loop() -> None:
+    products, other = innermost_loops(NEST)
+    assert (products.multiply_adds, products.lane_indexed, products.accumulating) == (2, 2, 2)
+    assert (products.loads, products.stores, products.spills) == (2, 0, 0)
+    assert (products.vector_operations, other.vector_operations) == (2, 4)
+    assert (other.multiply_adds, other.lane_indexed, other.accumulating) == (3, 0, 0)
+    assert (other.loads, other.stores, other.spills, other.vector_stores) == (1, 2, 2, 2)
+
+
+def test_sums_of_many_iterations_come_before_more_multiply_adds() -> None:
+    hot = hot_loop(NEST)
+    assert hot is not None and hot.label == ".LBB0_2"
+
+
+def test_a_loop_that_branches_forward_is_one_loop() -> None:
+    text = ".LBB0_1:\n\tcbz x3, .LBB0_2\n\tfmla v0.4s, v1.4s, v2.s[1]\n.LBB0_2:\n\tb.ne .LBB0_1\n\tret\n"
+    (loop,) = innermost_loops(text)
+    assert loop.instructions == ("cbz x3, .LBB0_2", "fmla v0.4s, v1.4s, v2.s[1]", "b.ne .LBB0_1")
+
+
+@pytest.mark.parametrize("text", ["", "main:\n\tret\n", ".LBB0_1:\n\tadd x1, x1, #1\n\tb .LBB0_1\n"])
+def test_no_loop_multiplies(text: str) -> None:
+    assert hot_loop(text) is None
+
+
+@pytest.mark.parametrize(
+    ("instruction", "spills"),
+    [
+        ("ldr q0, [sp, #16]", 1),
+        ("stur x8, [x29, #-24]", 1),
+        ("ldp q0, q1, [sp]", 1),
+        ("ldr q0, [x0, #16]", 0),
+        ("add x8, sp, #16", 0),
+    ],
+)
+def test_a_spill_is_a_load_or_store_of_the_stack_frame(instruction: str, spills: int) -> None:
+    assert Loop("loop", (instruction,)).spills == spills

@@ -1,0 +1,154 @@
+"""Loops of AArch64 assembly as a compiler prints it, and what is in them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+MULTIPLY_ADDS = ("fmla", "fmls", "sdot", "udot", "usdot", "smmla", "usmmla")
+"""Vector instructions that multiply and accumulate into their first operand."""
+
+_LABEL = re.compile(r"(\.?L\w+):")
+_BRANCH = re.compile(r"(?:b|b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+,\s*#\w+,)\s*(\.?L\w+)$")
+_COMMENT = re.compile(r"\s*//.*$")
+_LANE = re.compile(r"\.\w+\[\d+\]$")
+_STACK = re.compile(r"\[(?:sp|x29)\b")
+_REGISTER = re.compile(r"\b[qdshv](\d+)\b")
+_ON_VECTOR = re.compile(r"\w+\s+v\d+\.")
+_VECTOR = re.compile(r"[qv]\d")
+_LOADS = ("ld",)
+_STORES = ("st",)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The instructions from a label to the branch back to it; no loop lies within."""
+
+    label: str
+    instructions: tuple[str, ...]
+
+    @cached_property
+    def multiply_adds(self) -> int:
+        """Vector multiply-adds."""
+        return sum(_mnemonic(line) in MULTIPLY_ADDS for line in self.instructions)
+
+    @cached_property
+    def accumulating(self) -> int:
+        """Multiply-adds into registers that nothing else in the loop writes: sums of many iterations."""
+        fresh = {register for line in self.instructions for register in _written(line)}
+        return sum(
+            _mnemonic(line) in MULTIPLY_ADDS and _first_register(line) not in fresh
+            for line in self.instructions
+        )
+
+    @cached_property
+    def lane_indexed(self) -> int:
+        """Multiply-adds whose last operand is one lane of a register."""
+        return sum(
+            _mnemonic(line) in MULTIPLY_ADDS and bool(_LANE.search(line)) for line in self.instructions
+        )
+
+    @cached_property
+    def vector_operations(self) -> int:
+        """Instructions on whole vectors other than loads and stores."""
+        return sum(
+            not _mnemonic(line).startswith((*_LOADS, *_STORES)) and bool(_ON_VECTOR.match(line))
+            for line in self.instructions
+        )
+
+    @cached_property
+    def loads(self) -> int:
+        """Loads, a pair counting as one."""
+        return sum(_mnemonic(line).startswith(_LOADS) for line in self.instructions)
+
+    @cached_property
+    def stores(self) -> int:
+        """Stores, a pair counting as one."""
+        return sum(_mnemonic(line).startswith(_STORES) for line in self.instructions)
+
+    @cached_property
+    def vector_stores(self) -> int:
+        """Whole vectors stored outside of the stack frame."""
+        return sum(
+            _mnemonic(line).startswith(_STORES)
+            and not _STACK.search(line)
+            and len(_VECTOR.findall(line.partition("[")[0]))
+            for line in self.instructions
+        )
+
+    @cached_property
+    def spills(self) -> int:
+        """Loads and stores of the stack frame."""
+        return sum(
+            _mnemonic(line).startswith((*_LOADS, *_STORES)) and bool(_STACK.search(line))
+            for line in self.instructions
+        )
+
+
+def innermost_loops(assembly: str) -> list[Loop]:
+    """Every loop without a loop in it, in the order of the text."""
+    lines = [_COMMENT.sub("", line).strip() for line in assembly.splitlines()]
+    places: dict[str, int] = {}
+    found = []
+    for place, line in enumerate(lines):
+        label = _LABEL.match(line)
+        if label:
+            places[label[1]] = place
+            continue
+        branch = _BRANCH.match(line)
+        if branch and branch[1] in places:
+            body = lines[places[branch[1]] + 1 : place + 1]
+            if not any(_closes_loop(body[:-1], body)):
+                found.append(Loop(branch[1], tuple(line for line in body if _is_instruction(line))))
+    return found
+
+
+def hot_loop(assembly: str) -> Loop | None:
+    """The loop that multiplies most: most multiply-adds into sums of many iterations, else most at all.
+
+    None where no loop multiplies and accumulates.
+    """
+    loops = [loop for loop in innermost_loops(assembly) if loop.multiply_adds]
+    return max(loops, key=lambda loop: (loop.accumulating, loop.multiply_adds), default=None)
+
+
+def _closes_loop(lines: Sequence[str], body: Sequence[str]) -> list[bool]:
+    """For each branch among ``lines``: does it go back to a label within ``body``?"""
+    labels = {label[1] for line in body if (label := _LABEL.match(line))}
+    seen: set[str] = set()
+    backward = []
+    for line in lines:
+        label, branch = _LABEL.match(line), _BRANCH.match(line)
+        if label:
+            seen.add(label[1])
+        elif branch:
+            backward.append(branch[1] in seen and branch[1] in labels)
+    return backward
+
+
+def _is_instruction(line: str) -> bool:
+    return bool(line) and not line.startswith(".") and not _LABEL.match(line)
+
+
+def _mnemonic(line: str) -> str:
+    return line.split(None, 1)[0] if line else ""
+
+
+def _first_register(line: str) -> str:
+    found = _REGISTER.search(line.partition("\t")[2] or line.partition(" ")[2])
+    return found[1] if found else ""
+
+
+def _written(line: str) -> list[str]:
+    """Numbers of the vector registers that an instruction other than a multiply-add writes."""
+    name = _mnemonic(line)
+    if name in MULTIPLY_ADDS or name.startswith(_STORES):
+        return []
+    operands = line[len(name) :]
+    if name.startswith(_LOADS):
+        return _REGISTER.findall(operands.partition("[")[0])
+    first = operands.split(",", 1)[0]
+    return _REGISTER.findall(first)
+
+
+__all__ = ["MULTIPLY_ADDS", "Loop", "hot_loop", "innermost_loops"]

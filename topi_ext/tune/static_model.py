@@ -1,0 +1,206 @@
+"""How long a kernel takes on a processor that is not here, from its machine code and its traffic.
+
+The loop that multiplies is analysed with the core's scheduling model; around it are the stores of a tile,
+entering the loop, and what moves between caches and memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from topi_ext.compute.convolution import reduction_axes
+from topi_ext.direct_space import imbalance, vector_axes
+from topi_ext.errors import RelayLayoutError
+from topi_ext.indexing import block_of
+from topi_ext.kernel import scheduled_kernel
+from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, Knobs, WinogradKnobs
+from topi_ext.processor import Processor
+from topi_ext.tune import workers
+from topi_ext.tune.assembly import Loop, hot_loop, innermost_loops
+from topi_ext.tune.machine_code import Analysis, analyse, analyser, loop_cycles
+from topi_ext.tune.measure import Measurement
+from topi_ext.tune.traffic import direct_traffic, tiles_of
+from topi_ext.winograd_space import WinogradLoops, winograd_cycles
+from topi_ext.workload import ConvolutionWorkload
+
+ENTRY_CYCLES = 8.0
+"""Leaving a loop and entering it again: a branch that is predicted wrongly, and an empty pipeline."""
+
+TILE_CYCLES = 12.0
+ACCUMULATOR_CYCLES = 2.0
+"""Around a register tile: its address, and for each accumulator its start, its epilogue and its store."""
+
+SPILL_PENALTY = 1.05
+"""For loops that spill: the analyser lets every reload hit, and a kernel without any is the safer choice."""
+
+OVERLAP = 0.75
+"""Share of the shorter of computing and moving that the longer one hides."""
+
+
+class KernelModel:
+    """A measurer (:class:`topi_ext.tune.measure.Measurer`) that compiles kernels and runs none.
+
+    ``gigahertz`` is the processor's clock. Raises RelayLayoutError where the analyser is missing or there is
+    no scheduling model of the processor.
+    """
+
+    def __init__(self, target: tvm.target.Target, processor: Processor, gigahertz: float) -> None:
+        if not processor.scheduling_model:
+            raise RelayLayoutError(
+                f"there is no scheduling model of {processor.name}; give a target such as "
+                "aarch64-cortex-a76, whose core has one"
+            )
+        self.cpu = f"{analyser()} {processor.scheduling_model}"
+        self._target = target
+        self._processor = processor
+        self._gigahertz = gigahertz
+        self._loops: dict[tuple[ConvolutionWorkload, Knobs], _Code] = {}
+
+    def measure(
+        self, workload: ConvolutionWorkload, knobs: Sequence[Any], rounds: int = 1
+    ) -> Iterator[Measurement]:
+        """One modelled time for each of ``knobs``; ``rounds`` would not change it."""
+        del rounds
+        for one in knobs:
+            try:
+                yield Measurement((self.seconds(workload, one),))
+            except (RelayLayoutError, RuntimeError) as error:
+                lines = str(error).strip().splitlines()
+                yield Measurement((), f"model: {lines[-1] if lines else type(error).__name__}")
+
+    def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
+        """Errors: there is a model of convolutions alone."""
+        del rounds
+        for _ in functions:
+            yield Measurement((), "model: there is none of this function")
+
+    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+        """Nothing is known to be wrong of what is not run."""
+        del workload, knobs
+        return ""
+
+    def close(self) -> None:
+        """There are no processes to end."""
+
+    def assembly(self, workload: ConvolutionWorkload, knobs: Knobs) -> str:
+        """The kernel as the target's compiler prints it."""
+        module = workers.build(workers.named(scheduled_kernel(workload, knobs)), self._target)
+        code = next(part for part in (module, *module.imports) if str(part.kind) == "llvm")
+        return str(code.inspect_source("asm"))
+
+    def analysis(self, workload: ConvolutionWorkload, knobs: Knobs) -> Analysis:
+        """Of the loop that multiplies; RelayLayoutError where there is none."""
+        return self._analysis(self.assembly(workload, knobs))
+
+    def seconds(self, workload: ConvolutionWorkload, knobs: Knobs) -> float:
+        """The modelled run time of a kernel; RelayLayoutError where its code cannot be analysed."""
+        # How many rows a chunk has changes a bound of an outer loop and no more.
+        same_code = (workload, replace(knobs, rows=1))
+        if same_code not in self._loops:
+            self._loops[same_code] = self._code(workload, knobs)
+        code = self._loops[same_code]
+        if isinstance(knobs, WinogradKnobs):
+            cycles = self._winograd(workload, knobs, code)
+        else:
+            cycles = self._direct(workload, knobs, code.products)
+        if code.products.loop.spills:
+            cycles *= SPILL_PENALTY
+        return cycles / self._processor.threads / (self._gigahertz * 1e9)
+
+    def _analysis(self, assembly: str) -> Analysis:
+        loop = hot_loop(assembly)
+        if loop is None:
+            raise RelayLayoutError("no loop of the kernel multiplies vectors and accumulates")
+        return analyse(loop, self._processor)
+
+    def _code(self, workload: ConvolutionWorkload, knobs: Knobs) -> "_Code":
+        assembly = self.assembly(workload, knobs)
+        found = self._analysis(assembly)
+        if not isinstance(knobs, WinogradKnobs):
+            return _Code(found)
+        model = self._processor.scheduling_model
+        data, result = _transforms(innermost_loops(assembly), knobs)
+        return _Code(found, loop_cycles(data, model), loop_cycles(result, model))
+
+    def _direct(self, workload: ConvolutionWorkload, knobs: ConvolutionKnobs, found: Analysis) -> float:
+        """Cycles over all threads."""
+        processor = self._processor
+        registers = ceil(knobs.lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+        accumulators = knobs.tile_pixels * knobs.tile_channels * registers
+        steps = workload.group_in_channels * prod(workload.kernel)
+        at_once = found.loop.multiply_adds / accumulators
+        cycles = steps / at_once * found.cycles
+        if not found.loop.vector_stores:
+            cycles += _entries(workload, at_once) * ENTRY_CYCLES
+            cycles += TILE_CYCLES + ACCUMULATOR_CYCLES * accumulators
+        _, channel_vectors, pixels = vector_axes(workload, processor)
+        compute = tiles_of(workload, processor, knobs).count * cycles
+        compute *= imbalance(workload, processor, knobs, pixels, channel_vectors)
+        traffic = direct_traffic(workload, processor, knobs)
+        moving = traffic.cycles(processor)
+        busy = max(compute, moving) + (1 - OVERLAP) * min(compute, moving)
+        return busy + traffic.padding_cycles
+
+    def _winograd(self, workload: ConvolutionWorkload, knobs: WinogradKnobs, code: "_Code") -> float:
+        """Cycles over all threads."""
+        processor = self._processor
+        registers = ceil(knobs.out_lanes * DTYPE_BYTES[workload.dtype] / processor.vector_bytes)
+        streams = knobs.tile_channels * registers
+        step = code.products.cycles_per_multiply_add * knobs.tile_pixels * streams
+        if workload.in_channels * streams * processor.vector_bytes > processor.l1_bytes // 2:
+            # The weights of the tile come from the level-2 cache each time.
+            step = max(step, streams * processor.vector_bytes / processor.cache_bytes_per_cycle)
+        in_registers = max(1, knobs.in_lanes * DTYPE_BYTES[workload.dtype] // processor.vector_bytes)
+        loops = WinogradLoops(step, code.data / in_registers, code.result / registers)
+        return winograd_cycles(workload, processor, knobs, loops)
+
+
+@dataclass(frozen=True)
+class _Code:
+    """The loops of a kernel: its products, and for Winograd the cycles of one tile of both transforms."""
+
+    products: Analysis
+    data: float = 0.0
+    result: float = 0.0
+
+
+def _entries(workload: ConvolutionWorkload, at_once: float) -> float:
+    """How often the loop is entered for one tile, which takes ``at_once`` steps of the reduction a time."""
+    block = block_of(workload.data_layout, "C")
+    block = block if workload.group_in_channels % block == 0 else 1
+    extents = {
+        "rc": workload.group_in_channels // block,
+        "rb": block,
+        "rh": workload.kernel[0],
+        "rw": workload.kernel[1],
+    }
+    remaining = float(workload.group_in_channels * prod(workload.kernel))
+    unrolled = 1.0
+    for name in reversed(reduction_axes(workload)):
+        unrolled *= extents[name]
+        remaining /= extents[name]
+        if unrolled > at_once:
+            break
+    return remaining
+
+
+def _transforms(loops: Sequence[Loop], knobs: WinogradKnobs) -> tuple[Loop, Loop]:
+    """The loops that transform the data and the results: both store whole tiles and keep no sums."""
+    places, results = (knobs.tile + 2) ** 2, knobs.tile**2
+    plain = [loop for loop in loops if not loop.accumulating]
+    data = [loop for loop in plain if loop.vector_stores >= places]
+    result = [loop for loop in plain if results <= loop.vector_stores < places]
+    if not data or not result:
+        raise RelayLayoutError("the transforms of the Winograd kernel are not found in its code")
+    return max(data, key=_length), max(result, key=_length)
+
+
+def _length(loop: Loop) -> int:
+    return len(loop.instructions)
+
+
+__all__ = ["KernelModel"]
