@@ -12,6 +12,8 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline, finalize_host_passes
 from tvm.target import Target
 from tvm_ffi import structural_map
 
+from topi_ext.dot_products import lower_dot_products
+
 PIPELINE = "topi_ext"
 """For ``tvm.compile(..., tir_pipeline=PIPELINE)`` and ``relax.build(..., tir_pipeline=PIPELINE)``."""
 
@@ -26,7 +28,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
     return (
         passes,
-        lambda: tvm.transform.Sequential([keep_on_stack(), finalize_host_passes()]),
+        lambda: tvm.transform.Sequential([lower_dot_products(), keep_on_stack(), finalize_host_passes()]),
         finalize_device,
     )
 
