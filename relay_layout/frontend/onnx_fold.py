@@ -21,6 +21,7 @@ _NOT_FOLDED = frozenset(
         "Conv",
         "ConvTranspose",
         "DeformConv",
+        "DequantizeLinear",
         "GRU",
         "GridSample",
         "If",
@@ -41,7 +42,7 @@ _NOT_FOLDED = frozenset(
         "Upsample",
     }
 )
-"""Operators too slow in numpy, random, or with subgraphs; TVM folds what is left of them."""
+"""Operators too slow in numpy, random, with subgraphs, or with integers that are worth keeping as they are."""
 
 
 def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str, int]) -> list[Array] | None:
@@ -113,7 +114,9 @@ def _has_fixed_calls(module: Any) -> bool:
     fixed = []
 
     def visit(expression: Any) -> None:
-        if isinstance(expression, relax.Call) and expression.args:
+        # A dequantized constant is one to whoever computes with integers.
+        kept = getattr(getattr(expression, "op", None), "name", "") == "relax.dequantize"
+        if isinstance(expression, relax.Call) and expression.args and not kept:
             fixed.append(all(_is_fixed(argument) for argument in expression.args))
 
     relax.analysis.post_order_visit(module["main"], visit)
