@@ -8,6 +8,7 @@ from typing import Any
 
 import tvm
 from tvm import tirx
+from tvm.ir import register_op_attr
 from tvm.s_tir.pipeline import default_s_tir_pipeline, finalize_host_passes
 from tvm.target import Target
 from tvm_ffi import structural_map
@@ -60,6 +61,9 @@ def compile_kernel(func: tirx.PrimFunc, target: Target) -> Any:
     scheduled = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
     return tvm.compile(tvm.IRModule({"main": scheduled}), target, tir_pipeline=PIPELINE)
 
+
+# TVM would take each lane of a vector apart to round it, although LLVM has an instruction for all of them.
+register_op_attr("tirx.nearbyint", "TVectorizable", True)
 
 tirx.register_tir_pipeline(PIPELINE, _pipeline)
 
