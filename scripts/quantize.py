@@ -1,7 +1,7 @@
 """Make a quantized network: a built-in one as ONNX QDQ, by ONNX Runtime's static quantization.
 
-``python -m scripts.quantize resnet18 -o resnet18_int8.onnx``. Calibration data are random, so that the network's
-answers mean as little as those of the float32 one; its shapes and its arithmetic are those of the real one.
+``python -m scripts.quantize resnet18 -o resnet18_int8.onnx``. Calibration data are random, so that the
+network's answers mean as little as those of the float32 one; its shapes and its arithmetic are a real one's.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from relay_layout import models
 _TYPES = {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}
 
 
-class _Random(CalibrationDataReader):  # type: ignore[misc]
+class _Random(CalibrationDataReader):
     """A few batches of normal numbers."""
 
     def __init__(self, shape: Sequence[int], batches: int) -> None:
@@ -62,7 +62,9 @@ def quantize(
 
 def main() -> None:
     """Quantize one built-in network."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("network", choices=models.names())
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--activations", choices=list(_TYPES), default="uint8")

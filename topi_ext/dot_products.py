@@ -1,8 +1,8 @@
 """Dot products of four bytes, the unit of integer convolutions, from computes down to instructions.
 
 In a compute, :func:`dot4` is one scalar operation, which schedules split and vectorize like any other. Before
-code is generated each vector of them becomes VNNI's multiply-add of bytes where the target has it, multiply-adds
-of 16-bit halves on other x86 processors, and plain arithmetic elsewhere; all give the same numbers.
+code is generated each vector of them becomes VNNI's multiply-add of bytes where the target has it,
+multiply-adds of 16-bit halves on other x86 processors, and plain arithmetic elsewhere, with the same numbers.
 """
 
 from collections.abc import Sequence

@@ -13,9 +13,9 @@ _EXACT_IN_FLOAT = 1 << 24
 def integer_form(workload: ConvolutionWorkload) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of uint8 data that accumulates int32.
 
-    Dot products run along the input channels where words of these lie side by side, and else along a row, with
-    zeros that fill up the window. Without either, as in depthwise convolutions, sums that float32 holds exactly
-    are made of float32. Other workloads stay as they are.
+    Dot products run along the input channels where words of these lie side by side, else along a row, with
+    zeros that fill up the window. Without either, as in depthwise convolutions, sums that float32 holds
+    exactly are made of float32. Other workloads stay as they are.
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32"):
         return workload

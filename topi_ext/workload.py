@@ -56,7 +56,7 @@ class ConvolutionWorkload:
 
     @property
     def weight_dtype(self) -> str:
-        """That of the data, but bytes without signs meet int8 where int32 is accumulated, and else float32."""
+        """That of the data; for uint8 it is int8 where int32 is accumulated, and else the result's."""
         if self.dtype != "uint8":
             return self.dtype
         return "int8" if self.out_dtype == "int32" else self.out_dtype

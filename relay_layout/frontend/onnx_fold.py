@@ -42,7 +42,7 @@ _NOT_FOLDED = frozenset(
         "Upsample",
     }
 )
-"""Operators too slow in numpy, random, with subgraphs, or with integers that are worth keeping as they are."""
+"""Operators too slow in numpy, random, with subgraphs, or with integers worth keeping as they are."""
 
 
 def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str, int]) -> list[Array] | None:
@@ -114,9 +114,7 @@ def _has_fixed_calls(module: Any) -> bool:
     fixed = []
 
     def visit(expression: Any) -> None:
-        # A dequantized constant is one to whoever computes with integers.
-        kept = getattr(getattr(expression, "op", None), "name", "") == "relax.dequantize"
-        if isinstance(expression, relax.Call) and expression.args and not kept:
+        if isinstance(expression, relax.Call) and expression.args:
             fixed.append(all(_is_fixed(argument) for argument in expression.args))
 
     relax.analysis.post_order_visit(module["main"], visit)

@@ -1,7 +1,8 @@
 """Quantized tensors of PyTorch programs: the operators of ``torch.ops.quantized_decomposed``.
 
 These are what PT2E quantization leaves in an exported program. Scales and zero points are numbers, or
-vectors along an axis. A range of integers that is narrower than their dtype becomes bounds of the real number.
+vectors along an axis. A range of integers that is narrower than their dtype becomes bounds of the real
+number.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,8 +29,8 @@ def _quantize(node: Any, importer: Any) -> Expression:
         scale, zero_point = found["scale"], found["zero_point"]
         if not isinstance(scale, float) or not isinstance(zero_point, int):
             raise ModelError(
-                f"node '{node.name}': integers from {bounds[0]} to {bounds[1]} of {dtype} are only supported where "
-                "scale and zero point are numbers; quantize to the whole range"
+                f"node '{node.name}': integers from {bounds[0]} to {bounds[1]} of {dtype} are only supported "
+                "where scale and zero point are numbers; quantize to the whole range"
             )
         low, high = ((bound - zero_point) * scale for bound in bounds)
         data = emit(relax.op.clip(data, low, high))

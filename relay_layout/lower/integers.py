@@ -1,7 +1,7 @@
 """Convolutions and matrix products of bytes by constant weights, as their kernels take them.
 
-A border of zero points, which is an operator of its own so that layouts can be chosen for it, becomes the padding
-of the kernel.
+A border of zero points, which is an operator of its own so that layouts can be chosen for it, becomes the
+padding of the kernel.
 """
 
 from dataclasses import replace
@@ -45,7 +45,7 @@ class _Lowering(PyExprMutator):
     uses: dict[str, int]
 
     def visit_call_(self, call: relax.Call) -> Expression:
-        """A call of the function that computes a product of bytes; other calls only get their new arguments."""
+        """A call of the function that computes a product of bytes; others only get their new arguments."""
         call = self.builder_.normalize(super().visit_call_(call))
         name = operator_name(call)
         if name not in ("nn.conv2d", "matmul") or dtype_of(call) != "int32":
@@ -130,7 +130,9 @@ def _call(
     wider = form.kernel[1] - weight.shape[3]
     filled = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
     axes = [axis for axis in "OIHW" if axis in form.kernel_layout]
-    plain = filled.reshape([extent for axis, extent in zip("OIHW", filled.shape, strict=True) if axis in axes])
+    plain = filled.reshape(
+        [extent for axis, extent in zip("OIHW", filled.shape, strict=True) if axis in axes]
+    )
     stored = apply(plain, "".join(axes), form.kernel_layout).astype(form.weight_dtype)
 
     def compute(tensor: te.Tensor, kernel: te.Tensor) -> te.Tensor:

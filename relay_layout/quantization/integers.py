@@ -1,9 +1,9 @@
 """From operators between dequantize and quantize to operators on integers.
 
 What a dequantized tensor stands for is kept as a scaled integer (:class:`.Real`) through convolutions, matrix
-products, sums, bounds, means and movements, until something quantizes it or needs it as float32. Convolutions and
-products accumulate int32; their zero points and biases become one constant per output channel. Quantizing multiplies
-by the scales over the result's scale, once, and rounds halves to even, as ONNX Runtime does.
+products, sums, bounds, means and movements, until something quantizes it or needs it as float32. Convolutions
+and products accumulate int32; their zero points and biases become one constant per output channel. Quantizing
+multiplies by the scales over the result's scale, once, and rounds halves to even, as ONNX Runtime does.
 """
 
 from collections.abc import Callable
@@ -21,39 +21,28 @@ from relay_layout.ir import (
     dtype_of,
     is_static,
     operator_name,
-    rebuild_functions,
     shape_of,
     with_attributes,
 )
+from relay_layout.quantization.expansions import expanded_dequantize, expanded_quantize
+from relay_layout.quantization.movements import MOVEMENTS, moved_constant, picks_pixels
 from relay_layout.quantization.products import convolved, multiplied
-from relay_layout.quantization.reals import SHIFT, Quantization, Real, Term, from_steps, quantization_of
+from relay_layout.quantization.reals import (
+    SHIFT,
+    Emit,
+    Quantization,
+    Real,
+    Term,
+    from_steps,
+    quantization_of,
+    shifted,
+)
 
 _EIGHT_BITS = ("int8", "uint8")
 
 
-def to_integers(module: tvm.IRModule) -> tvm.IRModule:
-    """The module without quantize and dequantize operators, and with integer operators where these were between.
-
-    Values agree with the float32 operators' but for rounding: by one step of the quantization that follows, and
-    seldom. Tensors of int8 between operators become uint8, shifted; those at the border keep their dtype.
-    """
-    if not _has_quantized(module):
-        return module
-    module = rebuild_functions(module, lambda variable, function: _Integers().visit_expr(function))
-    module = relax.transform.CanonicalizeBindings()(module)
-    return relax.transform.DeadCodeElimination()(module)
-
-
-def _has_quantized(module: tvm.IRModule) -> bool:
-    found: list[str] = []
-    for _, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, lambda expression: found.append(operator_name(expression)))
-    return "quantize" in found or "dequantize" in found
-
-
 @mutator
-class _Integers(PyExprMutator):
+class Integers(PyExprMutator):
     """Goes through the bindings in order and remembers what each real number is made of."""
 
     def __init__(self) -> None:
@@ -65,18 +54,22 @@ class _Integers(PyExprMutator):
             "add": self._add,
             "clip": self._clip,
             "dequantize": self._dequantize,
-            "matmul": lambda call: multiplied(call, self._real(call.args[0]), self._real(call.args[1]), self._emit),
+            "matmul": lambda call: multiplied(
+                call, self._real(call.args[0]), self._real(call.args[1]), self._emit
+            ),
             "maximum": self._maximum,
             "mean": self._mean,
             "minimum": self._minimum,
-            "nn.conv2d": lambda call: convolved(call, self._real(call.args[0]), self._real(call.args[1]), self._emit),
+            "nn.conv2d": lambda call: convolved(
+                call, self._real(call.args[0]), self._real(call.args[1]), self._emit
+            ),
             "nn.pad": self._pad,
             "nn.relu": lambda call: self._bounded(call, 0.0, np.inf),
             **dict.fromkeys(MOVEMENTS, self._moved),
         }
 
     def visit_call_(self, call: relax.Call) -> Expression:
-        """The float32 value of what is made of integers, the integers of what is quantized; others as they are."""
+        """The float32 value of what is made of integers, the integers of what is quantized."""
         call = self.builder_.normalize(super().visit_call_(call))
         name = operator_name(call)
         if name == "quantize":
@@ -87,7 +80,7 @@ class _Integers(PyExprMutator):
         # Types of new calls are inferred when they are bound.
         real = step(call)
         if real is None:
-            return _expanded_dequantize(call, self._emit) if name == "dequantize" else call
+            return expanded_dequantize(call, self._emit) if name == "dequantize" else call
         array = real.term.array if real.term is not None else None
         value = constant(_dequantized(real.terms[0], array)) if array is not None else real.value(self._emit)
         if not isinstance(value, relax.Var):
@@ -120,7 +113,7 @@ class _Integers(PyExprMutator):
     def _quantize(self, call: relax.Call) -> Expression:
         quantization = quantization_of(call)
         if quantization is None:
-            return _expanded_quantize(call, self._emit)
+            return expanded_quantize(call, self._emit)
         kind = quantization.unsigned if quantization.dtype in _EIGHT_BITS else quantization
         integers = self._emit(self._integers(call.args[0], kind))
         if kind is quantization:
@@ -136,7 +129,7 @@ class _Integers(PyExprMutator):
             return real.quantized(quantization, self._emit)
         origin = self._origin(value)
         bound = self.lookup_binding(origin) if isinstance(origin, relax.Var) else None
-        if operator_name(bound) == "concat" and quantization.is_per_tensor:
+        if bound is not None and operator_name(bound) == "concat" and quantization.is_per_tensor:
             operands = bound.args[0]
             if isinstance(operands, relax.Var):
                 operands = self.lookup_binding(operands)
@@ -154,7 +147,7 @@ class _Integers(PyExprMutator):
         data = call.args[0]
         if quantization.dtype == "int8" and not isinstance(data, Constant):
             unsigned = self._unsigned.get(self._origin(data).__chandle__())
-            data = unsigned if unsigned is not None else self._emit(_shifted(data, self._emit))
+            data = unsigned if unsigned is not None else self._emit(shifted(data, self._emit))
             quantization = quantization.unsigned
         return Real((Term(data, quantization.scale, quantization.zero_point),))
 
@@ -206,10 +199,10 @@ class _Integers(PyExprMutator):
     def _moved(self, call: relax.Call) -> Real | None:
         """The same movement of the integers, where one number quantizes them all."""
         term = self._one_term(call.args[0])
-        if term is None or (operator_name(call) == "image.resize2d" and not _picks_pixels(call)):
+        if term is None or (operator_name(call) == "image.resize2d" and not picks_pixels(call)):
             return None
         if term.array is not None:
-            return _moved_constant(call, term)
+            return moved_constant(call, term)
         if not term.is_per_tensor or dtype_of(term.tensor) not in (*_EIGHT_BITS, "int32"):
             return None
         moved = with_attributes(call, [term.tensor, *call.args[1:]])
@@ -232,54 +225,6 @@ class _Integers(PyExprMutator):
     def _one_term(self, value: Expression) -> Term | None:
         real = self._real(value)
         return None if real is None or not real.terms else real.term
-
-
-MOVEMENTS = (
-    "expand_dims",
-    "flatten",
-    "flip",
-    "image.resize2d",
-    "nn.batch_flatten",
-    "nn.max_pool2d",
-    "nn.pixel_shuffle",
-    "permute_dims",
-    "reshape",
-    "squeeze",
-    "strided_slice",
-)
-"""Operators whose every result is one of the elements of their first operand; the greatest one is, too."""
-
-
-def _picks_pixels(call: relax.Call) -> bool:
-    return str(call.attrs.method) == "nearest_neighbor"
-
-
-def _moved_constant(call: relax.Call, term: Term) -> Real | None:
-    """Integers, scales and zero points of a constant, moved alike; movements of weights and biases only."""
-    name, array = operator_name(call), term.array
-    assert array is not None
-    if name == "permute_dims":
-        axes = None if call.attrs.axes is None else [int(axis) for axis in call.attrs.axes]
-        parts = [part.transpose(axes) if part.ndim else part for part in (array, *_whole(term, array.ndim))]
-    elif name in ("reshape", "expand_dims", "squeeze", "flatten"):
-        shape = shape_of(call) or ()
-        parts = [
-            part.reshape(shape) if part.size == array.size and part.ndim else part
-            for part in (array, term.scale, term.zero_point)
-        ]
-        if any(part.size not in (1, array.size) for part in parts):
-            return None
-    else:
-        return None
-    return Real((Term(constant(np.ascontiguousarray(parts[0])), parts[1], parts[2]),))
-
-
-def _whole(term: Term, rank: int) -> list[np.ndarray]:
-    """Scales and zero points with all dimensions of their tensor."""
-    return [
-        part.reshape((*[1] * (rank - part.ndim), *part.shape)) if part.ndim else part
-        for part in (term.scale, term.zero_point)
-    ]
 
 
 def _with_bias(real: Real, bias: Real) -> Real | None:
@@ -313,43 +258,9 @@ def _number(value: Expression) -> float | None:
     return float(inner.value) if isinstance(inner, (tvm.tirx.FloatImm, tvm.tirx.IntImm)) else None
 
 
-def _signed(integers: Expression, emit: Callable[[Expression], Expression]) -> Expression:
+def _signed(integers: Expression, emit: Emit) -> Expression:
     wide = emit(relax.op.astype(integers, "int16"))
     return relax.op.astype(emit(relax.op.subtract(wide, constant(np.array(SHIFT, "int16")))), "int8")
 
 
-def _shifted(integers: Expression, emit: Callable[[Expression], Expression]) -> Expression:
-    wide = emit(relax.op.astype(integers, "int16"))
-    return relax.op.astype(emit(relax.op.add(wide, constant(np.array(SHIFT, "int16")))), "uint8")
-
-
-def _expanded_quantize(call: relax.Call, emit: Callable[[Expression], Expression]) -> Expression:
-    """Quantizing by scales that are computed, as arithmetic."""
-    data, scale, zero_point = call.args
-    dtype = str(call.attrs.out_dtype)
-    limits = np.iinfo(dtype)
-    steps = emit(relax.op.round(emit(relax.op.divide(data, _along(scale, call, emit)))))
-    shift = emit(relax.op.astype(_along(zero_point, call, emit), "float32"))
-    held = emit(relax.op.clip(emit(relax.op.add(steps, shift)), float(limits.min), float(limits.max)))
-    return relax.op.astype(held, dtype)
-
-
-def _expanded_dequantize(call: relax.Call, emit: Callable[[Expression], Expression]) -> Expression:
-    """Dequantizing by scales that are computed, as arithmetic."""
-    data, scale, zero_point = call.args
-    wide = emit(relax.op.astype(data, "int32"))
-    shift = emit(relax.op.astype(_along(zero_point, call, emit), "int32"))
-    centred = emit(relax.op.astype(emit(relax.op.subtract(wide, shift)), "float32"))
-    return relax.op.multiply(centred, _along(scale, call, emit))
-
-
-def _along(vector: Expression, call: relax.Call, emit: Callable[[Expression], Expression]) -> Expression:
-    """A scale or zero point that broadcasts to the tensor."""
-    shape, rank = shape_of(vector) or (), len(shape_of(call.args[0]) or ())
-    if not shape:
-        return vector
-    after = rank - 1 - int(call.attrs.axis) % rank
-    return emit(relax.op.reshape(vector, [shape[0], *[1] * after]))
-
-
-__all__ = ["MOVEMENTS", "to_integers"]
+__all__ = ["Integers"]

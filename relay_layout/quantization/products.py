@@ -3,10 +3,11 @@
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Expression, constant, dtype_of, shape_of, with_attributes
+from relay_layout.ir import Expression, constant, dtype_of, with_attributes
 from relay_layout.quantization.reals import Emit, Real, Term
 
 _BYTE = np.iinfo("int8")
+_LARGEST = 255
 
 
 def convolved(call: relax.Call, data: Real | None, weight: Real | None, emit: Emit) -> Real | None:
@@ -15,7 +16,9 @@ def convolved(call: relax.Call, data: Real | None, weight: Real | None, emit: Em
     The border is made of zero points, so that each sum has the zero point in it as often as it has weights.
     """
     attributes = call.attrs
-    layouts = [str(text) for text in (attributes.data_layout, attributes.kernel_layout, attributes.out_layout)]
+    layouts = [
+        str(text) for text in (attributes.data_layout, attributes.kernel_layout, attributes.out_layout)
+    ]
     found = _operands(data, weight)
     if found is None or not all(text.isupper() for text in layouts if text):
         return None
@@ -24,13 +27,17 @@ def convolved(call: relax.Call, data: Real | None, weight: Real | None, emit: Em
     scales = _per_output(scale, outputs, integers.ndim)
     if scales is None:
         return None
-    zero_point, tensor, padding = int(term.zero_point), term.tensor, [int(size) for size in attributes.padding]
+    zero_point, tensor, padding = (
+        int(term.zero_point),
+        term.tensor,
+        [int(size) for size in attributes.padding],
+    )
+    if any(padding) and not 0 <= zero_point <= _LARGEST:
+        return None
     if zero_point and any(padding):
         tensor = emit(_bordered(tensor, layouts[0], padding, zero_point))
         padding = [0] * len(padding)
-    product = with_attributes(
-        call, [tensor, constant(integers)], padding=_like(attributes.padding, padding), out_dtype="int32"
-    )
+    product = with_attributes(call, [tensor, constant(integers)], padding=padding, out_dtype="int32")
     others = tuple(axis for axis in range(integers.ndim) if axis != outputs)
     sums = integers.sum(axis=others, dtype="int32") * np.int32(zero_point)
     out = layouts[2] or layouts[0]
@@ -60,7 +67,12 @@ def _operands(data: Real | None, weight: Real | None) -> tuple[Term, np.ndarray,
     if data is None or weight is None or data.term is None or weight.term is None:
         return None
     term, kernel = data.term, weight.term
-    if kernel.array is None or not term.is_per_tensor or dtype_of(term.tensor) != "uint8" or term.array is not None:
+    if (
+        kernel.array is None
+        or not term.is_per_tensor
+        or dtype_of(term.tensor) != "uint8"
+        or term.array is not None
+    ):
         return None
     centred = kernel.array.astype("int32") - kernel.zero_point
     if centred.min() < _BYTE.min or centred.max() > _BYTE.max:
@@ -83,12 +95,6 @@ def _bordered(tensor: Expression, layout: str, padding: list[int], value: int) -
     widths = dict(zip(spatial, zip(padding[:rank], padding[rank:], strict=True), strict=True))
     flat = [size for axis in layout for size in widths.get(axis, (0, 0))]
     return relax.op.nn.pad(tensor, flat, "constant", float(value))
-
-
-def _like(original: object, values: list[int]) -> object:
-    """Numbers in the type in which an attribute holds them."""
-    del original
-    return values
 
 
 __all__ = ["convolved", "multiplied"]

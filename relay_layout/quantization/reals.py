@@ -1,4 +1,4 @@
-"""Real numbers as quantized tensors stand for them: sums of scaled integers, kept apart from their arithmetic.
+"""Real numbers as quantized tensors stand for them: sums of scaled integers, apart from their arithmetic.
 
 Scales and zero points are numpy arrays that broadcast to their tensor, so that a quantization axis is a
 dimension like any other, which layouts may move and block.
@@ -20,7 +20,7 @@ Emit = Callable[[Expression], Expression]
 
 @dataclass(frozen=True)
 class Quantization:
-    """``real = (integer - zero_point) * scale``, with arrays that broadcast to the tensor; ``dtype`` its own."""
+    """``real = (integer - zero_point) * scale``, with arrays that broadcast to a tensor of ``dtype``."""
 
     scale: np.ndarray
     zero_point: np.ndarray
@@ -181,8 +181,14 @@ def from_steps(
     return emit(relax.op.astype(rounded, quantization.dtype))
 
 
+def shifted(integers: Expression, emit: Emit) -> Expression:
+    """int8 as uint8, each by SHIFT more."""
+    wide = emit(relax.op.astype(integers, "int16"))
+    return relax.op.astype(emit(relax.op.add(wide, constant(np.array(SHIFT, "int16")))), "uint8")
+
+
 def _float32(array: np.ndarray) -> np.ndarray:
     return np.asarray(array, "float32")
 
 
-__all__ = ["SHIFT", "Emit", "Quantization", "Real", "Term", "from_steps", "quantization_of"]
+__all__ = ["SHIFT", "Emit", "Quantization", "Real", "Term", "from_steps", "quantization_of", "shifted"]

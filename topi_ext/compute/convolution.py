@@ -77,8 +77,8 @@ def conv2d(
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, H, W] with ``weight`` [O, C/groups, KH, KW], each stored in its layout.
 
-    ``padding`` is (top, left, bottom, right), of elements ``pad_value``. Channels of groups that do not fill a block are
-    addressed element by element, so every grouped convolution is right in every blocked layout.
+    ``padding`` is (top, left, bottom, right), of elements ``pad_value``. Channels of groups that do not fill
+    a block are addressed element by element, so every grouped convolution is right in every blocked layout.
     A layout may leave out axes of extent one: "WC" with "OI16o" is a product of rows by a matrix.
     The result has ``out_layout``; it is accumulated in ``out_dtype`` (that of ``data`` by default).
 
@@ -191,7 +191,7 @@ def _direct(
     out_axes = physical_axes(geometry.out_layout)
 
     def factors(index: Sequence[tirx.Var], steps: dict[str, Coordinate]) -> tuple[tirx.Expr, tirx.Expr]:
-        """The elements of data and kernel at a step of the reduction; ``steps`` replaces those of its axes."""
+        """The elements of data and kernel at a step of the reduction; ``steps`` replaces some of its axes."""
         position = dict(zip(out_axes, index, strict=True))
         out_channel = geometry.out_channel(position)
         in_group = steps.get("I", reduction_channel(axes, block))
@@ -214,8 +214,8 @@ def _direct(
 
     def element(*index: tirx.Var) -> tirx.Expr:
         if geometry.word_axis:
-            values, taps = zip(*(factors(index, _step(axes, geometry, place)) for place in range(WORD)))
-            product = dot4(values, taps)
+            pairs = [factors(index, _step(axes, geometry, place)) for place in range(WORD)]
+            product = dot4([value for value, _ in pairs], [factor for _, factor in pairs])
         else:
             value, factor = factors(index, {})
             product = widened(value, geometry) * widened(factor, geometry)

@@ -17,7 +17,6 @@ from topi_ext.indexing import (
     word_axis,
 )
 
-
 BYTES = ("uint8", "int8")
 """Dtypes of data and kernel that dot products of bytes are for."""
 
@@ -72,7 +71,7 @@ class Geometry:
 
     @property
     def word_axis(self) -> str:
-        """"I" or "W" where dot products of four bytes run along that axis, as the kernel is stored; else ""."""
+        """I or W where dot products of four bytes run along that axis, as the kernel is stored; or none."""
         return word_axis(self.kernel_layout) if (self.dtype, self.weight_dtype) == BYTES else ""
 
     @property

@@ -102,7 +102,8 @@ def _matrix_product(node: Node) -> Value:
         rank = len(shape_of(node.input(first)))
         # Of the left operand the rows have scales, of the right one the columns.
         axis = rank - 2 if first == 0 else rank - 1
-        value = dequantized(node, *(node.input(first + place) for place in range(3)), max(axis, 0))
+        parts = [node.input(first + place) for place in range(3)]
+        value = dequantized(node, parts[0], parts[1], parts[2], max(axis, 0))
         operands.append(node.emit(value, "operand"))
     result = node.emit(relax.op.matmul(*operands), "real")
     return quantized(node, result, node.input(6), node.input(7))

@@ -28,7 +28,9 @@ class QdqGraph:
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
 
-    def input(self, name: str, shape: Sequence[int], *, scale: float = 0.02, zero_point: int | None = None) -> str:
+    def input(
+        self, name: str, shape: Sequence[int], *, scale: float = 0.02, zero_point: int | None = None
+    ) -> str:
         self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)))
         return self.requantize(name, scale, zero_point)
 
@@ -39,7 +41,9 @@ class QdqGraph:
 
     def node(self, operator: str, operands: Sequence[str], **attributes: Any) -> str:
         name = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, list(operands), [name], name=f"n{len(self.nodes)}", **attributes))
+        self.nodes.append(
+            helper.make_node(operator, list(operands), [name], name=f"n{len(self.nodes)}", **attributes)
+        )
         return name
 
     def requantize(self, value: str, scale: float = 0.05, zero_point: int | None = None) -> str:
@@ -53,7 +57,9 @@ class QdqGraph:
         quantized = self.node("QuantizeLinear", [value, *parameters])
         return self.node("DequantizeLinear", [quantized, *parameters])
 
-    def weight(self, shape: Sequence[int], *, axis: int = 0, per_channel: bool = True, dtype: str = "int8") -> str:
+    def weight(
+        self, shape: Sequence[int], *, axis: int = 0, per_channel: bool = True, dtype: str = "int8"
+    ) -> str:
         """A constant with a scale for each index along ``axis``, or one."""
         limits = np.iinfo(dtype)
         integers = self.random.integers(limits.min, limits.max + 1, shape).astype(dtype)
@@ -65,8 +71,15 @@ class QdqGraph:
         return self.node("DequantizeLinear", operands, **({"axis": axis} if per_channel else {}))
 
     def convolution(
-        self, value: str, weight_shape: Sequence[int], *, scale: float = 0.02, per_channel: bool = True, bias: bool = True,
-        dtype: str = "int8", **attributes: Any
+        self,
+        value: str,
+        weight_shape: Sequence[int],
+        *,
+        scale: float = 0.02,
+        per_channel: bool = True,
+        bias: bool = True,
+        dtype: str = "int8",
+        **attributes: Any,
     ) -> str:
         """``scale`` is that of ``value``, from which follows the bias's."""
         operands = [value, self.weight(weight_shape, per_channel=per_channel, dtype=dtype)]
@@ -94,7 +107,8 @@ def run_both(
     reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     random = np.random.default_rng(7)
     feeds = {
-        entry.name: (1.5 * random.standard_normal(entry.shape)).astype("float32") for entry in reference.get_inputs()
+        entry.name: (1.5 * random.standard_normal(entry.shape)).astype("float32")
+        for entry in reference.get_inputs()
     }
     compiled = relay_layout.compile(model, target=target, threads=2, **options)
     compiled.save(folder / "model.rla")
