@@ -115,8 +115,9 @@ def _tile_cycles(
     steps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
     if workload.word_axis:
         steps //= WORD
+    instructions = processor.word_instructions if workload.word_axis else 1
     cycles = max(
-        accumulators / processor.fma_per_cycle,
+        accumulators * instructions / processor.fma_per_cycle,
         loads / processor.loads_per_cycle,
         processor.fma_latency,
     )

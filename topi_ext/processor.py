@@ -9,7 +9,10 @@ from tvm.target.codegen import llvm_cpu_has_features
 
 @dataclass(frozen=True)
 class Processor:
-    """A CPU core as a register-tile schedule sees it; sizes in bytes, rates per cycle."""
+    """A CPU core as a register-tile schedule sees it; sizes in bytes, rates per cycle.
+
+    ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI.
+    """
 
     name: str
     vector_bytes: int
@@ -20,6 +23,7 @@ class Processor:
     l1_bytes: int
     l2_bytes: int
     threads: int = 1
+    word_instructions: int = 5
 
     def lanes(self, dtype_bytes: int) -> int:
         """Elements of that size in one vector register."""
@@ -50,7 +54,11 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
         {"kind": "llvm", **({"mcpu": cpu} if cpu else {}), **({"mattr": list(features)} if features else {})}
     )
     if llvm_cpu_has_features("avx512f", target):
-        return _AVX512
+        return _with_words(_AVX512, llvm_cpu_has_features("avx512vnni", target))
     if llvm_cpu_has_features(["avx2", "fma"], target):
-        return _AVX2
+        return _with_words(_AVX2, llvm_cpu_has_features("avxvnni", target))
     return _SSE
+
+
+def _with_words(processor: Processor, at_once: bool) -> Processor:
+    return replace(processor, word_instructions=1) if at_once else processor

