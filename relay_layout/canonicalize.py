@@ -10,6 +10,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.fold import fold_constants
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, rebuild_functions
+from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from relay_layout.uses import call_read_once, count_uses
@@ -31,6 +32,7 @@ def canonicalize(module: tvm.IRModule, *, keep_carried: bool = False) -> tvm.IRM
     module = relax.transform.Normalize()(module)
     module = fold_constants(module if keep_carried else decompose(module))
     module = relax.transform.CanonicalizeBindings()(module)
+    module = to_integers(module)
     module = rebuild_functions(module, lambda variable, function: _Inference(function).visit_expr(function))
     module = relax.transform.CanonicalizeBindings()(module)
     module = relax.transform.DeadCodeElimination()(module)

@@ -8,9 +8,12 @@ from typing import Any
 
 import tvm
 from tvm import tirx
+from tvm.ir import register_op_attr
 from tvm.s_tir.pipeline import default_s_tir_pipeline, finalize_host_passes
 from tvm.target import Target
 from tvm_ffi import structural_map
+
+from topi_ext.dot_products import lower_dot_products
 
 PIPELINE = "topi_ext"
 """For ``tvm.compile(..., tir_pipeline=PIPELINE)`` and ``relax.build(..., tir_pipeline=PIPELINE)``."""
@@ -26,7 +29,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
     return (
         passes,
-        lambda: tvm.transform.Sequential([keep_on_stack(), finalize_host_passes()]),
+        lambda: tvm.transform.Sequential([lower_dot_products(), keep_on_stack(), finalize_host_passes()]),
         finalize_device,
     )
 
@@ -58,6 +61,9 @@ def compile_kernel(func: tirx.PrimFunc, target: Target) -> Any:
     scheduled = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
     return tvm.compile(tvm.IRModule({"main": scheduled}), target, tir_pipeline=PIPELINE)
 
+
+# TVM would take each lane of a vector apart to round it, although LLVM has an instruction for all of them.
+register_op_attr("tirx.nearbyint", "TVectorizable", True)
 
 tirx.register_tir_pipeline(PIPELINE, _pipeline)
 

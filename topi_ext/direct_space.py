@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from topi_ext.indexing import block_of
+from topi_ext.indexing import WORD, block_of
 from topi_ext.knobs import (
     DTYPE_BYTES,
     ConvolutionKnobs,
@@ -122,8 +122,11 @@ def _tile_cycles(
     else:
         loads = tile_pixels + tile_channels * registers
     steps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
+    if workload.word_axis:
+        steps //= WORD
+    instructions = processor.word_instructions if workload.word_axis else 1
     cycles = max(
-        accumulators / processor.fma_per_cycle,
+        accumulators * instructions / processor.fma_per_cycle,
         loads / processor.loads_per_cycle,
         processor.fma_latency,
     )

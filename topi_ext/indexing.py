@@ -51,6 +51,16 @@ def block_of(layout: str, axis: str) -> int:
     return block
 
 
+WORD = 4
+"""Bytes in a word, of which one instruction makes a dot product."""
+
+
+def word_axis(kernel_layout: str) -> str:
+    """I or W where a kernel layout stores a word of elements along it innermost; "" elsewhere."""
+    axis, factor = physical_axes(kernel_layout)[-1]
+    return axis if factor == WORD and axis in "IW" else ""
+
+
 def physical_index(layout: str, coordinates: Mapping[str, Coordinate]) -> list[Expression]:
     """The index into a tensor stored as ``layout`` of the element at ``coordinates``."""
     remaining = {name: block_of(layout, name) for name, _ in physical_axes(layout)}
@@ -65,7 +75,8 @@ def physical_index(layout: str, coordinates: Mapping[str, Coordinate]) -> list[E
             if coordinate.block == whole and not factor:
                 index.append(coordinate.outer)
                 continue
-            coordinate = coordinate.flat
+            # Whole blocks do not change the place within one.
+            coordinate = coordinate.inner if coordinate.block == whole and factor else coordinate.flat
         if not factor:
             index.append(coordinate if whole == 1 else coordinate // whole)
             continue

@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 
 from topi_ext import compute
 from topi_ext.direct_space import direct_knobs
-from topi_ext.indexing import physical_axes
+from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import Knobs, WinogradKnobs, knobs_from_dict
 from topi_ext.processor import Processor
 from topi_ext.schedule.cpu.direct import schedule_convolution
@@ -66,7 +66,7 @@ def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[
         weight = knobs.weight_shape(workload)
     return [
         (_shape(workload.data_layout, sizes), workload.dtype),
-        (weight, workload.dtype),
+        (weight, workload.weight_dtype),
         (_shape(workload.out_layout, bias), workload.out_dtype),
         (_shape(workload.out_layout, result), workload.out_dtype),
     ]
@@ -115,8 +115,7 @@ def scheduled_kernel(workload: ConvolutionWorkload, knobs: Knobs) -> tirx.PrimFu
 
 def _shape(layout: str, extents: Mapping[str, int]) -> tuple[int, ...]:
     """The shape in a layout of a tensor of those extents."""
-    blocks = {name: factor for name, factor in physical_axes(layout) if factor}
-    return tuple(factor or extents[name] // blocks.get(name, 1) for name, factor in physical_axes(layout))
+    return tuple(factor or extents[name] // block_of(layout, name) for name, factor in physical_axes(layout))
 
 
 __all__ = [

@@ -17,6 +17,7 @@ class Processor:
     read one operand from memory. ``registers_in_flight``: vector registers that hold operands loaded early,
     as the compiler has to on a core that executes in order. ``scheduling_model`` is the core by which LLVM's
     machine-code analyser describes this one, empty where it is not used; see :data:`ARM_CORES`.
+    ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Processor:
     memory_operands: bool = True
     registers_in_flight: int = 0
     scheduling_model: str = ""
+    word_instructions: int = 5
 
     def lanes(self, dtype_bytes: int) -> int:
         """Elements of that size in one vector register."""
@@ -111,7 +113,11 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
         {"kind": "llvm", **({"mcpu": cpu} if cpu else {}), **({"mattr": list(features)} if features else {})}
     )
     if llvm_cpu_has_features("avx512f", target):
-        return _AVX512
+        return _with_words(_AVX512, llvm_cpu_has_features("avx512vnni", target))
     if llvm_cpu_has_features(["avx2", "fma"], target):
-        return _AVX2
+        return _with_words(_AVX2, llvm_cpu_has_features("avxvnni", target))
     return _SSE
+
+
+def _with_words(processor: Processor, at_once: bool) -> Processor:
+    return replace(processor, word_instructions=1) if at_once else processor

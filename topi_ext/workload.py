@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
+from topi_ext.indexing import word_axis
+
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
 
@@ -51,6 +53,18 @@ class ConvolutionWorkload:
         _, left, _, right = self.padding
         reach = self.dilation[1] * (self.kernel[1] - 1) + 1
         return (self.in_width + left + right - reach) // self.strides[1] + 1
+
+    @property
+    def weight_dtype(self) -> str:
+        """That of the data; for uint8 it is int8 where int32 is accumulated, and else the result's."""
+        if self.dtype != "uint8":
+            return self.dtype
+        return "int8" if self.out_dtype == "int32" else self.out_dtype
+
+    @property
+    def word_axis(self) -> str:
+        """The axis along which dot products of four bytes run; "" where products are summed one by one."""
+        return word_axis(self.kernel_layout) if self.weight_dtype == "int8" != self.dtype else ""
 
     @property
     def is_depthwise(self) -> bool:

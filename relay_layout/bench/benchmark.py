@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from relay_layout.bench.compare import TOLERANCE, relative_error
+from relay_layout.bench.compare import QUANTIZED_TOLERANCE, TOLERANCE, relative_error
 from relay_layout.bench.machine import describe_machine
 from relay_layout.bench.measure import measure_interleaved, summarize
-from relay_layout.bench.model_file import fix_input_shapes, make_inputs
+from relay_layout.bench.model_file import fix_input_shapes, is_quantized, make_inputs
 from relay_layout.bench.peers import OURS, PEERS, PeerUnavailable, find_peer
 from relay_layout.bench.results import (
     BenchResult,
@@ -94,6 +94,7 @@ class _Task:
     inputs: Path
     input_names: list[str]
     directory: Path
+    tolerance: float
 
 
 def _make_task(
@@ -104,7 +105,8 @@ def _make_task(
     arrays = make_inputs(model)
     inputs = directory / "inputs.npz"
     np.savez(inputs, *arrays.values())
-    return _Task(label, model, inputs, list(arrays), directory)
+    tolerance = QUANTIZED_TOLERANCE if is_quantized(model) else TOLERANCE
+    return _Task(label, model, inputs, list(arrays), directory, tolerance)
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def _bench_model(
             version=entry.version,
             prepare_seconds=entry.prepare_seconds,
             relative_error=error_found,
-            agrees=None if reference is None else error_found is not None and error_found <= TOLERANCE,
+            agrees=None if reference is None else error_found is not None and error_found <= task.tolerance,
         )
     return ModelResult(
         model=task.label, threads=threads, peers=results, failures=failures, ratios=ratios(results)

@@ -12,6 +12,9 @@ Array = np.ndarray[Any, Any]
 TOLERANCE = 1e-3
 """A peer whose relative error is above this computes something else."""
 
+QUANTIZED_TOLERANCE = 2e-2
+"""The same for a quantized network: about two steps of 8 bits, as every runtime rounds in its own way."""
+
 
 def relative_error(outputs: Sequence[Array], reference: Sequence[Array]) -> float | None:
     """Largest over the outputs of max |output - reference| / max |reference|.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from relay_layout.bench.compare import TOLERANCE
+from relay_layout.bench.compare import QUANTIZED_TOLERANCE, TOLERANCE
 from relay_layout.bench.peers import OURS, PEERS
 from relay_layout.bench.results import BenchResult, ModelResult, PeerResult
 
@@ -70,7 +70,8 @@ def _notes(models: Sequence[ModelResult], names: Sequence[str]) -> list[str]:
     }
     notes = [", ".join(f"{name} {version}" for name, version in versions.items())] if versions else []
     if any(peer["agrees"] is False for model in models for peer in model["peers"].values()):
-        notes.append(f"! outputs differ by more than {TOLERANCE:g}; left out of the geometric mean")
+        limits = f"{TOLERANCE:g}, or {QUANTIZED_TOLERANCE:g} of a quantized network"
+        notes.append(f"! outputs differ by more than {limits}; left out of the geometric mean")
     notes += [f"{model['model']}: {message}" for model in models for message in model["failures"].values()]
     return notes
 

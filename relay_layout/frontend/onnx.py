@@ -29,6 +29,9 @@ def from_onnx(
     from them, are Relax constants. Convolutions are NCHW and OIHW, as ONNX has them. The attributes
     "input_names" and "output_names" hold the names as lists of strings.
 
+    Operators between dequantize and quantize are integer operators in the module
+    (:func:`relay_layout.quantization.to_integers`).
+
     ``input_shapes`` gives inputs a shape. An extent that the file names, such as "N", stays symbolic where
     none is given, and one that the file fixes cannot be given otherwise.
 
@@ -70,6 +73,7 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
     from relay_layout.frontend.onnx_fold import fold_leftovers
     from relay_layout.frontend.onnx_functions import expandable, expanded
     from relay_layout.frontend.onnx_import import Importer, read_tensors
+    from relay_layout.quantization import to_integers
 
     opsets = {
         "" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in model.opset_import
@@ -102,4 +106,6 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
         variables[name] = relax.Var(hint, relax.TensorType(shape, dtype))
     tensors = read_tensors(model.graph.initializer, label)
     outputs = [output.name for output in model.graph.output]
-    return fold_leftovers(Importer(label, opsets).build(nodes, variables, tensors, outputs))
+    module = Importer(label, opsets).build(nodes, variables, tensors, outputs)
+    # Integers of weights are dequantized constants, which must not be folded before.
+    return fold_leftovers(to_integers(module))

@@ -21,6 +21,7 @@ _NOT_FOLDED = frozenset(
         "Conv",
         "ConvTranspose",
         "DeformConv",
+        "DequantizeLinear",
         "GRU",
         "GridSample",
         "If",
@@ -41,7 +42,7 @@ _NOT_FOLDED = frozenset(
         "Upsample",
     }
 )
-"""Operators too slow in numpy, random, or with subgraphs; TVM folds what is left of them."""
+"""Operators too slow in numpy, random, with subgraphs, or with integers worth keeping as they are."""
 
 
 def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str, int]) -> list[Array] | None:

@@ -1,6 +1,7 @@
 """Calls of convolutions as kernels take them: weights packed, and Winograd's where it is the faster."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -72,13 +73,33 @@ def constant_convolution(
 
     None where the kernel reads the weight as it is, packed at most.
     """
-    if not isinstance(call.args[1], Constant):
+    found = constant_workload(call)
+    if found is None:
         return None
+    workload, plain = found
+    knobs = None if kernels is None else kernels.choose(workload).knobs
+    if isinstance(knobs, WinogradKnobs):
+        spread = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
+        compute = partial(convolve, workload=workload, knobs=knobs)
+        return call_compute(builder, compute, "conv2d_winograd", call.args[0], constant(spread))
+    if workload.groups == int(call.attrs.groups):
+        return None
+    options = convolution_options(call.attrs, workload.kernel_layout) | {"groups": workload.groups}
+    packed = constant(apply(plain, "OIHW", workload.kernel_layout))
+    return call_compute(builder, partial(conv2d, **options), "conv2d", call.args[0], packed)
+
+
+def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray] | None:
+    """What a 2-D convolution by a constant weight is with its groups merged, and the OIHW weight of that.
+
+    None for a weight that is computed, and for symbolic extents.
+    """
     data, weight = call.args
+    if not isinstance(weight, Constant):
+        return None
     plain = apply(constant_array(weight), str(call.attrs.kernel_layout), "OIHW")
     packed, kernel_layout = packed_weight(call)
-    options = convolution_options(call.attrs, kernel_layout)
-    workload = _workload(data, packed, options)
+    workload = _workload(data, packed, convolution_options(call.attrs, kernel_layout))
     if not is_static(workload):
         return None
     whole, layouts = merged(
@@ -93,18 +114,10 @@ def constant_convolution(
         ),
         ConvolutionLayouts(workload.data_layout, kernel_layout, workload.out_layout),
     )
-    is_merged = whole.groups != workload.groups
-    if is_merged:
-        plain = _block_diagonal(plain, workload.groups, whole.groups)
-        packed = constant(apply(plain, "OIHW", layouts.kernel))
-        options |= {"groups": whole.groups, "kernel_layout": layouts.kernel}
-        workload = _workload(data, packed, options)
-    knobs = None if kernels is None else kernels.choose(workload).knobs
-    if isinstance(knobs, WinogradKnobs):
-        spread = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
-        compute = partial(convolve, workload=workload, knobs=knobs)
-        return call_compute(builder, compute, "conv2d_winograd", data, constant(spread))
-    return call_compute(builder, partial(conv2d, **options), "conv2d", data, packed) if is_merged else None
+    if whole.groups == workload.groups:
+        return workload, plain
+    merged_weight = _block_diagonal(plain, workload.groups, whole.groups)
+    return replace(workload, groups=whole.groups, kernel_layout=layouts.kernel), merged_weight
 
 
 def _workload(data: Expression, weight: Expression, options: dict[str, Any]) -> ConvolutionWorkload:
@@ -130,4 +143,11 @@ def _out_layout(attributes: Any) -> str:
     return str(attributes.out_layout or attributes.data_layout)
 
 
-__all__ = ["call_compute", "constant_convolution", "convolution_options", "ints", "packed_weight"]
+__all__ = [
+    "call_compute",
+    "constant_convolution",
+    "constant_workload",
+    "convolution_options",
+    "ints",
+    "packed_weight",
+]

@@ -7,6 +7,7 @@ from tvm import relax
 
 from relay_layout.canonicalize import canonicalize
 from relay_layout.lower.concat import concat_in_place
+from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.legalize import legalization_map
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.lower.workspace import lift_workspace
@@ -17,7 +18,9 @@ from relay_layout.transform import convert_layout
 
 def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Operators to loops, each operator a function of its own."""
+    integers = tvm.transform.module_pass(lambda module, _: lower_integers(module), 0, "lower_integers")
     return [
+        integers,
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(legalization_map(target.kernels)),

@@ -10,6 +10,7 @@ from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution, merged, packed_kernel
 from relay_layout.targets.phases import Phases, phases_of
 from relay_layout.targets.target import BuildTarget
+from topi_ext.integer_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 LAST_SHARE, BLOCKED_SHARE, FIRST_SHARE = 0.18, 0.07, 0.008
@@ -77,6 +78,8 @@ def _tiled_us(
         dtype=node.operands[0].dtype,
         out_dtype=node.results[0].dtype,
     )
+    if constant:
+        workload = integer_form(workload)
     # Winograd's weights are transformed when compiling.
     choice = target.kernels.choose(workload, direct=not constant)
     microseconds = choice.microseconds

@@ -18,7 +18,15 @@ from topi_ext.compute.geometry import (
     widened,
 )
 from topi_ext.compute.padding import pad
-from topi_ext.indexing import Coordinate, block_of, physical_axes, physical_index
+from topi_ext.dot_products import dot4
+from topi_ext.indexing import (
+    WORD,
+    BlockedCoordinate,
+    Coordinate,
+    block_of,
+    physical_axes,
+    physical_index,
+)
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload
 
 
@@ -65,13 +73,18 @@ def conv2d(
     kernel_layout: str = "OIHW",
     out_layout: str = "NCHW",
     out_dtype: str | None = None,
+    pad_value: int = 0,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, H, W] with ``weight`` [O, C/groups, KH, KW], each stored in its layout.
 
-    ``padding`` is (top, left, bottom, right), zeros. Channels of groups that do not fill a block are
-    addressed element by element, so every grouped convolution is right in every blocked layout.
+    ``padding`` is (top, left, bottom, right), of elements ``pad_value``. Channels of groups that do not fill
+    a block are addressed element by element, so every grouped convolution is right in every blocked layout.
     A layout may leave out axes of extent one: "WC" with "OI16o" is a product of rows by a matrix.
     The result has ``out_layout``; it is accumulated in ``out_dtype`` (that of ``data`` by default).
+
+    A kernel of int8 that is stored with four elements of I or W innermost ("OIHW4i16o4i", "OIHW16o4w") makes
+    dot products of them with ``data`` of uint8. A kernel of float32 takes integer ``data`` as float32, where
+    sums below 2**24 are exact.
     """
     geometry = geometry_of(
         "HW",
@@ -89,7 +102,7 @@ def conv2d(
     workload = workload_of(geometry)
     extents = (workload.out_height, workload.out_width)
     attributes = {ANNOTATION: workload.to_json()}
-    return _direct(data, weight, geometry, extents, "conv2d", attributes)
+    return _direct(data, weight, geometry, extents, "conv2d", attributes, pad_value)
 
 
 def workload_of(geometry: Geometry) -> ConvolutionWorkload:
@@ -169,17 +182,19 @@ def _direct(
     extents: Sequence[Any],
     name: str,
     attributes: dict[str, str],
+    pad_value: int = 0,
 ) -> te.Tensor:
     """The convolution with spatial results of ``extents``, in a block called ``name``."""
-    padded = _pad(data, geometry)
+    padded = _pad(data, geometry, pad_value)
     channels, block = geometry.group_in_channels, geometry.reduction_block
     axes = {name: te.reduce_axis((0, size), name) for name, size in geometry.reductions.items()}
     out_axes = physical_axes(geometry.out_layout)
 
-    def element(*index: tirx.Var) -> tirx.Expr:
+    def factors(index: Sequence[tirx.Var], steps: dict[str, Coordinate]) -> tuple[tirx.Expr, tirx.Expr]:
+        """The elements of data and kernel at a step of the reduction; ``steps`` replaces some of its axes."""
         position = dict(zip(out_axes, index, strict=True))
         out_channel = geometry.out_channel(position)
-        in_group = reduction_channel(axes, block)
+        in_group = steps.get("I", reduction_channel(axes, block))
         in_channel: Coordinate = in_group
         if geometry.groups > 1:
             if geometry.is_depthwise:
@@ -190,22 +205,42 @@ def _direct(
         pixel: dict[str, Coordinate] = {"N": position.get(("N", 0), 0), "C": in_channel}
         tap: dict[str, Coordinate] = {"O": out_channel, "I": in_group}
         for place, axis in enumerate(geometry.spatial):
-            step = axes[f"r{axis.lower()}"]
+            step = steps.get(axis, axes[f"r{axis.lower()}"])
             start = position.get((axis, 0), 0) * geometry.strides[place]
-            tap[axis], pixel[axis] = step, start + step * geometry.dilation[place]
+            tap[axis], pixel[axis] = step, start + flat(step) * geometry.dilation[place]
         value = padded(*physical_index(geometry.data_layout, pixel))
         factor = weight(*physical_index(geometry.kernel_layout, tap))
-        product = widened(value, geometry) * widened(factor, geometry)
+        return value, factor
+
+    def element(*index: tirx.Var) -> tirx.Expr:
+        if geometry.word_axis:
+            pairs = [factors(index, _step(axes, geometry, place)) for place in range(WORD)]
+            product = dot4([value for value, _ in pairs], [factor for _, factor in pairs])
+        else:
+            value, factor = factors(index, {})
+            product = widened(value, geometry) * widened(factor, geometry)
         return te.sum(product, axis=list(axes.values()))
 
     return te.compute(geometry.out_shape(extents), element, name=name, attrs=attributes)
 
 
-def _pad(data: te.Tensor, geometry: Geometry) -> te.Tensor:
+def _step(axes: dict[str, tirx.IterVar], geometry: Geometry, place: int) -> dict[str, Coordinate]:
+    """Where the element at ``place`` of a dot product lies along the axis of those."""
+    block = geometry.reduction_block
+    if geometry.word_axis == "W":
+        return {"W": BlockedCoordinate(axes["rw"], place, WORD)}
+    if block > 1:
+        return {"I": BlockedCoordinate(axes["rc"], axes["rb"] * WORD + place, block)}
+    return {"I": axes["rc"] * WORD + place}
+
+
+def _pad(data: te.Tensor, geometry: Geometry, value: int = 0) -> te.Tensor:
+    """The data with its border, in the dtype of a kernel of floating point."""
     rank = len(geometry.spatial)
     before = dict(zip(geometry.spatial, geometry.padding[:rank], strict=True))
     after = dict(zip(geometry.spatial, geometry.padding[rank:], strict=True))
-    return pad(data, geometry.data_layout, before, after)
+    dtype = geometry.weight_dtype if geometry.weight_dtype.startswith("float") else None
+    return pad(data, geometry.data_layout, before, after, value=value, dtype=dtype)
 
 
 __all__ = ["conv1d", "conv2d", "conv3d", "reduction_axes", "workload_of"]

@@ -7,7 +7,18 @@ from typing import Any
 from tvm import te, tirx
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.indexing import BlockedCoordinate, Coordinate, block_of, logical_extent, physical_axes
+from topi_ext.indexing import (
+    WORD,
+    BlockedCoordinate,
+    Coordinate,
+    block_of,
+    logical_extent,
+    physical_axes,
+    word_axis,
+)
+
+BYTES = ("uint8", "int8")
+"""Dtypes of data and kernel that dot products of bytes are for."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,7 @@ class Geometry:
     kernel_layout: str
     out_layout: str
     dtype: str
+    weight_dtype: str
     out_dtype: str
 
     @property
@@ -58,11 +70,19 @@ class Geometry:
         return block if block == 1 or self.group_in_channels % block == 0 else 1
 
     @property
+    def word_axis(self) -> str:
+        """I or W where dot products of four bytes run along that axis, as the kernel is stored; or none."""
+        return word_axis(self.kernel_layout) if (self.dtype, self.weight_dtype) == BYTES else ""
+
+    @property
     def reductions(self) -> dict[str, Any]:
         """The reduction loops in order, with their extents."""
         block = self.reduction_block
         lengths = {f"r{axis.lower()}": size for axis, size in zip(self.spatial, self.kernel, strict=True)}
         lengths |= {"rc": self.group_in_channels // block, "rb": block}
+        if self.word_axis:
+            worded = "rw" if self.word_axis == "W" else "rb" if block > 1 else "rc"
+            lengths[worded] //= WORD
         order = reduction_order(
             self.spatial,
             channels=self.group_in_channels,
@@ -124,6 +144,7 @@ def geometry_of(
         kernel_layout=kernel_layout,
         out_layout=out_layout,
         dtype=str(data.dtype),
+        weight_dtype=str(weight.dtype),
         out_dtype=out_dtype or str(data.dtype),
     )
     inputs = as_int(logical_extent(kernel_layout, weight.shape, "I"))

@@ -1,4 +1,4 @@
-"""Zeros around an image, as a block that the schedule places."""
+"""The border around an image, as a block that the schedule places."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,16 +11,28 @@ PADDING = "data_pad"
 """Name of the block that copies the image with its padding."""
 
 
-def pad(data: te.Tensor, layout: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> te.Tensor:
-    """``data``, stored in ``layout``, with that many zeros before and after each named axis."""
-    if not any((*before.values(), *after.values())):
+def pad(
+    data: te.Tensor,
+    layout: str,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    *,
+    value: int = 0,
+    dtype: str | None = None,
+) -> te.Tensor:
+    """``data``, stored in ``layout``, with that many elements before and after each named axis.
+
+    These are ``value``, zeros by default; all are cast to ``dtype`` where that is another one.
+    """
+    dtype = dtype or str(data.dtype)
+    if not any((*before.values(), *after.values())) and dtype == str(data.dtype):
         return data
     axes = [name if not factor else "" for name, factor in physical_axes(layout)]
     low = [before.get(name, 0) for name in axes]
     high = [after.get(name, 0) for name in axes]
     shape = [size + first + last for size, first, last in zip(data.shape, low, high, strict=True)]
 
-    def element(*index: tirx.Var) -> tirx.Expr:
+    def padded(*index: tirx.Var) -> tirx.Expr:
         inside = [
             condition
             for position, first, last, size in zip(index, low, high, data.shape, strict=True)
@@ -28,9 +40,10 @@ def pad(data: te.Tensor, layout: str, before: Mapping[str, Any], after: Mapping[
             for condition in (position >= first, position < size + first)
         ]
         source = [position - first if first else position for position, first in zip(index, low, strict=True)]
-        return tirx.if_then_else(tirx.all(*inside), data(*source), tirx.const(0, data.dtype))
+        element = data(*source).astype(dtype)
+        return tirx.if_then_else(tirx.all(*inside), element, tirx.const(value, dtype)) if inside else element
 
-    return te.compute(shape, element, name=PADDING)
+    return te.compute(shape, padded, name=PADDING)
 
 
 __all__ = ["PADDING", "pad"]

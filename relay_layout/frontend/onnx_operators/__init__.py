@@ -7,6 +7,7 @@ from relay_layout.frontend.onnx_operators import (
     linear,
     normalization,
     pooling,
+    quantization,
     reduction,
     shapes,
 )
@@ -17,6 +18,7 @@ CONVERTERS: dict[str, Converter] = {
     **linear.CONVERTERS,
     **normalization.CONVERTERS,
     **pooling.CONVERTERS,
+    **quantization.CONVERTERS,
     **reduction.CONVERTERS,
     **shapes.CONVERTERS,
 }

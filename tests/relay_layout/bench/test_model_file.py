@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from onnx import TensorProto
+from onnx import TensorProto, helper, save
 
-from relay_layout.bench.model_file import fix_input_shapes, make_inputs
+from relay_layout.bench.model_file import fix_input_shapes, is_quantized, make_inputs
 from relay_layout.errors import InputError, ModelError
 
 WriteRelu = Callable[..., Path]
@@ -91,3 +91,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"\xff\xff\xff")
     with pytest.raises(ModelError, match=r"broken\.onnx: not a readable ONNX model"):
         make_inputs(tmp_path / "broken.onnx")
+
+
+@pytest.mark.parametrize(
+    ("operator", "quantized"), [("Relu", False), ("QuantizeLinear", True), ("QLinearConv", True)]
+)
+def test_quantized_models_are_known_by_their_operators(
+    tmp_path: Path, operator: str, quantized: bool
+) -> None:
+    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], "graph", [], [])
+    save(helper.make_model(graph), tmp_path / "model.onnx")
+    assert is_quantized(tmp_path / "model.onnx") is quantized

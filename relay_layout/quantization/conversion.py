@@ -1,0 +1,46 @@
+"""The pass over a module."""
+
+import tvm
+from tvm import relax
+
+from relay_layout.ir import operator_name, rebuild_functions
+from relay_layout.quantization.integers import Integers
+from relay_layout.quantization.narrowing import Narrowing, is_wide_product
+
+
+def to_integers(module: tvm.IRModule) -> tvm.IRModule:
+    """The module without quantize and dequantize operators, and with integer operators between these.
+
+    Values agree with the float32 operators' but for rounding: by one step of the quantization that follows,
+    and seldom. Tensors of int8 between operators become uint8, shifted; those at the border keep their dtype.
+    Products of wider integers that were cast from bytes become products of these, with the same values.
+    """
+    calls = _calls(module)
+    if any(operator_name(call) in ("quantize", "dequantize") for call in calls):
+        module = rebuild_functions(module, lambda variable, function: Integers().visit_expr(function))
+        module = _tidied(module)
+    if any(is_wide_product(call) for call in calls):
+        module = rebuild_functions(module, lambda variable, function: Narrowing().visit_expr(function))
+        module = _tidied(module)
+    return module
+
+
+def _tidied(module: tvm.IRModule) -> tvm.IRModule:
+    module = relax.transform.CanonicalizeBindings()(module)
+    return relax.transform.DeadCodeElimination()(module)
+
+
+def _calls(module: tvm.IRModule) -> list[relax.Call]:
+    found: list[relax.Call] = []
+
+    def keep(expression: relax.Expr) -> None:
+        if isinstance(expression, relax.Call):
+            found.append(expression)
+
+    for _, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, keep)
+    return found
+
+
+__all__ = ["to_integers"]

@@ -1,0 +1,266 @@
+"""From operators between dequantize and quantize to operators on integers.
+
+What a dequantized tensor stands for is kept as a scaled integer (:class:`.Real`) through convolutions, matrix
+products, sums, bounds, means and movements, until something quantizes it or needs it as float32. Convolutions
+and products accumulate int32; their zero points and biases become one constant per output channel. Quantizing
+multiplies by the scales over the result's scale, once, and rounds halves to even, as ONNX Runtime does.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant,
+    constant_array,
+    dtype_of,
+    is_static,
+    operator_name,
+    shape_of,
+    with_attributes,
+)
+from relay_layout.quantization.expansions import expanded_dequantize, expanded_quantize
+from relay_layout.quantization.movements import MOVEMENTS, moved_constant, picks_pixels
+from relay_layout.quantization.products import convolved, multiplied
+from relay_layout.quantization.reals import (
+    SHIFT,
+    Emit,
+    Quantization,
+    Real,
+    Term,
+    from_steps,
+    quantization_of,
+    shifted,
+)
+
+_EIGHT_BITS = ("int8", "uint8")
+
+
+@mutator
+class Integers(PyExprMutator):
+    """Goes through the bindings in order and remembers what each real number is made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reals: dict[int, Real] = {}
+        self._unsigned: dict[int, Expression] = {}
+        self._kept: list[Expression] = []
+        self._steps: dict[str, Callable[[relax.Call], Real | None]] = {
+            "add": self._add,
+            "clip": self._clip,
+            "dequantize": self._dequantize,
+            "matmul": lambda call: multiplied(
+                call, self._real(call.args[0]), self._real(call.args[1]), self._emit
+            ),
+            "maximum": self._maximum,
+            "mean": self._mean,
+            "minimum": self._minimum,
+            "nn.conv2d": lambda call: convolved(
+                call, self._real(call.args[0]), self._real(call.args[1]), self._emit
+            ),
+            "nn.pad": self._pad,
+            "nn.relu": lambda call: self._bounded(call, 0.0, np.inf),
+            **dict.fromkeys(MOVEMENTS, self._moved),
+        }
+
+    def visit_call_(self, call: relax.Call) -> Expression:
+        """The float32 value of what is made of integers, the integers of what is quantized."""
+        call = self.builder_.normalize(super().visit_call_(call))
+        name = operator_name(call)
+        if name == "quantize":
+            return self._quantize(call)
+        step = self._steps.get(name)
+        if step is None:
+            return call
+        # Types of new calls are inferred when they are bound.
+        real = step(call)
+        if real is None:
+            return expanded_dequantize(call, self._emit) if name == "dequantize" else call
+        array = real.term.array if real.term is not None else None
+        value = constant(_dequantized(real.terms[0], array)) if array is not None else real.value(self._emit)
+        if not isinstance(value, relax.Var):
+            value = self.builder_.emit(value)
+        return self._remember(value, real)
+
+    def _remember(self, value: Expression, real: Real) -> Expression:
+        self._kept.append(value)
+        self._reals[value.__chandle__()] = real
+        return value
+
+    def _emit(self, expression: Expression) -> Expression:
+        return self.builder_.emit(expression)
+
+    def _origin(self, value: Expression) -> Expression:
+        """The variable that others were bound to."""
+        while isinstance(value, relax.Var):
+            bound = self.lookup_binding(value)
+            if not isinstance(bound, relax.Var):
+                return value
+            value = bound
+        return value
+
+    def _real(self, value: Expression) -> Real | None:
+        real = self._reals.get(self._origin(value).__chandle__())
+        if real is None and isinstance(value, Constant) and dtype_of(value) == "float32":
+            return Real((), constant_array(value))
+        return real
+
+    def _quantize(self, call: relax.Call) -> Expression:
+        quantization = quantization_of(call)
+        if quantization is None:
+            return expanded_quantize(call, self._emit)
+        kind = quantization.unsigned if quantization.dtype in _EIGHT_BITS else quantization
+        integers = self._emit(self._integers(call.args[0], kind))
+        if kind is quantization:
+            return integers
+        signed = self._emit(_signed(integers, self._emit))
+        self._kept.append(signed)
+        self._unsigned[signed.__chandle__()] = integers
+        return signed
+
+    def _integers(self, value: Expression, quantization: Quantization) -> Expression:
+        real = self._real(value)
+        if real is not None and real.terms:
+            return real.quantized(quantization, self._emit)
+        origin = self._origin(value)
+        bound = self.lookup_binding(origin) if isinstance(origin, relax.Var) else None
+        if bound is not None and operator_name(bound) == "concat" and quantization.is_per_tensor:
+            operands = bound.args[0]
+            if isinstance(operands, relax.Var):
+                operands = self.lookup_binding(operands)
+            if isinstance(operands, relax.Tuple) and any(self._real(field) for field in operands.fields):
+                parts = [self._emit(self._integers(field, quantization)) for field in operands.fields]
+                return with_attributes(bound, [relax.Tuple(parts)])
+        steps = self._emit(relax.op.divide(value, constant(quantization.scale)))
+        limits = np.iinfo(quantization.dtype)
+        return from_steps(steps, quantization, self._emit, np.array(limits.min), np.array(limits.max))
+
+    def _dequantize(self, call: relax.Call) -> Real | None:
+        quantization = quantization_of(call)
+        if quantization is None:
+            return None
+        data = call.args[0]
+        if quantization.dtype == "int8" and not isinstance(data, Constant):
+            unsigned = self._unsigned.get(self._origin(data).__chandle__())
+            data = unsigned if unsigned is not None else self._emit(shifted(data, self._emit))
+            quantization = quantization.unsigned
+        return Real((Term(data, quantization.scale, quantization.zero_point),))
+
+    def _add(self, call: relax.Call) -> Real | None:
+        left, right = (self._real(argument) for argument in call.args)
+        if left is None or right is None or not (left.terms or right.terms):
+            return None
+        if shape_of(call.args[0]) != shape_of(call) and shape_of(call.args[1]) != shape_of(call):
+            return None
+        for real, bias in ((left, right), (right, left)):
+            merged = _with_bias(real, bias)
+            if merged is not None:
+                return merged
+        return left.plus(right)
+
+    def _bounded(self, call: relax.Call, low: float, high: float) -> Real | None:
+        real = self._real(call.args[0])
+        return None if real is None or not real.terms else real.within(low, high)
+
+    def _clip(self, call: relax.Call) -> Real | None:
+        bounds = [_number(argument) for argument in call.args[1:]]
+        if bounds[0] is None or bounds[1] is None:
+            return None
+        return self._bounded(call, bounds[0], bounds[1])
+
+    def _maximum(self, call: relax.Call) -> Real | None:
+        bound = _number(call.args[1])
+        return None if bound is None else self._bounded(call, bound, np.inf)
+
+    def _minimum(self, call: relax.Call) -> Real | None:
+        bound = _number(call.args[1])
+        return None if bound is None else self._bounded(call, -np.inf, bound)
+
+    def _mean(self, call: relax.Call) -> Real | None:
+        """A sum of integers, with the scale divided by how many they are."""
+        term = self._one_term(call.args[0])
+        shape, axes = shape_of(call.args[0]), call.attrs.axis
+        if term is None or not term.is_per_tensor or shape is None or axes is None:
+            return None
+        extents = [shape[int(axis) % len(shape)] for axis in axes]
+        if not is_static(extents) or dtype_of(term.tensor) not in _EIGHT_BITS:
+            return None
+        count = int(np.prod(extents))
+        wide = self._emit(relax.op.astype(term.tensor, "int32"))
+        total = relax.op.sum(wide, [int(axis) for axis in axes], bool(call.attrs.keepdims))
+        scale = np.asarray(term.scale / np.float32(count), "float32")
+        return Real((Term(self._emit(total), scale, term.zero_point * np.int32(count)),))
+
+    def _moved(self, call: relax.Call) -> Real | None:
+        """The same movement of the integers, where one number quantizes them all."""
+        term = self._one_term(call.args[0])
+        if term is None or (operator_name(call) == "image.resize2d" and not picks_pixels(call)):
+            return None
+        if term.array is not None:
+            return moved_constant(call, term)
+        if not term.is_per_tensor or dtype_of(term.tensor) not in (*_EIGHT_BITS, "int32"):
+            return None
+        moved = with_attributes(call, [term.tensor, *call.args[1:]])
+        return Real((Term(self._emit(moved), term.scale, term.zero_point),))
+
+    def _pad(self, call: relax.Call) -> Real | None:
+        """Zeros become zero points."""
+        term = self._one_term(call.args[0])
+        if (
+            term is None
+            or not term.is_per_tensor
+            or dtype_of(term.tensor) != "uint8"
+            or str(call.attrs.pad_mode) != "constant"
+            or float(call.attrs.pad_value) != 0.0
+        ):
+            return None
+        moved = with_attributes(call, [term.tensor], pad_value=float(term.zero_point))
+        return Real((Term(self._emit(moved), term.scale, term.zero_point),))
+
+    def _one_term(self, value: Expression) -> Term | None:
+        real = self._real(value)
+        return None if real is None or not real.terms else real.term
+
+
+def _with_bias(real: Real, bias: Real) -> Real | None:
+    """The sum where it only moves a zero point: of int32 and a constant of the same scale."""
+    term, added = real.term, bias.term
+    if term is None or added is None or added.array is None or dtype_of(term.tensor) != "int32":
+        return None
+    try:
+        scale = np.broadcast_to(added.scale, np.broadcast_shapes(added.scale.shape, term.scale.shape))
+    except ValueError:
+        return None
+    if not np.allclose(scale, term.scale, rtol=1e-5, atol=0.0):
+        return None
+    integers = added.array.astype("int64") - added.zero_point
+    moved = (term.zero_point.astype("int64") - integers).astype("int32")
+    return Real((Term(term.tensor, term.scale, moved),))
+
+
+def _dequantized(term: Term, array: np.ndarray) -> np.ndarray:
+    return np.asarray((array.astype("int32") - term.zero_point).astype("float32") * term.scale, "float32")
+
+
+def _number(value: Expression) -> float | None:
+    """A number, given as a constant or in Relax's own way of writing one."""
+    if isinstance(value, Constant):
+        array = constant_array(value)
+        return float(array.reshape(-1)[0]) if array.size == 1 else None
+    if isinstance(value, (tvm.tirx.FloatImm, tvm.tirx.IntImm)):
+        return float(value.value)
+    inner = getattr(value, "value", None)
+    return float(inner.value) if isinstance(inner, (tvm.tirx.FloatImm, tvm.tirx.IntImm)) else None
+
+
+def _signed(integers: Expression, emit: Emit) -> Expression:
+    wide = emit(relax.op.astype(integers, "int16"))
+    return relax.op.astype(emit(relax.op.subtract(wide, constant(np.array(SHIFT, "int16")))), "int8")
+
+
+__all__ = ["Integers"]

@@ -1,0 +1,100 @@
+"""Convolutions and matrix products of quantized operands, accumulated in int32."""
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.ir import Expression, constant, dtype_of, with_attributes
+from relay_layout.quantization.reals import Emit, Real, Term
+
+_BYTE = np.iinfo("int8")
+_LARGEST = 255
+
+
+def convolved(call: relax.Call, data: Real | None, weight: Real | None, emit: Emit) -> Real | None:
+    """A convolution of uint8 by constant weights; None where it is none of those.
+
+    The border is made of zero points, so that each sum has the zero point in it as often as it has weights.
+    """
+    attributes = call.attrs
+    layouts = [
+        str(text) for text in (attributes.data_layout, attributes.kernel_layout, attributes.out_layout)
+    ]
+    found = _operands(data, weight)
+    if found is None or not all(text.isupper() for text in layouts if text):
+        return None
+    term, integers, scale = found
+    outputs = layouts[1].index("O")
+    scales = _per_output(scale, outputs, integers.ndim)
+    if scales is None:
+        return None
+    zero_point, tensor, padding = (
+        int(term.zero_point),
+        term.tensor,
+        [int(size) for size in attributes.padding],
+    )
+    if any(padding) and not 0 <= zero_point <= _LARGEST:
+        return None
+    if zero_point and any(padding):
+        tensor = emit(_bordered(tensor, layouts[0], padding, zero_point))
+        padding = [0] * len(padding)
+    product = with_attributes(call, [tensor, constant(integers)], padding=padding, out_dtype="int32")
+    others = tuple(axis for axis in range(integers.ndim) if axis != outputs)
+    sums = integers.sum(axis=others, dtype="int32") * np.int32(zero_point)
+    out = layouts[2] or layouts[0]
+    shape = [-1 if axis == "C" else 1 for axis in out]
+    # One product of scales in float32, as in ONNX Runtime.
+    multiplier = np.asarray(term.scale * scales, "float32")
+    multiplier = multiplier.reshape(shape) if multiplier.size > 1 else multiplier.reshape(())
+    return Real((Term(emit(product), multiplier, sums.reshape(shape)),))
+
+
+def multiplied(call: relax.Call, data: Real | None, weight: Real | None, emit: Emit) -> Real | None:
+    """A product of rows of uint8 by a constant matrix; None where it is none of those."""
+    found = _operands(data, weight)
+    if found is None or found[1].ndim != 2:
+        return None
+    term, integers, scale = found
+    scales = _per_output(scale, 1, 2)
+    if scales is None:
+        return None
+    product = relax.op.matmul(term.tensor, constant(integers), out_dtype="int32")
+    sums = integers.sum(axis=0, dtype="int32") * np.int32(term.zero_point)
+    return Real((Term(emit(product), np.asarray(term.scale * scales, "float32"), sums),))
+
+
+def _operands(data: Real | None, weight: Real | None) -> tuple[Term, np.ndarray, np.ndarray] | None:
+    """The data as bytes of one scale, and weights as int8 without zero point with their scales."""
+    if data is None or weight is None or data.term is None or weight.term is None:
+        return None
+    term, kernel = data.term, weight.term
+    if (
+        kernel.array is None
+        or not term.is_per_tensor
+        or dtype_of(term.tensor) != "uint8"
+        or term.array is not None
+    ):
+        return None
+    centred = kernel.array.astype("int32") - kernel.zero_point
+    if centred.min() < _BYTE.min or centred.max() > _BYTE.max:
+        return None
+    return term, centred.astype("int8"), kernel.scale
+
+
+def _per_output(scale: np.ndarray, outputs: int, rank: int) -> np.ndarray | None:
+    """Scales as a vector along the outputs, or one number; None for scales along another axis."""
+    if scale.size == 1:
+        return scale.reshape(())
+    whole = scale.reshape((*[1] * (rank - scale.ndim), *scale.shape))
+    return whole.reshape(-1) if whole.size == whole.shape[outputs] else None
+
+
+def _bordered(tensor: Expression, layout: str, padding: list[int], value: int) -> Expression:
+    """``tensor`` with a border of ``value``; ``padding`` lists all that is before, then all that is after."""
+    rank = len(padding) // 2
+    spatial = [axis for axis in layout if axis not in "NC"]
+    widths = dict(zip(spatial, zip(padding[:rank], padding[rank:], strict=True), strict=True))
+    flat = [size for axis in layout for size in widths.get(axis, (0, 0))]
+    return relax.op.nn.pad(tensor, flat, "constant", float(value))
+
+
+__all__ = ["convolved", "multiplied"]

@@ -1,0 +1,83 @@
+"""Make a quantized network: a built-in one as ONNX QDQ, by ONNX Runtime's static quantization.
+
+``python -m scripts.quantize resnet18 -o resnet18_int8.onnx``. Calibration data are random, so that the
+network's answers mean as little as those of the float32 one; its shapes and its arithmetic are a real one's.
+"""
+
+import argparse
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+from relay_layout import models
+
+_TYPES = {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}
+
+
+class _Random(CalibrationDataReader):
+    """A few batches of normal numbers."""
+
+    def __init__(self, shape: Sequence[int], batches: int) -> None:
+        generator = np.random.default_rng(0)
+        self._batches: Iterator[np.ndarray] = iter(
+            [generator.standard_normal(shape).astype("float32") for _ in range(batches)]
+        )
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        batch = next(self._batches, None)
+        return None if batch is None else {"input": batch}
+
+
+def quantize(
+    network: models.Network,
+    path: Path,
+    *,
+    per_channel: bool = True,
+    activations: str = "uint8",
+    batches: int = 3,
+) -> Path:
+    """Write a network, whose input is "input", to ``path`` with 8-bit activations and int8 weights."""
+    logging.getLogger().setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as directory:
+        plain, prepared = Path(directory) / "plain.onnx", Path(directory) / "prepared.onnx"
+        models.export_onnx(network, plain)
+        quant_pre_process(str(plain), str(prepared))
+        quantize_static(
+            str(prepared),
+            str(path),
+            _Random([int(extent) for extent in network.inputs[0].shape], batches),
+            quant_format=QuantFormat.QDQ,
+            per_channel=per_channel,
+            activation_type=_TYPES[activations],
+            weight_type=QuantType.QInt8,
+            extra_options={"ActivationSymmetric": False, "WeightSymmetric": True},
+        )
+    return path
+
+
+def main() -> None:
+    """Quantize one built-in network."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("network", choices=models.names())
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--activations", choices=list(_TYPES), default="uint8")
+    parser.add_argument("--per-tensor", action="store_true", help="one scale for each weight")
+    arguments = parser.parse_args()
+    quantize(
+        models.build(arguments.network),
+        arguments.output,
+        per_channel=not arguments.per_tensor,
+        activations=arguments.activations,
+    )
+    print(arguments.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Whole quantized networks beside ONNX Runtime, made by its static quantization."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from qdq_graphs import run_both, steps_apart
+
+from relay_layout import models
+from scripts.quantize import quantize
+
+
+def agreement(
+    folder: Path, name: str, image_size: int, width: float, activations: str, per_channel: bool
+) -> tuple[float, float]:
+    """The largest difference of the outputs in steps, and the share of them that differs."""
+    network = models.build(name, image_size=image_size, width=width, classes=100)
+    path = quantize(network, folder / "int8.onnx", activations=activations, per_channel=per_channel)
+    model = onnx.load(path)
+    (ours,), (reference,), _ = run_both(model, folder)
+    step = float(np.diff(np.unique(reference)).min())
+    assert len(np.unique(reference)) > 20
+    return steps_apart(ours, reference, step)
+
+
+@pytest.mark.parametrize(
+    ("activations", "per_channel"), [("uint8", True), pytest.param("int8", False, marks=pytest.mark.slow)]
+)
+def test_a_small_resnet(tmp_path: Path, activations: str, per_channel: bool) -> None:
+    """Within one step, on all but a tenth of the outputs none at all."""
+    largest, share = agreement(tmp_path, "resnet18", 32, 0.25, activations, per_channel)
+    assert largest <= 1.01 and share <= 0.1, (largest, share)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_networks_in_full(tmp_path: Path, name: str) -> None:
+    largest, share = agreement(tmp_path, name, 224, 1.0, "uint8", True)
+    assert largest <= 1.01 and share <= 0.1, (largest, share)

@@ -1,0 +1,199 @@
+"""Convolutions of bytes: the form that computes them, the instructions it becomes, and its numbers."""
+
+import numpy as np
+import pytest
+import tvm
+from kernel_harness import check_kernel, compile_function, cpu_features, prim_func, target_for
+from kernel_reference import convolve as reference
+from kernel_reference import pack
+from tvm import te
+from tvm.s_tir import Schedule
+
+from topi_ext.compute import conv2d
+from topi_ext.dot_products import dot4
+from topi_ext.integer_forms import integer_form
+from topi_ext.kernel import default_knobs, kernel_arguments, scheduled_kernel
+from topi_ext.processor import processor_of
+from topi_ext.schedule.cpu.convolution import Convolution
+from topi_ext.workload import ConvolutionWorkload
+
+CPUS = {
+    "znver5": ({"avx512_vnni", "avx512vl"}, "vpdpbusd"),
+    "x86-64-v4": ({"avx512bw", "avx512vl"}, "vpmaddwd"),
+    "x86-64-v3": ({"avx2", "fma"}, "vpmaddwd"),
+    "x86-64-v2": ({"ssse3"}, "pmaddwd"),
+}
+"""Processors with the features that running their code needs, and the instruction that it must use."""
+
+
+def workload(
+    channels: int,
+    outputs: int,
+    image: tuple[int, int],
+    kernel: tuple[int, int],
+    layouts: str,
+    *,
+    batch: int = 1,
+    strides: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
+) -> ConvolutionWorkload:
+    """Of bytes; ``layouts`` are those of data, kernel and result."""
+    data, weight, out = layouts.split()
+    return ConvolutionWorkload(
+        batch,
+        channels,
+        outputs,
+        *image,
+        kernel,
+        strides,
+        padding,
+        dilation,
+        groups,
+        data,
+        weight,
+        out,
+        "uint8",
+        "int32",
+    )
+
+
+CASES = [
+    workload(32, 32, (9, 11), (3, 3), "NCHW16c OIHW16i16o NCHW16c", padding=(1, 1, 1, 1), batch=2),
+    workload(32, 48, (7, 6), (1, 1), "NCHW16c OIHW16i16o NCHW16c", strides=(2, 1)),
+    workload(24, 32, (13, 9), (3, 3), "NCHW8c OIHW8i16o NCHW16c", dilation=(2, 1), padding=(2, 0, 1, 1)),
+    workload(12, 8, (9, 9), (2, 3), "NCHW4c OIHW4i8o NCHW8c"),
+    workload(20, 24, (9, 9), (3, 3), "NHWC HWIO NHWC", padding=(1, 1, 1, 1)),
+    workload(32, 64, (5, 7), (1, 1), "NHWC OHWI16o NHWC"),
+    workload(3, 32, (15, 14), (7, 7), "NCHW OIHW16o NCHW16c", strides=(2, 2), padding=(3, 3, 3, 3)),
+    workload(1, 16, (9, 9), (3, 3), "NCHW OIHW16o NCHW16c", padding=(0, 1, 0, 1)),
+    workload(32, 32, (9, 9), (3, 3), "NCHW16c OIHW16o NCHW16c", padding=(1, 1, 1, 1), groups=32),
+    workload(21, 21, (8, 9), (5, 5), "NHWC HWIO NHWC", strides=(2, 2), padding=(2, 2, 2, 2), groups=21),
+    workload(32, 64, (8, 8), (3, 3), "NCHW16c OIHW16o NCHW16c", groups=4),
+    workload(13, 16, (8, 8), (3, 3), "NHWC HWIO NHWC"),
+    workload(70, 16, (6, 6), (3, 3), "NHWC HWIO NHWC", padding=(1, 1, 1, 1)),
+    workload(16, 6, (9, 10), (3, 3), "NCHW OIHW NCHW"),
+]
+
+
+def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0) -> None:
+    """The kernel of a form, scheduled by its rule, beside numpy."""
+    form = integer_form(case)
+    rng = np.random.default_rng(case.in_channels)
+    data = rng.integers(0, 256, (case.batch, case.in_channels, case.in_height, case.in_width))
+    weight = rng.integers(-128, 128, (case.out_channels, case.group_in_channels, *case.kernel))
+    top, left, bottom, right = case.padding
+    bordered = np.pad(data, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=pad_value)
+    expected = reference(bordered, weight, case.strides, (0, 0, 0, 0), case.dilation, case.groups)
+    wider = form.kernel[1] - case.kernel[1]
+    stored = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
+    arguments = kernel_arguments(form, default_knobs(form, processor_of(target_for(cpu))))
+    data_tensor, weight_tensor = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
+    result = conv2d(
+        data_tensor,
+        weight_tensor,
+        strides=form.strides,
+        padding=form.padding,
+        dilation=form.dilation,
+        groups=form.groups,
+        data_layout=form.data_layout,
+        kernel_layout=form.kernel_layout,
+        out_layout=form.out_layout,
+        out_dtype=form.out_dtype,
+        pad_value=pad_value,
+    )
+    check_kernel(
+        prim_func([data_tensor, weight_tensor, result]),
+        target_for(cpu),
+        [
+            pack(data.astype("uint8"), "NCHW", form.data_layout),
+            pack(stored.astype(form.weight_dtype), "OIHW", form.kernel_layout),
+        ],
+        pack(expected.astype(form.out_dtype), "NCHW", form.out_layout),
+        schedule=lambda func, target: Convolution().apply(func, target, False),
+        case=case.to_json(),
+    )
+
+
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case.data_layout}-{case.in_channels}-{case.kernel}"
+)
+def test_numbers(case: ConvolutionWorkload) -> None:
+    check(case, _fastest())
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_numbers_of_every_instruction_set(cpu: str) -> None:
+    if not CPUS[cpu][0] <= cpu_features():
+        pytest.skip(f"this machine cannot run code for {cpu}")
+    check(CASES[0], cpu)
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[6], CASES[8]], ids=["channels", "rows", "float32"])
+def test_the_border_may_hold_any_byte(case: ConvolutionWorkload) -> None:
+    check(case, _fastest(), pad_value=201)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_instructions(cpu: str) -> None:
+    """One for each word of channels, accumulator and data of the tile; nothing is spilled."""
+    target = target_for(cpu)
+    block = 16 if cpu in ("znver5", "x86-64-v4") else processor_of(target).lanes(4)
+    form = integer_form(workload(32, 32, (8, 8), (1, 1), f"NCHW16c OIHW16i{block}o NCHW{block}c"))
+    assembly = compile_function(scheduled_kernel(form, default_knobs(form, processor_of(target))), target)
+    text = assembly.mod.inspect_source("asm")
+    assert text.count(CPUS[cpu][1]) >= 12
+    assert "vpmulld" not in text and "pmuludq" not in text
+
+
+@pytest.mark.parametrize(
+    ("case", "kernel_layout", "out_dtype", "kernel"),
+    [
+        (CASES[0], "OIHW4i16o4i", "int32", (3, 3)),
+        (CASES[3], "OIHW8o4i", "int32", (2, 3)),
+        (CASES[4], "HWIO4i", "int32", (3, 3)),
+        (CASES[6], "OIHW16o4w", "int32", (7, 8)),
+        (CASES[8], "OIHW16o", "float32", (3, 3)),
+        (CASES[12], "HWIO", "int32", (3, 3)),
+    ],
+)
+def test_forms(
+    case: ConvolutionWorkload, kernel_layout: str, out_dtype: str, kernel: tuple[int, int]
+) -> None:
+    form = integer_form(case)
+    assert (form.kernel_layout, form.out_dtype, form.kernel) == (kernel_layout, out_dtype, kernel)
+    assert (form.out_height, form.out_width) == (case.out_height, case.out_width)
+
+
+def test_other_dtypes_keep_their_form() -> None:
+    case = ConvolutionWorkload(
+        1, 16, 16, 8, 8, (3, 3), (1, 1), (0, 0, 0, 0), (1, 1), 1, "NHWC", "HWIO", "NHWC", "float32", "float32"
+    )
+    assert integer_form(case) is case
+
+
+def test_bytes_that_do_not_lie_side_by_side() -> None:
+    """Words are then put together."""
+    data, weight = te.placeholder((4, 16), "uint8"), te.placeholder((4, 16), "int8")
+    result = te.compute(
+        (16,),
+        lambda lane: dot4(
+            [data[place, lane] for place in range(4)], [weight[place, lane] for place in range(4)]
+        ),
+    )
+    schedule = Schedule(te.create_prim_func([data, weight, result]).with_attr("global_symbol", "main"))
+    schedule.vectorize(schedule.get_loops(schedule.get_child_blocks(schedule.get_sblock("root"))[0])[0])
+    rng = np.random.default_rng(0)
+    bytes_, factors = (
+        rng.integers(0, 256, (4, 16)).astype("uint8"),
+        rng.integers(-128, 128, (4, 16)).astype("int8"),
+    )
+    out = tvm.runtime.tensor(np.zeros(16, "int32"))
+    library = compile_function(schedule.mod["main"], target_for(_fastest()))
+    library["main"](tvm.runtime.tensor(bytes_), tvm.runtime.tensor(factors), out)
+    np.testing.assert_array_equal(out.numpy(), (bytes_.astype("int32") * factors).sum(axis=0))
+
+
+def _fastest() -> str:
+    return next(cpu for cpu, (features, _) in CPUS.items() if features <= cpu_features())

@@ -1,0 +1,187 @@
+"""Dot products of four bytes, the unit of integer convolutions, from computes down to instructions.
+
+In a compute, :func:`dot4` is one scalar operation, which schedules split and vectorize like any other. Before
+code is generated each vector of them becomes VNNI's multiply-add of bytes where the target has it,
+multiply-adds of 16-bit halves on other x86 processors, and plain arithmetic elsewhere, with the same numbers.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, TensorLoad, register_op_attr
+from tvm.target import Target
+from tvm.target.codegen import llvm_cpu_has_features
+from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.indexing import WORD
+from topi_ext.schedule.overlap import substitute
+
+_NAME = "topi_ext.dot4"
+_PURE = 1
+"""TVM's kind of effect: the value depends on the arguments alone."""
+
+register_op_attr(_NAME, "TCallEffectKind", _PURE)
+register_op_attr(_NAME, "TVectorizable", True)
+
+_BYTE_SUMS = {lanes: f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (4, 8, 16)}
+"""Add to each int32 the products of four uint8 with four int8, by lanes."""
+
+_HALF_SUMS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+"""Sums of the products of two pairs of int16, by lanes."""
+
+_HALF_SUM_FEATURES = {4: "sse2", 8: "avx2", 16: "avx512bw"}
+
+_LOW_BYTES = 0x00FF00FF
+
+
+def dot4(values: Sequence[Any], factors: Sequence[Any]) -> Any:
+    """The int32 sum of the products of four uint8 ``values`` with four int8 ``factors``."""
+    return tirx.call_intrin("int32", _NAME, *values, *factors)
+
+
+def lower_dot_products() -> tvm.transform.Pass:
+    """Every :func:`dot4` of functions that are vectorized and bound to their target, in its instructions."""
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        calls: list[Any] = []
+        structural_walk(func.body, (Call, calls.append))
+        if not any(_is_dot(call) for call in calls):
+            return func
+        lowering = _Lowering(func)
+        # Sums first: a product that is lowered within one would no longer be found there.
+        body = structural_map(func.body, (tirx.Add, lowering.sum))
+        return func.with_body(structural_map(body, (Call, lowering.product)))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_dot_products")
+
+
+class _Lowering:
+    """The dot products of one function."""
+
+    def __init__(self, func: tirx.PrimFunc) -> None:
+        self._target: Target = func.attrs["target"]
+        self._analyzer = tvm.sym.Analyzer()
+        bindings: list[tirx.Bind] = []
+        structural_walk(func.body, (tirx.Bind, bindings.append))
+        # A binding may name those before it, and then reads their values.
+        self._bound: dict[Any, Any] = {}
+        for binding in bindings:
+            self._bound[binding.var] = substitute(binding.value, self._bound)
+
+    def sum(self, addition: tirx.Add) -> Any:
+        """A dot product that is added to something, which one instruction does with it."""
+        for call, rest in ((addition.b, addition.a), (addition.a, addition.b)):
+            if _is_dot(call):
+                return self._lowered(call, rest)
+        return addition
+
+    def product(self, call: Call) -> Any:
+        """A dot product that stands alone."""
+        if not _is_dot(call):
+            return call
+        return self._lowered(call, tirx.const(0, call.ty.dtype))
+
+    def _lowered(self, call: Any, addend: Any) -> Any:
+        values, factors = call.args[:WORD], call.args[WORD:]
+        lanes = _lanes(call)
+        kind = _instructions(self._target, lanes)
+        if not kind:
+            products = [
+                value.astype(call.ty.dtype) * factor.astype(call.ty.dtype)
+                for value, factor in zip(values, factors, strict=True)
+            ]
+            return addend + (products[0] + products[1]) + (products[2] + products[3])
+        left, right = self._words(values), self._words(factors)
+        if kind == "bytes":
+            operands = [tirx.reinterpret(f"int8x{WORD * lanes}", words) for words in (left, right)]
+            return tirx.call_llvm_pure_intrin(call.ty.dtype, _BYTE_SUMS[lanes], addend, *operands)
+        for pair in zip(_unsigned_halves(left), _signed_halves(right), strict=True):
+            addend = addend + tirx.call_llvm_pure_intrin(call.ty.dtype, _HALF_SUMS[lanes], *pair)
+        return addend
+
+    def _words(self, elements: Sequence[Any]) -> Any:
+        """Four vectors of bytes as one vector of 32-bit words, the first byte lowest."""
+        lanes = _lanes(elements[0])
+        if all(isinstance(element, tirx.Broadcast) for element in elements):
+            return tirx.Broadcast(self._words([element.value for element in elements]), lanes)
+        start = self._start_of_run(elements)
+        if start is not None:
+            run = tirx.BufferLoad(elements[0].source, [tirx.Ramp(start, 1, WORD * lanes)])
+            return tirx.reinterpret(_vector("int32", lanes), run)
+        dtype, mask = _vector("int32", lanes), tirx.const(0xFF, _vector("int32", lanes))
+        words = None
+        for place, element in enumerate(elements):
+            byte = (element.astype(dtype) & mask) << tirx.const(8 * place, dtype)
+            words = byte if words is None else words | byte
+        return words
+
+    def _start_of_run(self, elements: Sequence[Any]) -> Any:
+        """The index of the first element where all lie side by side in one buffer, lane after lane."""
+        first = elements[0]
+        if not all(isinstance(element, TensorLoad) and len(element.indices) == 1 for element in elements):
+            return None
+        starts = []
+        for element in elements:
+            (index,) = element.indices
+            if isinstance(index, tirx.Ramp):
+                if not self._is_constant(index.stride, WORD):
+                    return None
+                index = index.base
+            elif _lanes(first) > 1:
+                return None
+            if not element.source.same_as(first.source):
+                return None
+            starts.append(substitute(index, self._bound))
+        follows = (self._is_constant(start - starts[0], place) for place, start in enumerate(starts))
+        return starts[0] if all(follows) else None
+
+    def _is_constant(self, value: Any, number: int) -> bool:
+        return bool(self._analyzer.can_prove_equal(value, number))
+
+
+def _is_dot(expression: Any) -> bool:
+    return isinstance(expression, Call) and getattr(expression.op, "name", "") == _NAME
+
+
+def _lanes(expression: Any) -> int:
+    return int(tvm.DataType(str(expression.ty.dtype)).lanes)
+
+
+def _vector(dtype: str, lanes: int) -> str:
+    return dtype if lanes == 1 else f"{dtype}x{lanes}"
+
+
+def _unsigned_halves(words: Any) -> list[Any]:
+    """The even and the odd bytes, without signs, as int16."""
+    dtype = words.ty.dtype
+    mask = tirx.const(_LOW_BYTES, dtype)
+    halves = f"int16x{2 * _lanes(words)}"
+    return [tirx.reinterpret(halves, part & mask) for part in (words, words >> tirx.const(8, dtype))]
+
+
+def _signed_halves(words: Any) -> list[Any]:
+    """The even and the odd bytes, with their signs, as int16."""
+    halves = tirx.reinterpret(f"int16x{2 * _lanes(words)}", words)
+    eight = tirx.const(8, halves.ty.dtype)
+    return [(halves << eight) >> eight, halves >> eight]
+
+
+@cache
+def _instructions(target: Target, lanes: int) -> str:
+    """``"bytes"`` for VNNI, ``"halves"`` for multiply-adds of 16 bits, "" for neither."""
+    if lanes not in _BYTE_SUMS or not llvm_cpu_has_features("sse2", target):
+        return ""
+    if llvm_cpu_has_features("avx512vnni", target) and (
+        lanes == 16 or llvm_cpu_has_features("avx512vl", target)
+    ):
+        return "bytes"
+    if lanes < 16 and llvm_cpu_has_features("avxvnni", target):
+        return "bytes"
+    return "halves" if llvm_cpu_has_features(_HALF_SUM_FEATURES[lanes], target) else ""
+
+
+__all__ = ["dot4", "lower_dot_products"]
