@@ -17,6 +17,7 @@ from topi_ext.knobs import (
     PadAt,
     fuses_rows,
     lanes_are_pixels,
+    met_share,
     pads_by_chunk,
     tiled_channels,
 )
@@ -29,6 +30,9 @@ SHARED_LINE_PENALTY = 4.0
 STREAM_PENALTY = 0.06
 """Measured: tiles of two vectors of channels come closest to their estimate; with one, every multiply-add
 reads memory, and with more, the streams of weights compete for cache sets."""
+
+AGAIN_BYTES_PER_CYCLE = 16.0
+"""From the last-level cache for each thread, where weights come again and again in the same order."""
 
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
@@ -48,8 +52,7 @@ def direct_knobs(
         for order, chunk_rows, pad_at in _orders(workload, lanes, tile_pixels, tile_channels):
             knobs = ConvolutionKnobs(lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at)
             cost = total * _imbalance(workload, processor, knobs, pixels, channel_vectors)
-            if _shares_cache_lines(workload, processor, knobs):
-                cost *= SHARED_LINE_PENALTY
+            cost *= 1.0 + (SHARED_LINE_PENALTY - 1.0) * _shared_lines(workload, processor, knobs)
             cost += _traffic_cycles(workload, processor, knobs)
             yield cost, knobs
 
@@ -72,6 +75,8 @@ def _vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[i
         return block, workload.out_channels // block, row
     packed = block_of(workload.kernel_layout, "O")
     channels = tiled_channels(workload)
+    if workload.padded_lanes:
+        return packed, workload.groups * (channels // packed), row
     lanes = packed if packed > 1 else min(native, 1 << (channels.bit_length() - 1))
     return lanes, workload.out_channels // channels * (channels // lanes), row
 
@@ -112,7 +117,10 @@ def _tile_cycles(
         loads = tile_pixels * tile_channels * registers + tile_channels * registers
     else:
         loads = tile_pixels + tile_channels * registers
-    steps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
+    taps = workload.kernel[0] * met_share(workload, 0) * workload.kernel[1]
+    if not lanes_are_pixels(workload):
+        taps *= met_share(workload, 1, tile_pixels)
+    steps = workload.group_in_channels * taps
     cycles = max(
         accumulators / processor.fma_per_cycle,
         loads / processor.loads_per_cycle,
@@ -120,6 +128,9 @@ def _tile_cycles(
     )
     if lanes_are_pixels(workload):
         cycles *= PIXEL_LANE_PENALTY
+    elif workload.is_depthwise and workload.kernel[1] > 1:
+        # The compiler keeps data that several taps share, beside the accumulators.
+        cycles += max(0, 2 * accumulators + tile_channels * registers - processor.vector_registers)
     elif not workload.is_depthwise:
         cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - 2)
     # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
@@ -149,13 +160,20 @@ def _orders(
     return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors]
 
 
-def _shares_cache_lines(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> bool:
-    """Do threads that split the channels of NHWC write to the same cache lines?"""
+def _shared_lines(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
+    """The share of the cache lines of NHWC that two threads write, which split its channels.
+
+    A thread takes neighbouring channels of an image, so that two of them meet once in the lines of a pixel.
+    """
     if knobs.order != "channels" or workload.out_layout not in ("NHWC", "NWC") or processor.threads == 1:
-        return False
+        return 0.0
     size = DTYPE_BYTES[workload.out_dtype]
     tile = knobs.lanes * knobs.tile_channels
-    return tile < workload.out_channels and (tile * size % 64 != 0 or workload.out_channels * size % 64 != 0)
+    whole = tile * size % 64 == 0 and workload.out_channels * size % 64 == 0
+    images = workload.batch if isinstance(workload.batch, int) else 1
+    if whole or tile >= workload.out_channels or images % processor.threads == 0:
+        return 0.0
+    return min(1.0, (processor.threads - 1) * 64 / (workload.out_channels * size))
 
 
 def _imbalance(
@@ -217,4 +235,4 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
     else:
         chunks = int(workload.out_height) // knobs.rows
     again = weights * max(batch * chunks, processor.threads) if weights > half_l2 else 0
-    return padding + again / bytes_per_cycle
+    return padding + again / AGAIN_BYTES_PER_CYCLE

@@ -4,6 +4,7 @@ One compute serves all: what differs between NCHW, NHWC and NCW16c is only which
 indexes which tensor (:mod:`topi_ext.indexing`) and the order in which the reduction is walked.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +19,11 @@ from topi_ext.compute.geometry import (
     widened,
 )
 from topi_ext.compute.padding import pad
-from topi_ext.indexing import Coordinate, block_of, physical_axes, physical_index
+from topi_ext.indexing import BlockedCoordinate, Coordinate, block_of, physical_axes, physical_index
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload
+
+STORED = "stored"
+"""Name of the block that leaves out the lanes of a padded result that are no channels."""
 
 
 def conv1d(
@@ -34,6 +38,7 @@ def conv1d(
     kernel_layout: str = "OIW",
     out_layout: str = "NCW",
     out_dtype: str | None = None,
+    out_channels: int | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, W] with ``weight`` [O, C/groups, KW]: :func:`conv2d` of images of one row.
 
@@ -50,6 +55,7 @@ def conv1d(
         kernel_layout=kernel_layout,
         out_layout=out_layout,
         out_dtype=out_dtype,
+        out_channels=out_channels,
     )
 
 
@@ -65,6 +71,7 @@ def conv2d(
     kernel_layout: str = "OIHW",
     out_layout: str = "NCHW",
     out_dtype: str | None = None,
+    out_channels: int | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, H, W] with ``weight`` [O, C/groups, KH, KW], each stored in its layout.
 
@@ -72,6 +79,9 @@ def conv2d(
     addressed element by element, so every grouped convolution is right in every blocked layout.
     A layout may leave out axes of extent one: "WC" with "OI16o" is a product of rows by a matrix.
     The result has ``out_layout``; it is accumulated in ``out_dtype`` (that of ``data`` by default).
+    ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
+    each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
+    kernel has an axis G where there are several groups: "GOHWI16o".
     """
     geometry = geometry_of(
         "HW",
@@ -85,6 +95,7 @@ def conv2d(
         kernel_layout=kernel_layout,
         out_layout=out_layout,
         out_dtype=out_dtype,
+        out_channels=out_channels,
     )
     workload = workload_of(geometry)
     extents = (workload.out_height, workload.out_width)
@@ -170,25 +181,27 @@ def _direct(
     name: str,
     attributes: dict[str, str],
 ) -> te.Tensor:
-    """The convolution with spatial results of ``extents``, in a block called ``name``."""
+    """The convolution with spatial results of ``extents``, in a block called ``name``.
+
+    Where outputs are padded, that block has axes for groups (if there are several), vectors and lanes in the
+    place of the channels, and one called :data:`STORED` leaves out the lanes that are no channels.
+    """
     padded = _pad(data, geometry)
     channels, block = geometry.group_in_channels, geometry.reduction_block
+    outputs, lanes = geometry.group_out_channels, geometry.padded_lanes
     axes = {name: te.reduce_axis((0, size), name) for name, size in geometry.reductions.items()}
+    shape = geometry.out_shape(extents)
     out_axes = physical_axes(geometry.out_layout)
 
     def element(*index: tirx.Var) -> tirx.Expr:
-        position = dict(zip(out_axes, index, strict=True))
-        out_channel = geometry.out_channel(position)
+        position = dict(zip(out_axes, index, strict=not lanes))
+        out_channel, group = _output(geometry, index, position)
         in_group = reduction_channel(axes, block)
         in_channel: Coordinate = in_group
         if geometry.groups > 1:
-            if geometry.is_depthwise:
-                in_channel = out_channel
-            else:
-                group = flat(out_channel) // geometry.group_out_channels
-                in_channel = group * channels + flat(in_group)
+            in_channel = out_channel if geometry.is_depthwise else group * channels + flat(in_group)
         pixel: dict[str, Coordinate] = {"N": position.get(("N", 0), 0), "C": in_channel}
-        tap: dict[str, Coordinate] = {"O": out_channel, "I": in_group}
+        tap: dict[str, Coordinate] = {"G": group, "O": out_channel, "I": in_group}
         for place, axis in enumerate(geometry.spatial):
             step = axes[f"r{axis.lower()}"]
             start = position.get((axis, 0), 0) * geometry.strides[place]
@@ -198,7 +211,32 @@ def _direct(
         product = widened(value, geometry) * widened(factor, geometry)
         return te.sum(product, axis=list(axes.values()))
 
-    return te.compute(geometry.out_shape(extents), element, name=name, attrs=attributes)
+    if not lanes:
+        return te.compute(shape, element, name=name, attrs=attributes)
+    groups = [geometry.groups] if geometry.groups > 1 else []
+    vectors = [*groups, math.ceil(outputs / lanes), lanes]
+    result = te.compute([*shape[:-1], *vectors], element, name=name, attrs=attributes)
+
+    def stored(*index: tirx.Var) -> tirx.Expr:
+        *outer, channel = index
+        if groups:
+            outer, channel = [*outer, channel // outputs], channel % outputs
+        return result(*outer, channel // lanes, channel % lanes)
+
+    return te.compute(shape, stored, name=STORED)
+
+
+def _output(geometry: Geometry, index: Sequence[Any], position: dict[Any, Any]) -> tuple[Coordinate, Any]:
+    """The kernel's output that an element of the result is made with, and its group.
+
+    In a padded kernel, whose layout has an axis for groups, outputs count within theirs.
+    """
+    lanes = geometry.padded_lanes
+    if not lanes:
+        channel = geometry.out_channel(position)
+        return channel, flat(channel) // geometry.group_out_channels
+    *outer, vector, lane = index
+    return BlockedCoordinate(vector, lane, lanes), outer[-1] if geometry.groups > 1 else 0
 
 
 def _pad(data: te.Tensor, geometry: Geometry) -> te.Tensor:
