@@ -17,7 +17,7 @@ LOOPS_SHARE = 0.1
 
 
 def kernel_layout(columns: Extent) -> str:
-    """How a constant matrix of so many columns is stored: in vectors of them, the last filled up with zeros."""
+    """How a constant matrix of so many columns is stored: in vectors of them, the last one padded."""
     return f"OI{output_lanes(columns)}o" if isinstance(columns, int) else "IO"
 
 
