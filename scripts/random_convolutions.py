@@ -9,7 +9,7 @@ import argparse
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import tvm
@@ -20,9 +20,10 @@ from relay_layout.bench.layers_results import geometric_mean, is_noisy
 from relay_layout.bench.layers_table import calls_text, knobs_text
 from relay_layout.cli.output import note, table
 from relay_layout.graph import build_graph
+from relay_layout.layout_transform import apply
+from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets import BuildTarget, TargetOffers, resolve_target
-from relay_layout.targets.convolutions import convolution_of, packed_kernel
-from relay_layout.tuning.tasks import describe
+from relay_layout.tuning.tasks import describe, module_workloads
 from topi_ext.workload import ConvolutionWorkload
 
 BOUND = 2.0
@@ -131,46 +132,52 @@ def random_workload(seed: int, number: int) -> ConvolutionWorkload:
 
 
 def in_cheapest_layouts(workload: ConvolutionWorkload, target: BuildTarget) -> ConvolutionWorkload:
-    """The convolution as the target would have it inside a network, where neighbours follow its layouts."""
+    """The convolution as it is compiled inside a network, where neighbours follow the target's layouts.
+
+    Those are the ones in which it is estimated to be the fastest; lowering then merges groups and fills up
+    vectors as it does for a model.
+    """
+    (node,) = build_graph(_convolution(workload, ConvolutionLayouts("NCHW", "OIHW", "NCHW"))["main"]).nodes
+    layouts = min(TargetOffers(target).convolution_layouts(node), key=lambda offer: offer.cost)
+    workloads, _ = module_workloads(_convolution(workload, layouts), target)
+    (compiled,) = workloads
+    return compiled
+
+
+def _convolution(workload: ConvolutionWorkload, layouts: ConvolutionLayouts) -> tvm.IRModule:
+    """A module of the convolution in these layouts, with a constant weight."""
+    image = (workload.batch, workload.in_channels, workload.in_height, workload.in_width)
+    kernel = (workload.out_channels, workload.group_in_channels, *workload.kernel)
     data = relax.Var(
-        "data",
-        relax.TensorType(
-            (workload.batch, workload.in_channels, workload.in_height, workload.in_width), workload.dtype
-        ),
+        "data", relax.TensorType(apply(np.empty(image), "NCHW", layouts.data).shape, workload.dtype)
     )
-    shape = (workload.out_channels, workload.group_in_channels, *workload.kernel)
-    weight = relax.const(np.zeros(shape, workload.dtype))
     builder = relax.BlockBuilder()
     with builder.function("main", [data]):
         result = relax.op.nn.conv2d(
             data,
-            weight,
+            relax.const(apply(np.zeros(kernel, workload.dtype), "OIHW", layouts.kernel)),
             strides=workload.strides,
             padding=workload.padding,
             dilation=workload.dilation,
             groups=workload.groups,
+            data_layout=layouts.data,
+            kernel_layout=layouts.kernel,
+            out_layout=layouts.out,
         )
-        builder.emit_func_output(builder.emit(result))
-    module: tvm.IRModule = builder.finalize()
-    (node,) = [node for node in build_graph(module["main"]).nodes if node.operator == "nn.conv2d"]
-    convolution = convolution_of(node)
-    assert convolution is not None
-    layouts = min(TargetOffers(target).convolution_layouts(node), key=lambda offer: offer.cost)
-    return replace(
-        workload,
-        data_layout=layouts.data,
-        kernel_layout=packed_kernel(convolution, layouts.kernel, layouts.out),
-        out_layout=layouts.out,
-    )
+        with builder.dataflow():
+            output = builder.emit_output(result)
+        builder.emit_func_output(output)
+    return builder.finalize()
 
 
 def measure(numbers: Sequence[int], seed: int, target: BuildTarget, measurer: LayerMeasurer) -> list[Outcome]:
     """The convolutions of these numbers, one after the other; problems are said as they arise."""
     outcomes = []
     for place, number in enumerate(numbers, 1):
-        workload = in_cheapest_layouts(random_workload(seed, number), target)
+        plain = random_workload(seed, number)
+        workload = in_cheapest_layouts(plain, target)
         choice = target.kernels.choose(workload)
-        times = measurer.measure(workload, choice.knobs)
+        times = measurer.measure(workload, choice.knobs, plain)
         outcome = Outcome(
             number, workload, f"{algorithm(choice.knobs)} {knobs_text(choice.knobs.to_dict())}", times
         )

@@ -17,6 +17,7 @@ from topi_ext.knobs import (
     PadAt,
     fuses_rows,
     lanes_are_pixels,
+    met_share,
     pads_by_chunk,
     tiled_channels,
 )
@@ -33,6 +34,8 @@ reads memory, and with more, the streams of weights compete for cache sets."""
 WIDEST_ROW = 12
 """Vectors of one pixel that are summed at once where loads are instructions of their own: as many as hide the
 latency of multiply-adds, and what a loop takes besides."""
+AGAIN_BYTES_PER_CYCLE = 16.0
+"""From the last-level cache for each thread, where weights come again and again in the same order."""
 
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
@@ -54,8 +57,7 @@ def direct_knobs(
                 lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at, processor.prefetch
             )
             cost = total * imbalance(workload, processor, knobs, pixels, channel_vectors)
-            if _shares_cache_lines(workload, processor, knobs):
-                cost *= SHARED_LINE_PENALTY
+            cost *= 1.0 + (SHARED_LINE_PENALTY - 1.0) * _shared_lines(workload, processor, knobs)
             cost += _traffic_cycles(workload, processor, knobs)
             yield cost, knobs
 
@@ -78,6 +80,8 @@ def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[in
         return block, workload.out_channels // block, row
     packed = block_of(workload.kernel_layout, "O")
     channels = tiled_channels(workload)
+    if workload.padded_lanes:
+        return packed, workload.groups * (channels // packed), row
     lanes = packed if packed > 1 else min(native, 1 << (channels.bit_length() - 1))
     return lanes, workload.out_channels // channels * (channels // lanes), row
 
@@ -121,9 +125,12 @@ def _tile_cycles(
         loads = tile_pixels * tile_channels * registers + tile_channels * registers
     else:
         loads = tile_pixels + tile_channels * registers
-    steps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
+    taps = workload.kernel[0] * met_share(workload, 0) * workload.kernel[1]
+    if not lanes_are_pixels(workload):
+        taps *= met_share(workload, 1, tile_pixels)
+    steps = workload.group_in_channels * taps
     if workload.word_axis:
-        steps //= WORD
+        steps /= WORD
     instructions = processor.word_instructions if workload.word_axis else 1
     cycles = max(
         accumulators * instructions / processor.fma_per_cycle,
@@ -132,6 +139,9 @@ def _tile_cycles(
     )
     if lanes_are_pixels(workload):
         cycles *= PIXEL_LANE_PENALTY
+    elif workload.is_depthwise and workload.kernel[1] > 1:
+        # The compiler keeps data that several taps share, beside the accumulators.
+        cycles += max(0, 2 * accumulators + tile_channels * registers - processor.vector_registers)
     elif not workload.is_depthwise:
         cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - 2)
     # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
@@ -161,13 +171,20 @@ def _orders(
     return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors]
 
 
-def _shares_cache_lines(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> bool:
-    """Do threads that split the channels of NHWC write to the same cache lines?"""
+def _shared_lines(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
+    """The share of the cache lines of NHWC that two threads write, which split its channels.
+
+    A thread takes neighbouring channels of an image, so that two of them meet once in the lines of a pixel.
+    """
     if knobs.order != "channels" or workload.out_layout not in ("NHWC", "NWC") or processor.threads == 1:
-        return False
+        return 0.0
     size = DTYPE_BYTES[workload.out_dtype]
     tile = knobs.lanes * knobs.tile_channels
-    return tile < workload.out_channels and (tile * size % 64 != 0 or workload.out_channels * size % 64 != 0)
+    whole = tile * size % 64 == 0 and workload.out_channels * size % 64 == 0
+    images = workload.batch if isinstance(workload.batch, int) else 1
+    if whole or tile >= workload.out_channels or images % processor.threads == 0:
+        return 0.0
+    return min(1.0, (processor.threads - 1) * 64 / (workload.out_channels * size))
 
 
 def imbalance(
@@ -229,4 +246,4 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
     else:
         chunks = int(workload.out_height) // knobs.rows
     again = weights * max(batch * chunks, processor.threads) if weights > half_l2 else 0
-    return padding + again / bytes_per_cycle
+    return padding + again / AGAIN_BYTES_PER_CYCLE

@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from topi_ext import compute
 from topi_ext.direct_space import direct_knobs
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.knobs import Knobs, WinogradKnobs, knobs_from_dict
+from topi_ext.knobs import Knobs, WinogradKnobs, knobs_from_dict, tiled_channels
 from topi_ext.processor import Processor
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.cpu.winograd import schedule_winograd
@@ -49,7 +49,8 @@ def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[
         "W": workload.in_width,
     }
     taps = {
-        "O": workload.out_channels,
+        "G": workload.groups,
+        "O": tiled_channels(workload) if workload.padded_lanes else workload.out_channels,
         "I": workload.group_in_channels,
         "H": workload.kernel[0],
         "W": workload.kernel[1],
@@ -98,6 +99,7 @@ def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, 
         kernel_layout=workload.kernel_layout,
         out_layout=workload.out_layout,
         out_dtype=workload.out_dtype,
+        out_channels=workload.out_channels,
     )
 
 

@@ -116,7 +116,7 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
     pixels = knobs.tile_pixels * (knobs.lanes if lanes_are_pixels(workload) else 1)
     channels = knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
     rows = math.ceil(run / pixels) if fuses_rows(workload) else height
-    block = block_of(workload.out_layout, "C")
+    block = max(block_of(workload.out_layout, "C"), workload.padded_lanes)
     problems = [
         (knobs.order not in get_args(Order), f"unknown order '{knobs.order}'"),
         (knobs.pad_at not in get_args(PadAt), f"unknown place to pad '{knobs.pad_at}'"),
@@ -199,13 +199,40 @@ def splits_groups(workload: ConvolutionWorkload) -> bool:
 
 
 def tiled_channels(workload: ConvolutionWorkload) -> int:
-    """Output channels along which tiles are laid: those of a group where tiles stay within one."""
-    return workload.out_channels // (workload.groups if splits_groups(workload) else 1)
+    """Output channels along which tiles are laid: those of a group where tiles stay within one.
+
+    They include the channels that fill up the last vector of padded ones.
+    """
+    lanes = workload.padded_lanes or 1
+    channels = workload.out_channels // (workload.groups if splits_groups(workload) else 1)
+    return math.ceil(channels / lanes) * lanes
 
 
 def fuses_rows(workload: ConvolutionWorkload) -> bool:
     """May a tile run over the end of a row? Only where the index stays affine: pointwise."""
     return workload.is_pointwise and not workload.is_depthwise and "H" in workload.out_layout
+
+
+MOST_MET = 0.8
+"""Share of the kernel's rows or columns above which a condition on each of them is not worth its cost."""
+
+
+def met_share(workload: ConvolutionWorkload, side: int, pixels: int = 1) -> float:
+    """The share of the kernel's rows (``side`` 0) or columns (1) that meet the image; the others are skipped.
+
+    It is over all tiles of ``pixels`` along that side; 1 where none is skipped, because nearly all meet it.
+    """
+    before, after = workload.padding[side], workload.padding[side + 2]
+    if not (before or after) or "H" not in workload.out_layout:
+        return 1.0
+    extent = int((workload.in_height, workload.in_width)[side])
+    length = int((workload.out_height, workload.out_width)[side])
+    stride, dilation, taps = workload.strides[side], workload.dilation[side], workload.kernel[side]
+    starts = [min(start, length - pixels) * stride - before for start in range(0, length, pixels)]
+    reach = (pixels - 1) * stride
+    places = [start + tap * dilation for start in starts for tap in range(taps)]
+    share = sum(place + reach >= 0 and place < extent for place in places) / len(places)
+    return share if share <= MOST_MET else 1.0
 
 
 def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from topi_ext.direct_space import STREAM_PENALTY
 from topi_ext.indexing import block_of
 from topi_ext.knobs import Order, PadAt, WinogradKnobs, suits_winograd, winograd_tiles
 from topi_ext.processor import Processor
@@ -129,6 +130,7 @@ def _estimated_loops(
         (knobs.tile_pixels + streams) / processor.loads_per_cycle,
         processor.fma_latency,
     )
+    step *= 1.0 + STREAM_PENALTY * abs(streams - 2)
     if workload.in_channels * streams * processor.vector_bytes > processor.l1_bytes // 2:
         # The weights of the tile come from the level-2 cache each time.
         step = max(step, L2_CYCLES_PER_LINE * streams)

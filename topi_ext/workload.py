@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-from topi_ext.indexing import word_axis
+from topi_ext.indexing import physical_axes, word_axis
 
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
@@ -68,8 +68,11 @@ class ConvolutionWorkload:
 
     @property
     def is_depthwise(self) -> bool:
-        """One input channel per group: nothing is reduced over channels."""
-        return self.groups == self.in_channels and self.groups > 1
+        """One input channel per group: nothing is reduced over channels, and a vector holds several groups.
+
+        Padded vectors are of one group.
+        """
+        return self.groups == self.in_channels and self.groups > 1 and not self.padded_lanes
 
     @property
     def is_pointwise(self) -> bool:
@@ -79,6 +82,18 @@ class ConvolutionWorkload:
     @property
     def group_in_channels(self) -> int:
         return self.in_channels // self.groups
+
+    @property
+    def group_out_channels(self) -> int:
+        return self.out_channels // self.groups
+
+    @property
+    def padded_lanes(self) -> int:
+        """Lanes of the vectors that the output channels of a group do not fill; 0 where they do.
+
+        The weights of the lanes that are left over are zeros, and their results are not stored.
+        """
+        return padded_lanes(self.kernel_layout, self.out_layout, self.groups, self.out_channels)
 
     @property
     def macs(self) -> int:
@@ -141,6 +156,18 @@ class TransformWorkload:
     @staticmethod
     def from_json(text: str) -> "TransformWorkload":
         return TransformWorkload(**_from_json(text))
+
+
+def padded_lanes(kernel_layout: str, out_layout: str, groups: int, channels: int) -> int:
+    """Lanes of the kernel's vectors of outputs if ``channels`` do not fill them; else 0.
+
+    Only a result with its channels last can leave lanes out. Where there are several ``groups`` the kernel's
+    layout then begins with their axis, as in "GOHWI16o".
+    """
+    (first, _), *_, (axis, lanes) = physical_axes(kernel_layout)
+    if axis != "O" or lanes == 0 or physical_axes(out_layout)[-1] != ("C", 0):
+        return 0
+    return lanes if first == "G" or (groups == 1 and channels % lanes) else 0
 
 
 def operator_of(annotation: str) -> str:

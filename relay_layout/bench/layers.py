@@ -87,6 +87,7 @@ class LayerMeasurer:
         self._seconds = seconds
         self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-layers-")
         self._ours, self._peak = self._side("KERNEL", OURS), self._side("PEAK", "peak")
+        self._kernels: dict[str, _Side] = {}
         self._onednn = None if self.missing else self._side("ONEDNN", ONEDNN.name)
 
     def __enter__(self) -> LayerMeasurer:
@@ -98,7 +99,7 @@ class LayerMeasurer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for side in (self._ours, self._peak, self._onednn):
+        for side in (self._ours, self._peak, self._onednn, *self._kernels.values()):
             if side is not None:
                 side.close()
         self._folder.cleanup()
@@ -116,14 +117,20 @@ class LayerMeasurer:
         operations = peak_operations(self._target.threads, lanes, STEPS)
         return operations / min(measured.seconds["peak"]) / 1e9
 
-    def measure(self, workload: ConvolutionWorkload, knobs: Knobs) -> LayerTimes:
-        """The times of a float32 layer with static extents, and how far the results are from each other."""
+    def measure(
+        self, workload: ConvolutionWorkload, knobs: Knobs, original: ConvolutionWorkload | None = None
+    ) -> LayerTimes:
+        """The times of a float32 layer with static extents, and how far the results are from each other.
+
+        ``original`` is the layer before its groups were merged, which is what oneDNN computes.
+        """
+        original = original or workload
         failures: dict[str, str] = {}
         results: dict[str, Array] = {}
         sides = {OURS: self._ours} | ({ONEDNN.name: self._onednn} if self._onednn else {})
         jobs: dict[str, dict[str, Any]] = {
-            OURS: {"workload": workload, "knobs": knobs.to_dict(), "target": self._described_target()},
-            ONEDNN.name: {"workload": workload},
+            OURS: self._kernel_job(workload, knobs, original.groups),
+            ONEDNN.name: {"workload": original},
         }
         for name, side in sides.items():
             try:
@@ -147,6 +154,17 @@ class LayerMeasurer:
             failures=tuple(failures.values()),
         )
 
+    def compare(self, workload: ConvolutionWorkload, kernels: Mapping[str, Knobs]) -> dict[str, float]:
+        """Median microseconds of a layer's kernels by name, measured in turns; PeerError if one fails."""
+        for name, knobs in kernels.items():
+            side = self._kernels.setdefault(name, self._side("KERNEL", name))
+            side.prepare(**self._kernel_job(workload, knobs, workload.groups))
+        sides = {name: self._kernels[name] for name in kernels}
+        measured = measure_interleaved(sides, self._seconds)
+        if measured.failures:
+            raise PeerError("; ".join(measured.failures.values()))
+        return {name: statistics.median(times) * 1e6 for name, times in measured.seconds.items()}
+
     def call_us(self) -> dict[str, float]:
         """Microseconds of the quickest call of :data:`TINY` by runtime: what calling costs."""
         choice = KernelChooser(self._target.processor).choose(TINY)
@@ -157,6 +175,10 @@ class LayerMeasurer:
     def versions(self) -> dict[str, str]:
         """Of the packages that are measured."""
         return {KERNEL.name: KERNEL.version()} | ({} if self.missing else {"torch": ONEDNN.version()})
+
+    def _kernel_job(self, workload: ConvolutionWorkload, knobs: Knobs, groups: int) -> dict[str, Any]:
+        target = self._described_target()
+        return {"workload": workload, "groups": groups, "knobs": knobs.to_dict(), "target": target}
 
     def _side(self, attribute: str, name: str) -> _Side:
         return _Side(f"{_MODULE}:{attribute}", name, self._target.threads, Path(self._folder.name))

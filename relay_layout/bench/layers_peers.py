@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import math
 import tempfile
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,12 +75,16 @@ def write_job(path: Path, **fields: Any) -> Path:
 
 
 def prepare_kernel(path: Path, threads: int) -> Prepared:
-    """relay-layout's kernel: the fields ``workload``, ``knobs`` and ``target`` of the job."""
+    """relay-layout's kernel: the fields ``workload``, ``knobs`` and ``target`` of the job.
+
+    ``groups`` are those of the layer before some were merged.
+    """
     import tvm
 
     from topi_ext.kernel import kernel_arguments, knobs_from_dict, scheduled_kernel
     from topi_ext.knobs import WinogradKnobs
     from topi_ext.tune.workers import cold_copies
+    from topi_ext.weights import fill_vectors, merge_groups
     from topi_ext.winograd import transform_weight
 
     job = _read_job(path)
@@ -88,12 +94,19 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
 
     def bind(inputs: Inputs) -> Runner:
         del inputs
-        arrays = layer_arrays(workload)
+        groups = job["groups"]
+        arrays = layer_arrays(replace(workload, groups=groups))
+        weight, axes = arrays.weight, KERNEL_AXES
+        if groups != workload.groups:
+            weight = merge_groups(weight, groups, workload.groups)
         if isinstance(knobs, WinogradKnobs):
             places_first = knobs.order == "pixels"
-            weight = transform_weight(arrays.weight, knobs.tile, knobs.weight_vector, places_first)
+            weight = transform_weight(weight, knobs.tile, knobs.weight_vector, places_first)
         else:
-            weight = stored(arrays.weight, KERNEL_AXES, workload.kernel_layout)
+            if workload.padded_lanes:
+                weight = fill_vectors(weight, workload.groups, workload.padded_lanes)
+                axes = KERNEL_AXES if workload.groups == 1 else f"G{KERNEL_AXES}"
+            weight = stored(weight, axes, workload.kernel_layout)
         data = tvm.runtime.tensor(stored(arrays.data, DATA_AXES, workload.data_layout))
         bias = tvm.runtime.tensor(stored(arrays.bias.reshape(1, -1, 1, 1), DATA_AXES, workload.out_layout))
         result = tvm.runtime.empty(*kernel_arguments(workload, knobs)[3])
@@ -110,9 +123,10 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
 
 
 def prepare_onednn(path: Path, threads: int) -> Prepared:
-    """oneDNN as torch's Inductor calls it: data channels last, weights packed once, ReLU in the same call.
+    """oneDNN as torch's Inductor calls it: weights packed once, ReLU in the same call.
 
-    These calls take equal padding on both sides only; other data is padded beforehand, to oneDNN's advantage.
+    The data lies as it is faster, with channels first or last. These calls take equal padding on both sides
+    only; other data is padded beforehand, to oneDNN's advantage.
     """
     import torch
 
@@ -147,20 +161,38 @@ def _torch_convolution(workload: ConvolutionWorkload, arrays: LayerArrays) -> To
     data, weight, bias = (torch.from_numpy(array) for array in arrays)
     if (top, left) != (bottom, right):
         data, padding = torch.nn.functional.pad(data, (left, right, top, bottom)), [0, 0]
-    data = data.contiguous(memory_format=torch.channels_last)
     strides, dilation, groups = list(workload.strides), list(workload.dilation), workload.groups
     reorder = torch.ops.mkldnn._reorder_convolution_weight.default
     convolve = torch.ops.mkldnn._convolution_pointwise.default
-    # Packed anew for each: a clone of a packed weight is in another format, and slow.
-    packed = [
-        reorder(weight, padding, strides, dilation, groups, list(data.shape))
-        for _ in range(cold_copies(arrays.weight.nbytes))
-    ]
 
-    def call(weight: Any) -> Any:
-        return convolve(data, weight, bias, padding, strides, dilation, groups, "relu", [], "")
+    def prepared(data: Any) -> TorchCalls:
+        # Packed anew for each: a clone of a packed weight is in another format, and slow.
+        packed = [
+            reorder(weight, padding, strides, dilation, groups, list(data.shape))
+            for _ in range(cold_copies(arrays.weight.nbytes))
+        ]
 
-    return call, packed
+        def call(weight: Any) -> Any:
+            return convolve(data, weight, bias, padding, strides, dilation, groups, "relu", [], "")
+
+        return call, packed
+
+    formats = (torch.channels_last, torch.contiguous_format)
+    return min((prepared(data.contiguous(memory_format=format)) for format in formats), key=_seconds)
+
+
+def _seconds(calls: TorchCalls) -> float:
+    """The quickest of a few calls."""
+    call, packed = calls
+    weights, times = cycle(packed), []
+    for _ in range(_TRIALS):
+        start = time.perf_counter()
+        call(next(weights))
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+_TRIALS = 10
 
 
 def _torch_dense(workload: ConvolutionWorkload, arrays: LayerArrays) -> TorchCalls:

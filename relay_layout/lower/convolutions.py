@@ -11,15 +11,23 @@ from tvm import relax, te
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, shape_of
 from relay_layout.layout_transform import apply
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets.convolutions import Convolution, convolution_with, merged, packed_kernel
+from relay_layout.targets.convolutions import (
+    CONVOLUTION_AXES,
+    Convolution,
+    convolution_with,
+    merged,
+    packed_kernel,
+)
 from topi_ext.chooser import KernelChooser
 from topi_ext.compute.convolution import conv2d, workload_of
 from topi_ext.compute.geometry import geometry_of
+from topi_ext.indexing import logical_extent
 from topi_ext.kernel import convolve
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.schedule.cpu.convolution import is_static
+from topi_ext.weights import fill_vectors, merge_groups
 from topi_ext.winograd import transform_weight
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, padded_lanes
 
 OUT_ELEMENTWISE_FUSABLE = 4
 """TVM's operator pattern kind: elementwise consumers may join this function."""
@@ -37,19 +45,58 @@ def call_compute(
     )
 
 
-def packed_weight(call: relax.Call) -> tuple[Expression, str]:
-    """The weight in the layout that its kernel reads fastest, if it is constant, and that layout."""
+def packed_weight(call: relax.Call) -> tuple[Expression, str, int | None]:
+    """The weight as its kernel reads it fastest, if it is constant, the layout of that, and its outputs.
+
+    None stands for those of the weight; where they do not fill the vectors of the layout, zeros do.
+    """
     data, weight = call.args
     attributes = call.attrs
     kernel_layout = str(attributes.kernel_layout)
     shapes = [shape_of(data) or (), shape_of(weight) or ()]
-    convolution = convolution_with(operator_name(call), attributes, shapes)
-    if convolution is None or not isinstance(weight, Constant):
-        return weight, kernel_layout
-    packed = packed_kernel(convolution, kernel_layout, _out_layout(attributes))
+    if not isinstance(weight, Constant):
+        return weight, kernel_layout, None
+    convolution = _with_blocks(operator_name(call), attributes, shapes)
+    if convolution is None:
+        return weight, kernel_layout, None
+    out_layout = _out_layout(attributes)
+    packed = packed_kernel(convolution, kernel_layout, out_layout)
     if packed == kernel_layout:
-        return weight, kernel_layout
-    return constant(apply(constant_array(weight), kernel_layout, packed)), packed
+        return weight, kernel_layout, None
+    groups, outputs = convolution.groups, convolution.out_channels
+    lanes = padded_lanes(packed, out_layout, groups, outputs)
+    if not lanes:
+        return constant(apply(constant_array(weight), kernel_layout, packed)), packed, None
+    plain = "O" + "".join(axis for axis in kernel_layout if axis.isupper() and axis != "O")
+    filled = fill_vectors(apply(constant_array(weight), kernel_layout, plain), groups, lanes)
+    return constant(apply(filled, plain if groups == 1 else f"G{plain}", packed)), packed, outputs
+
+
+def _with_blocks(operator: str, attributes: Any, shapes: list[Any]) -> Convolution | None:
+    """As :func:`convolution_with`, of plain convolutions also where data or kernel are stored in blocks."""
+    if operator.endswith("_transpose"):
+        return convolution_with(operator, attributes, shapes)
+    spatial = CONVOLUTION_AXES[operator][2:]
+    data, weight = (
+        {axis: logical_extent(str(layout), shape, axis) for axis in axes}
+        for layout, shape, axes in zip(
+            (attributes.data_layout, attributes.kernel_layout),
+            shapes,
+            (f"NC{spatial}", f"OI{spatial}"),
+            strict=True,
+        )
+    )
+    if not all(isinstance(extent, int) for extent in (data["C"], *weight.values())):
+        return None
+    return Convolution(
+        operator,
+        data["N"],
+        data["C"],
+        weight["O"],
+        tuple(data[axis] for axis in spatial),
+        tuple(weight[axis] for axis in spatial),
+        int(attributes.groups),
+    )
 
 
 def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
@@ -98,8 +145,9 @@ def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray
     if not isinstance(weight, Constant):
         return None
     plain = apply(constant_array(weight), str(call.attrs.kernel_layout), "OIHW")
-    packed, kernel_layout = packed_weight(call)
-    workload = _workload(data, packed, convolution_options(call.attrs, kernel_layout))
+    packed, kernel_layout, out_channels = packed_weight(call)
+    options = convolution_options(call.attrs, kernel_layout) | {"out_channels": out_channels}
+    workload = _workload(data, packed, options)
     if not is_static(workload):
         return None
     whole, layouts = merged(
@@ -116,23 +164,13 @@ def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray
     )
     if whole.groups == workload.groups:
         return workload, plain
-    merged_weight = _block_diagonal(plain, workload.groups, whole.groups)
+    merged_weight = merge_groups(plain, workload.groups, whole.groups)
     return replace(workload, groups=whole.groups, kernel_layout=layouts.kernel), merged_weight
 
 
 def _workload(data: Expression, weight: Expression, options: dict[str, Any]) -> ConvolutionWorkload:
     placeholders = [te.placeholder(shape_of(part) or (), str(part.ty.dtype)) for part in (data, weight)]
     return workload_of(geometry_of("HW", *placeholders, **options))
-
-
-def _block_diagonal(weight: np.ndarray, groups: int, merged_groups: int) -> np.ndarray:
-    """The OIHW weight of ``merged_groups`` groups that computes what ``weight`` does for ``groups``."""
-    outputs, inputs, *window = weight.shape
-    factor = groups // merged_groups
-    result = np.zeros((outputs, factor, inputs, *window), weight.dtype)
-    place = np.arange(outputs) // (outputs // groups) % factor
-    result[np.arange(outputs), place] = weight
-    return result.reshape(outputs, factor * inputs, *window)
 
 
 def ints(values: Any) -> list[int]:

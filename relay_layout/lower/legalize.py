@@ -34,10 +34,11 @@ from relay_layout.lower.convolutions import (
 from relay_layout.lower.elementwise import COMPUTES, softmax_call, transcendental_call
 from relay_layout.lower.transposed import phased_call
 from relay_layout.targets import dense
-from relay_layout.targets.convolutions import CONVOLUTION_AXES
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, output_lanes
 from topi_ext import compute
 from topi_ext.chooser import KernelChooser
 from topi_ext.indexing import physical_axes
+from topi_ext.weights import fill_vectors
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
 
@@ -75,8 +76,10 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """A convolution of any rank, plain or transposed, in the layouts that its attributes name."""
     operator, attributes = operator_name(call), call.attrs
     data = call.args[0]
-    weight, kernel_layout = packed_weight(call)
+    weight, kernel_layout, out_channels = packed_weight(call)
     options = convolution_options(attributes, kernel_layout)
+    if out_channels is not None:
+        options["out_channels"] = out_channels
     if operator.endswith("_transpose"):
         options["output_padding"] = ints(attributes.output_padding)
     name = operator.removeprefix("nn.")
@@ -92,13 +95,19 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if not _is_dense(data, weight):
         return _default(builder, call)
     matrix = constant_array(weight)
-    kernel_layout = dense.kernel_layout(matrix.shape[1])
-    packed = constant(apply(matrix, "IO", kernel_layout))
+    outputs = matrix.shape[1]
+    kernel_layout = dense.kernel_layout(outputs)
+    packed = constant(apply(fill_vectors(matrix.T, 1, output_lanes(outputs)), "OI", kernel_layout))
     layout = dense.ROWS[len(shape_of(data) or ())]
 
     def product(rows: te.Tensor, kernel: te.Tensor) -> te.Tensor:
         return compute.conv2d(
-            rows, kernel, data_layout=layout, kernel_layout=kernel_layout, out_layout=layout
+            rows,
+            kernel,
+            data_layout=layout,
+            kernel_layout=kernel_layout,
+            out_layout=layout,
+            out_channels=outputs,
         )
 
     return call_compute(builder, product, "dense", data, packed)

@@ -68,6 +68,10 @@ class Convolution:
         return self.groups > 1 and self.groups == self.in_channels
 
     @property
+    def group_out_channels(self) -> int:
+        return self.out_channels // self.groups
+
+    @property
     def channels_first(self) -> str:
         """``"NCHW"`` and the like."""
         return f"NC{self.spatial}"
@@ -153,11 +157,10 @@ def fitting_layouts(convolution: Convolution, data: str, out: str) -> Convolutio
     inner = f"{block}i" if block > 1 and group_channels % block == 0 else ""
     window = f"{spatial}I" if data == last else f"I{spatial}"
     vector = Layout.parse(out).block("C")
-    if vector == 1 and not _has_tiled_kernel(convolution):
-        return ConvolutionLayouts(data, f"{window}{inner}O", out)
-    if vector == 1:
-        vector = _output_lanes(convolution.out_channels // convolution.groups)
-    return ConvolutionLayouts(data, _kernel_layout(window + inner, vector), out)
+    if vector == 1 and _has_tiled_kernel(convolution) and convolution.group_out_channels % 16 == 0:
+        vector = 16
+    lanes = f"O{window}{inner}{vector}o" if vector > 1 else f"{window}{inner}O"
+    return ConvolutionLayouts(data, lanes, out)
 
 
 def _transposed_kernel(convolution: Convolution, data: str, out: str) -> str:
@@ -183,17 +186,23 @@ def _fitting_memory(convolution: Convolution, channels: int, layout: str) -> str
 def packed_kernel(convolution: Convolution, kernel: str, out: str) -> str:
     """The layout in which lowering stores a constant kernel: a vector of outputs innermost.
 
+    Where the outputs of a group do not fill its vectors, each group ends in zeros.
     ``out`` is the layout of the result. Costs are estimated for this layout and lowering packs into it, so
     both ask here.
     """
     spatial = convolution.spatial
-    if not kernel.isupper():
-        return kernel
     if _has_tiled_kernel(convolution):
-        if kernel not in (f"{spatial}IO", f"O{spatial}I") or convolution.is_depthwise:
+        if out != convolution.channels_last or convolution.groups == convolution.out_channels > 1:
             return kernel
-        return _kernel_layout(f"{spatial}I", _output_lanes(convolution.out_channels // convolution.groups))
-    return f"{spatial}IO" if out == convolution.channels_last else kernel
+        if kernel in (f"O{spatial}I", f"{spatial}OI"):
+            kernel = f"{spatial}IO"
+        if not kernel.endswith("O"):
+            return kernel
+        outputs = convolution.group_out_channels
+        lanes = output_lanes(outputs)
+        group = "G" if convolution.groups > 1 and outputs % lanes else ""
+        return f"{group}O{kernel[:-1]}{lanes}o"
+    return f"{spatial}IO" if out == convolution.channels_last and kernel.isupper() else kernel
 
 
 def merged(convolution: Convolution, layouts: ConvolutionLayouts) -> tuple[Convolution, ConvolutionLayouts]:
@@ -225,19 +234,12 @@ def _has_tiled_kernel(convolution: Convolution) -> bool:
     return convolution.operator in ("nn.conv1d", "nn.conv2d")
 
 
-def _output_lanes(out_channels: int) -> int:
-    """Output channels in one vector of a kernel for channels-last results; 1 where they stay one run.
+def output_lanes(channels: int) -> int:
+    """Output channels in one vector of a kernel for channels-last results; zeros fill the last vector.
 
-    ``out_channels`` are those of a group. Full vectors of which the last two overlap beat whole vectors of
-    half the width.
+    ``channels`` are those of a group.
     """
-    if out_channels % 16 == 0:
-        return 16
-    return 8 if out_channels == 8 else 1
-
-
-def _kernel_layout(window: str, lanes: int) -> str:
-    return f"O{window}{lanes}o" if lanes > 1 else f"{window}O"
+    return next((lanes for lanes in (4, 8) if channels <= lanes), 16)
 
 
 __all__ = [
@@ -250,6 +252,7 @@ __all__ = [
     "desired_layouts",
     "fitting_layouts",
     "merged",
+    "output_lanes",
     "packed_kernel",
     "plain_layouts",
 ]

@@ -4,6 +4,7 @@ from math import prod
 
 from relay_layout.graph import Node, Value
 from relay_layout.ir import Extent, is_static, size_in_bytes
+from relay_layout.targets.convolutions import output_lanes
 from relay_layout.targets.target import BuildTarget
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.workload import ConvolutionWorkload
@@ -16,8 +17,8 @@ LOOPS_SHARE = 0.1
 
 
 def kernel_layout(columns: Extent) -> str:
-    """How a constant matrix of so many columns is stored."""
-    return "OI16o" if isinstance(columns, int) and columns % 16 == 0 else "IO"
+    """How a constant matrix of so many columns is stored: in vectors of them, the last one padded."""
+    return f"OI{output_lanes(columns)}o" if isinstance(columns, int) else "IO"
 
 
 def matmul_us(node: Node, target: BuildTarget) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 from tvm.target import Target
 
 from relay_layout.errors import InputError
+from relay_layout.targets import dense
 from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel
 from relay_layout.tuning.autotvm import AutoTvmRecord, is_extent, tensor_of
 from topi_ext.knobs import DTYPE_BYTES
@@ -153,7 +154,7 @@ def _dense(record: AutoTvmRecord) -> Translation:
         dilation=(1, 1),
         groups=1,
         data_layout="WC",
-        kernel_layout="OI16o" if out_channels % 16 == 0 else "IO",
+        kernel_layout=dense.kernel_layout(out_channels),
         out_layout="WC",
         dtype=_dtype(dtype),
         out_dtype=_dtype(out_dtype),

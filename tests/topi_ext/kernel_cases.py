@@ -27,7 +27,8 @@ from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.rules import Convolution, WindowPooling
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.weights import fill_vectors
+from topi_ext.workload import ConvolutionWorkload, padded_lanes
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,10 @@ class ConvolutionCase:
             for side, step, taps, stride in zip(sides, self.dilation, self.kernel, self.strides, strict=True)
         )
         return height, width
+
+    @property
+    def padded_lanes(self) -> int:
+        return padded_lanes(self.kernel_layout, self.out_layout, self.groups, self.out_channels)
 
     @property
     def macs(self) -> int:
@@ -192,7 +197,11 @@ def convolution_function(case: ConvolutionCase) -> tuple[tirx.PrimFunc, list[Arr
     weight = integers(rng, (case.out_channels, case.in_channels // case.groups, *case.kernel))
     expected = convolve(data, weight, case.strides, case.padding, case.dilation, case.groups)
     batch = tirx.Var("n", case.index_dtype or "int32") if case.symbolic_batch else case.batch
-    inputs = [pack(data, "NCHW", case.data_layout), pack(weight, "OIHW", case.kernel_layout)]
+    order, lanes = "OIHW", case.padded_lanes
+    if lanes:
+        weight = fill_vectors(weight, case.groups, lanes)
+        order = "GOIHW" if case.groups > 1 else "OIHW"
+    inputs = [pack(data, "NCHW", case.data_layout), pack(weight, order, case.kernel_layout)]
     tensors = [
         te.placeholder(_shape(inputs[0], case.data_layout, batch), name="data"),
         te.placeholder(inputs[1].shape, name="weight"),
@@ -206,6 +215,7 @@ def convolution_function(case: ConvolutionCase) -> tuple[tirx.PrimFunc, list[Arr
         data_layout=case.data_layout,
         kernel_layout=case.kernel_layout,
         out_layout=case.out_layout,
+        out_channels=case.out_channels,
     )
     if case.epilogue != "none":
         bias = integers(rng, (1, case.out_channels, 1, 1))
@@ -267,7 +277,7 @@ def random_knobs(workload: ConvolutionWorkload, seed: int) -> ConvolutionKnobs:
     rng = random.Random(seed)
     height, width = int(workload.out_height), int(workload.out_width)
     run = height * width if fuses_rows(workload) else width
-    block = block_of(workload.out_layout, "C")
+    block = max(block_of(workload.out_layout, "C"), workload.padded_lanes)
     limit = run if lanes_are_pixels(workload) else tiled_channels(workload)
     free = [size for size in (1, 2, 3, 4, 8, 10, 16, 32) if size <= limit]
     lanes = block if block > 1 else rng.choice(free)

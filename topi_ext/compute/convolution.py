@@ -4,6 +4,7 @@ One compute serves all: what differs between NCHW, NHWC and NCW16c is only which
 indexes which tensor (:mod:`topi_ext.indexing`) and the order in which the reduction is walked.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,9 @@ from topi_ext.indexing import (
 )
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload
 
+STORED = "stored"
+"""Name of the block that leaves out the lanes of a padded result that are no channels."""
+
 
 def conv1d(
     data: te.Tensor,
@@ -42,6 +46,7 @@ def conv1d(
     kernel_layout: str = "OIW",
     out_layout: str = "NCW",
     out_dtype: str | None = None,
+    out_channels: int | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, W] with ``weight`` [O, C/groups, KW]: :func:`conv2d` of images of one row.
 
@@ -58,6 +63,7 @@ def conv1d(
         kernel_layout=kernel_layout,
         out_layout=out_layout,
         out_dtype=out_dtype,
+        out_channels=out_channels,
     )
 
 
@@ -74,6 +80,7 @@ def conv2d(
     out_layout: str = "NCHW",
     out_dtype: str | None = None,
     pad_value: int = 0,
+    out_channels: int | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, H, W] with ``weight`` [O, C/groups, KH, KW], each stored in its layout.
 
@@ -85,6 +92,9 @@ def conv2d(
     A kernel of int8 that is stored with four elements of I or W innermost ("OIHW4i16o4i", "OIHW16o4w") makes
     dot products of them with ``data`` of uint8. A kernel of float32 takes integer ``data`` as float32, where
     sums below 2**24 are exact.
+    ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
+    each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
+    kernel has an axis G where there are several groups: "GOHWI16o".
     """
     geometry = geometry_of(
         "HW",
@@ -98,6 +108,7 @@ def conv2d(
         kernel_layout=kernel_layout,
         out_layout=out_layout,
         out_dtype=out_dtype,
+        out_channels=out_channels,
     )
     workload = workload_of(geometry)
     extents = (workload.out_height, workload.out_width)
@@ -184,26 +195,28 @@ def _direct(
     attributes: dict[str, str],
     pad_value: int = 0,
 ) -> te.Tensor:
-    """The convolution with spatial results of ``extents``, in a block called ``name``."""
+    """The convolution with spatial results of ``extents``, in a block called ``name``.
+
+    Where outputs are padded, that block has axes for groups (if there are several), vectors and lanes in the
+    place of the channels, and one called :data:`STORED` leaves out the lanes that are no channels.
+    """
     padded = _pad(data, geometry, pad_value)
     channels, block = geometry.group_in_channels, geometry.reduction_block
+    outputs, lanes = geometry.group_out_channels, geometry.padded_lanes
     axes = {name: te.reduce_axis((0, size), name) for name, size in geometry.reductions.items()}
+    shape = geometry.out_shape(extents)
     out_axes = physical_axes(geometry.out_layout)
 
     def factors(index: Sequence[tirx.Var], steps: dict[str, Coordinate]) -> tuple[tirx.Expr, tirx.Expr]:
         """The elements of data and kernel at a step of the reduction; ``steps`` replaces some of its axes."""
-        position = dict(zip(out_axes, index, strict=True))
-        out_channel = geometry.out_channel(position)
+        position = dict(zip(out_axes, index, strict=not lanes))
+        out_channel, group = _output(geometry, index, position)
         in_group = steps.get("I", reduction_channel(axes, block))
         in_channel: Coordinate = in_group
         if geometry.groups > 1:
-            if geometry.is_depthwise:
-                in_channel = out_channel
-            else:
-                group = flat(out_channel) // geometry.group_out_channels
-                in_channel = group * channels + flat(in_group)
+            in_channel = out_channel if geometry.is_depthwise else group * channels + flat(in_group)
         pixel: dict[str, Coordinate] = {"N": position.get(("N", 0), 0), "C": in_channel}
-        tap: dict[str, Coordinate] = {"O": out_channel, "I": in_group}
+        tap: dict[str, Coordinate] = {"G": group, "O": out_channel, "I": in_group}
         for place, axis in enumerate(geometry.spatial):
             step = steps.get(axis, axes[f"r{axis.lower()}"])
             start = position.get((axis, 0), 0) * geometry.strides[place]
@@ -221,7 +234,32 @@ def _direct(
             product = widened(value, geometry) * widened(factor, geometry)
         return te.sum(product, axis=list(axes.values()))
 
-    return te.compute(geometry.out_shape(extents), element, name=name, attrs=attributes)
+    if not lanes:
+        return te.compute(shape, element, name=name, attrs=attributes)
+    groups = [geometry.groups] if geometry.groups > 1 else []
+    vectors = [*groups, math.ceil(outputs / lanes), lanes]
+    result = te.compute([*shape[:-1], *vectors], element, name=name, attrs=attributes)
+
+    def stored(*index: tirx.Var) -> tirx.Expr:
+        *outer, channel = index
+        if groups:
+            outer, channel = [*outer, channel // outputs], channel % outputs
+        return result(*outer, channel // lanes, channel % lanes)
+
+    return te.compute(shape, stored, name=STORED)
+
+
+def _output(geometry: Geometry, index: Sequence[Any], position: dict[Any, Any]) -> tuple[Coordinate, Any]:
+    """The kernel's output that an element of the result is made with, and its group.
+
+    In a padded kernel, whose layout has an axis for groups, outputs count within theirs.
+    """
+    lanes = geometry.padded_lanes
+    if not lanes:
+        channel = geometry.out_channel(position)
+        return channel, flat(channel) // geometry.group_out_channels
+    *outer, vector, lane = index
+    return BlockedCoordinate(vector, lane, lanes), outer[-1] if geometry.groups > 1 else 0
 
 
 def _step(axes: dict[str, tirx.IterVar], geometry: Geometry, place: int) -> dict[str, Coordinate]:

@@ -1,5 +1,6 @@
 """What a convolution of any number of spatial axes is, read off its tensors and layouts."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from topi_ext.indexing import (
     physical_axes,
     word_axis,
 )
+from topi_ext.workload import padded_lanes
 
 BYTES = ("uint8", "int8")
 """Dtypes of data and kernel that dot products of bytes are for."""
@@ -58,6 +60,11 @@ class Geometry:
     def is_depthwise(self) -> bool:
         """Whether every channel of the result is made of the channel of the data at the same place."""
         return bool(self.groups > 1 and self.groups == self.in_channels == self.out_channels)
+
+    @property
+    def padded_lanes(self) -> int:
+        """As :attr:`topi_ext.workload.ConvolutionWorkload.padded_lanes`."""
+        return padded_lanes(self.kernel_layout, self.out_layout, self.groups, self.out_channels)
 
     @property
     def channels_last(self) -> bool:
@@ -121,19 +128,23 @@ def geometry_of(
     kernel_layout: str,
     out_layout: str,
     out_dtype: str | None = None,
+    out_channels: int | None = None,
     transposed: bool = False,
 ) -> Geometry:
     """The geometry of a call; empty ``strides``, ``padding`` and ``dilation`` stand for 1, 0 and 1.
+
+    ``out_channels`` are those of the result where the weight of each group is filled up with zeros.
 
     RelayLayoutError where channels do not fit together: they would be left out of the result without a word.
     """
     rank = len(spatial)
     outputs = as_int(logical_extent(kernel_layout, weight.shape, "O"))
+    outputs *= as_int(logical_extent(kernel_layout, weight.shape, "G"))
     geometry = Geometry(
         spatial=spatial,
         batch=as_int(logical_extent(data_layout, data.shape, "N")),
         in_channels=as_int(logical_extent(data_layout, data.shape, "C")),
-        out_channels=outputs * groups if transposed else outputs,
+        out_channels=out_channels or (outputs * groups if transposed else outputs),
         image=tuple(as_int(logical_extent(data_layout, data.shape, axis)) for axis in spatial),
         kernel=tuple(as_int(logical_extent(kernel_layout, weight.shape, axis)) for axis in spatial),
         strides=_each(strides, rank, 1),
@@ -149,7 +160,7 @@ def geometry_of(
     )
     inputs = as_int(logical_extent(kernel_layout, weight.shape, "I"))
     if all(isinstance(extent, int) for extent in (geometry.in_channels, outputs, inputs)):
-        problem = _misfit(geometry, inputs, transposed)
+        problem = _misfit(geometry, inputs, outputs, transposed)
         if problem:
             name = f"conv{rank}d_transpose" if transposed else f"conv{rank}d"
             layouts = f"{data_layout}, {kernel_layout} to {out_layout}"
@@ -157,8 +168,11 @@ def geometry_of(
     return geometry
 
 
-def _misfit(geometry: Geometry, inputs: int, transposed: bool) -> str:
-    """What does not fit together among the channels; "" where everything does."""
+def _misfit(geometry: Geometry, inputs: int, stored: int, transposed: bool) -> str:
+    """What does not fit together among the channels; "" where everything does.
+
+    The kernel has ``inputs`` and ``stored`` outputs.
+    """
     channels, outputs, groups = geometry.in_channels, geometry.out_channels, geometry.groups
     if transposed and (inputs != channels or channels % groups):
         return f"{channels} input channels in {groups} groups for a kernel of {inputs}"
@@ -166,6 +180,10 @@ def _misfit(geometry: Geometry, inputs: int, transposed: bool) -> str:
         return f"{channels} input channels for {groups} groups of {inputs}"
     if outputs % groups:
         return f"{outputs} output channels in {groups} groups"
+    lanes = geometry.padded_lanes or 1
+    filled = groups * math.ceil(outputs // groups / lanes) * lanes
+    if not transposed and stored != filled:
+        return f"{stored} outputs of the kernel where {filled} are needed"
     if outputs % geometry.out_block:
         return f"{outputs} output channels in blocks of {geometry.out_block}"
     return ""

@@ -21,6 +21,10 @@ TILE_LOOP = "topi_ext.overlap_below"
 """Loop annotation: tiles that start here and overrun their axis are moved back to its edge."""
 
 
+PADDED_LANES = "topi_ext.padded_lanes"
+"""Block annotation: lanes of the vectors along its last axis, of which the last one is not filled."""
+
+
 def overlap_tail(sch: Schedule, loop: Any) -> None:
     """Mark ``loop``: everything below it is one tile, of which the last one overlaps its neighbour."""
     sch.annotate(loop, TILE_LOOP, 1)
@@ -57,24 +61,26 @@ def loops_within(body: Any) -> list[tirx.For]:
 def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
     """The block with every axis that overruns its edge moved back, and the conditions on it dropped."""
     values = list(realize.iter_values)
-    conditions = [_Condition(analyzer, condition, tile) for condition in _conjuncts(realize.predicate)]
+    conditions = [_Condition(analyzer, condition, tile) for condition in conjuncts(realize.predicate)]
+    lanes = int(realize.block.annotations.get(PADDED_LANES, 1))
     kept = []
     for condition in conditions:
         if not condition.bounds_tile:
             kept.append(condition.expression)
             continue
-        moved = condition.moved(conditions)
-        places = [
-            place for place, value in enumerate(values) if _same(analyzer, value, condition.expression.a)
-        ]
+        places = condition.places(values)
         if not places:
             # Moving one block of the tile and not another would pair the wrong elements.
             raise RuntimeError(
                 f"no axis of block '{realize.block.name_hint}' is bounded by {condition.expression}"
             )
-        for place in places:
-            values[place] = moved
-    if len(kept) == len(conditions):
+        vector = lanes if len(values) - 1 in places else 1
+        moved = condition.moved(conditions, vector)
+        if vector > 1:
+            kept.append(moved < condition.expression.b)
+        for place, rest in places.items():
+            values[place] = moved if rest is None else rest + moved
+    if all(not condition.bounds_tile for condition in conditions):
         return realize
     remaining = tirx.all(*kept) if kept else tirx.const(True, "bool")
     return tvm.s_tir.SBlockRealize(values, remaining, realize.block)
@@ -92,9 +98,11 @@ class _Condition:
         self.offset: Any = None
         self.bounds_tile = False
         self._analyzer = analyzer
+        self._variables: list[tirx.Var] = []
+        structural_walk(expression, (tirx.Var, self._variables.append))
         if not isinstance(expression, tirx.LT):
             return
-        within = [loop for loop in tile if _uses(expression.a, loop.loop_var)]
+        within = [loop for loop in tile if uses(expression.a, loop.loop_var)]
         if not within:
             return
         first = {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty), 0) for loop in within}
@@ -102,8 +110,25 @@ class _Condition:
         self.offset = analyzer.simplify(expression.a - self._start)
         self.bounds_tile = not isinstance(self._start, tirx.IntImm)
 
-    def moved(self, conditions: list["_Condition"]) -> Any:
-        """``min(start, edge - length) + offset``: the tile, ending at the edge at the latest."""
+    def places(self, values: list[Any]) -> dict[int, Any]:
+        """The block's axes that the condition bounds, with what they add to it, such as a group's start."""
+        found: dict[int, Any] = {}
+        for place, value in enumerate(values):
+            if _same(self._analyzer, value, self.expression.a):
+                found[place] = None
+        if found:
+            return found
+        for place, value in enumerate(values):
+            rest = self._analyzer.simplify(value - self.expression.a)
+            if not any(uses(rest, variable) for variable in self._variables):
+                found[place] = rest
+        return found
+
+    def moved(self, conditions: list["_Condition"], lanes: int) -> Any:
+        """``min(start, edge - length) + offset``: the tile, ending at the edge at the latest.
+
+        The edge is that of whole vectors of ``lanes``, at which the tile starts.
+        """
         analyzer = self._analyzer
         bound = analyzer.const_int_bound(self.offset)
         longest = [bound.max_value + 1] + [
@@ -117,7 +142,11 @@ class _Condition:
         length = min(longest)
         if bound.min_value != 0 or length > _LONGEST_TILE:
             raise RuntimeError(f"the tile in {self.expression} has no constant length")
-        return tirx.min(self._start, analyzer.simplify(self.expression.b - length)) + self.offset
+        if lanes == 1:
+            return tirx.min(self._start, analyzer.simplify(self.expression.b - length)) + self.offset
+        last = analyzer.simplify((self.expression.b + lanes - 1) // lanes - length // lanes)
+        first = analyzer.simplify(tirx.floordiv(self._start, lanes))
+        return analyzer.simplify(tirx.min(first, last)) * lanes + self.offset
 
 
 def _same(analyzer: Any, left: Any, right: Any) -> bool:
@@ -126,13 +155,14 @@ def _same(analyzer: Any, left: Any, right: Any) -> bool:
     )
 
 
-def _conjuncts(predicate: Any) -> list[Any]:
+def conjuncts(predicate: Any) -> list[Any]:
+    """The conditions that hold together."""
     if isinstance(predicate, tirx.And):
-        return _conjuncts(predicate.a) + _conjuncts(predicate.b)
+        return conjuncts(predicate.a) + conjuncts(predicate.b)
     return [predicate]
 
 
-def _uses(expression: Any, variable: tirx.Var) -> bool:
+def uses(expression: Any, variable: tirx.Var) -> bool:
     found: list[tirx.Var] = []
     structural_walk(expression, (tirx.Var, found.append))
     return any(other.same_as(variable) for other in found)

@@ -111,7 +111,7 @@ def test_winograd_is_wished_where_it_was_used() -> None:
     assert found.wishes == {"tile_pixels": 4, "tile_channels": 2}
 
 
-@pytest.mark.parametrize(("outputs", "kernel"), [(1000, "IO"), (1024, "OI16o")])
+@pytest.mark.parametrize(("outputs", "kernel"), [(1000, "OI16o"), (1024, "OI16o")])
 def test_a_dense_layer_is_a_convolution_without_an_image(outputs: int, kernel: str) -> None:
     arguments = [tensor(2, 512), tensor(outputs, 512), None, "float32"]
     found = translate(record("dense_pack.x86", arguments, tile_y=[-1, 1, 2])).workload

@@ -7,10 +7,12 @@ al. (SC 2018), for any mix of layouts.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
+from tvm.s_tir.transform import StmtSimplify
 
 from topi_ext.compute.convolution import reduction_axes
 from topi_ext.compute.padding import PADDING
@@ -21,17 +23,21 @@ from topi_ext.knobs import (
     check_knobs,
     fuses_rows,
     lanes_are_pixels,
+    met_share,
     splits_groups,
 )
 from topi_ext.schedule.blocks import (
     SBlock,
+    Surroundings,
     annotated_block,
     fuse_epilogue,
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
-from topi_ext.schedule.overlap import apply_overlap, overlap_tail
+from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
+from topi_ext.schedule.partial import apply_partial_vectors
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
+from topi_ext.schedule.skip import apply_skip, skip_padding
 from topi_ext.workload import ConvolutionWorkload
 
 Loop = Any
@@ -48,7 +54,10 @@ def schedule_convolution(
     assert found is not None
     nest = _Nest(sch, found[0], workload, knobs)
     nest.arrange()
-    return open_schedule(apply_prefetch(apply_overlap(sch.mod["main"])))
+    arranged = nest.sch.mod["main"]
+    for rewrite in (apply_overlap, apply_partial_vectors, apply_prefetch, apply_skip):
+        arranged = rewrite(arranged)
+    return open_schedule(arranged)
 
 
 class _Nest:
@@ -64,21 +73,19 @@ class _Nest:
         self.marks: list[str] = []
 
     def arrange(self) -> None:
-        sch, knobs = self.sch, self.knobs
-        around = fuse_epilogue(sch, self.anchor)
-        epilogue = around.epilogue
-        if epilogue is None:
-            epilogue = sch.cache_write(self.anchor, 0, "global")
-            # The new block copies the accumulators out; the anchor now fills a temporary.
-        pad = next((block for block in around.before if sch.get(block).name_hint.startswith(PADDING)), None)
-        for block in around.before:
-            if block is not pad:
-                arrange_block(sch, block, knobs.lanes)
-        flat = fuses_rows(self.workload)
+        knobs, flat = self.knobs, fuses_rows(self.workload)
+        around, epilogue = self._surroundings()
         if flat:
             self._fuse_rows(epilogue)
         if splits_groups(self.workload):
             self._split_groups(epilogue, flat)
+        if splits_groups(self.workload) and self.workload.padded_lanes:
+            around, epilogue = self._simplified(around, epilogue)
+        sch = self.sch
+        pad = next((block for block in around.before if sch.get(block).name_hint.startswith(PADDING)), None)
+        for block in around.before:
+            if block is not pad:
+                arrange_block(sch, block, knobs.lanes)
         loops = dict(zip(self._loop_names(flat), sch.get_loops(self.anchor), strict=True))
         reduction = [loops[name] for name in reduction_axes(self.workload)]
         tile, outer = self._split(loops, flat)
@@ -101,6 +108,23 @@ class _Nest:
                 overlap_tail(sch, named[loop_name])
         arrange_loops(sch, around.after, knobs.lanes)
 
+    def _surroundings(self) -> tuple[Surroundings, SBlock]:
+        """The blocks around the anchor, and the one that takes its results out of the registers."""
+        sch = self.sch
+        if not self.workload.padded_lanes:
+            around = fuse_epilogue(sch, self.anchor)
+            # The new block copies the accumulators out; the anchor now fills a temporary.
+            return around, around.epilogue or sch.cache_write(self.anchor, 0, "global")
+        (stored,) = sch.get_consumers(self.anchor)
+        around = fuse_epilogue(sch, stored)
+        if around.epilogue is not None:
+            sch.compute_inline(stored)
+        name = sch.get(self.anchor).name_hint
+        epilogue = around.epilogue or stored
+        sch.annotate(epilogue, PADDED_LANES, self.knobs.lanes)
+        before = [block for block in around.before if sch.get(block).name_hint != name]
+        return replace(around, before=before), epilogue
+
     def _loop_names(self, flat: bool) -> list[str]:
         names = []
         for axis, factor in physical_axes(self.workload.out_layout):
@@ -112,6 +136,8 @@ class _Nest:
             if axis == "C" and splits_groups(self.workload):
                 names.append("group")
             names.append(name)
+        if self.workload.padded_lanes:
+            names.append("lane")
         return names + list(reduction_axes(self.workload))
 
     def _fuse_rows(self, epilogue: SBlock) -> None:
@@ -124,10 +150,13 @@ class _Nest:
             pixel = index[row] * width + index[row + 1]
             return [*index[:row], pixel, *index[row + 2 :]]
 
-        self._remap(fuse, epilogue, len(axes))
+        self._remap(fuse, [self.anchor, epilogue])
 
     def _split_groups(self, epilogue: SBlock, flat: bool) -> None:
-        """Make two axes of the channels, the group and the channel in it, in both blocks and between them."""
+        """Make two axes of the channels, the group and the channel in it, in both blocks and between them.
+
+        Padded results have them already.
+        """
         axes = physical_axes(self.workload.out_layout)
         channel = axes.index(("C", 0)) - flat
         outputs = self.workload.out_channels // self.workload.groups
@@ -136,10 +165,25 @@ class _Nest:
             pair = [index[channel] // outputs, index[channel] % outputs]
             return [*index[:channel], *pair, *index[channel + 1 :]]
 
-        self._remap(split, epilogue, len(axes) - flat)
+        self._remap(split, [epilogue] if self.workload.padded_lanes else [self.anchor, epilogue])
 
-    def _remap(self, axes: Callable[..., list[Any]], epilogue: SBlock, rank: int) -> None:
-        """Give both blocks, and the buffer of ``rank`` axes between them, other axes."""
+    def _simplified(self, around: Surroundings, epilogue: SBlock) -> tuple[Surroundings, SBlock]:
+        """The same blocks of a function whose indices know the extents of a group.
+
+        A region is only found where a group's channel is not divided by their number.
+        """
+
+        def again(block: SBlock) -> SBlock:
+            return sch.get_sblock(self.sch.get(block).name_hint)
+
+        sch = open_schedule(StmtSimplify()(self.sch.mod)["main"])
+        before, after = ([again(block) for block in blocks] for blocks in (around.before, around.after))
+        self.anchor, epilogue = again(self.anchor), again(epilogue)
+        self.sch = sch
+        return Surroundings(before, epilogue, after), epilogue
+
+    def _remap(self, axes: Callable[..., list[Any]], blocks: list[SBlock]) -> None:
+        """Give blocks other axes, and where the anchor is among them also the buffer that it fills."""
         sch = self.sch
 
         def mapping(block: SBlock, rank: int) -> tirx.IndexMap:
@@ -147,11 +191,13 @@ class _Nest:
             dtype = str(sch.get(block).iter_vars[0].var.ty)
             return tirx.IndexMap.from_func(axes, ndim=rank, index_dtype=dtype)
 
-        for block in (self.anchor, epilogue):
+        for block in blocks:
             sch.transform_block_layout(block, mapping(block, len(sch.get(block).iter_vars)))
-        sch.transform_layout(
-            self.anchor, ("write", 0), mapping(self.anchor, rank), assume_injective_transform=True
-        )
+        if self.anchor in blocks:
+            rank = len(sch.get(self.anchor).writes[0].source.shape)
+            sch.transform_layout(
+                self.anchor, ("write", 0), mapping(self.anchor, rank), assume_injective_transform=True
+            )
 
     def _split(self, loops: dict[str, Loop], flat: bool) -> tuple[list[Loop], dict[str, Loop]]:
         """The tile's loops, vector last, and the loops around it in order."""
@@ -159,7 +205,7 @@ class _Nest:
         if lanes_are_pixels(workload):
             pixel, tile_pixel, lane = self._tile(loops["pixel"], [knobs.tile_pixels, knobs.lanes])
             channel, tile_channel = self._tile(loops["channel"], [knobs.tile_channels], mark="channel")
-        elif block_of(workload.out_layout, "C") > 1:
+        elif block_of(workload.out_layout, "C") > 1 or workload.padded_lanes:
             pixel, tile_pixel = self._tile(loops["pixel"], [knobs.tile_pixels])
             channel, tile_channel = self._tile(loops["channel"], [knobs.tile_channels], mark="channel")
             lane = loops["lane"]
@@ -217,6 +263,19 @@ class _Nest:
         sch.vectorize(lanes)
         sch.decompose_reduction(self.anchor, reduction)
         self._prefetch()
+        self._skip(len(tile))
+
+    def _skip(self, tile_loops: int) -> None:
+        """Mark the loops over rows and columns of the kernel that often meet nothing but padding."""
+        workload, reduced = self.workload, reduction_axes(self.workload)
+        loops = self.sch.get_loops(self.anchor)[-tile_loops - len(reduced) :]
+        sides = [("H", "rh", 1)]
+        if not lanes_are_pixels(workload):
+            sides.append(("W", "rw", self.knobs.tile_pixels))
+        for side, (axis, name, pixels) in enumerate(sides):
+            if met_share(workload, side, pixels) < 1.0:
+                place = physical_axes(workload.out_layout).index((axis, 0))
+                skip_padding(self.sch, loops[reduced.index(name)], place, workload, side, pixels)
 
     def _prefetch(self) -> None:
         """Ask for the next tile's weights, where each of them is read once and so comes from memory.

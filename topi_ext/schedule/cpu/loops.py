@@ -4,9 +4,10 @@ import logging
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
+from tvm_ffi import structural_walk
 
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import (
@@ -17,11 +18,15 @@ from topi_ext.schedule.blocks import (
     open_schedule,
     try_inline,
 )
+from topi_ext.schedule.overlap import overlap_tail, uses
 
 _LOG = logging.getLogger(__name__)
 
 PARALLEL_ELEMENTS = 1 << 14
 """Below this much work a function stays on one thread; waking the others costs more."""
+
+COPIED_LANES = 16
+"""Elements that a copy moves at once."""
 
 MAXIMUM_VECTOR = 64
 """Longest innermost loop that is vectorised whole."""
@@ -120,6 +125,7 @@ def place_padding(sch: Schedule, block: SBlock, chunk: Any | None) -> None:
 
     Inside the loop ``chunk`` it copies the rows that the chunk needs; before all loops, which is where None
     puts it, its rows are split among the threads.
+    :func:`topi_ext.schedule.overlap.apply_overlap` must follow.
     """
     if chunk is not None:
         sch.compute_at(block, chunk, preserve_unit_loops=True)
@@ -130,8 +136,22 @@ def place_padding(sch: Schedule, block: SBlock, chunk: Any | None) -> None:
 
 
 def _vector_of(sch: Schedule, loop: Any) -> Any:
-    """The innermost loop of a copy, cut to a vector where it is long."""
+    """The innermost loop of a copy, cut to vectors of a power of two; the last one may overlap another."""
     extent = loop_extent(sch, loop)
-    if extent is not None and extent <= MAXIMUM_VECTOR:
+    if extent is None:
+        return sch.split(loop, [None, COPIED_LANES])[1]
+    overlaps = not _is_bounded(sch, loop)
+    if extent <= MAXIMUM_VECTOR and (extent & (extent - 1) == 0 or not overlaps):
         return loop
-    return sch.split(loop, [None, 16])[1]
+    lanes = min(COPIED_LANES, 1 << (extent.bit_length() - 1))
+    outer, lane = sch.split(loop, [None, lanes])
+    if extent % lanes and overlaps:
+        overlap_tail(sch, outer)
+    return lane
+
+
+def _is_bounded(sch: Schedule, loop: Any) -> bool:
+    """Whether a condition on the copied element depends on the loop: it is of a tile that may overlap."""
+    found: list[Any] = []
+    structural_walk(sch.get(loop).body, (SBlockRealize, found.append))
+    return any(uses(realize.predicate, sch.get(loop).loop_var) for realize in found)

@@ -1,0 +1,77 @@
+"""Vectors that are not filled: their lanes are stored as one shorter vector.
+
+A condition on a lane would make of a vector as many scalars. The last vector along an axis has the same
+number of lanes wherever it is, so that one condition on the whole vector decides between two lengths.
+"""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm_ffi import structural_map
+
+from topi_ext.schedule.overlap import PADDED_LANES, conjuncts, substitute, uses
+
+
+def apply_partial_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Rewrite the vectorised loops around blocks that are annotated with :data:`PADDED_LANES`."""
+
+    def on_loop(loop: tirx.For) -> Any:
+        realize = loop.body
+        if loop.kind != tirx.ForKind.VECTORIZED or not isinstance(realize, SBlockRealize):
+            return loop
+        if PADDED_LANES not in realize.block.annotations:
+            return loop
+        conditions = conjuncts(realize.predicate)
+        trimmed = next((condition for condition in conditions if uses(condition, loop.loop_var)), None)
+        if trimmed is None:
+            return loop
+        others = [condition for condition in conditions if condition is not trimmed]
+        last = {loop.loop_var: loop.extent - 1}
+        whole = _vector(loop, loop.extent, others)
+        left = _vector(_with_own_names(loop), trimmed.b % loop.extent, others)
+        return tirx.IfThenElse(tirx.likely(substitute(trimmed, last)), whole, left)
+
+    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+
+
+def _vector(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
+    """The loop over as many lanes; the block alone where it is one."""
+    realize = loop.body
+    values = realize.iter_values
+    if int(lanes) == 1:
+        values = [substitute(value, {loop.loop_var: loop.min}) for value in values]
+    predicate = tirx.all(*conditions) if conditions else tirx.const(True, "bool")
+    body = SBlockRealize(values, predicate, realize.block)
+    if int(lanes) == 1:
+        return body
+    return tirx.For(
+        loop.loop_var, loop.min, lanes, loop.kind, body, loop.thread_binding, loop.annotations, loop.step
+    )
+
+
+def _with_own_names(loop: tirx.For) -> tirx.For:
+    """The same loop and block, with variables that they alone define."""
+    counter = tirx.Var(loop.loop_var.name, loop.loop_var.ty)
+    block = loop.body.block
+    axes = [
+        tirx.IterVar(axis.dom, tirx.Var(axis.var.name, axis.var.ty), axis.iter_type)
+        for axis in block.iter_vars
+    ]
+    names = {old.var: new.var for old, new in zip(block.iter_vars, axes, strict=True)}
+    renamed = SBlock(
+        axes,
+        [substitute(region, names) for region in block.reads],
+        [substitute(region, names) for region in block.writes],
+        block.name_hint,
+        substitute(block.body, names),
+        annotations=block.annotations,
+    )
+    values = [substitute(value, {loop.loop_var: counter}) for value in loop.body.iter_values]
+    body = SBlockRealize(values, loop.body.predicate, renamed)
+    return tirx.For(
+        counter, loop.min, loop.extent, loop.kind, body, loop.thread_binding, loop.annotations, loop.step
+    )
+
+
+__all__ = ["apply_partial_vectors"]

@@ -1,0 +1,60 @@
+"""Rows and columns of a kernel that meet nothing but padding are skipped.
+
+A wide or dilated kernel on a small image multiplies mostly zeros. One condition for each row of the kernel,
+or for each column, leaves out what no pixel of a register tile needs.
+"""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import SBlockRealize, Schedule
+from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.schedule.overlap import loops_within, substitute
+from topi_ext.workload import ConvolutionWorkload
+
+SKIPPED = "topi_ext.skip_padding"
+"""Loop annotation: the block's axis of pixels, those of a tile, stride, dilation, padding before, extent."""
+
+
+def skip_padding(
+    sch: Schedule, loop: Any, axis: int, workload: ConvolutionWorkload, side: int, pixels: int
+) -> None:
+    """Mark ``loop`` over the rows (``side`` 0) or columns (1) of the kernel.
+
+    Its block has those of the result on ``axis``, of which a tile takes ``pixels``.
+    """
+    extent = int((workload.in_height, workload.in_width)[side])
+    numbers = (workload.strides[side], workload.dilation[side], workload.padding[side], extent)
+    sch.annotate(loop, SKIPPED, [axis, pixels, *numbers])
+
+
+def apply_skip(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Put the body of every marked loop of a scheduled function under its condition."""
+
+    def on_loop(loop: tirx.For) -> tirx.For:
+        if SKIPPED not in loop.annotations:
+            return loop
+        axis, pixels, stride, dilation, before, extent = map(int, loop.annotations[SKIPPED])
+        realizes: list[Any] = []
+        structural_walk(loop.body, (SBlockRealize, realizes.append))
+        tile = {inner.loop_var: tirx.IntImm(str(inner.loop_var.ty), 0) for inner in loops_within(loop.body)}
+        first = substitute(realizes[0].iter_values[axis], tile) * stride + loop.loop_var * dilation
+        inside = tirx.all(first + (pixels - 1) * stride >= before, first < before + extent)
+        annotations = {key: value for key, value in loop.annotations.items() if key != SKIPPED}
+        return tirx.For(
+            loop.loop_var,
+            loop.min,
+            loop.extent,
+            loop.kind,
+            # Without the hint TVM would shape buffers by the condition.
+            tirx.IfThenElse(tirx.likely(inside), loop.body, None),
+            loop.thread_binding,
+            annotations,
+            loop.step,
+        )
+
+    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+
+
+__all__ = ["apply_skip", "skip_padding"]
