@@ -16,11 +16,12 @@ install = printf 'Installing relay-layout[$(1)] into $(VENV) ... '; start=$$(dat
 		--constraint constraints.txt --editable '.[$(1)$(LINKER)]' && \
 	echo "$$(($$(date +%s) - start)) s" && touch $(2)
 
-.PHONY: help demo test lint format sweep clean distclean
+.PHONY: help demo test lint format docs sweep clean distclean
 
 help:
 	@echo 'make demo    compile and run $(MODEL), compare with ONNX Runtime (MODEL=resnet18 for another)'
 	@echo 'make test    lint and test, all but the slow tests'
+	@echo 'make docs    write what the documentation takes from the code, and run every snippet of it'
 	@echo 'make sweep   the slow tests, and new examples for those that draw them'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make format  let ruff format and mend'
@@ -39,6 +40,10 @@ lint: $(VENV)/.dev-installed
 	@$(VENV)/bin/ruff check --quiet
 	@$(VENV)/bin/ruff format --check --quiet
 	@$(VENV)/bin/mypy
+
+docs: $(VENV)/.dev-installed
+	@$(VENV)/bin/python -m scripts.operator_table
+	@$(VENV)/bin/python -m pytest tests/test_docs.py
 
 format: $(VENV)/.dev-installed
 	@$(VENV)/bin/ruff check --quiet --fix

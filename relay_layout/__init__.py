@@ -12,7 +12,11 @@ but numpy.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from relay_layout.versions import check_versions
+
 __version__ = "0.1.0"
+
+check_versions()
 
 if TYPE_CHECKING:
     from relay_layout.compiler import CompiledModel, Conversion, compile, convert

@@ -18,12 +18,16 @@ from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Params, load_model
 from relay_layout.ir import shape_of
+from relay_layout.lower.calls import KernelCall, called_functions, calls_left, kernel_calls, renamed
 from relay_layout.lower.link import link_command, link_executable
-from relay_layout.lower.passes import fuse_passes, legalize_passes, lower_passes
+from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
 from relay_layout.plan import LayoutPlan
 from relay_layout.relay.conventions import names_carried
+from relay_layout.report.choices import model_report, target_report
+from relay_layout.report.files import check_report_path, write_report
+from relay_layout.report.kernels import described_calls, plain
 from relay_layout.request import LayoutRequest
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.backend import LayoutBackend
@@ -137,6 +141,7 @@ def compile(
     tuning_records: Sequence[str | os.PathLike[str]] = (),
     shipped_records: bool = True,
     winograd: bool = True,
+    report: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile a model: import, convert layouts, lower with our kernels, build.
@@ -144,10 +149,13 @@ def compile(
     Arguments are those of :func:`convert`, but ``target`` may also be a list of targets, the one that asks
     least of a machine first: the result holds code for each, and where it is loaded the last one that the
     machine can run is taken. ``threads`` is what the kernels are shaped for (all cores by default),
+    ``report`` a file ending in .html or .json for what was chosen and why (:mod:`relay_layout.report`),
     ``progress`` is called with one line per stage. Raises :class:`RelayLayoutError`.
     """
     say = progress or (lambda line: None)
     start = time.perf_counter()
+    if report is not None:
+        check_report_path(report)
     request = LayoutRequest.parse(
         desired_layout,
         desired_layout_ops,
@@ -170,7 +178,7 @@ def compile(
     module = load_model(model, input_shapes=input_shapes, params=params)
     names = input_names(module["main"]), output_names(module["main"])
     specs: tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]] = (), ()
-    builds, contents = [], []
+    builds, contents, reports = [], [], []
     for resolved in targets:
         say(f"target {resolved.name}: {resolved.description}")
         say("converting layouts")
@@ -182,37 +190,63 @@ def compile(
         )
         # The border's layouts are fixed by the request, so they are the same for all targets.
         specs = _specs(converted["main"], names, request)
-        lowered, weights, kernels = lower(converted, resolved, say)
-        operations = _count_operations(lowered)
-        contents.append(Content(build_library(lowered, resolved, say), weights))
+        lowered = lower(converted, resolved, say)
+        planned = plan_memory(lowered.module, resolved)
+        left = renamed(calls_left(lowered.calls, called_functions(planned)), conversion.names)
+        calls = described_calls(left, lowered.kernels)
+        contents.append(Content(build_library(planned, resolved, say), lowered.weights))
         seconds, start = time.perf_counter() - start, time.perf_counter()
-        report = _report(conversion, kernels, operations, seconds)
-        builds.append(Build(resolved.name, resolved.manifest(), resolved.threads, report))
+        found = _report(conversion, lowered.kernels, _count_operations(lowered.module), seconds)
+        builds.append(
+            Build(resolved.name, resolved.manifest(), resolved.threads, found | {"calls": plain(calls)})
+        )
+        if report is not None:
+            reports.append(target_report(builds[-1], conversion.plan, calls, planned, contents[-1].weights))
     producer = Producer(relay_layout=__version__, tvm=str(tvm.__version__))
+    if report is not None:
+        say(f"writing {os.fspath(report)}")
+        write_report(report, model_report(model, producer, reports))
     return CompiledModel(Manifest(producer, *specs, tuple(builds)), tuple(contents))
 
 
-def lower(
-    module: tvm.IRModule, target: BuildTarget, say: Progress
-) -> tuple[tvm.IRModule, dict[str, np.ndarray], list[Kernel]]:
+@dataclass(frozen=True)
+class Lowered:
+    """Scheduled functions; ``weights`` are further parameters of "main", ``calls`` the calls in it."""
+
+    module: tvm.IRModule
+    weights: dict[str, np.ndarray]
+    kernels: list[Kernel]
+    calls: list[KernelCall]
+
+
+def lower(module: tvm.IRModule, target: BuildTarget, say: Progress) -> Lowered:
     """Operators to scheduled functions, with the weights taken out as further parameters of "main"."""
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(module)
         module, weights = lift_weights(module)
-        module = tvm.transform.Sequential(fuse_passes())(module)
+        group, *fuse = fuse_passes()
+        grouped = group(module)
+        calls = kernel_calls(module, grouped)
+        module = tvm.transform.Sequential(fuse)(grouped)
         say(f"scheduling {_count_functions(module)} functions")
         module, kernels = schedule_functions(module, target)
-    return module, weights, kernels
+    return Lowered(module, weights, kernels, calls)
+
+
+def plan_memory(module: tvm.IRModule, target: BuildTarget) -> tvm.IRModule:
+    """The module with memory for its intermediate results, which the caller of "main" passes."""
+    with target.tvm_target:
+        return tvm.transform.Sequential(memory_passes(workspace=True))(module)
 
 
 def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> bytes:
-    """Generate code and link it; the bytes of a shared library."""
+    """Generate code for a module of planned memory and link it; the bytes of a shared library."""
     say("generating code")
     with target.tvm_target:
         executable = relax.build(
             module,
             target.tvm_target,
-            relax_pipeline=tvm.transform.Sequential(lower_passes(workspace=True)),
+            relax_pipeline=tvm.transform.Sequential(machine_passes()),
             tir_pipeline=PIPELINE,
         )
     say("linking")

@@ -47,18 +47,18 @@ class Value:
 
 @dataclass(eq=False)
 class Node:
-    """One binding that computes: an operator call, or anything else taken whole."""
+    """One binding that computes: an operator call, or anything else taken whole.
+
+    ``name`` is the variable's; where an earlier one has that, it is made from the operator's.
+    """
 
     variable: relax.Var
     expression: Expression
     operator: str
     operands: list[Value]
     results: list[Value]
+    name: str
     tree: Tree = None
-
-    @property
-    def name(self) -> str:
-        return str(self.variable.name)
 
     @property
     def attributes(self) -> Any:
@@ -110,6 +110,7 @@ class _Reader:
         self.environment: dict[relax.Var, Tree] = {}
         self.constants: dict[int, Value] = {}
         self.nodes: list[Node] = []
+        self.names: set[str] = set()
 
     def read(self, function: relax.Function) -> Graph:
         parameters = []
@@ -132,7 +133,8 @@ class _Reader:
             self.environment[binding.var] = self._tree(expression)
             return
         operator = operator_name(expression) if isinstance(binding, relax.VarBinding) else MATCH_CAST
-        node = Node(binding.var, expression, operator, [], [])
+        name = self._unused(str(binding.var.name), operator)
+        node = Node(binding.var, expression, operator, [], [], name)
         if operator == MATCH_CAST:
             node.tree = (self._tree(expression),)
             node.operands = list(leaves(node.tree))
@@ -147,10 +149,19 @@ class _Reader:
             ]
         for position, value in enumerate(node.operands):
             value.consumers.append((node, position))
-        tree = self._tree_of_type(binding.var, binding.var.ty, binding.var.name, node)
+        tree = self._tree_of_type(binding.var, binding.var.ty, name, node)
         node.results = list(leaves(tree))
         self.environment[binding.var] = tree
         self.nodes.append(node)
+
+    def _unused(self, name: str, operator: str) -> str:
+        """A name that no node before has."""
+        base = operator.rpartition(".")[2] or name
+        found, count = name, 1
+        while found in self.names:
+            found, count = f"{base}_{count}", count + 1
+        self.names.add(found)
+        return found
 
     def _tree(self, expression: Expression) -> Tree:
         if isinstance(expression, relax.Var):

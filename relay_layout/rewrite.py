@@ -47,11 +47,15 @@ class TransformCount:
 
 @dataclass
 class Rewritten:
-    """The new function, and what the verifier and the report need to know of it."""
+    """The new function, and what the verifier and the report need to know of it.
+
+    ``names`` gives the node that a binding of the new function computes.
+    """
 
     function: relax.Function
     placements: list[Placement] = field(default_factory=list)
     transforms: TransformCount = field(default_factory=TransformCount)
+    names: dict[str, str] = field(default_factory=dict)
 
 
 def rewrite(graph: Graph, solution: Solution, outputs: dict[Value, Layout]) -> Rewritten:
@@ -97,6 +101,7 @@ class _Rewriter:
         self.forms: dict[Value, dict[Layout, Expression]] = {}
         self.placements: list[Placement] = []
         self.transforms = TransformCount()
+        self.names: dict[str, str] = {}
 
     def run(self) -> Rewritten:
         function = self.graph.function
@@ -109,17 +114,21 @@ class _Rewriter:
                 with self.builder.dataflow():
                     for node in self.graph.nodes:
                         self._emit(node)
-                    output = self.builder.emit_output(self._output(self.graph.output))
+                    result = self._output(self.graph.output)
+                    output = self.builder.emit_output(result)
             else:
                 for node in self.graph.nodes:
                     self._emit(node)
-                output = self.builder.emit(self._output(self.graph.output))
+                result = self._output(self.graph.output)
+                output = self.builder.emit(result)
+            if isinstance(result, relax.Var) and str(result.name) in self.names:
+                self.names[str(output.name)] = self.names[str(result.name)]
             self.builder.emit_func_output(output)
         module = self.builder.finalize()
         if not dataflow:
             module = relax.transform.ConvertToDataflow(min_size=1)(module)
         module = relax.transform.CanonicalizeBindings()(relax.transform.DeadCodeElimination()(module))
-        return Rewritten(module[name], self.placements, self.transforms)
+        return Rewritten(module[name], self.placements, self.transforms, self.names)
 
     def _emit(self, node: Node) -> None:
         signature = self.solution.signatures[node]
@@ -152,6 +161,7 @@ class _Rewriter:
         # What is bound already keeps its name, by which the verifier finds it.
         bound = isinstance(expression, relax.Var)
         variable = expression if bound else self.builder.emit(expression, name_hint=node.name)
+        self.names[str(variable.name)] = node.name
         if len(node.results) == 1 and isinstance(variable.ty, relax.TensorType):
             return [variable]
         return [relax.TupleGetItem(variable, index) for index in range(len(node.results))]

@@ -71,6 +71,18 @@ class Session:
         with self._lock:
             return [tvm.runtime.empty(found.shape, found.dtype).copyfrom(found) for found in self._execute()]
 
+    @property
+    def threads(self) -> int:
+        """How many threads a call uses."""
+        return self._threads
+
+    def observe(self, observer: Callable[..., int]) -> None:
+        """Have ``observer`` called before and after every call of the virtual machine, from now on.
+
+        Its arguments are those of ``tvm.relax.VirtualMachine.set_instrument``.
+        """
+        self._machine.set_instrument(observer)
+
     def _feed(self, inputs: Mapping[str, np.ndarray]) -> None:
         if not self._fits(inputs):
             inputs = check_inputs(self.inputs, inputs)

@@ -29,7 +29,8 @@ class ConversionReport:
     """What one conversion did; counts are of transforms left to run, bytes of what they move.
 
     ``layout_transform_us`` is what they are estimated to take, ``layout_transform_prices`` counts them by
-    where that comes from: "measured", "fitted" or "modelled". ``plan`` is what it was chosen from.
+    where that comes from: "measured", "fitted" or "modelled". ``plan`` is what it was chosen from, ``names``
+    gives the operator that a binding computes.
     """
 
     layout_transforms: int
@@ -44,7 +45,8 @@ class ConversionReport:
     verified: bool
     layouts: Mapping[str, str]
     not_converted: Mapping[str, str]
-    plan: LayoutPlan = field(repr=False)
+    plan: LayoutPlan = field(repr=False, compare=False)
+    names: Mapping[str, str] = field(repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields under the names that the command line prints."""
@@ -94,6 +96,7 @@ def convert_layout(
         layouts=_convolution_layouts(plan),
         not_converted=not_converted(plan),
         plan=plan,
+        names=rewritten.names,
     )
     return converted, report
 

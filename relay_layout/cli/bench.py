@@ -40,22 +40,35 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="running time to spend on each model and peer (5), or on each layer and peer (0.5)",
     )
     options.add_record_options(parser)
+    parser.add_argument("--save", metavar="FILE", help="write the result to a file, to compare with later")
+    parser.add_argument(
+        "--against",
+        metavar="FILE",
+        help="compare with a result that --save wrote; the exit status is 1 where a model became slower",
+    )
     options.add_input_shape_option(parser)
 
 
 def run(arguments: Namespace) -> Outcome:
-    """Compares; the exit status is 1 where relay-layout failed or computed something else."""
+    """Compares; the exit status is 1 where relay-layout failed, computed something else or became slower."""
+    if arguments.save is not None:
+        options.check_writable("--save", arguments.save, arguments.models)
     shapes = options.input_shapes(arguments)
     if arguments.layers:
         return _run_layers(arguments, shapes)
     from relay_layout import host
-    from relay_layout.bench import format_table, run_bench
+    from relay_layout.bench import format_table, history, run_bench
 
+    threads = arguments.threads or host.cpu_count()
+    saved = None
+    if arguments.against is not None:
+        saved = history.load(arguments.against)
+        history.check_comparable(arguments.against, saved, threads)
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
         result = run_bench(
             model_files(arguments.models, Path(folder)),
             arguments.peers,
-            threads=arguments.threads or host.cpu_count(),
+            threads=threads,
             seconds=arguments.seconds or MODEL_SECONDS,
             ours=_Compiler(Path(folder), options.record_options(arguments)),
             input_shapes=shapes,
@@ -63,13 +76,23 @@ def run(arguments: Namespace) -> Outcome:
             require_peers=arguments.peers is not None,
             progress=note,
         )
-    return Outcome(result, format_table(result), 1 if subject_failed(result) else 0)
+    if arguments.save is not None:
+        history.save(arguments.save, result)
+    failed = subject_failed(result)
+    if saved is None:
+        return Outcome(result, format_table(result), 1 if failed else 0)
+    found = history.changes(saved["result"], result)
+    failed = failed or any(each["verdict"] == "slower" for each in found)
+    text = f"{format_table(result)}\n\n{history.format_changes(found, saved['time'])}"
+    return Outcome({**result, "against": found}, text, 1 if failed else 0)
 
 
 def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None) -> Outcome:
     """The exit status is 1 where a layer of relay-layout failed or computed something else."""
     if arguments.peers is not None:
         raise InputError("--layers compares with oneDNN alone; leave out --peers")
+    if arguments.save is not None or arguments.against is not None:
+        raise InputError("--save and --against are for whole models; leave out --layers")
     from relay_layout.bench.layers import run_layers
     from relay_layout.bench.layers_results import failed
     from relay_layout.bench.layers_table import format_layers

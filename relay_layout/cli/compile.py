@@ -10,12 +10,18 @@ from relay_layout.cli import options
 from relay_layout.cli.layout_report import layout_rows
 from relay_layout.cli.output import Outcome, one_line, progress, size_text, table
 from relay_layout.errors import InputError
+from relay_layout.report.files import check_report_path
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("model", metavar="MODEL", help=options.MODEL_HELP)
     parser.add_argument("-o", "--output", required=True, metavar="ARTIFACT", help="the file to write")
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="also write what was chosen and why: a page (.html) or its data (.json)",
+    )
     options.add_layout_options(parser, several_targets=True)
     options.add_threads_option(parser)
 
@@ -25,6 +31,10 @@ def run(arguments: Namespace) -> Outcome:
     keywords = options.layout_options(arguments)
     options.check_writable("-o", arguments.output, [arguments.model])
     keywords["target"] = targets(arguments.target)
+    if arguments.report is not None:
+        check_report_path(arguments.report)
+        options.check_writable("--report", arguments.report, [arguments.model])
+        keywords["report"] = arguments.report
     import relay_layout
 
     compiled = relay_layout.compile(arguments.model, **keywords, threads=arguments.threads, progress=progress)
@@ -34,7 +44,10 @@ def run(arguments: Namespace) -> Outcome:
         {**build.report, "target": build.target, "threads": build.num_threads_hint}
         for build in compiled.manifest.builds
     ]
-    report = {"artifact": arguments.output, "artifact_bytes": os.path.getsize(arguments.output)}
+    report: dict[str, Any] = {
+        "artifact": arguments.output,
+        "artifact_bytes": os.path.getsize(arguments.output),
+    }
     if len(reports) == 1:
         report |= reports[0]
     else:

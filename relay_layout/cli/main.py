@@ -29,6 +29,7 @@ VERBS = {
     "run": "run an artifact and measure its latency",
     "convert": "convert a model's layouts and report the transforms that are left",
     "explain": "tell which layouts were chosen for a model's operators, and why",
+    "diff": "compare the reports of two compilations",
     "bench": "compare with other runtimes, side by side",
     "tune": "measure the kernels of models with other knobs, and log the times",
     "analyse": "show the inner loops of a model's kernels for an ARM core, as LLVM's analyser sees them",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from relay_layout.cli import options
 from relay_layout.cli.output import Outcome, one_line, progress, table
 from relay_layout.errors import InputError
+from relay_layout.report.files import check_report_path, read_report, write_report
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +35,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--target", metavar="NAME", help="which of the artifact's targets; otherwise the last that runs here"
     )
+    parser.add_argument(
+        "--profile", action="store_true", help="also time every kernel, in its place between the others"
+    )
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="with --profile: the report of this artifact's compilation, to put the times into",
+    )
     options.add_threads_option(parser)
 
 
@@ -42,6 +51,13 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.outputs is not None:
         sources = [arguments.artifact, *([arguments.inputs] if arguments.inputs is not None else [])]
         options.check_writable("--outputs", arguments.outputs, sources)
+    known = None
+    if arguments.report is not None:
+        if not arguments.profile:
+            raise InputError("--report needs --profile, which measures what goes into it")
+        check_report_path(arguments.report)
+        options.check_writable("--report", arguments.report, [arguments.artifact])
+        known = read_report(arguments.report)
     from relay_layout.cli.npz import read_arrays, write_arrays
 
     given = None if arguments.inputs is None else read_arrays(arguments.inputs)
@@ -61,12 +77,19 @@ def run(arguments: Namespace) -> Outcome:
         {"name": name, "shape": list(array.shape), "dtype": array.dtype.name}
         for name, array in outputs.items()
     ]
-    report = {
+    report: dict[str, Any] = {
         "target": session.target,
         "latency_ms": latency,
         "repeat": arguments.repeat,
         "outputs": found,
     }
+    if arguments.profile:
+        from relay_layout.cli.profile_report import profile_of
+
+        progress("profiling")
+        report["profile"] = profile_of(session, inputs, arguments.repeat, known)
+    if known is not None:
+        write_report(arguments.report, known)
     return Outcome(report, format_report(report))
 
 
@@ -117,4 +140,8 @@ def format_report(report: Mapping[str, Any]) -> str:
     rows = [["latency", times], ["target", one_line(report["target"])]]
     for output in report["outputs"]:
         rows.append([f"output {one_line(output['name'])}", f"{output['dtype']} {output['shape']}"])
-    return table(rows)
+    if "profile" not in report:
+        return table(rows)
+    from relay_layout.cli.profile_report import format_profile
+
+    return f"{table(rows)}\n{format_profile(report['profile'])}"

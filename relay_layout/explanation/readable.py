@@ -1,6 +1,5 @@
 """Layouts and names as people read them: in the letters of the convolutions around a tensor."""
 
-from collections.abc import Sequence
 from string import ascii_uppercase
 
 from relay_layout.border import dimension_letters
@@ -66,13 +65,3 @@ def _by_convolution(node: Node) -> list[tuple[Value, str]]:
     data, kernel = str(attributes.data_layout), str(getattr(attributes, "kernel_layout", ""))
     out = str(getattr(attributes, "out_layout", "") or data)
     return [(node.operands[0], data), (node.operands[1], kernel), (node.results[0], out)]
-
-
-def shown(name: str) -> str:
-    """A name from a model file on one line, with what does not print as its escape."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name)
-
-
-def listed(words: Sequence[str]) -> str:
-    """``a``, ``a and b``, or ``a, b and c``."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import Any
 
-from relay_layout.explanation.readable import Letters, listed, shown
+from relay_layout.explanation.readable import Letters
+from relay_layout.explanation.words import listed, shown
 from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts, Rule

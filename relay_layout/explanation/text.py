@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from relay_layout.explanation.readable import shown
+from relay_layout.explanation.words import shown
 
 if TYPE_CHECKING:
     from relay_layout.explanation.facts import Alternative, Explanation, NodeExplanation, TransformFact
@@ -28,19 +28,19 @@ def of_function(explanation: Explanation) -> str:
                 shown(fact.name),
                 fact.operator or "-",
                 fact.kind,
-                _layouts(fact.operands, fact.results),
+                layouts(fact.operands, fact.results),
                 f"{fact.microseconds:.1f}",
                 "; ".join([*remarks, *([fact.reason] if fact.reason else [])]),
             ]
         )
-    lines = [_columns(rows, right=(0, 5))] if explanation.operators else []
+    lines = [columns(rows, right=(0, 5))] if explanation.operators else []
     if explanation.others:
-        lines.append(f"{_counted(explanation.others, 'other operator')}, which only their own layouts reach")
+        lines.append(f"{counted(explanation.others, 'other operator')}, which only their own layouts reach")
     moved = sum(each.bytes for each in explanation.transforms)
     spent = sum(each.microseconds for each in explanation.transforms)
     on_record = Counter(each.priced for each in explanation.transforms if each.priced != MODELLED)
     lines.append(
-        f"{_counted(len(explanation.transforms), 'transform')} left to run"
+        f"{counted(len(explanation.transforms), 'transform')} left to run"
         + (f", {moved} bytes, {spent:.1f} us" if explanation.transforms else "")
         + "".join(f", {count} {source}" for source, count in on_record.items())
     )
@@ -61,14 +61,14 @@ def of_node(explanation: NodeExplanation) -> str:
         for kind, names, layouts in tensors
         for name, layout in zip(names, layouts, strict=True)
     ]
-    lines += [_columns([["", *side] for side in sides]), f"  estimated {fact.microseconds:.1f} us"]
+    lines += [columns([["", *side] for side in sides]), f"  estimated {fact.microseconds:.1f} us"]
     if fact.reason:
         lines.append(f"  reason: {fact.reason}")
     lines.append("alternatives")
     lines.append(
-        _columns(
+        columns(
             [
-                ["", _layouts(each.operands, each.results), f"{each.microseconds:.1f} us", difference(each)]
+                ["", layouts(each.operands, each.results), f"{each.microseconds:.1f} us", difference(each)]
                 for each in explanation.alternatives
             ],
             right=(2,),
@@ -117,7 +117,7 @@ def _transform(transform: TransformFact, own: str) -> str:
     )
 
 
-def _layouts(operands: Sequence[str], results: Sequence[str]) -> str:
+def layouts(operands: Sequence[str], results: Sequence[str]) -> str:
     """Equal layouts in a row are written once, so that a concat of many stays readable."""
     return f"{_shortened(operands)} -> {_shortened(results)}"
 
@@ -132,11 +132,12 @@ def _shortened(layouts: Sequence[str]) -> str:
     return ", ".join(part[0] if len(part) == 1 else f"{len(part)} x {part[0]}" for part in parts) or "nothing"
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """``1 transform``, ``2 transforms``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     """Columns two spaces apart, those of ``right`` aligned at their ends."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []

@@ -33,11 +33,12 @@ def transforms_of(plan: LayoutPlan, chosen: Signatures) -> list[Transform]:
     found: list[Transform] = []
     for value in plan.graph.values():
         if value.shape is not None:
-            found += _of_value(plan, chosen, value)
+            found += of_value(plan, chosen, value)
     return found
 
 
-def _of_value(plan: LayoutPlan, chosen: Signatures, value: Value) -> list[Transform]:
+def of_value(plan: LayoutPlan, chosen: Signatures, value: Value) -> list[Transform]:
+    """The transforms of one tensor, each shared by all who read the new form."""
     source = value.identity
     if value.producer is not None:
         source = chosen[value.producer].results[value.producer.results.index(value)]

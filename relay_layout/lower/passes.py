@@ -44,6 +44,11 @@ def lower_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
 
     With ``workspace`` the caller of "main" passes the memory too; see :func:`lift_workspace`.
     """
+    return [*memory_passes(workspace=workspace), *machine_passes()]
+
+
+def memory_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
+    """Memory planned and allocated; ``workspace`` as for :func:`lower_passes`."""
     join = tvm.transform.module_pass(lambda module, _: concat_in_place(module), 0, "concat_in_place")
     lift = tvm.transform.module_pass(lambda module, _: lift_workspace(module), 0, "lift_workspace")
     return [
@@ -54,6 +59,12 @@ def lower_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
         relax.transform.LowerAllocTensor(),
         join,
         *([lift] if workspace else []),
+    ]
+
+
+def machine_passes() -> list[tvm.transform.Pass]:
+    """Functions of planned memory to virtual machine code."""
+    return [
         relax.transform.KillAfterLastUse(),
         relax.transform.LowerRuntimeBuiltin(),
         relax.transform.ComputePrimValue(),

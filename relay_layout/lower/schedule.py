@@ -7,6 +7,7 @@ from tvm import tirx
 from tvm.s_tir.dlight import ScheduleRule
 
 from relay_layout.targets import BuildTarget
+from topi_ext.chooser import KernelChoice
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.rules import Convolution, LoopNest, cpu_rules
 from topi_ext.workload import operator_of
@@ -18,13 +19,14 @@ class Kernel:
 
     ``source`` is "tuned", "inherited" or "modelled" (knobs on record), "default" (knobs from the cost
     estimate), "fallback" (an operator with a kernel whose rule could not take this case), or "loops" (bound
-    by memory: plain vector loops).
+    by memory: plain vector loops). ``choice`` are the knobs, where it has any.
     """
 
     name: str
     operator: str
     workload: str
     source: str
+    choice: KernelChoice | None = None
 
 
 def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.IRModule, list[Kernel]]:
@@ -45,16 +47,15 @@ def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.I
                 continue
             scheduled = schedule.mod["main"].with_attr("tirx.is_scheduled", True)
             updated.update_func(variable, scheduled)
-            source = "loops" if not workload else _source(rule, function)
-            name = str(variable.name_hint)
-            kernels.append(Kernel(name, operator_of(workload) if workload else "", workload, source))
+            choice = rule.choice(function) if isinstance(rule, Convolution) else None
+            source = "loops" if not workload else _source(rule, choice)
+            operator = operator_of(workload) if workload else ""
+            kernels.append(Kernel(str(variable.name_hint), operator, workload, source, choice))
             break
     return updated, kernels
 
 
-def _source(rule: ScheduleRule, function: tirx.PrimFunc) -> str:
-    if isinstance(rule, Convolution):
-        choice = rule.choice(function)
-        assert choice is not None
+def _source(rule: ScheduleRule, choice: KernelChoice | None) -> str:
+    if choice is not None:
         return choice.source
     return "fallback" if isinstance(rule, LoopNest) else "default"

@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 import relay_layout
 from relay_layout.errors import InputError
-from relay_layout.explanation import explain as explaining
+from relay_layout.explanation import reader as explaining
 from relay_layout.explanation.explain import explain_plan
 from relay_layout.explanation.readable import Letters
 from relay_layout.explanation.reasons import candidates_around, not_converted

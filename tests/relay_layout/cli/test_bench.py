@@ -143,3 +143,23 @@ def test_an_unknown_peer_and_a_missing_file(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err.startswith("relay-layout: error: unknown peer 'nobody': ")
     assert main(["bench", "a.onnx", "--peers", "none"]) == 2
     assert capsys.readouterr().err == "relay-layout: error: a.onnx: no such file\n"
+
+
+def test_saved_and_compared(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay_layout.bench.history.describe_machine", lambda: bench.result["machine"])
+    assert main(["bench", "m.onnx", "--threads", "2", "--save", "before.json"]) == 0
+    bench.result = result({"relay-layout": {**peer(), "median_ms": 3.0}})
+    capsys.readouterr()
+    assert main(["bench", "m.onnx", "--threads", "2", "--against", "before.json", "--json"]) == 1
+    captured = capsys.readouterr()
+    (found,) = json.loads(captured.out)["against"]
+    assert (found["before_ms"], found["after_ms"], found["verdict"]) == (2.0, 3.0, "slower")
+    assert "slower" in captured.err
+
+
+def test_layers_are_not_saved(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "m.onnx", "--layers", "--save", "layers.json"]) == 2
+    message = "relay-layout: error: --save and --against are for whole models; leave out --layers\n"
+    assert capsys.readouterr().err == message

@@ -33,7 +33,7 @@ def module_of(body: Callable[[Emit, Any], Any], shape: tuple[int, ...] = SHAPE) 
 
 def run(module: tvm.IRModule) -> tuple[list[np.ndarray], int]:
     """What main computes, and how many concatenations are left in it."""
-    lowered, _, _ = lower(module, TARGET, lambda line: None)
+    lowered = lower(module, TARGET, lambda line: None).module
     joins = {
         str(variable.name_hint)
         for variable, function in lowered.functions_items()

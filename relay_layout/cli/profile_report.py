@@ -1,0 +1,74 @@
+"""The times of ``run --profile``, for people and for a report."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from relay_layout.cli.output import one_line
+from relay_layout.explanation.text import columns
+from relay_layout.profiling import profile
+from relay_layout.report.schema import Report
+from relay_layout.report.times import add_times
+
+_MOST_ROWS = 30
+
+
+def profile_of(session: Any, inputs: Mapping[str, Any], repeat: int, report: Report | None) -> dict[str, Any]:
+    """Times of every kernel of a loaded artifact, which also go into ``report`` where there is one."""
+    measured = profile(session, inputs, repeat=repeat)
+    if report is not None:
+        add_times(report, session.target, measured)
+    build = next(each for each in session.artifact.manifest.builds if each.name == session.target)
+    known = build.report.get("calls", [])
+    calls = []
+    for place, (function, taken) in enumerate(measured.calls):
+        call = known[place] if place < len(known) and known[place]["function"] == function else {}
+        work = call.get("gigaflop")
+        rate = work / taken * 1e6 if work and taken else None
+        calls.append(
+            {
+                "function": function,
+                "operators": call.get("operators", []),
+                "source": call.get("source", ""),
+                "microseconds": taken,
+                "gflops": rate,
+                "peak_share": None if rate is None else rate / measured.peak_gflops,
+            }
+        )
+    return {
+        "run_us": measured.run_us,
+        "repeat": measured.repeat,
+        "threads": measured.threads,
+        "cpu": measured.cpu,
+        "peak_gflops": measured.peak_gflops,
+        "calls": calls,
+    }
+
+
+def format_profile(found: Mapping[str, Any]) -> str:
+    """A table of the kernels, those that take most first."""
+    total = sum(call["microseconds"] for call in found["calls"]) or 1.0
+    rows = [["us", "of run", "GFLOP/s", "of peak", "from", "computes"]]
+    calls = sorted(found["calls"], key=lambda call: -call["microseconds"])
+    for call in calls[:_MOST_ROWS]:
+        rate, share = call["gflops"], call["peak_share"]
+        rows.append(
+            [
+                f"{call['microseconds']:.1f}",
+                f"{call['microseconds'] / total:.1%}",
+                "" if rate is None else f"{rate:.0f}",
+                "" if share is None else f"{share:.0%}",
+                call["source"],
+                one_line(", ".join(call["operators"]) or call["function"]),
+            ]
+        )
+    lines = [columns(rows, right=(0, 1, 2, 3))]
+    if len(calls) > _MOST_ROWS:
+        lines.append(f"and {len(calls) - _MOST_ROWS} more; --json has all")
+    lines.append(
+        f"{total:.1f} us in {len(calls)} calls; {found['run_us']:.1f} us a run without timers; "
+        f"peak {found['peak_gflops']:.0f} GFLOP/s"
+    )
+    return "\n".join(lines)
+
+
+__all__ = ["format_profile", "profile_of"]

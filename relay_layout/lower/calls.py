@@ -1,0 +1,162 @@
+"""Which operators each call of a kernel computes, worked out before fusion forgets their names."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from relay_layout.ir import as_extent, operator_name, size_in_bytes
+
+CALL_TIR = "call_tir"
+
+Place = Any
+"""What stands for an expression in the module before fusion: a variable, an item or a tuple of places."""
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One call of a scheduled function in "main".
+
+    ``operators`` are the bindings of the converted module that it computes, in order; transforms among them
+    end in "_transformed". ``bytes`` are those of the tensors that it reads and writes.
+    """
+
+    function: str
+    operators: tuple[str, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One of several results."""
+
+    whole: Place
+    index: int
+
+
+def kernel_calls(operators: tvm.IRModule, grouped: tvm.IRModule) -> list[KernelCall]:
+    """The calls of ``grouped``, what FuseOps made of ``operators``, a module of one function per operator.
+
+    Groups that compute the same share a function, which has the names of the first only; so every call is
+    looked up in ``operators`` by its function and its arguments.
+    """
+    before: dict[relax.Var, Place] = {}
+    known: dict[Any, list[relax.Var]] = {}
+    for variable, value in _bindings(operators["main"]):
+        if operator_name(value) == CALL_TIR:
+            known.setdefault(_key(value, before), []).append(variable)
+        else:
+            before[variable] = _place(value, before)
+    parameters = zip(grouped["main"].params, operators["main"].params, strict=True)
+    places: dict[relax.Var, Place] = dict(parameters)
+    calls: list[KernelCall] = []
+    for variable, value in _bindings(grouped["main"]):
+        if operator_name(value) == CALL_TIR:
+            found = _taken(known, _key(value, places))
+            places[variable] = found
+            names, arguments = [found], list(value.args[1])
+            function = value.args[0]
+        elif isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar):
+            places[variable], names = _group(grouped[value.op], value, places, known)
+            function, arguments = value.op, list(value.args)
+        else:
+            places[variable] = _place(value, places)
+            continue
+        moved = sum(_size(argument.ty) for argument in arguments) + _size(value.ty)
+        named = tuple(str(name.name) for name in names if name is not None)
+        calls.append(KernelCall(str(function.name_hint), named, moved))
+    return calls
+
+
+def calls_left(calls: Sequence[KernelCall], functions: Sequence[str]) -> list[KernelCall]:
+    """Those of ``calls`` that still run, where ``functions`` are the names of the calls that do, in order.
+
+    A call that no longer runs is computed in place, or is a view. A function that came up later computes
+    nothing that has a name.
+    """
+    left: list[KernelCall] = []
+    at = 0
+    for function in functions:
+        ahead = next((place for place in range(at, len(calls)) if calls[place].function == function), None)
+        left.append(KernelCall(function, (), 0) if ahead is None else calls[ahead])
+        at = at if ahead is None else ahead + 1
+    return left
+
+
+def renamed(calls: Sequence[KernelCall], names: Mapping[str, str]) -> list[KernelCall]:
+    """The calls with other names for operators, where ``names`` has one; each operator once in a call."""
+    return [
+        replace(call, operators=tuple(dict.fromkeys(names.get(name, name) for name in call.operators)))
+        for call in calls
+    ]
+
+
+def called_functions(module: tvm.IRModule) -> list[str]:
+    """The names of the scheduled functions that "main" of a lowered module calls, in order."""
+    return [
+        str(value.op.name_hint)
+        for _, value in _bindings(module["main"])
+        if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
+    ]
+
+
+def _group(
+    function: relax.Function, call: relax.Call, places: Mapping[relax.Var, Place], known: dict[Any, Any]
+) -> tuple[Place, list[relax.Var | None]]:
+    """What a call of a group gives, and the bindings that it computes."""
+    arguments = [_place(argument, places) for argument in call.args]
+    inner: dict[relax.Var, Place] = dict(zip(function.params, arguments, strict=True))
+    names: list[relax.Var | None] = []
+    for variable, value in _bindings(function):
+        if operator_name(value) == CALL_TIR:
+            inner[variable] = _taken(known, _key(value, inner))
+            names.append(inner[variable])
+        else:
+            inner[variable] = _place(value, inner)
+    return _place(function.body.body, inner), names
+
+
+def _bindings(function: relax.Function) -> Iterator[tuple[relax.Var, Any]]:
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            yield binding.var, binding.value
+
+
+def _place(value: Any, places: Mapping[relax.Var, Place]) -> Place:
+    if isinstance(value, relax.Var):
+        return places.get(value, value)
+    if isinstance(value, relax.TupleGetItem):
+        whole = _place(value.tuple_value, places)
+        return whole[value.index] if isinstance(whole, tuple) else _Item(whole, int(value.index))
+    if isinstance(value, relax.Tuple):
+        return tuple(_place(field, places) for field in value.fields)
+    # Of constants and the like the type alone: what they are, their neighbours tell.
+    return f"{type(value).__name__} {getattr(value, 'ty', '')}"
+
+
+def _key(call: relax.Call, places: Mapping[relax.Var, Place]) -> Any:
+    """A call's function and arguments, as the module before names them."""
+    arguments = tuple(_place(argument, places) for argument in call.args[1])
+    return str(call.args[0].name_hint), arguments
+
+
+def _taken(known: dict[Any, list[relax.Var]], key: Any) -> relax.Var | None:
+    """A binding of the module before; of equal ones each once, and the last for any more."""
+    found = known.get(key, [])
+    if not found:
+        return None
+    return found.pop(0) if len(found) > 1 else found[0]
+
+
+def _size(kind: Any) -> int:
+    if isinstance(kind, relax.TupleType):
+        return sum(map(_size, kind.fields))
+    shape = getattr(kind, "shape", None)
+    if shape is None or not hasattr(shape, "values"):
+        return 0
+    return size_in_bytes([as_extent(extent) for extent in shape.values], str(kind.dtype))
+
+
+__all__ = ["KernelCall", "called_functions", "calls_left", "kernel_calls", "renamed"]

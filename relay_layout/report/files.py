@@ -1,0 +1,101 @@
+"""Reports as files: the data as JSON, alone or within the page that shows it."""
+
+import json
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from relay_layout.checking import check
+from relay_layout.errors import InputError
+from relay_layout.report.page import DATA_BEGIN, DATA_END, page_of
+from relay_layout.report.schema import KIND, SCHEMA, Report
+
+MOST_BYTES = 256 << 20
+
+FilePath = str | os.PathLike[str]
+
+
+def check_report_path(path: FilePath) -> None:
+    """InputError for a path that says neither page nor data."""
+    if Path(path).suffix not in (".html", ".json"):
+        raise InputError(f"report: {os.fspath(path)} must end in .html (a page) or .json (its data)")
+
+
+def write_report(path: FilePath, report: Report) -> None:
+    """Write the page or the data, as the path's ending says; nothing half-written is left."""
+    check_report_path(path)
+    place = Path(path)
+    if place.suffix == ".html":
+        text = page_of(report)
+    else:
+        text = json.dumps(report, allow_nan=False, separators=(",", ":"))
+    draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, place)
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
+
+
+def read_report(path: FilePath) -> Report:
+    """The data of a page or a JSON file. InputError for anything else, naming what is wrong where."""
+    place, name = Path(path), os.fspath(path)
+    try:
+        if place.stat().st_size > MOST_BYTES:
+            raise InputError(f"{name}: larger than {MOST_BYTES} bytes, so no report")
+        text = place.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{name}: not a report: it is no text in UTF-8") from None
+    if not text.lstrip().startswith("{"):
+        _, found, rest = text.partition(DATA_BEGIN)
+        if not found:
+            raise InputError(f"{name}: not a report of relay-layout: a page without its data")
+        text = rest.partition(DATA_END)[0]
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{name}: not a report: its data is not readable as JSON") from None
+    return _checked(data, name)
+
+
+def is_report(path: str) -> bool:
+    """Whether a path names a report rather than a model; a .json file may also be a Relay module."""
+    if path.endswith(".html"):
+        return True
+    if not path.endswith(".json") or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return KIND.encode() in file.read(200)
+
+
+def _checked(data: Any, name: str) -> Report:
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        raise InputError(f"{name}: not a report of relay-layout")
+    if data.get("schema") != SCHEMA:
+        raise InputError(
+            f"{name}: a report of schema {data.get('schema')!r}, and this version reads {SCHEMA}; "
+            "compile again"
+        )
+    check(data, Report, name)
+    for place, target in enumerate(data["targets"]):
+        _check_places(target, f"{name}.targets[{place}]")
+    return data  # type: ignore[return-value]
+
+
+def _check_places(target: Any, where: str) -> None:
+    nodes, transforms = len(target["nodes"]), len(target["transforms"])
+    for place, edge in enumerate(target["edges"]):
+        forward = 0 <= edge["source"] < edge["target"] < nodes
+        if not forward or (edge["transform"] is not None and not 0 <= edge["transform"] < transforms):
+            raise InputError(f"{where}.edges[{place}]: it leads nowhere")
+    for kind in ("nodes", "transforms"):
+        for place, each in enumerate(target[kind]):
+            call = each["call"]
+            if call is not None and not 0 <= call < len(target["calls"]):
+                raise InputError(f"{where}.{kind}[{place}]: there is no call {call}")
+
+
+__all__ = ["check_report_path", "is_report", "read_report", "write_report"]

@@ -1,0 +1,63 @@
+"""The calls of a compiled function, each with the kernel that it calls."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from relay_layout.lower.calls import KernelCall
+from relay_layout.lower.schedule import Kernel
+from relay_layout.report.schema import Call
+from topi_ext.knobs import WinogradKnobs
+from topi_ext.workload import ConvolutionWorkload, PoolingWorkload
+
+_IN_MANIFEST = ("function", "operators", "operator", "source", "gigaflop", "bytes")
+"""What an artifact holds of a call, so that a profile can name what it timed."""
+
+
+def described_calls(calls: Sequence[KernelCall], kernels: Sequence[Kernel]) -> list[Call]:
+    """The calls with what is known of their kernels."""
+    by_name = {kernel.name: kernel for kernel in kernels}
+    return [_call(call, by_name.get(call.function)) for call in calls]
+
+
+def plain(calls: Sequence[Call]) -> list[dict[str, Any]]:
+    """The calls as an artifact holds them."""
+    return [{key: value for key, value in call.items() if key in _IN_MANIFEST} for call in calls]
+
+
+def _call(call: KernelCall, kernel: Kernel | None) -> Call:
+    choice = kernel.choice if kernel else None
+    workload = _workload(kernel) if kernel and kernel.workload else None
+    return Call(
+        function=call.function,
+        operators=list(call.operators),
+        operator=kernel.operator if kernel else "",
+        source=kernel.source if kernel else "loops",
+        workload=None if workload is None else asdict(workload),
+        algorithm="" if choice is None else _algorithm(choice.knobs),
+        knobs=None if choice is None else choice.knobs.to_dict(),
+        gigaflop=_gigaflop(workload),
+        bytes=call.bytes,
+        estimate_us=None if choice is None else round(choice.microseconds, 3),
+        measured_us=None,
+    )
+
+
+def _workload(kernel: Kernel) -> ConvolutionWorkload | PoolingWorkload:
+    if kernel.operator == "conv2d":
+        return ConvolutionWorkload.from_json(kernel.workload)
+    return PoolingWorkload.from_json(kernel.workload)
+
+
+def _gigaflop(workload: ConvolutionWorkload | PoolingWorkload | None) -> float | None:
+    if not isinstance(workload, ConvolutionWorkload):
+        return None
+    extents = (workload.batch, workload.in_height, workload.in_width)
+    return 2 * workload.macs / 1e9 if all(isinstance(extent, int) for extent in extents) else None
+
+
+def _algorithm(knobs: Any) -> str:
+    return f"Winograd F({knobs.tile},3)" if isinstance(knobs, WinogradKnobs) else "direct"
+
+
+__all__ = ["described_calls", "plain"]

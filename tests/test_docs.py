@@ -1,0 +1,113 @@
+"""README and docs: every snippet and command runs, tables are current, links lead somewhere."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("onnx")
+
+from relay_layout.errors import InputError
+from relay_layout.relay.callbacks import reset
+from scripts import operator_table
+from tests import docs_runner as docs
+
+ROOT = docs.ROOT
+BOARDS = "boards.md"
+"""Starts servers: in the sweep only."""
+
+
+@pytest.fixture
+def callbacks() -> Iterator[None]:
+    """Forgets afterwards what pages register."""
+    yield
+    for name in ("nn.conv2d", "nn.softmax"):
+        reset(name)
+
+
+@pytest.mark.usefixtures("callbacks")
+@pytest.mark.parametrize("page", docs.PAGES, ids=lambda page: page.name)
+def test_snippets_and_commands(page: Path, folder: Path) -> None:
+    names = docs.prepare(folder)
+    if page.name == "formats.md":
+        docs.run_small("relay-layout compile model.onnx -o model.rla --report model.html", page.name)
+    for block in docs.blocks(page):
+        if block.language == "python":
+            code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+            exec(code, names)
+            continue
+        for command, place in docs.commands(block):
+            if page.name == BOARDS:
+                if command.startswith("relay-layout"):
+                    docs.parse(command)
+                continue
+            docs.run_small(command, place)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", docs.PAGES, ids=lambda page: page.name)
+def test_commands_as_they_stand(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docs.prepare(folder)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    started: list[subprocess.Popen[str]] = []
+    try:
+        for block in docs.blocks(page):
+            if block.language == "sh":
+                for command, place in docs.commands(block):
+                    docs.run_whole(command, place, started)
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(timeout=30)
+
+
+@pytest.mark.parametrize("page", docs.PAGES, ids=lambda page: page.name)
+def test_commands_in_sentences(page: Path) -> None:
+    for command in docs.inline(page):
+        try:
+            docs.parse(command)
+        except InputError as error:
+            # A sentence may leave out what is clear.
+            assert "arguments are required" in str(error), command
+
+
+@pytest.mark.parametrize("page", docs.PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", docs.PAGES, ids=lambda page: page.name)
+def test_files_and_modules_that_are_named_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(r"`((?:relay_layout|topi_ext|tests|scripts|examples|docs)/[\w/.]+)`", text):
+        assert (ROOT / name).exists(), f"{page.name}: {name}"
+    for name in re.findall(r"`python -m ((?:tests|scripts)\.[\w.]+)", text):
+        assert (ROOT / f"{name.replace('.', '/')}.py").is_file(), f"{page.name}: {name}"
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    seen = {ROOT / "README.md"}
+    open_pages = [ROOT / "README.md"]
+    while open_pages:
+        page = open_pages.pop()
+        for target in re.findall(r"\]\(([^)#]+\.md)[^)]*\)", page.read_text(encoding="utf-8")):
+            found = (page.parent / target).resolve()
+            if "://" not in target and found not in seen:
+                seen.add(found)
+                open_pages.append(found)
+    assert set(docs.PAGES) <= seen
+
+
+def test_the_operator_table_is_current() -> None:
+    current = operator_table.PAGE.read_text(encoding="utf-8")
+    assert current == operator_table.page(), "docs/operators.md is old; run make docs"
+
+
+def test_pictures_are_small() -> None:
+    pictures = list((ROOT / "docs").glob("*.png"))
+    assert pictures
+    assert all(picture.stat().st_size < 300_000 for picture in pictures)
