@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from relay_layout.compiler import CompiledModel, Conversion, compile, convert
     from relay_layout.errors import RelayLayoutError
     from relay_layout.explanation.explain import explain
-    from relay_layout.frontend import from_onnx
+    from relay_layout.frontend import from_onnx, from_tflite, from_torch
     from relay_layout.layout import Layout
     from relay_layout.lower import pipeline
     from relay_layout.runtime import Session, load
@@ -39,6 +39,8 @@ _HOMES = {
     "convert": "compiler",
     "explain": "explanation.explain",
     "from_onnx": "frontend",
+    "from_tflite": "frontend",
+    "from_torch": "frontend",
     "load": "runtime",
     "pipeline": "lower",
 }
@@ -54,6 +56,8 @@ __all__ = [
     "convert",
     "explain",
     "from_onnx",
+    "from_tflite",
+    "from_torch",
     "load",
     "pipeline",
 ]

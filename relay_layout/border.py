@@ -1,16 +1,22 @@
-"""Layouts that a caller fixes for inputs and outputs, as transforms at the border of the function.
+"""What a caller or a model fixes at the border of a function, as transforms there.
 
-The conversion that follows absorbs them where it can, like any transpose that a module holds.
+The conversion that follows absorbs them where it can, like any transpose that a module holds. There are two
+ways to fix the order in which a tensor lies in memory. A *layout* is what the tensor is to be from now on:
+its shape is in that order. A *dim_order* is of memory alone, as in PyTorch: whoever runs the network sees the
+shape that the model has, and the session sees to it that the memory is as declared.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import tvm
 from tvm import relax
 
+from relay_layout.artifact import Quantization
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, build_graph
-from relay_layout.ir import Expression, function_attributes, shape_of
+from relay_layout.ir import Expression, as_extent, function_attributes, shape_of
 from relay_layout.layout import Layout
 from relay_layout.layout_transform import dim_order
 from relay_layout.request import LayoutRequest
@@ -18,25 +24,44 @@ from relay_layout.request import LayoutRequest
 USUAL = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 """What the dimensions of a tensor are called in a module without convolutions."""
 
+DECLARED = ("input_dim_orders", "output_dim_orders")
+"""Attributes of a function whose tensors are to lie so: a list of ints for each, empty where nobody said."""
+
+IN_MEMORY = ("input_memory_orders", "output_memory_orders")
+"""Attributes of a function whose tensors lie so: its types are the shapes in memory."""
+
+QUANTIZED = ("input_quantization", "output_quantization")
+"""Attributes of a function: for each tensor scales, zero points and axis, all empty where it is real."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The inputs or the outputs of a function, and what is fixed of them."""
+
+    kind: str
+    names: Sequence[str]
+    layouts: Mapping[str, str]
+    orders: Sequence[Sequence[int]]
+
 
 def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRModule:
-    """The module, in normal form, whose "main" takes inputs and gives outputs in the request's layouts.
+    """The module, in normal form, whose "main" takes inputs and gives outputs as the request has them.
 
-    LayoutError for a name that main does not have, or a layout that does not fit the tensor.
+    What the module's attributes declare (:data:`DECLARED`) holds where the request says nothing, and becomes
+    what :data:`IN_MEMORY` says. LayoutError for a name that main does not have, or a layout or an order that
+    does not fit the tensor.
     """
     module = relax.transform.Normalize()(module)
-    if not request.input_layouts and not request.output_layouts:
-        return module
     function = module["main"]
-    inputs, outputs = input_names(function), output_names(function)
+    inputs, outputs = _sides(function, request)
+    if not any((inputs.layouts, outputs.layouts, *inputs.orders, *outputs.orders)):
+        return module
     letters = dimension_letters(build_graph(function))
-    _check_names(request.input_layouts, inputs, "input")
-    _check_names(request.output_layouts, outputs, "output")
     builder = relax.BlockBuilder()
     parameters: list[relax.Var] = []
     before: list[relax.VarBinding] = []
-    for name, parameter in zip(inputs, function.params, strict=True):
-        order = _order(request.input_layouts.get(name), parameter, letters, f"input '{name}'")
+    for place, parameter in enumerate(function.params):
+        order = _order(inputs, place, parameter, letters)
         if order is None:
             parameters.append(parameter)
             continue
@@ -48,10 +73,10 @@ def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRM
         before.append(relax.VarBinding(parameter, builder.normalize(back)))
     after: list[relax.VarBinding] = []
     results = _results(function.body.body, after)
-    for place, name in enumerate(outputs):
-        order = _order(request.output_layouts.get(name), results[place], letters, f"output '{name}'")
+    for place, result in enumerate(results):
+        order = _order(outputs, place, result, letters)
         if order is not None:
-            moved = builder.normalize(relax.op.permute_dims(results[place], list(order)))
+            moved = builder.normalize(relax.op.permute_dims(result, list(order)))
             variable = relax.Var(f"output_{place}", moved.ty)
             after.append(relax.VarBinding(variable, moved))
             results[place] = variable
@@ -62,7 +87,11 @@ def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRM
     )
     blocks = [relax.BindingBlock(before), *function.body.blocks, relax.BindingBlock(after)]
     body = builder.normalize(relax.SeqExpr([block for block in blocks if len(block.bindings)], result))
-    new = relax.Function(parameters, body, attrs=function.attrs)
+    attributes = {
+        name: value for name, value in function_attributes(function).items() if name not in DECLARED
+    }
+    attributes |= dict(zip(IN_MEMORY, ([*map(list, side.orders)] for side in (inputs, outputs)), strict=True))
+    new = relax.Function(parameters, body).with_attrs(attributes)
     converted = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     converted.update_func(module.get_global_var("main"), new)
     return relax.transform.Normalize()(converted)
@@ -84,6 +113,33 @@ def output_names(function: relax.Function) -> list[str]:
     return names if len(names) == count else own
 
 
+def declared_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The orders in which inputs and outputs are to lie in memory, empty where nobody said."""
+    return _both(function, DECLARED)
+
+
+def memory_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The orders in which inputs and outputs lie in memory, empty where nobody declared one."""
+    return _both(function, IN_MEMORY)
+
+
+def quantizations(function: relax.Function, attribute: str, count: int) -> list[Quantization | None]:
+    """What the integers of each tensor of a side stand for, by one of the attributes :data:`QUANTIZED`."""
+    found = list(function_attributes(function).get(attribute, ()))
+    if len(found) != count:
+        return [None] * count
+    return [
+        Quantization(
+            tuple(map(float, entry[0])),
+            tuple(map(int, entry[1])),
+            int(entry[2][0]) if len(entry[2]) else None,
+        )
+        if len(entry)
+        else None
+        for entry in found
+    ]
+
+
 def dimension_letters(graph: Graph) -> dict[int, str]:
     """What dimensions are called, by rank: as the first convolution of that rank calls them."""
     letters = dict(USUAL)
@@ -92,6 +148,49 @@ def dimension_letters(graph: Graph) -> dict[int, str]:
         if layout.isupper():
             letters[len(layout)] = layout
     return letters
+
+
+def _sides(function: relax.Function, request: LayoutRequest) -> tuple[_Side, _Side]:
+    result = function.ret_ty
+    results = list(result.fields) if isinstance(result, relax.TupleType) else [result]
+    inputs = "input", DECLARED[0], input_names(function), [parameter.ty for parameter in function.params]
+    outputs = "output", DECLARED[1], output_names(function), results
+    sides = []
+    for (kind, attribute, names, types), layouts, given in (
+        (inputs, request.input_layouts, request.input_dim_orders),
+        (outputs, request.output_layouts, request.output_dim_orders),
+    ):
+        _check_names(layouts, names, kind, "a layout")
+        _check_names(given, names, kind, "a dim_order")
+        for name in given:
+            if name in layouts:
+                raise LayoutError(f"{kind} '{name}' is given a layout and a dim_order; give one of them")
+        declared = dict(zip(names, _listed(function, attribute, len(names)), strict=True))
+        # A layout makes another tensor of it, so that an order declared of the old one says nothing.
+        orders = [() if name in layouts else tuple(given.get(name, declared[name])) for name in names]
+        for place, kept in enumerate(types):
+            if _is_empty(kept) and orders[place]:
+                # In memory nothing lies in any order, and TVM transposes nothing.
+                orders[place] = tuple(sorted(orders[place]))
+        sides.append(_Side(kind, names, layouts, orders))
+    return sides[0], sides[1]
+
+
+def _is_empty(kind: Any) -> bool:
+    extents = getattr(kind.shape, "values", ()) if isinstance(kind, relax.TensorType) else ()
+    return any(isinstance(as_extent(extent), int) and as_extent(extent) == 0 for extent in extents)
+
+
+def _both(
+    function: relax.Function, attributes: tuple[str, str]
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    inputs = _listed(function, attributes[0], len(input_names(function)))
+    return inputs, _listed(function, attributes[1], len(output_names(function)))
+
+
+def _listed(function: relax.Function, attribute: str, count: int) -> list[tuple[int, ...]]:
+    found = [tuple(map(int, order)) for order in function_attributes(function).get(attribute, ())]
+    return found if len(found) == count else [()] * count
 
 
 def _results(body: Expression, bindings: list[relax.VarBinding]) -> list[Expression]:
@@ -106,21 +205,29 @@ def _results(body: Expression, bindings: list[relax.VarBinding]) -> list[Express
     return list(variables)
 
 
-def _check_names(given: Mapping[str, str], names: Sequence[str], kind: str) -> None:
+def _check_names(given: Mapping[str, object], names: Sequence[str], kind: str, what: str) -> None:
     for name in given:
         if name not in names:
-            raise LayoutError(f"there is no {kind} '{name}' to have a layout; there are {', '.join(names)}")
+            raise LayoutError(f"there is no {kind} '{name}' to have {what}; there are {', '.join(names)}")
 
 
-def _order(text: str | None, value: Expression, letters: Mapping[int, str], what: str) -> list[int] | None:
-    """The dimensions of a value in the order of a layout; None where that is the order it has."""
-    if text is None:
-        return None
-    layout = Layout.parse(text)
-    shape = shape_of(value) or ()
-    own = letters.get(len(shape), "")
-    if layout.is_blocked or sorted(layout.primal) != sorted(own):
-        wanted = f"its dimensions are {own}" if own else f"it has {len(shape)} dimensions"
-        raise LayoutError(f"layout {text} does not fit {what}: {wanted}, in any order and without blocks")
-    order = list(dim_order(layout, own))
+def _order(side: _Side, place: int, value: Expression, letters: Mapping[int, str]) -> list[int] | None:
+    """The dimensions of a value in the order that is fixed; None where that is the order it has."""
+    name = side.names[place]
+    what = f"{side.kind} '{name}'"
+    text, order = side.layouts.get(name), list(side.orders[place])
+    rank = len(shape_of(value) or ())
+    if text is not None:
+        layout = Layout.parse(text)
+        own = letters.get(rank, "")
+        if layout.is_blocked or sorted(layout.primal) != sorted(own):
+            wanted = f"its dimensions are {own}" if own else f"it has {rank} dimensions"
+            raise LayoutError(f"layout {text} does not fit {what}: {wanted}, in any order and without blocks")
+        order = list(dim_order(layout, own))
+    elif order and sorted(order) != list(range(rank)):
+        given = ", ".join(map(str, order))
+        raise LayoutError(
+            f"dim_order ({given}) does not fit {what}: write each of its {rank} dimensions, "
+            f"0 to {rank - 1}, once"
+        )
     return order if order != sorted(order) else None

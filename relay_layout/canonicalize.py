@@ -8,6 +8,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from relay_layout.dim_orders.marker import without_markers
 from relay_layout.fold import fold_constants
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, rebuild_functions
 from relay_layout.quantization import to_integers
@@ -21,7 +22,8 @@ def canonicalize(module: tvm.IRModule, *, keep_carried: bool = False) -> tvm.IRM
     """The module as layout conversion likes it: no batch norm, no dropout, nothing unused.
 
     Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
-    them. Constants that are only reshaped become other constants.
+    them. Constants that are only reshaped become other constants. Changes of memory order that the module
+    asks for inside are left to the choice of layouts.
 
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
@@ -29,7 +31,7 @@ def canonicalize(module: tvm.IRModule, *, keep_carried: bool = False) -> tvm.IRM
 
     VerificationError if the result names layouts that do not fit its tensors.
     """
-    module = relax.transform.Normalize()(module)
+    module = without_markers(relax.transform.Normalize()(module))
     module = fold_constants(module if keep_carried else decompose(module))
     module = relax.transform.CanonicalizeBindings()(module)
     module = to_integers(module)

@@ -12,11 +12,20 @@ import tvm
 from tvm import relax
 
 from relay_layout import __version__
-from relay_layout.artifact import Build, Content, Manifest, Producer, TensorSpec, write_artifact
-from relay_layout.border import input_names, output_names
+from relay_layout.artifact import Build, Content, Manifest, Producer, Quantization, TensorSpec, write_artifact
+from relay_layout.artifact.memory_order import channels_last
+from relay_layout.border import (
+    QUANTIZED,
+    dimension_letters,
+    input_names,
+    memory_orders,
+    output_names,
+    quantizations,
+)
 from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Params, load_model
+from relay_layout.graph import build_graph
 from relay_layout.ir import shape_of
 from relay_layout.lower.calls import KernelCall, called_functions, calls_left, kernel_calls, renamed
 from relay_layout.lower.link import link_command, link_executable
@@ -88,6 +97,8 @@ def convert(
     params: Params | None = None,
     input_layouts: Mapping[str, str] | None = None,
     output_layouts: Mapping[str, str] | None = None,
+    input_dim_orders: Mapping[str, Sequence[int]] | None = None,
+    output_dim_orders: Mapping[str, Sequence[int]] | None = None,
     backend: LayoutBackend | None = None,
     threads: int | None = None,
     tuning_records: Sequence[str | os.PathLike[str]] = (),
@@ -99,6 +110,8 @@ def convert(
     ``model`` is a file, the name of a built-in network, an ONNX ModelProto or a Relax module. The
     layout options are those of ``relay-layout compile``; ``params`` are weights for a Relay file: a params
     file or arrays by name, ``input_layouts`` and ``output_layouts`` fix layouts at the border by name.
+    ``input_dim_orders`` and ``output_dim_orders`` declare the order in which their dimensions lie in memory,
+    such as (0, 2, 3, 1), while shapes stay as they are; they go before what the model declares.
     A ``backend`` is asked for each operator which layouts and alignments it accepts. Costs come from
     ``tuning_records``, logs of ``relay-layout tune``, and from the package's own unless
     ``shipped_records`` is false; ``winograd`` false keeps to kernels that round like the direct convolution.
@@ -111,6 +124,8 @@ def convert(
         skip_layers,
         input_layouts=input_layouts,
         output_layouts=output_layouts,
+        input_dim_orders=input_dim_orders,
+        output_dim_orders=output_dim_orders,
         backend=backend,
     )
     resolved = resolve_target(
@@ -137,6 +152,8 @@ def compile(
     params: Params | None = None,
     input_layouts: Mapping[str, str] | None = None,
     output_layouts: Mapping[str, str] | None = None,
+    input_dim_orders: Mapping[str, Sequence[int]] | None = None,
+    output_dim_orders: Mapping[str, Sequence[int]] | None = None,
     threads: int | None = None,
     tuning_records: Sequence[str | os.PathLike[str]] = (),
     shipped_records: bool = True,
@@ -163,6 +180,8 @@ def compile(
         skip_layers,
         input_layouts=input_layouts,
         output_layouts=output_layouts,
+        input_dim_orders=input_dim_orders,
+        output_dim_orders=output_dim_orders,
     )
     targets = [
         resolve_target(
@@ -176,7 +195,7 @@ def compile(
     ]
     _check_targets(targets)
     module = load_model(model, input_shapes=input_shapes, params=params)
-    names = input_names(module["main"]), output_names(module["main"])
+    border = _border(module["main"])
     specs: tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]] = (), ()
     builds, contents, reports = [], [], []
     for resolved in targets:
@@ -189,7 +208,7 @@ def compile(
             f"choice {conversion.solver_status} in {conversion.solver_seconds:.2f} s"
         )
         # The border's layouts are fixed by the request, so they are the same for all targets.
-        specs = _specs(converted["main"], names, request)
+        specs = _specs(converted["main"], border, request)
         lowered = lower(converted, resolved, say)
         planned = plan_memory(lowered.module, resolved)
         left = renamed(calls_left(lowered.calls, called_functions(planned)), conversion.names)
@@ -289,24 +308,64 @@ def _report(
     }
 
 
+@dataclass(frozen=True)
+class _Border:
+    """What is known of the inputs and the outputs before anything is converted, for each side in order."""
+
+    names: tuple[list[str], list[str]]
+    quantization: tuple[list[Quantization | None], list[Quantization | None]]
+    letters: Mapping[int, str]
+
+
+def _border(function: relax.Function) -> _Border:
+    names = input_names(function), output_names(function)
+    inputs, outputs = (
+        quantizations(function, attribute, len(side))
+        for attribute, side in zip(QUANTIZED, names, strict=True)
+    )
+    return _Border(names, (inputs, outputs), dimension_letters(build_graph(function)))
+
+
 def _specs(
-    function: relax.Function, names: tuple[list[str], list[str]], request: LayoutRequest
+    function: relax.Function, border: _Border, request: LayoutRequest
 ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     result = function.body.body.ty
     kinds = list(result.fields) if isinstance(result, relax.TupleType) else [result]
-    inputs = [
-        _spec(name, parameter.ty, request.input_layouts)
-        for name, parameter in zip(names[0], function.params, strict=True)
-    ]
-    outputs = [_spec(name, kind, request.output_layouts) for name, kind in zip(names[1], kinds, strict=True)]
-    return tuple(inputs), tuple(outputs)
+    sides = zip(
+        border.names,
+        ([parameter.ty for parameter in function.params], kinds),
+        (request.input_layouts, request.output_layouts),
+        memory_orders(function),
+        border.quantization,
+        strict=True,
+    )
+    inputs, outputs = (
+        tuple(
+            _spec(*tensor, layouts, border.letters)
+            for tensor in zip(names, types, orders, quantization, strict=True)
+        )
+        for names, types, layouts, orders, quantization in sides
+    )
+    return inputs, outputs
 
 
-def _spec(name: str, kind: Any, layouts: Mapping[str, str]) -> TensorSpec:
+def _spec(
+    name: str,
+    kind: Any,
+    declared: tuple[int, ...],
+    quantization: Quantization | None,
+    layouts: Mapping[str, str],
+    letters: Mapping[int, str],
+) -> TensorSpec:
     extents = shape_of(_Typed(kind)) or ()
-    shape = tuple(extent if isinstance(extent, int) else str(extent) for extent in extents)
-    order = tuple(range(len(shape)))
-    return TensorSpec(name, shape, str(kind.dtype), layouts.get(name, {4: "NCHW"}.get(len(shape), "")), order)
+    held = tuple(extent if isinstance(extent, int) else str(extent) for extent in extents)
+    rank = len(held)
+    order = declared or tuple(range(rank))
+    # The function's types are what lies in memory; the caller sees the model's own dimensions.
+    shape = tuple(held[order.index(axis)] for axis in range(rank))
+    usual = rank == 4 and order in ((0, 1, 2, 3), channels_last(4))
+    layout = layouts.get(name, "".join(letters[4][axis] for axis in order) if usual else "")
+    return TensorSpec(name, shape, str(kind.dtype), layout, order, bool(declared), quantization)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,10 @@ class LayoutRequest:
     operator name to layouts. ``for_all`` is a layout for every convolution with its axes instead.
     ``skip_layers`` counts convolutions from 0 in the order they run. With ``alter`` the callbacks of
     ``register_alter_op_layout`` are asked. ``input_layouts`` and ``output_layouts`` are layouts that inputs
-    come in and outputs leave in, by name; others stay as the module has them. A ``backend`` is asked per
-    operator what layouts it accepts.
+    come in and outputs leave in, by name; others stay as the module has them. ``input_dim_orders`` and
+    ``output_dim_orders`` say in which order dimensions lie in memory while shapes stay as the module has
+    them, and go before what the module itself declares. A ``backend`` is asked per operator what layouts it
+    accepts.
     """
 
     desired_layouts: Mapping[str, Sequence[str]] | None = None
@@ -27,6 +29,8 @@ class LayoutRequest:
     input_layouts: Mapping[str, str] = field(default_factory=dict)
     output_layouts: Mapping[str, str] = field(default_factory=dict)
     backend: LayoutBackend | None = None
+    input_dim_orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    output_dim_orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @staticmethod
     def parse(
@@ -38,6 +42,8 @@ class LayoutRequest:
         input_layouts: Mapping[str, str] | None = None,
         output_layouts: Mapping[str, str] | None = None,
         backend: LayoutBackend | None = None,
+        input_dim_orders: Mapping[str, Sequence[int]] | None = None,
+        output_dim_orders: Mapping[str, Sequence[int]] | None = None,
     ) -> "LayoutRequest":
         """From the command line's options: ``auto``, ``none``, a layout name, or a dictionary.
 
@@ -60,4 +66,6 @@ class LayoutRequest:
             input_layouts=input_layouts or {},
             output_layouts=output_layouts or {},
             backend=backend,
+            input_dim_orders=input_dim_orders or {},
+            output_dim_orders=output_dim_orders or {},
         )

@@ -4,22 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import relax
 from tvm.sym import Analyzer
 from tvm_ffi import structural_map
 
 from relay_layout.graph import MATCH_CAST, Graph, Node, Tree, Value
 from relay_layout.ir import (
+    Constant,
     Expression,
     constant_array,
     filled_constant,
     function_attributes,
-    shape_of,
     size_in_bytes,
     with_attributes,
 )
 from relay_layout.layout import Layout
-from relay_layout.layout_transform import apply, index_map
+from relay_layout.layout_transform import apply
+from relay_layout.moving import move
 from relay_layout.ops import TABLE, Signature
 from relay_layout.ops.axis_rules import rebuild_arguments
 from relay_layout.solver import Solution, expanded, expanded_shape, same_memory
@@ -49,13 +50,15 @@ class TransformCount:
 class Rewritten:
     """The new function, and what the verifier and the report need to know of it.
 
-    ``names`` gives the node that a binding of the new function computes.
+    ``names`` gives the node that a binding of the new function computes. ``forms`` are layouts over the
+    dimensions of the original values, by the names of what holds them now.
     """
 
     function: relax.Function
     placements: list[Placement] = field(default_factory=list)
     transforms: TransformCount = field(default_factory=TransformCount)
     names: dict[str, str] = field(default_factory=dict)
+    forms: dict[str, Layout] = field(default_factory=dict)
 
 
 def rewrite(graph: Graph, solution: Solution, outputs: dict[Value, Layout]) -> Rewritten:
@@ -64,31 +67,6 @@ def rewrite(graph: Graph, solution: Solution, outputs: dict[Value, Layout]) -> R
     Constants are transformed here, once; equal requests for one value share one transform.
     """
     return _Rewriter(graph, solution, outputs).run()
-
-
-def emit_transform(
-    builder: relax.BlockBuilder,
-    expression: Expression,
-    source: Layout,
-    target: Layout,
-    dtype: str,
-    hint: str = "transformed",
-) -> Expression:
-    """One transform between layouts of equal alignments: a transposition where that is all it takes."""
-    if source == target:
-        return expression
-    moves = index_map(source, target)
-    if moves.is_permutation:
-        return builder.emit(relax.op.permute_dims(expression, list(moves.permutation)), name_hint=hint)
-    if dtype == "bool":
-        # TVM lowers no layout_transform of bool.
-        expression = builder.emit(relax.op.astype(expression, "int8"))
-    function = tirx.IndexMap.from_func(
-        lambda *index: [relax.prim_value(entry) for entry in moves.map_index(index)],
-        ndim=source.rank,
-    )
-    moved = builder.emit(relax.op.layout_transform(expression, function), name_hint=hint)
-    return builder.emit(relax.op.astype(moved, "bool")) if dtype == "bool" else moved
 
 
 class _Rewriter:
@@ -128,7 +106,13 @@ class _Rewriter:
         if not dataflow:
             module = relax.transform.ConvertToDataflow(min_size=1)(module)
         module = relax.transform.CanonicalizeBindings()(relax.transform.DeadCodeElimination()(module))
-        return Rewritten(module[name], self.placements, self.transforms, self.names)
+        forms: dict[str, Layout] = {}
+        for kept in self.forms.values():
+            for layout, expression in kept.items():
+                if not isinstance(expression, Constant):
+                    # What only passes a tensor on comes after what computed it.
+                    forms.setdefault(_name_of(expression), layout)
+        return Rewritten(module[name], self.placements, self.transforms, self.names, forms)
 
     def _emit(self, node: Node) -> None:
         signature = self.solution.signatures[node]
@@ -220,42 +204,8 @@ class _Rewriter:
                 relax.op.reshape(expression, shape), name_hint=f"{value.name}_expanded"
             )
             source = expanded(source, rank)
-        return self._moved(value, expression, source, target)
-
-    def _moved(self, value: Value, expression: Expression, source: Layout, target: Layout) -> Expression:
-        """One transform; what a layout pads for alignment is cut off before and added after it."""
-        hint = f"{value.name}_transformed"
-        if source.alignments != target.alignments:
-            expression = self._cut(value, expression, source)
-            expression = self._moved(value, expression, source.unaligned, target.unaligned)
-            return self._padded(expression, target, hint)
-        return emit_transform(self.builder, expression, source, target, value.dtype, hint)
-
-    def _cut(self, value: Value, expression: Expression, layout: Layout) -> Expression:
-        """Without what an aligned, otherwise plain layout adds to the extents."""
-        held = shape_of(expression) or ()
-        wanted = layout.unaligned.shape(expanded_shape(value, layout.rank), Layout.generic(layout.rank))
-        axes = [
-            axis for axis in range(layout.rank) if isinstance(held[axis], int) and held[axis] != wanted[axis]
-        ]
-        if not axes:
-            return expression
-        ends = [wanted[axis] for axis in axes]
-        begins = [0] * len(axes)
-        return self.builder.emit(
-            relax.op.strided_slice(expression, axes, begins, ends), name_hint=f"{value.name}_cut"
-        )
-
-    def _padded(self, expression: Expression, layout: Layout, hint: str) -> Expression:
-        """With zeros up to the alignment of an otherwise plain layout."""
-        shape = shape_of(expression) or ()
-        widths: list[int] = []
-        for axis, extent in zip(layout.axes, shape, strict=True):
-            unit = layout.alignment(axis.name)
-            widths += [0, -extent % unit if unit > 1 else 0]
-        if not any(widths):
-            return expression
-        return self.builder.emit(relax.op.nn.pad(expression, widths), name_hint=hint)
+        extents = expanded_shape(value, rank)
+        return move(self.builder, expression, source, target, extents, value.name)
 
     def _reshape(self, expression: Expression, value: Value, layout: Layout, hint: str) -> Expression:
         rank = len(layout.primal)
@@ -271,6 +221,13 @@ class _Rewriter:
         if isinstance(tree, tuple):
             return relax.Tuple([self._output(branch) for branch in tree])
         return tree
+
+
+def _name_of(expression: Expression) -> str:
+    """What the graph of the new function calls a value."""
+    if isinstance(expression, relax.TupleGetItem):
+        return f"{_name_of(expression.tuple_value)}.{expression.index}"
+    return str(expression.name)
 
 
 def _is_empty(value: Value) -> bool:

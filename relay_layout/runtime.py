@@ -12,6 +12,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
+from relay_layout.artifact.fields import first_line
 from relay_layout.errors import InputError
 from relay_layout.host import cpu_count
 from relay_layout.lower.workspace import WORKSPACE
@@ -19,6 +20,9 @@ from relay_layout.lower.workspace import WORKSPACE
 WORKER_GROUP_BIG = 1
 """TVM's thread affinity mode that starts from the fastest cores."""
 
+
+_ALIGNMENT = 64
+"""Bytes; TVM takes no memory from outside that begins elsewhere."""
 
 _STORED = "stored_main"
 _THREAD = threading.local()
@@ -31,43 +35,71 @@ class Session:
     ``target`` is the name of the target whose code it runs.
     """
 
-    def __init__(self, artifact: Artifact, *, threads: int | None = None, target: str | None = None) -> None:
+    def __init__(
+        self,
+        artifact: Artifact,
+        *,
+        threads: int | None = None,
+        target: str | None = None,
+        permute: bool | None = None,
+    ) -> None:
         """Map the weights, load the library, and allocate the memory of intermediate results.
 
         ``threads`` is how many a call uses, all cores by default. ``target`` names one of the artifact's
-        targets; otherwise it is the last that this machine can run.
+        targets; otherwise it is the last that this machine can run. ``permute`` says what becomes of an
+        input that does not lie in memory as the artifact expects: True copies it into order, False refuses
+        it, None refuses it where the order was declared by the model or its user.
         """
         build, content = artifact.choose(target)
         self._threads = _check_threads(threads)
+        self.permute = permute
         self.target = build.name
         self.artifact = artifact
         self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
+        self.copied: tuple[str, ...] = ()
+        """Names of the inputs that the last call copied; the others were read where they lie."""
         self._machine = relax.VirtualMachine(_load_library(content.library), tvm.cpu())
+        self._entry = self._machine["main"]
         self._weights = [_share(array) for array in content.weights.values()]
         self._workspace = list(self._machine[WORKSPACE]())
-        self._names = [spec.name for spec in self.outputs]
-        self._feeds: dict[str, np.ndarray] = {}
+        self._buffers: dict[str, tuple[Any, np.ndarray]] = {}
+        self._fed: list[Any] = []
         self._main: Callable[[], Any] | None = None
         self._lock = threading.Lock()
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Outputs by name, in the model's order; they are the caller's own.
 
-        Raises :class:`InputError` naming the input where a shape, a dtype or a name is wrong.
+        Inputs are numpy arrays, or anything on the CPU that DLPack takes: tensors of PyTorch, TVM and
+        others. One that lies in the declared order, at an address that is a multiple of 64, is read where it
+        lies. Outputs lie in their declared order, too.
+
+        Raises :class:`InputError` naming the input where a shape, a dtype, a name or an order is wrong.
         """
         with self._lock:
-            self._feed(inputs)
-            arrays = [np.from_dlpack(tensor).copy() for tensor in self._execute()]
-        return dict(zip(self._names, arrays, strict=True))
+            tensors = self._staged(inputs, borrow=True)
+            self._use_threads()
+            found = self._entry(*tensors, *self._weights, *self._workspace)
+            arrays = [np.from_dlpack(tensor).copy() for tensor in _tensors(found)]
+        return {spec.name: _as_shaped(array, spec) for spec, array in zip(self.outputs, arrays, strict=True)}
 
-    def feed(self, inputs: Mapping[str, np.ndarray]) -> None:
+    def feed(self, inputs: Mapping[str, Any]) -> None:
         """Check the inputs and keep copies of them for :meth:`execute`; raises what :meth:`run` does."""
         with self._lock:
-            self._feed(inputs)
+            tensors = self._staged(inputs, borrow=False)
+            if self._main is None or any(
+                one is not other for one, other in zip(tensors, self._fed, strict=True)
+            ):
+                # With its arguments stored, a call does not convert each of them anew.
+                self._machine.save_function("main", _STORED, *tensors, *self._weights, *self._workspace)
+                self._main, self._fed = self._machine[_STORED], tensors
 
     def execute(self) -> list[Any]:
-        """The outputs, in the model's order, as TVM's tensors of their own, of the inputs fed last."""
+        """The outputs of the inputs fed last, in the model's order, as TVM's tensors of their own.
+
+        An output with a dim_order has the shape that it has in memory.
+        """
         with self._lock:
             return [tvm.runtime.empty(found.shape, found.dtype).copyfrom(found) for found in self._execute()]
 
@@ -83,49 +115,54 @@ class Session:
         """
         self._machine.set_instrument(observer)
 
-    def _feed(self, inputs: Mapping[str, np.ndarray]) -> None:
-        if not self._fits(inputs):
-            inputs = check_inputs(self.inputs, inputs)
-            if not self._fits(inputs):
-                self._allocate(inputs)
-        for name, buffer in self._feeds.items():
-            np.copyto(buffer, inputs[name])
+    def _staged(self, inputs: Mapping[str, Any], *, borrow: bool) -> list[Any]:
+        """Tensors of the inputs, once checked: over the caller's memory where it may be, or in buffers."""
+        given = {name: as_array(value, name) for name, value in inputs.items()}
+        accepted = check_inputs(self.inputs, given, permute=self.permute)
+        tensors, copied = [], []
+        for name, array in accepted.items():
+            tensor = _borrowed(array) if borrow and np.may_share_memory(array, given[name]) else None
+            if tensor is None:
+                tensor, buffer = self._buffer(name, array)
+                np.copyto(buffer, array)
+                copied.append(name)
+            tensors.append(tensor)
+        self.copied = tuple(copied)
+        return tensors
 
-    def _fits(self, inputs: Mapping[str, np.ndarray]) -> bool:
-        """Whether the inputs are like those that there is memory for, and so valid, as in most calls."""
-        if self._main is None or len(inputs) != len(self._feeds):
-            return False
-        for name, buffer in self._feeds.items():
-            array = inputs.get(name)
-            if type(array) is not np.ndarray or array.shape != buffer.shape or array.dtype != buffer.dtype:
-                return False
-        return True
-
-    def _allocate(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Make the memory that inputs of these shapes are copied to, as aligned as kernels rely on."""
-        tensors = [tvm.runtime.empty(array.shape, str(array.dtype)) for array in arrays.values()]
-        # With its arguments stored, a call does not convert each of them anew.
-        self._machine.save_function("main", _STORED, *tensors, *self._weights, *self._workspace)
-        self._main = self._machine[_STORED]
-        self._feeds = {name: np.from_dlpack(tensor) for name, tensor in zip(arrays, tensors, strict=True)}
+    def _buffer(self, name: str, array: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Memory that an input of this shape is copied to, as aligned as kernels rely on."""
+        known = self._buffers.get(name)
+        if known is None or known[1].shape != array.shape:
+            tensor = tvm.runtime.empty(array.shape, str(array.dtype))
+            known = self._buffers[name] = tensor, np.from_dlpack(tensor)
+        return known
 
     def _execute(self) -> Sequence[Any]:
         """The outputs in memory that the next call overwrites."""
         if self._main is None:
             raise InputError("there is nothing to run before the inputs are fed")
+        self._use_threads()
+        return _tensors(self._main())
+
+    def _use_threads(self) -> None:
         if getattr(_THREAD, "count", None) != self._threads:
             set_threads(self._threads)
-        result = self._main()
-        return [result] if isinstance(result, tvm.runtime.Tensor) else result
 
 
-def load(path: str | os.PathLike[str], *, threads: int | None = None, target: str | None = None) -> Session:
-    """Read, check and load an artifact; ``threads`` and ``target`` as for :class:`Session`.
+def load(
+    path: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    target: str | None = None,
+    permute: bool | None = None,
+) -> Session:
+    """Read, check and load an artifact; the options are those of :class:`Session`.
 
     Raises :class:`ArtifactError` where it is damaged or was built for other machines, :class:`InputError` for
     a ``target`` that it was not built for.
     """
-    return Session(read_artifact(Path(path)), threads=threads, target=target)
+    return Session(read_artifact(Path(path)), threads=threads, target=target, permute=permute)
 
 
 def set_threads(threads: int | None) -> None:
@@ -162,3 +199,38 @@ def _share(array: np.ndarray) -> Any:
         return tvm.runtime.tensor(array)
     array.flags.writeable = True
     return tvm.runtime.from_dlpack(array)
+
+
+def as_array(value: Any, name: str) -> Any:
+    """A numpy array over the memory of anything that DLPack takes; what it does not take is given back.
+
+    InputError for a tensor that is not in this machine's memory, or that numpy cannot hold.
+    """
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+        return value
+    try:
+        # A tensor of PyTorch that records gradients gives no memory away.
+        return np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
+    except Exception as error:
+        kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
+        raise InputError(
+            f"input {name!r}: numpy cannot read this {kind} in place ({first_line(error)}); "
+            "move it to the CPU and convert it to a dtype of numpy"
+        ) from None
+
+
+def _borrowed(array: np.ndarray) -> Any:
+    """A TVM tensor over memory of the caller's; None where it is not as aligned as kernels rely on."""
+    if array.ctypes.data % _ALIGNMENT or not array.flags.writeable or array.size == 0:
+        return None
+    return tvm.runtime.from_dlpack(array)
+
+
+def _tensors(found: Any) -> Sequence[Any]:
+    return [found] if isinstance(found, tvm.runtime.Tensor) else found
+
+
+def _as_shaped(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
+    """A view of what lies in memory with the dimensions of the model."""
+    order = spec.memory_order
+    return array if order == tuple(range(array.ndim)) else array.transpose(np.argsort(order))

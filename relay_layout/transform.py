@@ -122,7 +122,8 @@ class ConvertLayout:
     ``desired_layouts`` is Relay's dictionary, e.g. ``{"nn.conv2d": ["NHWC", "default"]}``, a layout
     name for all convolutions, or None for the choice that costs least on ``target``. A ``backend``
     (:class:`relay_layout.targets.LayoutBackend`) is asked per operator. ``input_layouts`` and
-    ``output_layouts`` fix layouts at the border of the function, by name.
+    ``output_layouts`` fix layouts at the border of the function, by name, ``input_dim_orders`` and
+    ``output_dim_orders`` the order in memory of tensors whose shape the model keeps.
     """
 
     def __init__(
@@ -134,6 +135,8 @@ class ConvertLayout:
         backend: LayoutBackend | None = None,
         input_layouts: Mapping[str, str] | None = None,
         output_layouts: Mapping[str, str] | None = None,
+        input_dim_orders: Mapping[str, Sequence[int]] | None = None,
+        output_dim_orders: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         self.request = LayoutRequest.parse(
             desired_layouts if isinstance(desired_layouts, str) else "auto",
@@ -142,6 +145,8 @@ class ConvertLayout:
             input_layouts=input_layouts,
             output_layouts=output_layouts,
             backend=backend,
+            input_dim_orders=input_dim_orders,
+            output_dim_orders=output_dim_orders,
         )
         self.target = resolve_target(target)
 

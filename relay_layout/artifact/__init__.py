@@ -6,6 +6,7 @@ Needs numpy alone, so an artifact can be inspected where no TVM is installed.
 from relay_layout.artifact.container import Artifact, read_artifact, write_artifact
 from relay_layout.artifact.manifest import Build, Manifest, Producer, Section, WeightEntry
 from relay_layout.artifact.placement import Content
+from relay_layout.artifact.quantization import Quantization
 from relay_layout.artifact.target import check_runnable, choose_target, host_features
 from relay_layout.artifact.tensors import TensorSpec, check_inputs
 
@@ -15,6 +16,7 @@ __all__ = [
     "Content",
     "Manifest",
     "Producer",
+    "Quantization",
     "Section",
     "TensorSpec",
     "WeightEntry",

@@ -138,6 +138,20 @@ def integer(value: object, where: str, low: int, high: int) -> int:
     return value
 
 
+def number(value: object, where: str) -> float:
+    """``value`` as a finite number; a bool is not one."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        _mismatch(where, "a finite number", value)
+    return float(value)
+
+
+def boolean(value: object, where: str) -> bool:
+    """``value`` as True or False."""
+    if not isinstance(value, bool):
+        _mismatch(where, "true or false", value)
+    return value
+
+
 def dtype(value: object, where: str) -> str:
     """``value`` as the name of a dtype that artifacts can hold."""
     if not isinstance(value, str) or value not in DTYPES:
@@ -202,12 +216,14 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_RANK",
     "MAX_TEXT",
+    "boolean",
     "check_json",
     "dtype",
     "first_line",
     "instance",
     "integer",
     "mapping",
+    "number",
     "parse_json",
     "record",
     "sequence",

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 
 from relay_layout.artifact import fields
+from relay_layout.artifact.memory_order import how_to_order, is_in_order, show_memory, show_order
+from relay_layout.artifact.quantization import Quantization
 from relay_layout.errors import ArtifactError, InputError
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+_FIELDS = ("name", "shape", "dtype", "layout", "dim_order", "declared", "quantization")
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,11 @@ class TensorSpec:
     shape: an int per fixed dimension, a name per dimension that is only known at run time.
     dtype: numpy's name, such as ``float32``.
     layout: the order in memory, such as ``NCHW`` or ``NCHW16c``; empty if it has none.
-    dim_order: for each position in memory the logical dimension there, so (0, 2, 3, 1) is NHWC
-        over NCHW; empty if the layout is not such an order.
+    dim_order: for each position in memory the dimension of ``shape`` there, so (0, 2, 3, 1) is NHWC for a
+        shape in NCHW; empty if the layout is not such an order.
+    declared: whether the model or its user fixed ``dim_order``, so that an array which lies otherwise is a
+        mistake; where nobody did, it is the compiler's affair and such an array is copied.
+    quantization: what the integers stand for; None where the tensor is not quantized.
 
     Raises ArtifactError, on construction, for a field of the wrong type or out of bounds.
     """
@@ -31,6 +38,8 @@ class TensorSpec:
     dtype: str
     layout: str = ""
     dim_order: tuple[int, ...] = ()
+    declared: bool = False
+    quantization: Quantization | None = None
 
     def __post_init__(self) -> None:
         fields.text(self.name, "name")
@@ -50,8 +59,24 @@ class TensorSpec:
         # A blocked layout has more dimensions in memory than it orders.
         if len(order) > len(shape) or sorted(order) != list(range(len(order))):
             raise ArtifactError(f"dim_order: does not order the dimensions of shape {_shape_text(shape)}")
+        fields.boolean(self.declared, "declared")
+        if self.declared and len(order) != len(shape):
+            raise ArtifactError(f"declared: there is no dim_order of shape {_shape_text(shape)}")
+        if self.quantization is not None:
+            fields.instance(self.quantization, "quantization", Quantization)
+            try:
+                self.quantization.check_shape(shape)
+            except ArtifactError as error:
+                raise ArtifactError(f"quantization.{error}") from None
         object.__setattr__(self, "shape", tuple(shape))
         object.__setattr__(self, "dim_order", tuple(order))
+
+    @property
+    def memory_order(self) -> tuple[int, ...]:
+        """The dimensions of an array from outermost to innermost in memory."""
+        # What a blocked layout orders is not the dimensions of the array that holds it.
+        complete = len(self.dim_order) == len(self.shape)
+        return self.dim_order if complete else tuple(range(len(self.shape)))
 
     def to_json(self) -> dict[str, Any]:
         """A dict that JSON can carry and :meth:`from_json` takes."""
@@ -61,6 +86,8 @@ class TensorSpec:
             "dtype": self.dtype,
             "layout": self.layout,
             "dim_order": list(self.dim_order),
+            "declared": self.declared,
+            "quantization": None if self.quantization is None else self.quantization.to_json(),
         }
 
     @classmethod
@@ -69,7 +96,8 @@ class TensorSpec:
 
         Raises ArtifactError for anything else, in a message that begins with ``where``.
         """
-        found = fields.record(data, where, ("name", "shape", "dtype", "layout", "dim_order"))
+        found = dict(fields.record(data, where, _FIELDS))
+        found["quantization"] = Quantization.from_json(found["quantization"], f"{where}.quantization")
         try:
             return cls(**found)
         except ArtifactError as error:
@@ -115,20 +143,19 @@ class TensorSpec:
         return f"; convert with {steps}"
 
 
-def check_inputs(specs: Sequence[TensorSpec], arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays in the order of ``specs``, each C-contiguous and in this machine's byte order.
+def check_inputs(
+    specs: Sequence[TensorSpec], arrays: Mapping[str, Array], *, permute: bool | None = None
+) -> dict[str, Array]:
+    """The arrays as their specs have them in memory: C-contiguous, dimensions in the order of ``dim_order``.
 
-    Copies only where that takes a copy. Raises InputError for a missing or unexpected name, for an array
-    that its spec does not take, and for a named dimension that has two sizes.
+    By name, in the order of ``specs``, and in this machine's byte order. An array that lies so already is
+    given back as it is, or as a view of its memory. One that does not is copied where ``permute`` says so, is
+    refused where ``permute`` is False, and for None is refused just where its order is ``declared``.
+
+    Raises InputError for a missing or unexpected name, for an array that its spec does not take, for one in
+    another order, and for a named dimension that has two sizes.
     """
-    expected = ", ".join(f"{spec.name!r} ({spec.dtype} {_shape_text(spec.shape)})" for spec in specs)
-    names = {spec.name for spec in specs}
-    missing = [repr(spec.name) for spec in specs if spec.name not in arrays]
-    unexpected = [repr(name) for name in arrays if name not in names]
-    if missing or unexpected:
-        found = [f"missing {_inputs(missing)}"] if missing else []
-        found += [f"unexpected {_inputs(unexpected)}"] if unexpected else []
-        raise InputError(f"{' and '.join(found)}; the model takes {expected or 'no inputs'}")
+    _check_names(specs, arrays)
     sizes: dict[str, tuple[int, str]] = {}
     result: dict[str, Array] = {}
     for spec in specs:
@@ -143,9 +170,34 @@ def check_inputs(specs: Sequence[TensorSpec], arrays: Mapping[str, Array]) -> di
                     f"input {spec.name!r}: dimension {axis} ({want!r}) is {have}, "
                     f"but input {owner!r} has {want} = {size}"
                 )
+        if not is_in_order(array, spec.memory_order):
+            refused = spec.declared if permute is None else not permute
+            if refused:
+                raise InputError(_wrong_order(spec, array))
+        plain = spec.memory_order == tuple(range(array.ndim))
+        physical = array if plain else array.transpose(spec.memory_order)
         # ascontiguousarray would turn a 0-d array into a 1-d one.
-        result[spec.name] = np.asarray(array, dtype=spec.dtype, order="C")
+        result[spec.name] = np.asarray(physical, dtype=spec.dtype, order="C")
     return result
+
+
+def _check_names(specs: Sequence[TensorSpec], arrays: Mapping[str, Array]) -> None:
+    expected = ", ".join(f"{spec.name!r} ({spec.dtype} {_shape_text(spec.shape)})" for spec in specs)
+    names = {spec.name for spec in specs}
+    missing = [repr(spec.name) for spec in specs if spec.name not in arrays]
+    unexpected = [repr(name) for name in arrays if name not in names]
+    if missing or unexpected:
+        found = [f"missing {_inputs(missing)}"] if missing else []
+        found += [f"unexpected {_inputs(unexpected)}"] if unexpected else []
+        raise InputError(f"{' and '.join(found)}; the model takes {expected or 'no inputs'}")
+
+
+def _wrong_order(spec: TensorSpec, array: Array) -> str:
+    order = spec.memory_order
+    return (
+        f"input {spec.name!r}: lies in memory {show_memory(array)}, expected dim_order {show_order(order)}; "
+        f"convert with {how_to_order(order)}, or let it be copied with permute=True"
+    )
 
 
 def _shape_text(shape: Sequence[int | str]) -> str:

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from relay_layout.errors import InputError
 
 MODEL_HELP = (
-    "an .onnx file, Relay text (.relay, .txt) or JSON (.json), or a built-in network such as resnet50"
+    "an .onnx, .pt2 (torch.export) or .tflite file, Relay text (.relay, .txt) or JSON (.json), "
+    "or a built-in network such as resnet50"
 )
 _MOST_THREADS = 65536
 

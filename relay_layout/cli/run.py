@@ -43,6 +43,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="with --profile: the report of this artifact's compilation, to put the times into",
     )
+    parser.add_argument(
+        "--permute",
+        action="store_true",
+        help="copy inputs that lie in another memory order than declared, instead of refusing them",
+    )
     options.add_threads_option(parser)
 
 
@@ -63,7 +68,10 @@ def run(arguments: Namespace) -> Outcome:
     given = None if arguments.inputs is None else read_arrays(arguments.inputs)
     import relay_layout
 
-    session = relay_layout.load(arguments.artifact, threads=arguments.threads, target=arguments.target)
+    order = {"permute": True} if arguments.permute else {}
+    session = relay_layout.load(
+        arguments.artifact, threads=arguments.threads, target=arguments.target, **order
+    )
     inputs = random_inputs(session.inputs) if given is None else given
     progress("running")
     try:
@@ -94,7 +102,7 @@ def run(arguments: Namespace) -> Outcome:
 
 
 def random_inputs(specs: "Sequence[TensorSpec]") -> "dict[str, Array]":
-    """An array per input, the same at every call; a dimension that is only known at run time is 1.
+    """An array per input, in its memory order, the same at every call; a dimension without a number is 1.
 
     Floating point inputs are normally distributed, 8-bit ones take all values, other integers and
     booleans are 0 or 1, which is valid for indices too.
@@ -111,6 +119,9 @@ def random_inputs(specs: "Sequence[TensorSpec]") -> "dict[str, Array]":
         else:
             low, high = (np.iinfo(kind).min, np.iinfo(kind).max) if kind in (np.int8, np.uint8) else (0, 1)
             arrays[spec.name] = np.asarray(generator.integers(low, high, shape, endpoint=True), dtype=kind)
+        if spec.memory_order != tuple(range(len(shape))):
+            lying = np.ascontiguousarray(arrays[spec.name].transpose(spec.memory_order))
+            arrays[spec.name] = lying.transpose(np.argsort(spec.memory_order))
     return arrays
 
 

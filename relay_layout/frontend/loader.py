@@ -13,51 +13,59 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.input_shapes import positive_extents
 from relay_layout.frontend.onnx import from_onnx
 from relay_layout.frontend.relay import from_relay
+from relay_layout.frontend.tflite import from_tflite
+from relay_layout.frontend.torch import from_torch
 from relay_layout.verify import verify_module
 
 if TYPE_CHECKING:
     import onnx
+    import torch
 
 Shapes = Mapping[str, Sequence[int]]
 Params = Mapping[str, np.ndarray] | str | os.PathLike[str]
 Loader = Callable[[Path, Shapes, Params | None], IRModule]
 
 
-def _load_onnx(path: Path, input_shapes: Shapes, params: Params | None) -> IRModule:
-    if params is not None:
-        raise ModelError(
-            f"model '{path}': an ONNX file holds its weights; a params file goes with Relay's files"
-        )
-    return from_onnx(path, input_shapes=input_shapes)
+def _with_weights(kind: str, read: Callable[..., IRModule]) -> Loader:
+    """What reads a file that needs no params file."""
+
+    def load(path: Path, input_shapes: Shapes, params: Params | None) -> IRModule:
+        if params is not None:
+            raise ModelError(
+                f"model '{path}': {kind} holds its weights; a params file goes with Relay's files"
+            )
+        return read(path, input_shapes=input_shapes)
+
+    return load
 
 
 def _load_relay(path: Path, input_shapes: Shapes, params: Params | None) -> IRModule:
     return from_relay(path, params=params, input_shapes=input_shapes)
 
 
-LOADERS: dict[str, Loader | None] = {
-    ".onnx": _load_onnx,
-    ".pt2": None,
-    ".tflite": None,
+LOADERS: dict[str, Loader] = {
+    ".onnx": _with_weights("an ONNX file", from_onnx),
+    ".pt2": _with_weights("a .pt2 file", from_torch),
+    ".tflite": _with_weights("a .tflite file", from_tflite),
     ".relay": _load_relay,
     ".txt": _load_relay,
     ".json": _load_relay,
 }
-"""What reads a file, by its suffix in lower case; None for kinds that are known but not read yet."""
+"""What reads a file, by its suffix in lower case."""
 
 
 def load_model(
-    model: "str | os.PathLike[str] | IRModule | onnx.ModelProto",
+    model: "str | os.PathLike[str] | IRModule | onnx.ModelProto | torch.export.ExportedProgram",
     *,
     input_shapes: Shapes | None = None,
     params: Params | None = None,
 ) -> IRModule:
-    """A Relax module from a model file, an ONNX model object, or the name of a built-in network.
+    """A Relax module from a model file, an ONNX or torch.export object, or the name of a built-in network.
 
     A module is returned as it is. Whatever it comes from, the layouts that it names must fit its tensors. A
     name of :func:`relay_layout.models.names` comes before a file of that name; such a network takes
-    ``{"input": (N, 3, H, W)}``. For files see :func:`.from_onnx` and :func:`.from_relay`, which takes
-    ``params``.
+    ``{"input": (N, 3, H, W)}``. For files see :func:`.from_onnx`, :func:`.from_torch`,
+    :func:`.from_tflite` and :func:`.from_relay`, which takes ``params``.
 
     ModelError where there is no such model, it cannot be read, or ``input_shapes`` do not fit it;
     VerificationError where its layouts are inconsistent.
@@ -68,7 +76,7 @@ def load_model(
 
 
 def _read(
-    model: "str | os.PathLike[str] | IRModule | onnx.ModelProto",
+    model: "str | os.PathLike[str] | IRModule | onnx.ModelProto | torch.export.ExportedProgram",
     input_shapes: Shapes | None,
     params: Params | None,
 ) -> IRModule:
@@ -82,7 +90,8 @@ def _read(
             raise ModelError("input shapes cannot be given for a module, which has its own")
         return model
     if not isinstance(model, str | os.PathLike):
-        return from_onnx(model, input_shapes=shapes)
+        of_torch = type(model).__module__.partition(".")[0] == "torch"
+        return from_torch(model, input_shapes=shapes) if of_torch else from_onnx(model, input_shapes=shapes)
     if model in models.names():
         if params is not None:
             raise ModelError(f"model '{model}' is built in and has weights; params go with Relay's files")
@@ -96,10 +105,7 @@ def _read(
     loader = LOADERS.get(suffix)
     if loader is not None:
         return loader(path, shapes, params)
-    readable = ", ".join(known for known, reader in LOADERS.items() if reader is not None)
-    if suffix in LOADERS:
-        raise ModelError(f"model '{path}': {suffix} files are not supported yet, only {readable}")
-    raise ModelError(f"model '{path}': its suffix names no kind of model; supported is {readable}")
+    raise ModelError(f"model '{path}': its suffix names no kind of model; supported is {', '.join(LOADERS)}")
 
 
 def _build(name: str, shapes: Shapes) -> IRModule:

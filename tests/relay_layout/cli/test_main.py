@@ -39,8 +39,8 @@ def error_of(capsys: pytest.CaptureFixture[str]) -> str:
 def test_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert error_of(capsys) == (
-        "relay-layout: error: no verb given; the verbs are compile, run, convert, explain, diff, bench, tune, "
-        "analyse, log, import-log, port; see relay-layout --help"
+        "relay-layout: error: no verb given; the verbs are compile, run, convert, explain, diff, bench, "
+        "tune, analyse, log, import-log, port; see relay-layout --help"
     )
 
 

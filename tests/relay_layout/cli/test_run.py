@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import relay_layout
+from relay_layout import models
 from relay_layout.artifact import TensorSpec
 from relay_layout.cli.main import main
 from relay_layout.cli.run import measure, random_inputs
@@ -122,3 +124,17 @@ def test_measures_after_warming_up() -> None:
 
     # A warm-up that takes long is the only one.
     assert measure(run_once, 3, lambda: now) == pytest.approx({"min": 100.0, "median": 200.0})
+
+
+def test_a_declared_order_is_met_or_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder = models.NetworkBuilder("small")
+    image = builder.input("input", (1, 3, 8, 6))
+    module = models.to_relax(builder.build({"output": builder.relu(image, "relu")}))
+    relay_layout.compile(module, input_dim_orders={"input": (0, 2, 3, 1)}).save("model.rla")
+    assert main(["run", "model.rla", "--repeat", "1"]) == 0
+    np.savez("inputs.npz", input=np.ones((1, 3, 8, 6), "float32"))
+    capsys.readouterr()
+    assert main(["run", "model.rla", "--inputs", "inputs.npz", "--repeat", "1"]) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert "inputs.npz: input 'input': lies in memory in dim_order (0, 1, 2, 3), NCHW" in message
+    assert main(["run", "model.rla", "--inputs", "inputs.npz", "--permute", "--repeat", "1"]) == 0

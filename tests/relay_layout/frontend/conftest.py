@@ -14,7 +14,9 @@ oracle     other nodes, which ONNX Runtime computes in its place
 rtol atol  tolerances, 1e-5 and 1e-6 if left out
 """
 
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -27,6 +29,9 @@ from onnx import helper, numpy_helper
 from tvm import relax
 
 from relay_layout.frontend import from_onnx
+
+# Makes the helpers beside the tests importable.
+sys.path.insert(0, str(Path(__file__).parent))
 
 IMAGE = np.random.default_rng(1).standard_normal((2, 3, 7, 5)).astype("float32")
 TARGET = tvm.target.Target({"kind": "llvm", "opt-level": 0})

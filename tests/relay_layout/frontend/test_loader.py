@@ -9,7 +9,6 @@ import tvm_ffi
 from relay_layout import models
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx, load_model
-from relay_layout.frontend.loader import LOADERS
 
 BUILT_IN = (
     "convnext_tiny, densenet121, efficientnet_b0, inception_v3, mobilenet_v2, mobilenet_v3_large, resnet18, "
@@ -77,17 +76,10 @@ def test_no_such_model(folder: Path) -> None:
     assert _message(folder) == f"model '{folder}' is a directory, not a model file"
 
 
-@pytest.mark.parametrize("suffix", [suffix for suffix, loader in LOADERS.items() if loader is None])
-def test_kind_that_is_not_read_yet(folder: Path, suffix: str) -> None:
-    Path(f"m{suffix}").write_text("x")
-    assert _message(f"m{suffix}") == (
-        f"model 'm{suffix}': {suffix} files are not supported yet, only .onnx, .relay, .txt, .json"
-    )
-
-
 @pytest.mark.parametrize("name", ["m.bin", "m"])
 def test_unknown_kind(folder: Path, name: str) -> None:
     Path(name).write_text("x")
     assert _message(name) == (
-        f"model '{name}': its suffix names no kind of model; supported is .onnx, .relay, .txt, .json"
+        f"model '{name}': its suffix names no kind of model; "
+        "supported is .onnx, .pt2, .tflite, .relay, .txt, .json"
     )

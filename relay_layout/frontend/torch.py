@@ -1,0 +1,163 @@
+"""Import of PyTorch programs: modules, ``torch.export`` programs and ``.pt2`` files."""
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tvm
+from tvm import relax
+
+from relay_layout.border import DECLARED
+from relay_layout.errors import ModelError
+from relay_layout.frontend.files import read_bytes
+from relay_layout.frontend.input_shapes import Input, settle_shapes
+from relay_layout.frontend.onnx_messages import reason
+from relay_layout.ir import shape_of
+
+if TYPE_CHECKING:
+    import torch
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def from_torch(
+    model: "torch.nn.Module | torch.export.ExportedProgram | str | os.PathLike[str]",
+    example_inputs: Sequence[Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    dim_orders: Mapping[str, Sequence[int]] | None = None,
+    input_shapes: Shapes | None = None,
+) -> "tvm.IRModule":
+    """A PyTorch program as a Relax module.
+
+    ``model`` is a module in evaluation mode with ``example_inputs`` (and ``dynamic_shapes``, as
+    ``torch.export.export`` takes them), an exported program, or a ``.pt2`` file. ``input_shapes`` give the
+    dimensions that the program leaves open.
+
+    Shapes are the program's own, convolutions NCHW. How tensors lie in memory is declared in the attributes
+    "input_dim_orders" and "output_dim_orders" of "main", for each input as the example lay, for each output
+    as the program's own operations leave it. ``dim_orders``, by input name, says it where the strides of an
+    example say nothing, as of an image with one channel; without it such an input lies in plain order.
+    Operations that only change memory order stand in the module as calls of
+    :func:`relay_layout.dim_orders.to_dim_order`; ``as_strided`` reads the memory that PyTorch has there.
+
+    ModelError for what cannot be read or exported, for operations that are not supported, and without torch.
+    """
+    torch = _require_torch()
+    label = f"model '{Path(model)}'" if isinstance(model, str | os.PathLike) else "torch program"
+    program = _exported(torch, model, example_inputs, dynamic_shapes, label)
+    # Only now: these lean on torch and on TVM's importer, which needs it.
+    from tvm.relax.frontend.torch import from_exported_program
+
+    from relay_layout.frontend.torch_memory import (
+        CONVERTERS,
+        check_inputs,
+        check_strides,
+        declared_orders,
+        without_checks,
+    )
+
+    try:
+        with _quiet():
+            decomposed = without_checks(program.run_decompositions())
+            check_inputs(decomposed, label)
+            check_strides(program, decomposed, label)
+            module = from_exported_program(
+                decomposed,
+                unwrap_unit_return_tuple=True,
+                custom_convert_map=CONVERTERS,
+                run_ep_decomposition=False,
+            )
+        names = list(program.graph_signature.user_inputs)
+        inputs, outputs = declared_orders(program)
+        for name, order in (dim_orders or {}).items():
+            inputs[_place(name, names, label)] = list(order)
+        module = _with_shapes(module, names, input_shapes or {}, label)
+        main = module["main"].with_attr("input_names", names)
+        for attribute, orders in zip(DECLARED, (inputs, outputs), strict=True):
+            main = main.with_attr(attribute, orders)
+        module.update_func(module.get_global_var("main"), main)
+        return relax.transform.Normalize()(module)
+    except ModelError:
+        raise
+    except Exception as error:
+        # An importer of another project fails in ways of its own.
+        raise ModelError(f"{label} cannot be imported: {reason(error)}") from None
+
+
+def _require_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise ModelError("reading PyTorch programs needs torch: pip install 'relay-layout[torch]'") from None
+    return torch
+
+
+def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: Any, label: str) -> Any:
+    """The exported program of any kind of model."""
+    if isinstance(model, torch.nn.Module):
+        if examples is None:
+            raise ModelError("a torch module needs example inputs: from_torch(module, (example,))")
+        if model.training:
+            raise ModelError("the torch module is in training mode: call its eval() first")
+        try:
+            with _quiet():
+                return torch.export.export(model, tuple(examples), dynamic_shapes=dynamic, strict=False)
+        except Exception as error:
+            raise ModelError(f"torch.export cannot export the module: {reason(error)}") from None
+    if examples is not None or dynamic is not None:
+        raise ModelError("an exported program has its inputs: give example inputs with a torch module only")
+    if isinstance(model, torch.export.ExportedProgram):
+        return model
+    if not isinstance(model, str | os.PathLike):
+        raise ModelError(
+            f"a {type(model).__name__} is no torch program: give a module, an exported program or a .pt2 file"
+        )
+    # For what is wrong with the path itself; torch reads the file on its own.
+    read_bytes(Path(model))
+    try:
+        with _quiet():
+            return torch.export.load(Path(model))
+    except Exception as error:
+        raise ModelError(f"{label} is not a readable torch.export program: {reason(error)}") from None
+
+
+@contextmanager
+def _quiet() -> Any:
+    """Without what torch and TVM say to their own developers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _place(name: str, names: Sequence[str], label: str) -> int:
+    if name not in names:
+        raise ModelError(f"{label} has no input '{name}'; its inputs are {', '.join(names) or 'none'}")
+    return names.index(name)
+
+
+def _with_shapes(module: tvm.IRModule, names: Sequence[str], given: Shapes, label: str) -> tvm.IRModule:
+    """The module with given extents in the place of symbolic ones."""
+    if not given:
+        return module
+    declared = {}
+    symbols: dict[str, Any] = {}
+    for name, parameter in zip(names, module["main"].params, strict=True):
+        shape = shape_of(parameter) or ()
+        symbols |= {str(extent): extent for extent in shape if not isinstance(extent, int)}
+        extents = tuple(extent if isinstance(extent, int) else str(extent) for extent in shape)
+        declared[name] = Input(name, 0, extents)
+    settled = settle_shapes(declared, given, label)
+    values = {
+        symbols[before]: after
+        for name, spec in declared.items()
+        for before, after in zip(spec.shape or (), settled[name], strict=True)
+        if isinstance(before, str) and isinstance(after, int)
+    }
+    return relax.transform.BindSymbolicVars(values, "main")(module)
+
+
+__all__ = ["from_torch"]

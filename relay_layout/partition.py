@@ -1,0 +1,276 @@
+"""Backends that take over parts of a graph, and what may cross into them.
+
+After BYOC (Chen et al., 2021): patterns name the operators that a backend runs, neighbours that it runs are
+merged into one region, and a region becomes one call of a packed function. What is added here is the border:
+a backend states per region the layout and the alignment of every tensor that crosses it. Transforms are
+inserted where a tensor lies otherwise, ahead of time, and a region that no statement fits is refused.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Any, Protocol
+
+import tvm
+from tvm import relax
+from tvm_ffi import structural_equal, structural_map
+
+from relay_layout.border import dimension_letters
+from relay_layout.errors import LayoutError, VerificationError
+from relay_layout.graph import build_graph
+from relay_layout.ir import Expression, Extent, function_attributes, shape_of
+from relay_layout.layout import Layout
+from relay_layout.moving import move
+from relay_layout.targets.backend import TensorView
+
+_CODEGEN = "Codegen"
+
+
+@dataclass(frozen=True)
+class Region:
+    """What a backend is asked about: tensors that cross its border, and the Relax function of it all.
+
+    Weights that are constant are within the function.
+    """
+
+    name: str
+    inputs: tuple[TensorView, ...]
+    outputs: tuple[TensorView, ...]
+    function: relax.Function
+
+
+@dataclass(frozen=True)
+class Contract:
+    """How a backend runs a region.
+
+    ``function`` names a packed function, which is called with the inputs and then with the outputs, whose
+    memory it fills. ``inputs`` and ``outputs`` are their layouts in the tensors' own letters: ``"NHWC[a=8]"``
+    asks for channels padded with zeros to a multiple of 8, None for a tensor as the model has it.
+    """
+
+    function: str
+    inputs: Sequence[str | None]
+    outputs: Sequence[str | None]
+
+
+class PartitionBackend(Protocol):
+    """Something that runs whole regions."""
+
+    @property
+    def name(self) -> str:
+        """What regions and messages call it."""
+
+    @property
+    def patterns(self) -> Sequence[tuple[str, Any]]:
+        """What it runs: names, and patterns of :mod:`tvm.relax.dpl`, the larger ones first."""
+
+    def accept(self, region: Region) -> Contract | str:
+        """How it runs the region, or why it does not."""
+
+
+def partition(module: tvm.IRModule, backends: Sequence[PartitionBackend]) -> tvm.IRModule:
+    """The module with the regions that backends run as calls of them, guarded at their borders.
+
+    Backends are asked in order; those before take what they match first. The layouts of the rest may be
+    chosen afterwards, which takes the transforms at the borders into account.
+
+    LayoutError for a region that its backend refuses, or whose tensors do not fit what it states;
+    VerificationError where a tensor would cross a border otherwise than stated.
+    """
+    patterns = [
+        (f"{backend.name}.{name}", pattern) for backend in backends for name, pattern in backend.patterns
+    ]
+    module = relax.transform.ConvertToDataflow(min_size=1)(relax.transform.Normalize()(module))
+    module = relax.transform.FuseOpsByPattern(patterns, bind_constants=True, annotate_codegen=False)(module)
+    module = relax.transform.MergeCompositeFunctions()(module)
+    return guard_partitions(module, backends)
+
+
+def guard_partitions(module: tvm.IRModule, backends: Sequence[PartitionBackend]) -> tvm.IRModule:
+    """A module whose regions are functions with the attribute "Codegen", with each call guarded.
+
+    Regions may come from :func:`partition` or from TVM's own passes. Errors are those of :func:`partition`.
+    """
+    known = {backend.name: backend for backend in backends}
+    regions: dict[str, tuple[relax.Function, PartitionBackend]] = {}
+    for variable, function in module.functions_items():
+        owner = _owner(function)
+        if owner is None:
+            continue
+        if owner not in known:
+            names = ", ".join(known) or "none"
+            raise LayoutError(
+                f"region '{variable.name_hint}' belongs to backend '{owner}', which is not among {names}"
+            )
+        regions[variable.name_hint] = function, known[owner]
+    guarded = _Guard(module, regions).run()
+    _check_crossings(guarded, regions)
+    return guarded
+
+
+def _owner(function: Any) -> str | None:
+    found = function_attributes(function).get(_CODEGEN) if isinstance(function, relax.Function) else None
+    return None if found is None else str(found)
+
+
+class _Guard:
+    def __init__(
+        self, module: tvm.IRModule, regions: Mapping[str, tuple[relax.Function, PartitionBackend]]
+    ) -> None:
+        self._module = module
+        self._regions = regions
+        self._builder = relax.BlockBuilder()
+        self._names: dict[relax.Var, Expression] = {}
+
+    def run(self) -> tvm.IRModule:
+        """The module with guarded calls in "main" and without the regions' functions."""
+        main = self._module["main"]
+        graph = build_graph(main)
+        letters = dimension_letters(graph)
+        for function, _ in self._regions.values():
+            letters |= _letters_within(function)
+        with self._builder.function("main", list(main.params), attrs=function_attributes(main)):
+            with self._builder.dataflow():
+                for block in main.body.blocks:
+                    for binding in block.bindings:
+                        self._bind(binding, letters)
+                output = self._builder.emit_output(self._replaced(main.body.body))
+            self._builder.emit_func_output(output)
+        guarded = tvm.IRModule(
+            {
+                variable: function
+                for variable, function in self._module.functions_items()
+                if _owner(function) is None and variable.name_hint != "main"
+            },
+            attrs=self._module.attrs,
+            global_infos=self._module.global_infos,
+        )
+        guarded["main"] = self._builder.finalize()["main"]
+        return relax.transform.CanonicalizeBindings()(guarded)
+
+    def _bind(self, binding: Any, letters: Mapping[int, str]) -> None:
+        value = self._replaced(binding.value)
+        name = str(binding.var.name)
+        callee = str(getattr(getattr(value, "op", None), "name_hint", ""))
+        if isinstance(binding, relax.MatchCast):
+            self._names[binding.var] = self._builder.match_cast(value, binding.ty, name)
+        elif callee in self._regions:
+            self._names[binding.var] = self._call(callee, value, name, letters)
+        else:
+            self._names[binding.var] = self._builder.emit(value, name_hint=name)
+
+    def _call(self, name: str, call: relax.Call, hint: str, letters: Mapping[int, str]) -> Expression:
+        function, backend = self._regions[name]
+        result = function.ret_ty
+        kinds = list(result.fields) if isinstance(result, relax.TupleType) else [result]
+        inputs = [_view(parameter.ty, letters) for parameter in function.params]
+        outputs = [_view(kind, letters) for kind in kinds]
+        answer = backend.accept(Region(name, tuple(inputs), tuple(outputs), function))
+        if isinstance(answer, str):
+            raise LayoutError(f"backend {backend.name} refuses region '{name}': {answer}")
+        place = f"backend {backend.name}, region '{name}'"
+        wanted = list(_layouts(answer.inputs, inputs, f"{place}, input"))
+        given = list(_layouts(answer.outputs, outputs, f"{place}, output"))
+        arguments = [
+            move(self._builder, argument, _plain(view), layout, view.shape, f"{hint}_input")
+            for argument, view, layout in zip(call.args, inputs, wanted, strict=True)
+        ]
+        held = [
+            relax.TensorType(layout.shape(view.shape, _plain(view)), view.dtype)
+            for view, layout in zip(outputs, given, strict=True)
+        ]
+        for position, (argument, view, layout) in enumerate(zip(arguments, inputs, wanted, strict=True)):
+            _check(f"{place}, input {position}", argument.ty, view, layout)
+        made = self._builder.emit(
+            relax.op.call_dps_packed(answer.function, relax.Tuple(arguments), held), name_hint=hint
+        )
+        parts = [made] if len(held) == 1 else [relax.TupleGetItem(made, index) for index in range(len(held))]
+        back = [
+            move(self._builder, part, layout, _plain(view), view.shape, hint)
+            for part, view, layout in zip(parts, outputs, given, strict=True)
+        ]
+        return relax.Tuple(back) if isinstance(result, relax.TupleType) else back[0]
+
+    def _replaced(self, expression: Expression) -> Expression:
+        found = {
+            variable: self._names[variable]
+            for variable in relax.analysis.free_vars(expression)
+            if variable in self._names
+        }
+        if isinstance(expression, relax.Var):
+            return found.get(expression, expression)
+        if not found:
+            return expression
+        return structural_map(expression, (relax.Var, lambda variable: found.get(variable, variable)))
+
+
+def _letters_within(function: relax.Function) -> dict[int, str]:
+    """What the convolutions of a region call dimensions."""
+    found: dict[int, str] = {}
+    for binding in _bindings(function):
+        if isinstance(binding.value, relax.Function):
+            found |= {
+                len(letters): letters
+                for letters in dimension_letters(build_graph(binding.value)).values()
+                if len(letters) == 4
+            }
+    return found
+
+
+def _bindings(function: relax.Function) -> Iterable[Any]:
+    for block in function.body.blocks:
+        yield from block.bindings
+
+
+def _view(kind: Any, letters: Mapping[int, str]) -> TensorView:
+    extents: tuple[Extent, ...] = tuple(shape_of(relax.Var("tensor", kind)) or ())
+    return TensorView(extents, str(kind.dtype), letters.get(len(extents), ""), False)
+
+
+def _plain(view: TensorView) -> Layout:
+    return Layout.generic(len(view.shape))
+
+
+def _layouts(texts: Sequence[str | None], views: Sequence[TensorView], place: str) -> Iterable[Layout]:
+    """What a contract states, over the tensors' dimensions. LayoutError where it cannot be meant."""
+    if len(texts) != len(views):
+        raise LayoutError(f"{place}: {len(texts)} layouts are stated for {len(views)} tensors")
+    for position, (text, view) in enumerate(zip(texts, views, strict=True)):
+        if text is None:
+            yield _plain(view)
+            continue
+        layout = Layout.parse(text)
+        if sorted(layout.primal) != sorted(view.letters):
+            known = f"called {view.letters}" if view.letters else "without names"
+            raise LayoutError(
+                f"{place} {position}: layout {text} is stated of a tensor whose dimensions are {known}"
+            )
+        own = layout.relabel(dict(zip(view.letters, ascii_uppercase, strict=False)))
+        if not own.unaligned.fits(view.shape, _plain(view)):
+            shape = ", ".join(map(str, view.shape))
+            raise LayoutError(f"{place} {position}: layout {text} does not fit the shape ({shape})")
+        yield own
+
+
+def _check(place: str, kind: Any, view: TensorView, layout: Layout) -> None:
+    """VerificationError unless a tensor of that type is the view in that layout."""
+    expected = relax.TensorType(layout.shape(view.shape, _plain(view)), view.dtype)
+    if not structural_equal(kind, expected):
+        raise VerificationError(f"{place}: {kind} crosses the border, expected {expected}")
+
+
+def _check_crossings(
+    module: tvm.IRModule, regions: Mapping[str, tuple[relax.Function, PartitionBackend]]
+) -> None:
+    """VerificationError where a region is still called without a guard, as from another function."""
+    for variable, function in module.functions_items():
+        if not isinstance(function, relax.Function):
+            continue
+        for called in relax.analysis.all_global_vars(function):
+            if called.name_hint in regions:
+                raise VerificationError(
+                    f"function '{variable.name_hint}' calls region '{called.name_hint}' past its guard"
+                )
+
+
+__all__ = ["Contract", "PartitionBackend", "Region", "guard_partitions", "partition"]

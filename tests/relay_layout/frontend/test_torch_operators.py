@@ -1,0 +1,152 @@
+"""Operations of PyTorch, on odd shapes, beside PyTorch's numbers."""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch_harness import Every, Functions, assert_agrees, session_of  # noqa: E402
+
+torch.manual_seed(0)
+
+
+def randoms(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+KERNEL, MATRIX = randoms(4, 6, 2, 2), randoms(5, 6)
+CONVOLUTIONS: Functions = {
+    "plain": nn.Conv2d(6, 10, 3),
+    "strides": nn.Conv2d(6, 7, (3, 5), stride=(2, 3), padding=(1, 2), bias=False),
+    "dilated": nn.Conv2d(6, 5, 3, dilation=(2, 1), padding=(2, 0)),
+    "grouped": nn.Conv2d(6, 9, 3, groups=3, padding=1),
+    "depthwise": nn.Conv2d(6, 12, 3, groups=6, stride=2),
+    "same": nn.Conv2d(6, 4, (3, 4), padding="same"),
+    "reflect": nn.Conv2d(6, 4, 3, padding=1, padding_mode="reflect"),
+    "transposed": nn.ConvTranspose2d(6, 5, 3, stride=2, padding=1, output_padding=1),
+    "transposed groups": nn.ConvTranspose2d(6, 4, (2, 3), stride=(1, 2), groups=2),
+    "batch norm": nn.Sequential(nn.Conv2d(6, 8, 1), nn.BatchNorm2d(8), nn.ReLU6()).eval(),
+    "functional": lambda x: F.conv2d(x, KERNEL, stride=2),
+}
+POOLINGS: Functions = {
+    "max": nn.MaxPool2d(3, 2, 1),
+    "max ceil": nn.MaxPool2d(3, 2, ceil_mode=True),
+    "max dilated": nn.MaxPool2d(2, 1, dilation=2),
+    "average": nn.AvgPool2d(3, 2, 1),
+    "average without padding": nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+    "average ceil": nn.AvgPool2d((2, 3), 2, ceil_mode=True, count_include_pad=False),
+    "adaptive": nn.AdaptiveAvgPool2d(1),
+    "adaptive uneven": nn.AdaptiveAvgPool2d((3, 4)),
+    "global": lambda x: x.mean((2, 3), keepdim=True),
+    "sum": lambda x: x.sum(1),
+    "variance": lambda x: x.var((2, 3), unbiased=False),
+    "largest": lambda x: x.amax((1, 2)),
+    "index": lambda x: x.argmax(1),
+}
+ACTIVATIONS: Functions = {
+    "relu": F.relu,
+    "leaky": lambda x: F.leaky_relu(x, 0.2),
+    "elu": F.elu,
+    "gelu": F.gelu,
+    "gelu tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "mish": F.mish,
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "hardtanh": lambda x: F.hardtanh(x, -0.3, 0.7),
+    "softplus": F.softplus,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "prelu": nn.PReLU(6),
+    "softmax": lambda x: F.softmax(x, 1),
+    "log softmax": lambda x: F.log_softmax(x, -1),
+    "clamp": lambda x: x.clamp(min=-0.5),
+    "erf": torch.erf,
+    "where": lambda x: torch.where(x > 0, x, -2 * x),
+    "power": lambda x: x.abs() ** 1.5,
+}
+NORMALIZATIONS: Functions = {
+    "batch": nn.BatchNorm2d(6).eval(),
+    "group": nn.GroupNorm(3, 6),
+    "instance": nn.InstanceNorm2d(6, affine=True),
+    "layer": nn.LayerNorm((9, 7)),
+    "layer channels": lambda x: F.layer_norm(x.permute(0, 2, 3, 1), (6,)).permute(0, 3, 1, 2),
+    "local response": lambda x: F.local_response_norm(x, 3),
+    "normalize": lambda x: F.normalize(x, dim=1),
+}
+MOVEMENTS: Functions = {
+    "permute": lambda x: x.permute(0, 2, 3, 1) + 1,
+    "transpose": lambda x: x.transpose(1, 3) * 2,
+    "reshape": lambda x: (x + 1).reshape(x.shape[0], 3, 2, -1),
+    "flatten": lambda x: x.flatten(1),
+    "concat": lambda x: torch.cat([x, x * 2, x[:, :1]], 1),
+    "stack": lambda x: torch.stack([x, -x], 2),
+    "split": lambda x: x.split([2, 4], 1)[1] + 1,
+    "chunk": lambda x: x.chunk(3, 1)[2] * 3,
+    "slice": lambda x: x[:, 1::2, 2:-1, :-2] + 0,
+    "select": lambda x: x[:, 2] + 0,
+    "pad": lambda x: F.pad(x, (1, 2, 0, 3), value=0.5),
+    "pad reflect": lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"),
+    "pad replicate": lambda x: F.pad(x, (1, 2, 2, 1), mode="replicate"),
+    "shuffle": lambda x: F.pixel_shuffle(x[:, :4], 2),
+    "unshuffle": lambda x: F.pixel_unshuffle(x[:, :, :8, :6], 2),
+    # Of these two, torch.export knows another memory order than they give.
+    "channel shuffle": lambda x: F.channel_shuffle(x, 2).contiguous(),
+    "roll": lambda x: torch.roll(x, (1, -2), (2, 3)).contiguous(),
+    "flip": lambda x: x.flip(3),
+    "expand": lambda x: x[:, :1].expand(-1, 4, -1, -1) + 0,
+    "unsqueeze": lambda x: x.unsqueeze(2).squeeze(2) + 0,
+    "repeat": lambda x: x.repeat(1, 2, 1, 1),
+}
+RESIZINGS: Functions = {
+    "nearest": lambda x: F.interpolate(x, scale_factor=2),
+    "nearest factor": lambda x: F.interpolate(x, scale_factor=(1.5, 0.6)),
+    "nearest size": lambda x: F.interpolate(x, (13, 5)),
+    "bilinear": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    "bilinear corners": lambda x: F.interpolate(x, (5, 11), mode="bilinear", align_corners=True),
+    "bicubic": lambda x: F.interpolate(x, (12, 10), mode="bicubic"),
+}
+PRODUCTS: Functions = {
+    "linear": lambda x: F.linear(x.mean((2, 3)), MATRIX),
+    "matmul": lambda x: x @ x.transpose(2, 3),
+    "squeeze excitation": lambda x: x * torch.sigmoid(x.mean((2, 3), keepdim=True)),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "einsum": lambda x: torch.einsum("nchw,ncij->nhi", x, x),
+    "bmm": lambda x: torch.bmm(x.flatten(2), x.flatten(2).transpose(1, 2)),
+}
+GROUPS = {
+    "convolutions": CONVOLUTIONS,
+    "poolings": POOLINGS,
+    "activations": ACTIVATIONS,
+    "normalizations": NORMALIZATIONS,
+    "movements": MOVEMENTS,
+    "resizings": RESIZINGS,
+    "products": PRODUCTS,
+}
+
+
+LONG = ("bicubic", "attention", "einsum", "transposed groups", "same", "variance", "mish")
+"""Left to the sweep: their kernels take long to compile."""
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_operations_agree(group: str, tmp_path: Path) -> None:
+    model = Every({name: made for name, made in GROUPS[group].items() if name not in LONG}).eval()
+    image = randoms(2, 6, 9, 7).to(memory_format=torch.channels_last)
+    assert_agrees(session_of(model, tmp_path, (image,)), model, (image,), group)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize(
+    ("group", "name"), [(group, name) for group, functions in GROUPS.items() for name in functions]
+)
+def test_each_operation_agrees(
+    group: str, name: str, memory_format: torch.memory_format, tmp_path: Path
+) -> None:
+    model = Every({name: GROUPS[group][name]}).eval()
+    image = randoms(3, 6, 9, 7).to(memory_format=memory_format)
+    assert_agrees(session_of(model, tmp_path, (image,)), model, (image,), name)

@@ -1,0 +1,176 @@
+"""Small TensorFlow Lite files, written with the builders of the tflite package."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+
+TYPES = {
+    "float32": tflite.TensorType.FLOAT32,
+    "int32": tflite.TensorType.INT32,
+    "int64": tflite.TensorType.INT64,
+    "int8": tflite.TensorType.INT8,
+    "uint8": tflite.TensorType.UINT8,
+    "bool": tflite.TensorType.BOOL,
+}
+
+
+@dataclass
+class Tensor:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    data: np.ndarray | None = None
+    scales: Sequence[float] = ()
+    zero_points: Sequence[int] = ()
+    axis: int = 0
+
+
+@dataclass
+class Operator:
+    code: str
+    inputs: list[int]
+    outputs: list[int]
+    options: str
+    attributes: Mapping[str, Any]
+
+
+@dataclass
+class TfliteFile:
+    """Tensors and operators of one graph; tensors are known by their numbers."""
+
+    tensors: list[Tensor] = field(default_factory=list)
+    operators: list[Operator] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+
+    def tensor(self, shape: Sequence[int], dtype: str = "float32", **quantization: Any) -> int:
+        self.tensors.append(Tensor(f"t{len(self.tensors)}", tuple(shape), dtype, **quantization))
+        return len(self.tensors) - 1
+
+    def input(self, shape: Sequence[int], dtype: str = "float32", **quantization: Any) -> int:
+        self.inputs.append(self.tensor(shape, dtype, **quantization))
+        return self.inputs[-1]
+
+    def constant(self, array: np.ndarray, **quantization: Any) -> int:
+        return self.tensor(array.shape, str(array.dtype), data=array, **quantization)
+
+    def operator(
+        self,
+        code: str,
+        inputs: Sequence[int],
+        shape: Sequence[int],
+        options: str = "",
+        dtype: str = "float32",
+        quantization: Mapping[str, Any] | None = None,
+        **attributes: Any,
+    ) -> int:
+        """Adds an operator with one result of that shape; ``options`` names the table of its attributes."""
+        result = self.tensor(shape, dtype, **(quantization or {}))
+        self.operators.append(Operator(code, list(inputs), [result], options, attributes))
+        return result
+
+    def finish(self) -> bytes:
+        """The file, whose outputs are ``outputs`` or else the last tensor."""
+        builder = flatbuffers.Builder(1024)
+        codes = sorted({operator.code for operator in self.operators})
+        buffers = [b""]
+        tensors = [self._tensor(builder, tensor, buffers) for tensor in self.tensors]
+        operators = [self._operator(builder, operator, codes) for operator in self.operators]
+        graph_tensors = _offsets(builder, tensors)
+        graph_operators = _offsets(builder, operators)
+        inputs = builder.CreateNumpyVector(np.array(self.inputs, "int32"))
+        outputs = builder.CreateNumpyVector(np.array(self.outputs or [len(tensors) - 1], "int32"))
+        tflite.SubGraphStart(builder)
+        tflite.SubGraphAddTensors(builder, graph_tensors)
+        tflite.SubGraphAddInputs(builder, inputs)
+        tflite.SubGraphAddOutputs(builder, outputs)
+        tflite.SubGraphAddOperators(builder, graph_operators)
+        graph = tflite.SubGraphEnd(builder)
+        code_tables = []
+        for code in codes:
+            number = getattr(tflite.BuiltinOperator, code)
+            tflite.OperatorCodeStart(builder)
+            tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(number, 127))
+            tflite.OperatorCodeAddBuiltinCode(builder, number)
+            tflite.OperatorCodeAddVersion(builder, _VERSIONS.get(code, 1))
+            code_tables.append(tflite.OperatorCodeEnd(builder))
+        buffer_tables = []
+        for content in buffers:
+            data = builder.CreateByteVector(content) if content else None
+            tflite.BufferStart(builder)
+            if data is not None:
+                tflite.BufferAddData(builder, data)
+            buffer_tables.append(tflite.BufferEnd(builder))
+        parts = [_offsets(builder, part) for part in (code_tables, [graph], buffer_tables)]
+        description = builder.CreateString("made in a test")
+        tflite.ModelStart(builder)
+        tflite.ModelAddVersion(builder, 3)
+        tflite.ModelAddOperatorCodes(builder, parts[0])
+        tflite.ModelAddSubgraphs(builder, parts[1])
+        tflite.ModelAddDescription(builder, description)
+        tflite.ModelAddBuffers(builder, parts[2])
+        builder.Finish(tflite.ModelEnd(builder), file_identifier=b"TFL3")
+        return bytes(builder.Output())
+
+    def _tensor(self, builder: Any, tensor: Tensor, buffers: list[bytes]) -> int:
+        place = 0
+        if tensor.data is not None:
+            place = len(buffers)
+            buffers.append(np.ascontiguousarray(tensor.data).tobytes())
+        name = builder.CreateString(tensor.name)
+        shape = builder.CreateNumpyVector(np.array(tensor.shape, "int32"))
+        quantization = None
+        if tensor.scales:
+            scales = builder.CreateNumpyVector(np.array(tensor.scales, "float32"))
+            points = builder.CreateNumpyVector(np.array(tensor.zero_points, "int64"))
+            tflite.QuantizationParametersStart(builder)
+            tflite.QuantizationParametersAddScale(builder, scales)
+            tflite.QuantizationParametersAddZeroPoint(builder, points)
+            tflite.QuantizationParametersAddQuantizedDimension(builder, tensor.axis)
+            quantization = tflite.QuantizationParametersEnd(builder)
+        tflite.TensorStart(builder)
+        tflite.TensorAddShape(builder, shape)
+        tflite.TensorAddType(builder, TYPES[tensor.dtype])
+        tflite.TensorAddBuffer(builder, place)
+        tflite.TensorAddName(builder, name)
+        if quantization is not None:
+            tflite.TensorAddQuantization(builder, quantization)
+        return tflite.TensorEnd(builder)
+
+    def _operator(self, builder: Any, operator: Operator, codes: Sequence[str]) -> int:
+        options = None
+        if operator.options:
+            vectors = {
+                name: builder.CreateNumpyVector(np.array(value, "int32"))
+                for name, value in operator.attributes.items()
+                if isinstance(value, list)
+            }
+            getattr(tflite, f"{operator.options}Start")(builder)
+            for name, value in operator.attributes.items():
+                getattr(tflite, f"{operator.options}Add{name}")(builder, vectors.get(name, value))
+            options = getattr(tflite, f"{operator.options}End")(builder)
+        inputs = builder.CreateNumpyVector(np.array(operator.inputs, "int32"))
+        outputs = builder.CreateNumpyVector(np.array(operator.outputs, "int32"))
+        tflite.OperatorStart(builder)
+        tflite.OperatorAddOpcodeIndex(builder, codes.index(operator.code))
+        tflite.OperatorAddInputs(builder, inputs)
+        tflite.OperatorAddOutputs(builder, outputs)
+        if options is not None:
+            tflite.OperatorAddBuiltinOptionsType(builder, getattr(tflite.BuiltinOptions, operator.options))
+            tflite.OperatorAddBuiltinOptions(builder, options)
+        return tflite.OperatorEnd(builder)
+
+
+_VERSIONS = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "RESIZE_NEAREST_NEIGHBOR": 3}
+"""Versions of operators in which they take 8-bit integers and dilation."""
+
+
+def _offsets(builder: Any, offsets: Sequence[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return builder.EndVector()
