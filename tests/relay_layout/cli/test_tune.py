@@ -265,7 +265,7 @@ def test_layouts_are_chosen_by_the_transforms_that_were_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measurer = MadeUp()
-    monkeypatch.setattr(tune, "_measurer", lambda target, arguments: measurer)
+    monkeypatch.setattr(tune, "_measurer", lambda target, remote, **_: measurer)
     monkeypatch.chdir(tmp_path)
     before = [each["priced"] for each in layouts_of(capsys, "explain")["transforms"]]
     assert before and set(before) == {"modelled"}
