@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 import statistics
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypedDict
 
@@ -23,6 +20,7 @@ from relay_layout.bench.results import BenchResult, ModelResult, PeerResult
 from relay_layout.bench.table import align
 from relay_layout.checking import check
 from relay_layout.errors import InputError
+from relay_layout.whole_file import write_whole
 
 KIND = "relay-layout benchmark"
 SCHEMA = 1
@@ -62,14 +60,7 @@ def save(path: str, result: BenchResult) -> None:
     """Write a benchmark as JSON; nothing half-written is left."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     saved = Saved(kind=KIND, schema=SCHEMA, time=now, result=result)
-    place = Path(path)
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-    try:
-        draft.write_text(json.dumps(saved, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(draft, place)
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
+    write_whole(path, json.dumps(saved, allow_nan=False) + "\n")
 
 
 def load(path: str) -> Saved:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ from relay_layout.checking import check
 from relay_layout.errors import InputError
 from relay_layout.report.page import DATA_BEGIN, DATA_END, page_of
 from relay_layout.report.schema import KIND, SCHEMA, Report
+from relay_layout.whole_file import write_whole
 
 MOST_BYTES = 256 << 20
 
@@ -31,13 +30,7 @@ def write_report(path: FilePath, report: Report) -> None:
         text = page_of(report)
     else:
         text = json.dumps(report, allow_nan=False, separators=(",", ":"))
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, place)
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
+    write_whole(place, text)
 
 
 def read_report(path: FilePath) -> Report:
