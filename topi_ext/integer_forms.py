@@ -19,6 +19,10 @@ def integer_form(workload: ConvolutionWorkload) -> ConvolutionWorkload:
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32"):
         return workload
+    if workload.padded_lanes:
+        # Words take the place of vectors that are filled up.
+        plain = "".join(axis for axis in "HWIO" if (axis, 0) in physical_axes(workload.kernel_layout))
+        workload = replace(workload, kernel_layout=plain)
     taps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
     channels_innermost = physical_axes(workload.out_layout)[-1][0] == "C"
     if channels_innermost and not workload.is_depthwise:

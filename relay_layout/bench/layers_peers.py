@@ -77,7 +77,7 @@ def write_job(path: Path, **fields: Any) -> Path:
 def prepare_kernel(path: Path, threads: int) -> Prepared:
     """relay-layout's kernel: the fields ``workload``, ``knobs`` and ``target`` of the job.
 
-    ``groups`` are those of the layer before some were merged.
+    ``groups`` are those of the layer before some were merged; the workload's where the job has none.
     """
     import tvm
 
@@ -94,7 +94,7 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
 
     def bind(inputs: Inputs) -> Runner:
         del inputs
-        groups = job["groups"]
+        groups = job.get("groups", workload.groups)
         arrays = layer_arrays(replace(workload, groups=groups))
         weight, axes = arrays.weight, KERNEL_AXES
         if groups != workload.groups:

@@ -129,10 +129,10 @@ def place_padding(sch: Schedule, block: SBlock, chunk: Any | None) -> None:
     """
     if chunk is not None:
         sch.compute_at(block, chunk, preserve_unit_loops=True)
-    *outer, _, innermost = sch.get_loops(block)
+    *outer, pixel, innermost = sch.get_loops(block)
     sch.vectorize(_vector_of(sch, innermost))
     if chunk is None:
-        sch.parallel(sch.fuse(*outer))
+        sch.parallel(sch.fuse(*(outer or [pixel])))
 
 
 def _vector_of(sch: Schedule, loop: Any) -> Any:
