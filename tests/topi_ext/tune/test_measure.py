@@ -21,6 +21,7 @@ from topi_ext.tune.database import Database
 from topi_ext.tune.measure import KernelMeasurer
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
+from topi_ext.tune.tracker import check_remote
 from topi_ext.tune.tracker import RemoteDevice
 from topi_ext.tune.tuner import TuneOptions, Tuner
 from topi_ext.workload import ConvolutionWorkload
@@ -150,7 +151,7 @@ def test_what_was_built_is_removed(processor: Processor) -> None:
 def test_a_tracker_that_does_not_answer(unused_port: int) -> None:
     remote = RemoteDevice("127.0.0.1", unused_port, "board")
     with pytest.raises(RelayLayoutError) as caught:
-        measure.check_remote(remote)
+        check_remote(remote)
     assert str(caught.value) == f"no RPC tracker at 127.0.0.1:{unused_port}: Connection refused"
 
 
