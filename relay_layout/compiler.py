@@ -19,6 +19,7 @@ from relay_layout.errors import TargetError
 from relay_layout.frontend import Params, load_model
 from relay_layout.host import architecture
 from relay_layout.ir import shape_of
+from relay_layout.lower.device_code import compiler_of, machine_code_of
 from relay_layout.lower.link import link_command, link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, lower_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
@@ -26,10 +27,11 @@ from relay_layout.lower.weights import lift_weights
 from relay_layout.plan import LayoutPlan
 from relay_layout.relay.conventions import names_carried
 from relay_layout.request import LayoutRequest
-from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 from relay_layout.transform import ConversionReport, convert_layout
 from topi_ext.build import PIPELINE
+from topi_ext.cuda.build import PIPELINE as CUDA_PIPELINE
 
 Progress = Callable[[str], None]
 
@@ -90,6 +92,7 @@ def convert(
     tuning_records: Sequence[str | os.PathLike[str]] = (),
     shipped_records: bool = True,
     winograd: bool = True,
+    precision: str = "fp32",
 ) -> Conversion:
     """Load a model and convert its layouts; nothing is compiled.
 
@@ -99,6 +102,7 @@ def convert(
     A ``backend`` is asked for each operator which layouts and alignments it accepts. Costs come from
     ``tuning_records``, logs of ``relay-layout tune``, and from the package's own unless
     ``shipped_records`` is false; ``winograd`` false keeps to kernels that round like the direct convolution.
+    ``precision`` is what CUDA targets compute in, "fp16" or "fp32".
     Raises members of :class:`RelayLayoutError`.
     """
     request = LayoutRequest.parse(
@@ -116,6 +120,7 @@ def convert(
         tuning_records=tuning_records,
         shipped_records=shipped_records,
         winograd=winograd,
+        precision=precision,
     )
     module = load_model(model, input_shapes=input_shapes, params=params)
     converted, report = _converted(module, request, resolved)
@@ -138,6 +143,7 @@ def compile(
     tuning_records: Sequence[str | os.PathLike[str]] = (),
     shipped_records: bool = True,
     winograd: bool = True,
+    precision: str = "fp32",
     progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile a model: import, convert layouts, lower with our kernels, build.
@@ -164,6 +170,7 @@ def compile(
             tuning_records=tuning_records,
             shipped_records=shipped_records,
             winograd=winograd,
+            precision=precision,
         )
         for wanted in (target if isinstance(target, list | tuple) else [target])
     ]
@@ -201,7 +208,7 @@ def lower(
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(module)
         module, weights = lift_weights(module)
-        module = tvm.transform.Sequential(fuse_passes())(module)
+        module = tvm.transform.Sequential(fuse_passes(target))(module)
         say(f"scheduling {_count_functions(module)} functions")
         module, kernels = schedule_functions(module, target)
     return module, weights, kernels
@@ -210,15 +217,17 @@ def lower(
 def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> bytes:
     """Generate code and link it; the bytes of a shared library."""
     say("generating code")
-    with target.tvm_target:
+    on_gpu = isinstance(target, CudaTarget)
+    with target.tvm_target, compiler_of(target):
         executable = relax.build(
             module,
             target.tvm_target,
-            relax_pipeline=tvm.transform.Sequential(lower_passes(workspace=True)),
-            tir_pipeline=PIPELINE,
+            relax_pipeline=tvm.transform.Sequential(lower_passes(workspace=True, graph=on_gpu)),
+            tir_pipeline=CUDA_PIPELINE if on_gpu else PIPELINE,
         )
+        code = machine_code_of(executable, target) if isinstance(target, CudaTarget) else {}
     say("linking")
-    return link_executable(executable)
+    return link_executable(executable, code)
 
 
 def _converted(

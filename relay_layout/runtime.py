@@ -12,9 +12,11 @@ import tvm
 from tvm import relax
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
-from relay_layout.errors import InputError
+from relay_layout.errors import ArtifactError, InputError
 from relay_layout.host import cpu_count
+from relay_layout.lower.device_code import stored_code
 from relay_layout.lower.workspace import WORKSPACE
+from topi_ext.cuda.nvcc import machine_code
 
 WORKER_GROUP_BIG = 1
 """TVM's thread affinity mode that starts from the fastest cores."""
@@ -43,11 +45,13 @@ class Session:
         self.artifact = artifact
         self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
-        self._machine = relax.VirtualMachine(_load_library(content.library), tvm.cpu())
-        self._weights = [_share(array) for array in content.weights.values()]
+        self._device = _device(build.target)
+        self._machine = relax.VirtualMachine(_load_library(content.library), self._device)
+        self._weights = [_share(array, self._device) for array in content.weights.values()]
         self._workspace = list(self._machine[WORKSPACE]())
         self._names = [spec.name for spec in self.outputs]
         self._feeds: dict[str, np.ndarray] = {}
+        self._on_device: dict[str, Any] = {}
         self._main: Callable[[], Any] | None = None
         self._lock = threading.Lock()
 
@@ -58,7 +62,11 @@ class Session:
         """
         with self._lock:
             self._feed(inputs)
-            arrays = [np.from_dlpack(tensor).copy() for tensor in self._execute()]
+            found = self._execute()
+            if self._on_host:
+                arrays = [np.from_dlpack(tensor).copy() for tensor in found]
+            else:
+                arrays = [tensor.numpy() for tensor in found]
         return dict(zip(self._names, arrays, strict=True))
 
     def feed(self, inputs: Mapping[str, np.ndarray]) -> None:
@@ -78,6 +86,8 @@ class Session:
                 self._allocate(inputs)
         for name, buffer in self._feeds.items():
             np.copyto(buffer, inputs[name])
+        for name, tensor in self._on_device.items():
+            tensor.copyfrom(self._feeds[name])
 
     def _fits(self, inputs: Mapping[str, np.ndarray]) -> bool:
         """Whether the inputs are like those that there is memory for, and so valid, as in most calls."""
@@ -91,11 +101,28 @@ class Session:
 
     def _allocate(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Make the memory that inputs of these shapes are copied to, as aligned as kernels rely on."""
-        tensors = [tvm.runtime.empty(array.shape, str(array.dtype)) for array in arrays.values()]
+        tensors = [
+            tvm.runtime.empty(array.shape, str(array.dtype), self._device) for array in arrays.values()
+        ]
         # With its arguments stored, a call does not convert each of them anew.
         self._machine.save_function("main", _STORED, *tensors, *self._weights, *self._workspace)
         self._main = self._machine[_STORED]
-        self._feeds = {name: np.from_dlpack(tensor) for name, tensor in zip(arrays, tensors, strict=True)}
+        if self._on_host:
+            self._feeds = {name: np.from_dlpack(tensor) for name, tensor in zip(arrays, tensors, strict=True)}
+        else:
+            self._feeds = {name: np.empty_like(array) for name, array in arrays.items()}
+            self._on_device = dict(zip(arrays, tensors, strict=True))
+
+    @property
+    def _on_host(self) -> bool:
+        return bool(self._device.dlpack_device_type() == tvm.cpu().dlpack_device_type())
+
+    def launch(self) -> None:
+        """Run on the inputs fed last, and leave the outputs where they are; a GPU may still be at work
+        then.
+        """
+        with self._lock:
+            self._execute()
 
     def _execute(self) -> Sequence[Any]:
         """The outputs in memory that the next call overwrites."""
@@ -141,11 +168,32 @@ def _load_library(library: bytes | bytearray | memoryview) -> Any:
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
         path = Path(folder) / "library.so"
         path.write_bytes(library)
-        return tvm.runtime.load_module(str(path))
+        with machine_code(stored_code(path)):
+            return tvm.runtime.load_module(str(path))
 
 
-def _share(array: np.ndarray) -> Any:
-    """A TVM tensor over the mapped weights; the mapping is private, so the file cannot change."""
+def _device(target: Mapping[str, Any]) -> Any:
+    """Where what was built for a target runs; ArtifactError where this machine has no such device."""
+    if target["kind"] != "cuda":
+        return tvm.cpu()
+    device = tvm.cuda(0)
+    if not device.exist:
+        raise ArtifactError(f"built for a GPU ({target['arch']}), but no CUDA device is found here")
+    found = str(device.compute_version).replace(".", "")
+    if f"sm_{found}" != target["arch"]:
+        raise ArtifactError(
+            f"built for {target['arch']}, this machine's GPU is sm_{found}; compile it for that"
+        )
+    return device
+
+
+def _share(array: np.ndarray, device: Any) -> Any:
+    """A TVM tensor over the mapped weights; the mapping is private, so the file cannot change.
+
+    Elsewhere than on the host it is a copy.
+    """
+    if device.dlpack_device_type() != tvm.cpu().dlpack_device_type():
+        return tvm.runtime.tensor(array, device)
     if array.size == 0:
         return tvm.runtime.tensor(array)
     array.flags.writeable = True

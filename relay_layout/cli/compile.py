@@ -18,6 +18,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="ARTIFACT", help="the file to write")
     options.add_layout_options(parser, several_targets=True)
     options.add_threads_option(parser)
+    parser.add_argument(
+        "--precision",
+        choices=("fp16", "fp32"),
+        default="fp32",
+        help="what CUDA targets compute in: fp32 (the default), or fp16 with float32 sums, on tensor cores",
+    )
 
 
 def run(arguments: Namespace) -> Outcome:
@@ -25,6 +31,7 @@ def run(arguments: Namespace) -> Outcome:
     keywords = options.layout_options(arguments)
     options.check_writable("-o", arguments.output, [arguments.model])
     keywords["target"] = targets(arguments.target)
+    keywords["precision"] = arguments.precision
     import relay_layout
 
     compiled = relay_layout.compile(arguments.model, **keywords, threads=arguments.threads, progress=progress)
