@@ -98,6 +98,14 @@ def cpu_features() -> frozenset[str] | None:
     return parse_cpuinfo(text, architecture())
 
 
+def gpu_architecture() -> str:
+    """That of the first CUDA device, such as ``sm_90``; empty where there is none."""
+    import tvm
+
+    device = tvm.cuda(0)
+    return f"sm_{str(device.compute_version).replace('.', '')}" if device.exist else ""
+
+
 def parse_cpuinfo(text: str, arch: str) -> frozenset[str] | None:
     """The features that every processor of a ``/proc/cpuinfo`` listing has; None if it has none for ``arch``.
 
@@ -212,6 +220,7 @@ __all__ = [
     "cgroup_quota",
     "cpu_count",
     "cpu_features",
+    "gpu_architecture",
     "normalize_architecture",
     "operating_system",
     "parse_cpuinfo",
