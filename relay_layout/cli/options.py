@@ -4,9 +4,12 @@ import argparse
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from relay_layout.errors import InputError
+
+if TYPE_CHECKING:
+    from topi_ext.tune.tracker import RemoteDevice
 
 MODEL_HELP = (
     "an .onnx, .pt2 (torch.export) or .tflite file, Relay text (.relay, .txt) or JSON (.json), "
@@ -119,6 +122,32 @@ def add_threads_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_remote_options(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Machines that an RPC tracker lends; see :func:`remote_device`."""
+    parser.add_argument("--rpc-tracker", type=_address, metavar="HOST:PORT", help=purpose)
+    parser.add_argument("--rpc-key", metavar="KEY", help="the key that those machines have at the tracker")
+    parser.add_argument(
+        "--rpc-wait",
+        type=seconds,
+        metavar="S",
+        help="how many seconds to wait for a machine when none is left (300)",
+    )
+
+
+def remote_device(arguments: argparse.Namespace) -> "RemoteDevice | None":
+    """The machines that were asked for. Raises InputError for half an address."""
+    if (arguments.rpc_tracker is None) != (arguments.rpc_key is None):
+        raise InputError("--rpc-tracker and --rpc-key belong together; give both or none")
+    if arguments.rpc_tracker is None:
+        if arguments.rpc_wait is not None:
+            raise InputError("--rpc-wait needs --rpc-tracker and --rpc-key")
+        return None
+    from topi_ext.tune.tracker import WAIT, RemoteDevice
+
+    host, port = arguments.rpc_tracker
+    return RemoteDevice(host, port, arguments.rpc_key, arguments.rpc_wait or WAIT)
+
+
 def layout_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The keyword arguments for ``relay_layout.compile`` and ``convert``.
 
@@ -208,6 +237,13 @@ def seconds(text: str) -> float:
     return number
 
 
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise argparse.ArgumentTypeError(f"expected HOST:PORT, got '{text}'")
+    return host.strip("[]"), int(port)
+
+
 def _threads(text: str) -> int:
     return positive(text, _MOST_THREADS)
 
@@ -275,11 +311,13 @@ __all__ = [
     "add_input_shape_option",
     "add_layout_options",
     "add_record_options",
+    "add_remote_options",
     "add_threads_option",
     "check_writable",
     "input_shapes",
     "layout_options",
     "positive",
     "record_options",
+    "remote_device",
     "seconds",
 ]

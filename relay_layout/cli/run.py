@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from relay_layout.artifact import TensorSpec
+    from relay_layout.remote import RemoteSession
+    from relay_layout.runtime import Session
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -49,6 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="copy inputs that lie in another memory order than declared, instead of refusing them",
     )
     options.add_threads_option(parser)
+    options.add_remote_options(parser, "run on a machine that this tracker lends; times are taken there")
 
 
 def run(arguments: Namespace) -> Outcome:
@@ -56,6 +59,10 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.outputs is not None:
         sources = [arguments.artifact, *([arguments.inputs] if arguments.inputs is not None else [])]
         options.check_writable("--outputs", arguments.outputs, sources)
+    remote = options.remote_device(arguments)
+    if remote is not None and (arguments.profile or arguments.permute):
+        option = "--profile" if arguments.profile else "--permute"
+        raise InputError(f"{option} works on this machine only; leave it out with --rpc-tracker")
     known = None
     if arguments.report is not None:
         if not arguments.profile:
@@ -66,19 +73,28 @@ def run(arguments: Namespace) -> Outcome:
     from relay_layout.cli.npz import read_arrays, write_arrays
 
     given = None if arguments.inputs is None else read_arrays(arguments.inputs)
-    import relay_layout
+    session: Session | RemoteSession
+    time_runs: Callable[[], dict[str, float]]
+    if remote is None:
+        import relay_layout
 
-    order = {"permute": True} if arguments.permute else {}
-    session = relay_layout.load(
-        arguments.artifact, threads=arguments.threads, target=arguments.target, **order
-    )
+        order = {"permute": True} if arguments.permute else {}
+        here = relay_layout.load(
+            arguments.artifact, threads=arguments.threads, target=arguments.target, **order
+        )
+        session, time_runs = here, lambda: measure(lambda: here.run(inputs), arguments.repeat)
+    else:
+        from relay_layout.remote import open_session
+
+        board = open_session(arguments.artifact, remote, threads=arguments.threads, target=arguments.target)
+        session, time_runs = board, lambda: summary(board.seconds(inputs, arguments.repeat))
     inputs = random_inputs(session.inputs) if given is None else given
     progress("running")
     try:
         outputs = session.run(inputs)
     except InputError as error:
         raise InputError(f"{arguments.inputs}: {error}" if given is not None else str(error)) from None
-    latency = measure(lambda: session.run(inputs), arguments.repeat)
+    latency = time_runs()
     if arguments.outputs is not None:
         write_arrays(arguments.outputs, outputs)
     found = [
@@ -129,8 +145,6 @@ def measure(
     run_once: Callable[[], object], repeat: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
     """The least and the median time of ``repeat`` runs in milliseconds, after a few that do not count."""
-    import statistics
-
     limit = clock() + _WARM_UP_SECONDS
     for _ in range(_WARM_UP_RUNS):
         run_once()
@@ -140,8 +154,15 @@ def measure(
     for _ in range(repeat):
         start = clock()
         run_once()
-        times.append((clock() - start) * 1e3)
-    return {"min": min(times), "median": statistics.median(times)}
+        times.append(clock() - start)
+    return summary(times)
+
+
+def summary(seconds: Sequence[float]) -> dict[str, float]:
+    """The least and the median time in milliseconds."""
+    import statistics
+
+    return {"min": min(seconds) * 1e3, "median": statistics.median(seconds) * 1e3}
 
 
 def format_report(report: Mapping[str, Any]) -> str:

@@ -21,7 +21,9 @@ from relay_layout.errors import InputError
 if TYPE_CHECKING:
     from relay_layout.targets import BuildTarget
     from relay_layout.tuning.tasks import ModelTasks
-    from topi_ext.tune.measure import KernelMeasurer, Measurer, RemoteDevice
+    from topi_ext.tune.measure import KernelMeasurer
+    from topi_ext.tune.measurement import Measurer
+    from topi_ext.tune.tracker import RemoteDevice
     from topi_ext.tune.transform_tuner import TransformProgress
     from topi_ext.tune.tuner import TuneProgress
 
@@ -67,10 +69,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="all",
         help="measure layout transforms and tune kernels (the default), or one of both alone",
     )
-    parser.add_argument(
-        "--rpc-tracker", type=_address, metavar="HOST:PORT", help="measure on a machine it lends"
-    )
-    parser.add_argument("--rpc-key", metavar="KEY", help="the key of that machine")
+    options.add_remote_options(parser, "measure on the machines that this tracker lends, on all at once")
     parser.add_argument(
         "--time-limit", type=_time_limit, default=inf, metavar="S", help="seconds after which to stop"
     )
@@ -81,9 +80,8 @@ def run(arguments: Namespace) -> Outcome:
     records = options.record_options(arguments)
     keywords = options.layout_options(arguments)
     keywords = {name: value for name, value in keywords.items() if name not in records}
-    if (arguments.rpc_tracker is None) != (arguments.rpc_key is None):
-        raise InputError("--rpc-tracker and --rpc-key belong together; give both or none")
-    if arguments.modelled and arguments.rpc_tracker is not None:
+    remote = options.remote_device(arguments)
+    if arguments.modelled and remote is not None:
         raise InputError(
             "--modelled runs nothing, so --rpc-tracker cannot be combined with it; give one of them"
         )
@@ -117,7 +115,7 @@ def run(arguments: Namespace) -> Outcome:
         note(one_line(line))
     if not found.tasks:
         raise InputError("there is nothing to tune: the models hold no convolution or dense layer")
-    measurer = _measurer(target, arguments)
+    measurer = _measurer(target, remote, modelled=arguments.modelled)
     versions = {"relay_layout": __version__, "tvm": _tvm_version()}
     tune_options = TuneOptions(
         trials=arguments.trials,
@@ -185,13 +183,13 @@ def format_report(report: Mapping[str, Any]) -> str:
         rows.append([task["name"], str(task["weight"]), trials, *times, f"{task['gigaflops']:.0f}"])
     transforms = report["transforms"]
     moved = [["transforms", f"{transforms['measured']} of {transforms['tasks']} measured now"]]
+    measured = f"{report['measured']} kernels in {report['seconds']:.0f} s, {report['failed']} failed"
+    if report["lost"]:
+        measured += f", {report['lost']} left out with the machines they lost"
     totals = table(
         [
             *(moved if transforms["tasks"] else []),
-            [
-                "measured",
-                f"{report['measured']} kernels in {report['seconds']:.0f} s, {report['failed']} failed",
-            ],
+            ["measured", measured],
             ["gain", f"{report['gain']:.3f} times as fast as with default knobs"],
             ["log", one_line(report["log"])],
             ["ended", report["ended"]],
@@ -200,24 +198,26 @@ def format_report(report: Mapping[str, Any]) -> str:
     return f"{table(rows)}\n{totals}" if report["tasks"] else totals
 
 
-def _measurer(target: "BuildTarget", arguments: Namespace) -> "Measurer":
+def _measurer(target: "BuildTarget", remote: "RemoteDevice | None", *, modelled: bool) -> "Measurer":
     from relay_layout import host
+    from relay_layout.lower.link import link_command
     from topi_ext.tune.measure import KernelMeasurer
 
-    if arguments.modelled:
+    if modelled:
         from topi_ext.tune.static_model import KernelModel
 
         return KernelModel(target.tvm_target, target.processor, target.facts.gigahertz)
-    if arguments.rpc_tracker is not None:
-        remote: RemoteDevice = _remote(arguments)
-        return KernelMeasurer(
-            target.tvm_target,
-            threads=target.threads,
-            cpu=f"rpc:{remote.key}",
-            remote=remote,
-            builders=host.cpu_count(),
-        )
-    return local_measurer(target)
+    if remote is None:
+        return local_measurer(target)
+    return KernelMeasurer(
+        target.tvm_target,
+        threads=target.threads,
+        cpu=f"rpc:{remote.key}",
+        link=link_command(target.foreign_machine),
+        remote=remote,
+        builders=host.cpu_count(),
+        tell=note,
+    )
 
 
 def local_measurer(target: "BuildTarget") -> "KernelMeasurer":
@@ -236,13 +236,6 @@ def local_measurer(target: "BuildTarget") -> "KernelMeasurer":
         link=link_command(),
         builders=host.cpu_count(),
     )
-
-
-def _remote(arguments: Namespace) -> "RemoteDevice":
-    from topi_ext.tune.measure import RemoteDevice
-
-    host, port = arguments.rpc_tracker
-    return RemoteDevice(host, port, arguments.rpc_key)
 
 
 def _tvm_version() -> str:
@@ -313,13 +306,6 @@ def progress_line(state: "TuneProgress") -> str:
         f"{state.trials_left} left, best {state.gigaflops:.0f} GFLOP/s, all {state.gain:.3f} times as fast, "
         f"{minutes}:{seconds:02} left"
     )
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ArgumentTypeError(f"expected HOST:PORT, got '{text}'")
-    return host.strip("[]"), int(port)
 
 
 def _time_limit(text: str) -> float:

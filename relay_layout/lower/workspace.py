@@ -10,11 +10,19 @@ from relay_layout.lower.memory import POINTED, RESHAPE, STORAGE, TENSOR, is_know
 from relay_layout.uses import variables_read
 
 WORKSPACE = "main_workspace"
-"""The function that :func:`lift_workspace` adds: it takes nothing and gives a tuple of tensors."""
+"""A function that :func:`lift_workspace` adds: it takes nothing and gives a tuple of tensors."""
+
+ALONE = "main_alone"
+"""Another: "main" as it was, which allocates in each call.
+
+It is for callers in another process, where an argument arrives as a copy, so that views of one tensor
+would become tensors of their own.
+"""
 
 
 def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:
-    """Let "main" take the tensors that it would allocate as further parameters, which WORKSPACE makes.
+    """Let "main" take the tensors that it would allocate as further parameters, which WORKSPACE makes, and
+    keep what "main" was as ALONE.
 
     Those are the tensors of known shape in storages of known size, and views of them in other known shapes.
     Outputs may be among them, and then hold until the next call only. Expects planned memory and no
@@ -30,6 +38,7 @@ def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:
     updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     updated.update_func(module.get_global_var("main"), main.with_attrs(function_attributes(function)))
     updated[WORKSPACE] = _workspace(lifted, tensors)
+    updated[ALONE] = relax.utils.copy_with_new_vars(function).with_attr("global_symbol", ALONE)
     return updated
 
 

@@ -1,17 +1,15 @@
-"""Measuring kernels: built in worker processes, run by MetaSchedule's runners, here or over RPC.
+"""Measuring kernels: built in worker processes, run here by MetaSchedule's runner or on boards over RPC.
 
 A kernel that crashes, hangs or does not compile costs a worker and becomes an error text. Workers stay
 alive between kernels, because starting one takes longer than measuring: MetaSchedule's own builder starts
 new ones for every batch, and each imports all tensor intrinsics, which takes 15 seconds.
 """
 
-import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import tvm
 from tvm import tirx
@@ -21,7 +19,10 @@ from topi_ext.kernel import scheduled_kernel
 from topi_ext.processor import processor_of
 from topi_ext.tune import workers
 from topi_ext.tune.agreement import Kernel, difference, reference_knobs, tolerance
+from topi_ext.tune.boards import BoardRunner, Library
+from topi_ext.tune.measurement import Measurement, last_line
 from topi_ext.tune.record import WRONG
+from topi_ext.tune.tracker import RemoteDevice
 from topi_ext.workload import ConvolutionWorkload
 
 REPEATS = 3
@@ -34,57 +35,8 @@ _USES = 500
 """Kernels after which a builder's process is replaced: code generation does not give all memory back."""
 
 
-_LONGEST_ERROR = 305
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Run times in seconds, or what went wrong."""
-
-    seconds: tuple[float, ...]
-    error: str = ""
-
-
-class Measurer(Protocol):
-    """Something that times kernels."""
-
-    cpu: str
-    """The model of the machine that runs them."""
-
-    def measure(
-        self, workload: ConvolutionWorkload, knobs: Sequence[Any], rounds: int = 1
-    ) -> Iterator[Measurement]:
-        """One measurement for each of ``knobs`` in order, each as soon as it is there.
-
-        With several rounds all knobs are run once in each round, so that a busy moment of the machine
-        hits all alike.
-        """
-        ...
-
-    def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
-        """The same for scheduled functions of one tensor each that is read, and one that is written."""
-        ...
-
-    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
-        """What is wrong with a kernel's result; empty where nothing is."""
-        ...
-
-    def close(self) -> None:
-        """End the processes."""
-        ...
-
-
-@dataclass(frozen=True)
-class RemoteDevice:
-    """A machine that a tracker lends: address of the tracker, and the key of the machine."""
-
-    host: str
-    port: int
-    key: str
-
-
 class KernelMeasurer:
-    """Measures on this machine, or on ``remote``."""
+    """Measures on this machine, or on the machines of ``remote``, as many at once as it lends."""
 
     def __init__(
         self,
@@ -97,18 +49,32 @@ class KernelMeasurer:
         builders: int = 1,
         repeats: int = REPEATS,
         min_repeat_ms: int = MIN_REPEAT_MS,
+        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """``link`` is the compiler driver to link with here; another machine links for itself.
+        """``link`` is the compiler driver that links for the machine that runs the kernels.
 
-        RelayLayoutError where the tracker does not answer, has no such machine, or a package is missing.
+        Without one, that machine links for itself. ``tell`` is called with a line where a machine is lost or
+        waited for. RelayLayoutError where the tracker does not answer, has no such machine, or a package is
+        missing.
         """
         self.cpu = cpu
         self._target = target
         self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
         try:
             self._pool = _pool(builders)
-            self._link = () if remote else tuple(link)
-            self._runner = _runner(threads, remote, repeats, min_repeat_ms)
+            self._link = tuple(link)
+            self._runner: BoardRunner | _LocalRunner
+            if remote is None:
+                self._runner = _LocalRunner(threads, repeats, min_repeat_ms)
+            else:
+                self._runner = BoardRunner(
+                    remote,
+                    threads=threads,
+                    repeats=repeats,
+                    min_repeat_ms=min_repeat_ms,
+                    limit=RUN_TIMEOUT,
+                    tell=tell,
+                )
         except ImportError as error:
             raise RelayLayoutError(
                 f"tuning needs the package {error.name}: pip install 'relay-layout[tune]'"
@@ -124,7 +90,7 @@ class KernelMeasurer:
             try:
                 jobs.append(scheduled_kernel(workload, one))
             except (RelayLayoutError, RuntimeError) as error:
-                jobs.append(f"schedule: {_last_line(str(error))}")
+                jobs.append(f"schedule: {last_line(str(error))}")
         return self._measure(jobs, rounds)
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
@@ -133,22 +99,28 @@ class KernelMeasurer:
 
     def _measure(self, jobs: Sequence[tirx.PrimFunc | str], rounds: int) -> Iterator[Measurement]:
         """Of scheduled functions; of what is an error already, that."""
-        from tvm.s_tir.meta_schedule.arg_info import TensorInfo
-        from tvm.s_tir.meta_schedule.runner import RunnerInput
-
         built = self._build(jobs)
-        seconds: list[list[float]] = [[] for _ in jobs]
+        seconds: list[tuple[float, ...]] = [() for _ in jobs]
         for turn in range(rounds):
+            runs = self._runner.run(
+                [
+                    Library(path, _arguments(job))
+                    for job, (path, error) in zip(jobs, built, strict=True)
+                    if not error
+                ]
+            )
             for place, (path, error) in enumerate(built):
                 if not error:
-                    information = [TensorInfo(dtype, shape) for shape, dtype in _arguments(jobs[place])]
-                    (future,) = self._runner.run([RunnerInput(path, "cpu", information)])
-                    result = future.result()
-                    error = "" if result.error_msg is None else self._failure(str(result.error_msg))
-                    seconds[place] += [float(value) for value in result.run_secs or ()]
+                    found = next(runs)
+                    error = found.error
                     built[place] = path, error
-                if turn == rounds - 1:
-                    yield Measurement((), error) if error else Measurement(tuple(seconds[place]))
+                    seconds[place] += found.seconds
+                if turn < rounds - 1:
+                    continue
+                if error:
+                    yield Measurement((), error)
+                else:
+                    yield Measurement(seconds[place], lost=not seconds[place])
 
     def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
         """As :meth:`Measurer.wrong`, on this machine alone: of another one's results nothing is said."""
@@ -167,7 +139,7 @@ class KernelMeasurer:
         if result.status == StatusKind.TIMEOUT:
             return ""
         if result.status != StatusKind.COMPLETE:
-            return f"{WRONG}{_last_line(str(result.value))}"
+            return f"{WRONG}{last_line(str(result.value))}"
         allowed = tolerance(workload, knobs)
         if result.value <= allowed:
             return ""
@@ -176,9 +148,7 @@ class KernelMeasurer:
     def close(self) -> None:
         """End the processes and remove what was built."""
         self._pool.shutdown(wait=False)
-        pool = getattr(self._runner, "pool", None)
-        if pool is not None:
-            pool.shutdown(wait=False)
+        self._runner.close()
         self._folder.cleanup()
 
     def _build(self, jobs: Sequence[tirx.PrimFunc | str]) -> list[tuple[str, str]]:
@@ -199,38 +169,8 @@ class KernelMeasurer:
             elif result.status == StatusKind.TIMEOUT:
                 outcomes.append(("", f"build: longer than {BUILD_TIMEOUT:.0f} s"))
             else:
-                outcomes.append(("", f"build: {_last_line(str(result.value))}"))
+                outcomes.append(("", f"build: {last_line(str(result.value))}"))
         return outcomes
-
-    def _failure(self, text: str) -> str:
-        """The error to record for a kernel that did not run."""
-        if self._remote is not None:
-            check_remote(self._remote)
-        if "Timeout, killed" in text:
-            return f"run: longer than {RUN_TIMEOUT:.0f} s"
-        return f"run: {_last_line(text)}"
-
-
-def check_remote(remote: RemoteDevice) -> None:
-    """RelayLayoutError unless the tracker answers and knows a machine of that key."""
-    place = f"{remote.host}:{remote.port}"
-    try:
-        socket.create_connection((remote.host, remote.port), timeout=5).close()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise RelayLayoutError(f"no RPC tracker at {place}: {reason}") from None
-    from tvm import rpc
-
-    try:
-        summary = rpc.connect_tracker(remote.host, remote.port).summary()
-        keys = sorted({str(server["key"]).partition(":")[2] for server in summary["server_info"]})
-    except Exception as error:
-        raise RelayLayoutError(
-            f"the RPC tracker at {place} does not answer: {_last_line(str(error))}"
-        ) from None
-    if remote.key not in keys:
-        others = f"only {', '.join(keys)}" if keys else "none at all"
-        raise RelayLayoutError(f"the RPC tracker at {place} has no machine with key '{remote.key}', {others}")
 
 
 def _arguments(function: tirx.PrimFunc) -> list[tuple[tuple[int, ...], str]]:
@@ -259,36 +199,44 @@ def _pool(processes: int) -> Any:
     )
 
 
-def _runner(threads: int, remote: RemoteDevice | None, repeats: int, min_repeat_ms: int) -> Any:
-    from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner, RPCConfig, RPCRunner
+class _LocalRunner:
+    """Runs kernels here, one after the other in one process, which a kernel that hangs or crashes costs."""
 
-    config = EvaluatorConfig(
-        number=1, repeat=repeats, min_repeat_ms=min_repeat_ms, enable_cpu_cache_flush=False
-    )
-    if remote is None:
-        return LocalRunner(
+    def __init__(self, threads: int, repeats: int, min_repeat_ms: int) -> None:
+        from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner
+
+        config = EvaluatorConfig(
+            number=1, repeat=repeats, min_repeat_ms=min_repeat_ms, enable_cpu_cache_flush=False
+        )
+        self._runner = LocalRunner(
             timeout_sec=RUN_TIMEOUT,
             evaluator_config=config,
             f_run_evaluator=workers.run_here,
             initializer=partial(workers.prepare_worker, threads),
         )
-    check_remote(remote)
-    runner = RPCRunner(
-        RPCConfig(remote.host, remote.port, remote.key, session_timeout_sec=int(RUN_TIMEOUT)),
-        config,
-        f_run_evaluator=partial(workers.run_remotely, threads),
-        initializer=partial(workers.prepare_worker, 1),
-    )
-    # It has none of its own, and would wait for ever for a machine that is gone.
-    runner.pool._timeout = RUN_TIMEOUT
-    return runner
+
+    def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
+        """One measurement for each kernel in order, each as soon as it is there."""
+        from tvm.s_tir.meta_schedule.arg_info import TensorInfo
+        from tvm.s_tir.meta_schedule.runner import RunnerInput
+
+        for kernel in kernels:
+            information = [TensorInfo(dtype, shape) for shape, dtype in kernel.arguments]
+            (future,) = self._runner.run([RunnerInput(kernel.path, "cpu", information)])
+            result = future.result()
+            text = "" if result.error_msg is None else str(result.error_msg)
+            if "Timeout, killed" in text:
+                yield Measurement((), f"run: longer than {RUN_TIMEOUT:.0f} s")
+            elif text:
+                yield Measurement((), f"run: {last_line(text)}")
+            else:
+                yield Measurement(tuple(float(value) for value in result.run_secs))
+
+    def close(self) -> None:
+        """End the process, where the runner keeps one."""
+        pool = getattr(self._runner, "pool", None)
+        if pool is not None:
+            pool.shutdown(wait=False)
 
 
-def _last_line(text: str) -> str:
-    """The last line that says something, where a traceback has its message; both ends of a long one."""
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    line = lines[-1] if lines else "no message"
-    return line if len(line) <= _LONGEST_ERROR else f"{line[:100]} ... {line[-200:]}"
-
-
-__all__ = ["KernelMeasurer", "Measurement", "Measurer", "RemoteDevice", "check_remote"]
+__all__ = ["KernelMeasurer"]

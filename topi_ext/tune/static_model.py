@@ -22,7 +22,7 @@ from topi_ext.processor import Processor
 from topi_ext.tune import workers
 from topi_ext.tune.assembly import Loop, hot_loop, innermost_loops
 from topi_ext.tune.machine_code import Analysis, analyse, analyser, loop_cycles
-from topi_ext.tune.measure import Measurement
+from topi_ext.tune.measurement import Measurement
 from topi_ext.tune.traffic import direct_traffic, tiles_of
 from topi_ext.winograd_space import WinogradLoops, winograd_cycles
 from topi_ext.workload import ConvolutionWorkload

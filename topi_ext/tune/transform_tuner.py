@@ -11,7 +11,7 @@ from tvm import tirx
 from topi_ext.processor import Processor
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import append
-from topi_ext.tune.measure import Measurement, Measurer
+from topi_ext.tune.measurement import Measurement, Measurer
 from topi_ext.tune.record import TransformRecord, utc_now
 from topi_ext.workload import TransformWorkload
 
@@ -67,6 +67,8 @@ class TransformMeasurer:
                 stopped = self.stop()
                 if stopped and measurement.error:
                     return measured
+                if measurement.lost:
+                    continue
                 self._keep(workload, measurement)
                 measured += 1
                 self.progress(TransformProgress(measured, len(left), describe(workload)))

@@ -11,7 +11,7 @@ from typing import Any
 from topi_ext.processor import Processor
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import append
-from topi_ext.tune.measure import Measurement, Measurer
+from topi_ext.tune.measurement import Measurement, Measurer
 from topi_ext.tune.record import Origin, TuningRecord, utc_now
 from topi_ext.tune.space import Candidate
 from topi_ext.tune.task import Task, TaskState, known_samples
@@ -61,11 +61,15 @@ class TuneProgress:
 
 @dataclass
 class TuneResult:
-    """What tuning did: states of the tasks, and why it ended ("done", "time limit" or "interrupted")."""
+    """What tuning did: states of the tasks, and why it ended ("done", "time limit" or "interrupted").
+
+    ``lost`` counts the kernels that are left out because they lost each machine that ran them.
+    """
 
     states: list[TaskState]
     measured: int = 0
     failed: int = 0
+    lost: int = 0
     ended: str = "done"
     seconds: float = 0.0
 
@@ -204,6 +208,9 @@ class Tuner:
     def _keep(
         self, result: TuneResult, state: TaskState, candidate: Candidate, measurement: Measurement
     ) -> None:
+        if measurement.lost:
+            result.lost += 1
+            return
         record = TuningRecord(
             workload=state.task.workload,
             processor=self.processor.name,
@@ -268,6 +275,7 @@ def summary(result: TuneResult) -> dict[str, Any]:
         ],
         "measured": result.measured,
         "failed": result.failed,
+        "lost": result.lost,
         "gain": round(result.gain, 4),
         "ended": result.ended,
         "seconds": round(result.seconds, 1),

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import cycle
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import tvm
 
 from topi_ext.build import PIPELINE
+from topi_ext.tune.tracker import Loan
 
 WORKER_GROUP_BIG = 1
 """TVM's thread affinity mode that starts from the fastest cores."""
@@ -35,13 +36,14 @@ TRANSFORM_ARGUMENTS = 2
 
 _KEEPS_NAME = "global_symbol"
 ENTRY = "main"
+_CONFIGURE_THREADS = "runtime.config_threadpool"
 
 
 def prepare_worker(threads: int) -> None:
     """Set the number of threads; leave Ctrl-C to the tuner, which ends its workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TVM_NUM_THREADS"] = str(threads)
-    tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, threads)
+    tvm.get_global_func(_CONFIGURE_THREADS)(WORKER_GROUP_BIG, threads)
 
 
 def named(function: Any) -> tvm.IRModule:
@@ -113,20 +115,62 @@ def _bytes_of(tensor: Any) -> int:
     return prod(tensor.shape) * tvm.DataType(tensor.dtype).bits // 8
 
 
-def run_remotely(
-    threads: int, session: Any, module: Any, device: Any, config: Any, arguments: list[Any]
-) -> list[float]:
-    """Run times in seconds on the other end of an RPC session, with that many threads and cold weights.
+def run_on_board(
+    loan: Loan,
+    path: str,
+    arguments: Sequence[tuple[Sequence[int], str]],
+    *,
+    threads: int,
+    repeats: int,
+    min_repeat_ms: int,
+    limit: float,
+) -> tuple[str, Any]:
+    """Run a library on a machine that was lent, for at most ``limit`` seconds.
 
-    The other machine times each call; between calls it waits for this one.
+    Gives "ran" and the times in seconds; "slow" where the machine ended the session since it took too long;
+    "failed" and an error of a machine that still answers; "lost" and an error of one that does not;
+    "unreachable" where it did not answer in the first place.
     """
-    session.get_function("runtime.config_threadpool")(WORKER_GROUP_BIG, threads)
-    turns = cycle(_with_cold_weights(arguments[0], device))
+    try:
+        session = loan.connect(limit)
+    except Exception as error:
+        return "unreachable", str(error)
+    try:
+        session.upload(path)
+        module = session.load_module(os.path.basename(path))
+        device = session.cpu(0)
+        fill = session.get_function("tvm.contrib.random.random_fill_for_measure")
+        tensors = [tvm.runtime.empty(shape, dtype, device) for shape, dtype in arguments]
+        for tensor in tensors:
+            fill(tensor)
+        configure = session.get_function(_CONFIGURE_THREADS)
+        configure(WORKER_GROUP_BIG, threads)
+        return "ran", _times_on_board(module, device, tensors, repeats, min_repeat_ms)
+    except Exception as error:
+        text = str(error)
+        if "RPCSessionTimeoutError" in text:
+            return "slow", ""
+        return ("failed" if _answers(session) else "lost"), text
+
+
+def _answers(session: Any) -> bool:
+    try:
+        session.get_function(_CONFIGURE_THREADS)
+    except Exception:
+        return False
+    return True
+
+
+def _times_on_board(
+    module: Any, device: Any, tensors: list[Any], repeats: int, min_repeat_ms: int
+) -> list[float]:
+    """Times in seconds with cold weights; the board times each call, and then waits for the next."""
+    turns = cycle(_with_cold_weights(tensors, device))
     timed = module.time_evaluator(ENTRY, device, number=1, repeat=1)
     seconds = []
-    for turn in range(config.repeat + 1):
+    for turn in range(repeats + 1):
         times: list[float] = []
-        while not times or (sum(times) < config.min_repeat_ms / 1e3 and len(times) < MOST_REMOTE_CALLS):
+        while not times or (sum(times) < min_repeat_ms / 1e3 and len(times) < MOST_REMOTE_CALLS):
             times += timed(*next(turns)).results
         if turn:
             seconds.append(sum(times) / len(times))

@@ -15,7 +15,7 @@ from relay_layout.cli.main import main
 from relay_layout.targets import resolve_target
 from relay_layout.tuning.tasks import ModelTasks, as_tasks
 from topi_ext.tune.log import append, load
-from topi_ext.tune.measure import Measurement
+from topi_ext.tune.measurement import Measurement
 from topi_ext.tune.record import TuningRecord
 from topi_ext.tune.tuner import TuneProgress
 from topi_ext.workload import ConvolutionWorkload
@@ -91,7 +91,7 @@ class MadeUp:
 def measurer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MadeUp:
     """In an empty folder, with one task for every model."""
     measurer = MadeUp()
-    monkeypatch.setattr(tune, "_measurer", lambda target, arguments: measurer)
+    monkeypatch.setattr(tune, "_measurer", lambda target, remote, **_: measurer)
     tasks = ModelTasks(as_tasks({WORKLOAD: 3}), ["model.onnx: odd has symbolic extents and is not tuned"])
     monkeypatch.setattr("relay_layout.tuning.tasks.model_tasks", lambda models, target, options: tasks)
     monkeypatch.chdir(tmp_path)
@@ -242,7 +242,7 @@ def test_a_network_of_the_catalogue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measurer = MadeUp()
-    monkeypatch.setattr(tune, "_measurer", lambda target, arguments: measurer)
+    monkeypatch.setattr(tune, "_measurer", lambda target, remote, **_: measurer)
     monkeypatch.chdir(tmp_path)
     words = ["tune", "resnet18", "-o", "log.jsonl", "--trials", "1", "--target", "x86-64-v4", "--json"]
     assert main(words) == 0
@@ -265,7 +265,7 @@ def test_layouts_are_chosen_by_the_transforms_that_were_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measurer = MadeUp()
-    monkeypatch.setattr(tune, "_measurer", lambda target, arguments: measurer)
+    monkeypatch.setattr(tune, "_measurer", lambda target, remote, **_: measurer)
     monkeypatch.chdir(tmp_path)
     before = [each["priced"] for each in layouts_of(capsys, "explain")["transforms"]]
     assert before and set(before) == {"modelled"}

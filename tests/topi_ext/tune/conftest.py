@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 
 from topi_ext.processor import Processor
-from topi_ext.tune.measure import Measurement
+from topi_ext.tune.measurement import Measurement
 from topi_ext.tune.record import TuningRecord, knobs_key
 from topi_ext.workload import ConvolutionWorkload
 

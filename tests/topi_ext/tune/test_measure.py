@@ -18,9 +18,10 @@ from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune import measure, workers
 from topi_ext.tune.database import Database
-from topi_ext.tune.measure import KernelMeasurer, RemoteDevice
+from topi_ext.tune.measure import KernelMeasurer
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
+from topi_ext.tune.tracker import RemoteDevice
 from topi_ext.tune.tuner import TuneOptions, Tuner
 from topi_ext.workload import ConvolutionWorkload
 

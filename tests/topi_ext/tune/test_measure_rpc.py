@@ -20,8 +20,9 @@ from tvm.target import Target
 from topi_ext.errors import RelayLayoutError
 from topi_ext.processor import processor_of
 from topi_ext.tune import measure, workers
-from topi_ext.tune.measure import KernelMeasurer, RemoteDevice, check_remote
+from topi_ext.tune.measure import KernelMeasurer
 from topi_ext.tune.space import Space
+from topi_ext.tune.tracker import RemoteDevice, check_remote
 from topi_ext.workload import ConvolutionWorkload
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -133,7 +134,7 @@ def test_kernels_run_on_the_machine_that_is_lent_until_it_is_gone(
         TARGET,
         threads=1,
         cpu="rpc:board",
-        remote=RemoteDevice("127.0.0.1", port, "board"),
+        remote=RemoteDevice("127.0.0.1", port, "board", wait=10.0),
         min_repeat_ms=1,
     )
     with closing(measurer):
@@ -160,8 +161,6 @@ def test_something_else_than_a_tracker() -> None:
         port = listening.getsockname()[1]
 
         def answer() -> None:
-            connection, _ = listening.accept()
-            connection.close()
             connection, _ = listening.accept()
             connection.sendall(b"HTTP/1.1 400 Bad Request")
             connection.close()

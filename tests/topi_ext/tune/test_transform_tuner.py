@@ -10,7 +10,7 @@ from tvm import te
 from topi_ext.processor import Processor
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import load
-from topi_ext.tune.measure import Measurement
+from topi_ext.tune.measurement import Measurement
 from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress
 from topi_ext.workload import TransformWorkload
 

@@ -1,0 +1,127 @@
+"""Running an artifact on a board: upload its library and weights over RPC, feed arrays by name."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.artifact import Artifact, Build, Content, TensorSpec, check_inputs, read_artifact
+from relay_layout.errors import ArtifactError
+from relay_layout.host import normalize_architecture
+from relay_layout.lower.workspace import ALONE
+from relay_layout.runtime import WORKER_GROUP_BIG
+from topi_ext.tune.tracker import RemoteDevice, borrow
+
+_STORED = "stored_main"
+_LIBRARY = "network.so"
+
+
+class RemoteSession:
+    """A network on the machine at the other end of ``connection`` (``tvm.rpc.RPCSession``).
+
+    As :class:`relay_layout.runtime.Session`, but for one call at a time. The machine needs TVM alone.
+    """
+
+    def __init__(
+        self, artifact: Artifact, connection: Any, *, threads: int | None = None, target: str | None = None
+    ) -> None:
+        """Upload the library and the weights.
+
+        ``threads`` is how many a call uses, by default as many as the kernels are shaped for. ``target``
+        names one of the artifact's targets; otherwise it is the first for the machine's architecture, since
+        a machine does not tell its CPU features over RPC. Raises :class:`ArtifactError` where there is none.
+        """
+        build, content = _choose(artifact, _architecture(connection), target)
+        self.target = build.name
+        self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
+        self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
+        self._device = connection.cpu(0)
+        connection.upload(bytearray(content.library), _LIBRARY)
+        count = threads or build.num_threads_hint
+        if count is not None:
+            connection.get_function("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
+        self._machine = relax.VirtualMachine(connection.load_module(_LIBRARY), self._device)
+        self._size = connection.get_function("ffi.ArraySize")
+        self._item = connection.get_function("ffi.ArrayGetItem")
+        self._weights = [self._send(array) for array in content.weights.values()]
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name, in the model's order.
+
+        Raises :class:`InputError` naming the input where a shape, a dtype or a name is wrong.
+        """
+        self._store(inputs)
+        arrays = [tensor.numpy() for tensor in self._fields(self._machine[_STORED]())]
+        return dict(zip([spec.name for spec in self.outputs], arrays, strict=True))
+
+    def seconds(self, inputs: Mapping[str, np.ndarray], repeat: int) -> list[float]:
+        """Times of ``repeat`` calls on the machine itself, after one that does not count."""
+        self._store(inputs)
+        evaluate = self._machine.time_evaluator(_STORED, self._device, number=1, repeat=repeat)
+        return [float(time) for time in evaluate().results]
+
+    def _store(self, inputs: Mapping[str, np.ndarray]) -> None:
+        """Send the inputs and keep them and the weights as arguments of a function of its own."""
+        tensors = [self._send(array) for array in check_inputs(self.inputs, inputs).values()]
+        self._machine.save_function(ALONE, _STORED, *tensors, *self._weights)
+
+    def _send(self, array: np.ndarray) -> Any:
+        return tvm.runtime.tensor(np.ascontiguousarray(array), self._device)
+
+    def _fields(self, result: Any) -> Sequence[Any]:
+        """The tensors of a result, which is a reference to a tuple over there, or one tensor."""
+        if isinstance(result, tvm.runtime.Tensor):
+            return [result]
+        return [self._item(result, index) for index in range(self._size(result))]
+
+
+def open_session(
+    path: str | os.PathLike[str],
+    remote: RemoteDevice,
+    *,
+    seconds: float = 0.0,
+    threads: int | None = None,
+    target: str | None = None,
+) -> RemoteSession:
+    """Read an artifact and load it on a machine that a tracker lends, for at most ``seconds`` (0 for ever).
+
+    ``threads`` and ``target`` as for :class:`RemoteSession`. Raises :class:`RelayLayoutError`.
+    """
+    artifact = read_artifact(path)
+    return RemoteSession(artifact, borrow(remote, seconds), threads=threads, target=target)
+
+
+def _architecture(connection: Any) -> str:
+    """The architecture of the machine; empty where its TVM has no LLVM to tell."""
+    try:
+        triple = str(connection.get_function("target.llvm_get_system_triple")())
+    except Exception:
+        return ""
+    return normalize_architecture(triple.split("-", 1)[0])
+
+
+def _choose(artifact: Artifact, architecture: str, target: str | None) -> tuple[Build, Content]:
+    found = list(zip(artifact.manifest.builds, artifact.contents, strict=True))
+    fitting = [
+        (build, content)
+        for build, content in found
+        if target in (None, build.name) and (not architecture or _built_for(build) == architecture)
+    ]
+    if fitting:
+        return fitting[0]
+    names = ", ".join(f"{build.name} ({_built_for(build)})" for build, _ in found)
+    wanted = f"{target} " if target is not None else ""
+    raise ArtifactError(
+        f"{artifact.path}: holds no code {wanted}for the board, which is {architecture or 'not told'}; "
+        f"it was built for {names}"
+    )
+
+
+def _built_for(build: Build) -> str:
+    return normalize_architecture(str(build.target["mtriple"]).split("-", 1)[0])
+
+
+__all__ = ["RemoteSession", "open_session"]

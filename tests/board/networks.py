@@ -1,0 +1,172 @@
+"""Networks and convolutions compiled here, run on a board, and compared with what is computed here."""
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+import relay_layout
+from relay_layout.models import Network, build, names, to_onnx, to_relax
+from relay_layout.remote import open_session
+from topi_ext.tune.tracker import RemoteDevice
+
+Arrays = Mapping[str, np.ndarray]
+
+TARGET = "aarch64-cortex-a76"
+LAYOUTS = ("NHWC", "NCHW8c")
+TOLERANCE = 1e-3
+"""Largest difference allowed, as a share of an output's largest number."""
+
+SESSION_SECONDS = 600.0
+
+_SIZES = {"inception_v3": 107, "resnet18": 32, "unet": 64, "yolo": 64}
+_SIZE = 64
+"""Pixels along each side of the images; as small as the networks allow with a few pixels to spare."""
+
+
+def small(name: str) -> tuple[Network, np.ndarray]:
+    """A built-in network with all its channels for small images, and an image."""
+    network = build(name, image_size=_SIZES.get(name, _SIZE))
+    shape = [int(extent) for extent in network.inputs[0].shape]
+    return network, np.random.default_rng(7).standard_normal(shape, dtype=np.float32)
+
+
+def by_onnx_runtime(network: Network, image: np.ndarray) -> dict[str, np.ndarray]:
+    """The outputs of a network here."""
+    import onnxruntime
+
+    model = to_onnx(network).SerializeToString()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    wanted = [value.name for value in network.outputs]
+    return dict(zip(wanted, session.run(wanted, {"input": image}), strict=True))
+
+
+def on_board(module: Any, layout: str, inputs: Arrays, remote: RemoteDevice, folder: Path) -> Arrays:
+    """Compile, write the artifact, read it again, run it on a board."""
+    path = folder / f"{layout}.rla"
+    relay_layout.compile(module, target=TARGET, desired_layout=layout, threads=1).save(path)
+    return open_session(path, remote, seconds=SESSION_SECONDS).run(inputs)
+
+
+def largest_error(outputs: Arrays, expected: Arrays) -> float:
+    """The largest difference as a share of the largest number, over all outputs; they must have one shape."""
+    assert list(outputs) == list(expected)
+    errors = []
+    for name, reference in expected.items():
+        assert outputs[name].shape == reference.shape, name
+        errors.append(float(np.abs(outputs[name] - reference).max() / np.abs(reference).max()))
+    return max(errors)
+
+
+def network_error(name: str, layout: str, remote: RemoteDevice, folder: Path) -> float:
+    """The largest error of a built-in network on a board, in a layout."""
+    network, image = small(name)
+    outputs = on_board(to_relax(network), layout, {"input": image}, remote, folder)
+    return largest_error(outputs, by_onnx_runtime(network, image))
+
+
+def random_convolution(seed: int) -> dict[str, Any]:
+    """Attributes and shapes of the convolution of that seed: odd extents, strides, dilations and groups."""
+    draw = random.Random(seed)
+    groups = draw.choice([1, 1, 1, 2, 3, 8, 16])
+    depthwise = groups == 16
+    kernel = draw.choice([(1, 1), (1, 1), (3, 3), (3, 3), (3, 3), (5, 5), (1, 3), (2, 4)])
+    inputs = groups * (1 if depthwise else draw.choice([1, 3, 4, 5, 8, 12, 16]))
+    outputs = groups * (1 if depthwise else draw.choice([1, 2, 4, 7, 8, 16, 20]))
+    return {
+        "data": (draw.choice([1, 1, 1, 2, 3]), inputs, draw.randint(6, 23), draw.randint(6, 23)),
+        "weight": (outputs, inputs // groups, *kernel),
+        "strides": draw.choice([(1, 1), (1, 1), (2, 2), (1, 2), (3, 1)]),
+        "padding": tuple(draw.randint(0, 2) for _ in range(4)),
+        "dilation": draw.choice([(1, 1), (1, 1), (1, 1), (2, 2), (1, 2)]) if kernel != (5, 5) else (1, 1),
+        "groups": groups,
+        "relu": draw.random() < 0.5,
+    }
+
+
+def convolutions_module(seeds: range) -> tuple[tvm.IRModule, dict[str, np.ndarray]]:
+    """A function of one convolution for each seed, with inputs and outputs of their own, and the inputs."""
+    builder = relax.BlockBuilder()
+    cases = {seed: random_convolution(seed) for seed in seeds}
+    inputs = {
+        f"data_{seed}": np.random.default_rng(seed).standard_normal(case["data"], dtype=np.float32)
+        for seed, case in cases.items()
+    }
+    parameters = [relax.Var(name, relax.TensorType(array.shape, "float32")) for name, array in inputs.items()]
+    results = []
+    with builder.function("main", parameters):
+        with builder.dataflow():
+            for (seed, case), data in zip(cases.items(), parameters, strict=True):
+                results.append(builder.emit(_convolution(case, data, _weight(seed, case))))
+            outputs = builder.emit_output(relax.Tuple(results))
+        builder.emit_func_output(outputs)
+    return builder.finalize(), inputs
+
+
+def convolutions_by_definition(seeds: range, inputs: Arrays) -> list[np.ndarray]:
+    """What the convolutions of the seeds give."""
+    return [_windows(random_convolution(seed), inputs[f"data_{seed}"], seed) for seed in seeds]
+
+
+def _weight(seed: int, case: Mapping[str, Any]) -> np.ndarray:
+    return np.random.default_rng(seed + 1000).standard_normal(case["weight"], dtype=np.float32)
+
+
+def _convolution(case: Mapping[str, Any], data: relax.Expr, weight: np.ndarray) -> relax.Expr:
+    found = relax.op.nn.conv2d(
+        data,
+        relax.const(weight),
+        strides=case["strides"],
+        padding=case["padding"],
+        dilation=case["dilation"],
+        groups=case["groups"],
+    )
+    return relax.op.nn.relu(found) if case["relu"] else found
+
+
+def _windows(case: Mapping[str, Any], data: np.ndarray, seed: int) -> np.ndarray:
+    """Window by window, in float64."""
+    weight = _weight(seed, case).astype(np.float64)
+    top, left, bottom, right = case["padding"]
+    padded = np.pad(data.astype(np.float64), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    (rows, columns), (down, across) = case["strides"], case["dilation"]
+    height, width = weight.shape[2:]
+    out_height = (padded.shape[2] - down * (height - 1) - 1) // rows + 1
+    out_width = (padded.shape[3] - across * (width - 1) - 1) // columns + 1
+    groups = case["groups"]
+    outputs, inputs = weight.shape[0] // groups, weight.shape[1]
+    found = np.zeros((data.shape[0], weight.shape[0], out_height, out_width))
+    for group in range(groups):
+        into, source = (
+            slice(group * outputs, (group + 1) * outputs),
+            slice(group * inputs, (group + 1) * inputs),
+        )
+        for row in range(height):
+            for column in range(width):
+                window = padded[
+                    :,
+                    source,
+                    row * down : row * down + rows * (out_height - 1) + 1 : rows,
+                    column * across : column * across + columns * (out_width - 1) + 1 : columns,
+                ]
+                found[:, into] += np.einsum("nchw,oc->nohw", window, weight[into, :, row, column])
+    return np.maximum(found, 0.0) if case["relu"] else found
+
+
+__all__ = [
+    "LAYOUTS",
+    "TARGET",
+    "TOLERANCE",
+    "convolutions_by_definition",
+    "convolutions_module",
+    "largest_error",
+    "names",
+    "network_error",
+    "on_board",
+    "random_convolution",
+    "small",
+]

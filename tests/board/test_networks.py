@@ -1,0 +1,56 @@
+"""Networks and convolutions for cortex-a76 give on an emulated board what they give here."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import relay_layout
+from relay_layout.errors import ArtifactError
+from relay_layout.remote import open_session
+from tests.board.networks import (
+    LAYOUTS,
+    TOLERANCE,
+    convolutions_by_definition,
+    convolutions_module,
+    names,
+    network_error,
+    on_board,
+    random_convolution,
+)
+from tests.board.servers import Boards
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+QUICK = ("resnet18", "squeezenet1_1")
+SEEDS = range(40)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in names()]
+)
+def test_networks(boards: Boards, tmp_path: Path, name: str, layout: str) -> None:
+    assert network_error(name, layout, boards.remote, tmp_path) < TOLERANCE
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_random_convolutions(boards: Boards, tmp_path: Path, layout: str) -> None:
+    module, inputs = convolutions_module(SEEDS)
+    outputs = list(on_board(module, layout, inputs, boards.remote, tmp_path).values())
+    for seed, found, expected in zip(SEEDS, outputs, convolutions_by_definition(SEEDS, inputs), strict=True):
+        case = f"random_convolution({seed}) = {random_convolution(seed)}"
+        assert found.shape == expected.shape, case
+        assert np.abs(found - expected).max() < TOLERANCE * max(1.0, np.abs(expected).max()), case
+
+
+def test_an_artifact_for_this_machine(boards: Boards, tmp_path: Path) -> None:
+    path = tmp_path / "network.rla"
+    module, _ = convolutions_module(range(1))
+    relay_layout.compile(module, target="x86-64-v3", threads=1).save(path)
+    with pytest.raises(ArtifactError) as caught:
+        open_session(path, boards.remote, seconds=60)
+    assert str(caught.value) == (
+        f"{path}: holds no code for the board, which is aarch64; it was built for x86-64-v3 (x86_64)"
+    )

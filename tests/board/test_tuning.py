@@ -1,0 +1,103 @@
+"""Tuning on two emulated boards: both work, and losing one loses nothing."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tvm.target import Target
+
+from relay_layout.lower.link import link_command
+from tests.board.servers import Boards
+from topi_ext.processor import processor_of
+from topi_ext.tune import boards as board_runner
+from topi_ext.tune import measure
+from topi_ext.tune.database import Database
+from topi_ext.tune.log import load
+from topi_ext.tune.measure import KernelMeasurer
+from topi_ext.tune.record import knobs_key
+from topi_ext.tune.space import Space
+from topi_ext.tune.task import Task
+from topi_ext.tune.tuner import TuneOptions, TuneProgress, Tuner
+from topi_ext.workload import ConvolutionWorkload
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a76", "num-cores": 1})
+WORKLOAD = ConvolutionWorkload(
+    batch=1,
+    in_channels=16,
+    out_channels=16,
+    in_height=8,
+    in_width=8,
+    kernel=(3, 3),
+    strides=(1, 1),
+    padding=(1, 1, 1, 1),
+    dilation=(1, 1),
+    groups=1,
+    data_layout="NCHW8c",
+    kernel_layout="OIHW8i8o",
+    out_layout="NCHW8c",
+    dtype="float32",
+    out_dtype="float32",
+)
+TRIALS = 8
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def measurer(boards: Boards, told: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelMeasurer]:
+    boards.wait_for(2)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
+    # Emulated boards are slow where the machine is busy.
+    monkeypatch.setattr(measure, "RUN_TIMEOUT", 30.0)
+    monkeypatch.setattr(measure, "BUILD_TIMEOUT", 120.0)
+    monkeypatch.setattr(board_runner, "_GRACE", 3.0)
+    measurer = KernelMeasurer(
+        TARGET,
+        threads=1,
+        cpu="rpc:emulated",
+        link=link_command("aarch64"),
+        remote=boards.remote,
+        repeats=1,
+        min_repeat_ms=1,
+        tell=told.append,
+    )
+    with closing(measurer):
+        yield measurer
+
+
+def test_both_boards_are_used(boards: Boards, measurer: KernelMeasurer) -> None:
+    before = [boards.sessions(0), boards.sessions(1)]
+    knobs = [candidate.knobs for candidate in Space(WORKLOAD, processor_of(TARGET)).candidates[:6]]
+    found = list(measurer.measure(WORKLOAD, knobs))
+    assert [one.error for one in found] == [""] * 6
+    used = [boards.sessions(0) - before[0], boards.sessions(1) - before[1]]
+    assert sum(used) == 6 and min(used) > 0
+
+
+@pytest.mark.parametrize("loss", ["kill", "stall"])
+def test_losing_a_board_while_tuning_costs_nothing(
+    boards: Boards, measurer: KernelMeasurer, told: list[str], tmp_path: Path, loss: str
+) -> None:
+    def lose_once(state: TuneProgress) -> None:
+        if state.trials == 1:
+            getattr(boards, loss)(-1)
+
+    log = tmp_path / "log.jsonl"
+    options = TuneOptions(trials=TRIALS, batch=TRIALS, strategy="random")
+    tuner = Tuner(processor_of(TARGET), measurer, log, Database(), options, progress=lose_once)
+    try:
+        result = tuner.tune([Task("small", WORKLOAD)])
+    finally:
+        boards.kill(-1)
+        boards.add()
+    records, problems = load([log])
+    assert not problems
+    assert (result.ended, result.failed, result.lost) == ("done", 0, 0)
+    assert [record.error for record in records] == [""] * result.measured
+    assert len({knobs_key(record.knobs) for record in records}) == TRIALS
+    assert all("; its kernel is run on another" in line for line in told if line.startswith("lost "))

@@ -1,0 +1,184 @@
+"""Running kernels on all machines of a tracker's key at once, whatever becomes of a machine.
+
+A kernel that fails on a machine that still answers afterwards is the kernel's fault. A machine that goes
+away, or says nothing for too long, says nothing of its kernel, which is run once more, as a rule elsewhere,
+since a machine that is gone is not lent again.
+"""
+
+import concurrent.futures
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from topi_ext.tune import workers
+from topi_ext.tune.measurement import Measurement, last_line
+from topi_ext.tune.tracker import Lender, Loan, RemoteDevice, check_remote, none_left
+
+MOST_BOARDS = 64
+"""Machines that are used at once, one process here for each."""
+
+ATTEMPTS = 2
+"""How many machines a kernel may lose before it is left out."""
+
+_GRACE = 10.0
+"""Seconds beyond a session's limit after which a machine that has not even ended the session is lost."""
+
+_POLL = 0.02
+_SILENT = 2.0
+"""Seconds without a machine before anything is said of it."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A kernel's library, and shape and dtype of each argument."""
+
+    path: str
+    arguments: Sequence[tuple[Sequence[int], str]]
+
+
+class BoardRunner:
+    """Runs kernels on machines that a tracker lends; ``limit`` is in seconds, for one kernel."""
+
+    def __init__(
+        self,
+        remote: RemoteDevice,
+        *,
+        threads: int,
+        repeats: int,
+        min_repeat_ms: int,
+        limit: float,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """RelayLayoutError where the tracker does not answer or has no such machine.
+
+        ``tell`` is called with a line where a machine is lost or waited for.
+        """
+        from tvm.support.popen_pool import PopenPoolExecutor
+
+        check_remote(remote)
+        self._remote = remote
+        self._limit = limit
+        self._tell = tell
+        self._run = partial(
+            workers.run_on_board, threads=threads, repeats=repeats, min_repeat_ms=min_repeat_ms, limit=limit
+        )
+        self._pool = PopenPoolExecutor(
+            max_workers=MOST_BOARDS,
+            timeout=limit + _GRACE,
+            initializer=workers.prepare_worker,
+            initargs=(1,),
+            stderr=subprocess.DEVNULL,
+        )
+
+    def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
+        """One measurement for each kernel in order, as many at once as the tracker lends machines.
+
+        RelayLayoutError where for ``remote.wait`` seconds there was no machine.
+        """
+        waiting = deque(range(len(kernels)))
+        losses = [0] * len(kernels)
+        found: dict[int, Measurement] = {}
+        running: dict[concurrent.futures.Future[Any], tuple[int, Loan]] = {}
+        patience = _Patience(self._remote, self._tell)
+        lender = Lender(self._remote)
+        try:
+            for place in range(len(kernels)):
+                while place not in found:
+                    if waiting and len(running) < MOST_BOARDS:
+                        loan = lender.lend(_POLL)
+                        if loan is not None:
+                            kernel = kernels[waiting[0]]
+                            future = self._pool.submit(self._run, loan, kernel.path, kernel.arguments)
+                            running[future] = waiting.popleft(), loan
+                    timeout = 0.0 if waiting else None
+                    for future in _finished(running, timeout):
+                        number, loan = running.pop(future)
+                        outcome, value = _outcome(future)
+                        if outcome == "unreachable":
+                            waiting.appendleft(number)
+                            continue
+                        if outcome == "lost":
+                            losses[number] += 1
+                            again = losses[number] < ATTEMPTS
+                            self._tell(
+                                f"lost the machine at {loan.place}, {value}; its kernel is "
+                                f"{'run on another' if again else 'left out, as on the machine before'}"
+                            )
+                            if again:
+                                waiting.appendleft(number)
+                                continue
+                        else:
+                            patience.renew()
+                        found[number] = self._measurement(outcome, value)
+                    if waiting and not running:
+                        patience.check()
+                yield found.pop(place)
+        finally:
+            lender.close()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.shutdown(wait=False)
+
+    def _measurement(self, outcome: str, value: Any) -> Measurement:
+        match outcome:
+            case "ran":
+                return Measurement(tuple(float(seconds) for seconds in value))
+            case "slow":
+                return Measurement((), f"run: longer than {self._limit:.0f} s")
+            case "lost":
+                return Measurement((), lost=True)
+            case _:
+                return Measurement((), f"run: {last_line(value)}")
+
+
+class _Patience:
+    """How long there has been no machine."""
+
+    def __init__(self, remote: RemoteDevice, tell: Callable[[str], None]) -> None:
+        self._remote = remote
+        self._tell = tell
+        self.renew()
+
+    def renew(self) -> None:
+        """A machine has answered."""
+        self._since = time.monotonic()
+        self._told = False
+
+    def check(self) -> None:
+        """Say once that a machine is waited for; RelayLayoutError where that has taken too long."""
+        seconds = time.monotonic() - self._since
+        if seconds > self._remote.wait:
+            raise none_left(self._remote)
+        if seconds > _SILENT and not self._told:
+            self._told = True
+            self._tell(
+                f"no machine with key '{self._remote.key}' is free; "
+                f"waiting for one at {self._remote.place} for at most {self._remote.wait:.0f} s"
+            )
+
+
+def _finished(
+    running: dict[concurrent.futures.Future[Any], tuple[int, Loan]], timeout: float | None
+) -> set[concurrent.futures.Future[Any]]:
+    if not running:
+        return set()
+    return concurrent.futures.wait(running, timeout, concurrent.futures.FIRST_COMPLETED).done
+
+
+def _outcome(future: concurrent.futures.Future[Any]) -> tuple[str, Any]:
+    """What the worker says; a worker that died or had to be ended lost its machine."""
+    try:
+        outcome, value = future.result()
+    except TimeoutError:
+        return "lost", "which did not answer any more"
+    except Exception as error:
+        return "lost", last_line(str(error))
+    return outcome, value
+
+
+__all__ = ["ATTEMPTS", "BoardRunner", "Library"]

@@ -1,0 +1,63 @@
+"""What measuring a kernel gives, and what does it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tvm import tirx
+
+from topi_ext.workload import ConvolutionWorkload
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Run times in seconds, or what went wrong.
+
+    ``lost``: the machines that ran the kernel went away each time, which says nothing of the kernel.
+    """
+
+    seconds: tuple[float, ...]
+    error: str = ""
+    lost: bool = False
+
+
+class Measurer(Protocol):
+    """Something that times kernels."""
+
+    cpu: str
+    """The model of the machine that runs them."""
+
+    def measure(
+        self, workload: ConvolutionWorkload, knobs: Sequence[Any], rounds: int = 1
+    ) -> Iterator[Measurement]:
+        """One measurement for each of ``knobs`` in order, each as soon as it is there.
+
+        With several rounds all knobs are run once in each round, so that a busy moment of the machine
+        hits all alike.
+        """
+        ...
+
+    def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
+        """The same for scheduled functions of one tensor each that is read, and one that is written."""
+        ...
+
+    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+        """What is wrong with a kernel's result; empty where nothing is."""
+        ...
+
+    def close(self) -> None:
+        """End the processes."""
+        ...
+
+
+_LONGEST_ERROR = 305
+
+
+def last_line(text: str) -> str:
+    """The last line that says something, where a traceback has its message; both ends of a long one."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    line = lines[-1] if lines else "no message"
+    return line if len(line) <= _LONGEST_ERROR else f"{line[:100]} ... {line[-200:]}"
+
+
+__all__ = ["Measurement", "Measurer", "last_line"]
