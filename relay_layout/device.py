@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import tvm
 
+from relay_layout.errors import ArtifactError
+
 _ALIGNMENT = 64
 """Bytes; TVM takes no memory from outside that begins elsewhere."""
 
@@ -72,8 +74,18 @@ class DeviceMemory:
 
 
 def memory_of(target: Mapping[str, Any]) -> HostMemory | DeviceMemory:
-    """The memory that code built for a manifest's target computes in."""
-    return DeviceMemory(tvm.cuda(0)) if target["kind"] == "cuda" else HostMemory()
+    """The memory that code built for a manifest's target computes in.
+
+    Raises ArtifactError for a GPU that TVM cannot use.
+    """
+    if target["kind"] != "cuda":
+        return HostMemory()
+    device = tvm.cuda(0)
+    if not device.exist:
+        raise ArtifactError(
+            f"built for a GPU ({target['arch']}), but TVM finds none; install a TVM with CUDA"
+        )
+    return DeviceMemory(device)
 
 
 __all__ = ["DeviceMemory", "HostMemory", "memory_of"]

@@ -17,7 +17,7 @@ from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.processor import processor_of
+from topi_ext.processor import Processor, processor_of
 
 PREFIX = "cuda-"
 """A target's name is this and an architecture: ``cuda-sm_90``."""
@@ -40,6 +40,13 @@ class CudaTarget(BuildTarget):
     @property
     def threads(self) -> int:
         return 1
+
+    @property
+    def processor(self) -> Processor:
+        """TargetError: kernels of GPUs are neither tuned nor analysed."""
+        raise TargetError(
+            f"target {self.name}: only kernels of CPUs are tuned or analysed; give a CPU target"
+        )
 
     @property
     def description(self) -> str:

@@ -1,8 +1,11 @@
 """What CUDA kernels compute, on a GPU that numpy simulates."""
 
+from collections.abc import Container, Iterable
+from typing import Any
+
 import pytest
 from gpu_cases import depthwise_error, lowered, product_error, scheduled_product, workload
-from gpu_simulator import SimulationError
+from gpu_memory import SimulationError
 from tvm import tirx
 from tvm_ffi import structural_map
 
@@ -38,6 +41,8 @@ PRODUCTS = {
     ),
 }
 
+LONG = ("wide", "four channels", "float32")
+
 OLDER = {
     "wmma": (workload(1, (9, 9), (32, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 2)),
     "wmma one stage": (workload(1, (9, 9), (20, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 1)),
@@ -50,19 +55,24 @@ def bound(dtype: str) -> float:
     return 1e-3 if dtype == "float16" else 1e-6
 
 
-@pytest.mark.parametrize("case", PRODUCTS)
+def swept(names: Iterable[str], long: Container[str]) -> list[Any]:
+    """The names as parameters, those that take long left to the sweep."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in long else []) for name in names]
+
+
+@pytest.mark.parametrize("case", swept(PRODUCTS, LONG))
 def test_products_are_right(case: str) -> None:
     work, knobs = PRODUCTS[case]
     assert product_error(work, knobs, SM_80) < bound(work.dtype)
 
 
-@pytest.mark.parametrize("case", OLDER)
+@pytest.mark.parametrize("case", swept(OLDER, LONG))
 def test_products_are_right_without_asynchronous_copies(case: str) -> None:
     work, knobs = OLDER[case]
     assert product_error(work, knobs, SM_75) < bound(work.dtype)
 
 
-@pytest.mark.parametrize("arch", MULTIPROCESSORS)
+@pytest.mark.parametrize("arch", swept(MULTIPROCESSORS, set(MULTIPROCESSORS) - {"sm_75", "sm_80", "sm_90"}))
 def test_the_default_of_every_architecture_is_right(arch: str) -> None:
     work, sm = workload(1, (7, 7), (64, 24)), MULTIPROCESSORS[arch]
     assert product_error(work, cheapest_gemm(work, sm)[1], sm) < bound("float16")
