@@ -28,6 +28,7 @@ from relay_layout.frontend import Params, load_model
 from relay_layout.graph import build_graph
 from relay_layout.ir import shape_of
 from relay_layout.lower.calls import KernelCall, called_functions, calls_left, kernel_calls, renamed
+from relay_layout.lower.device_code import compiler_of, machine_code_of
 from relay_layout.lower.link import link_command, link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
@@ -38,10 +39,11 @@ from relay_layout.report.choices import model_report, target_report
 from relay_layout.report.files import check_report_path, write_report
 from relay_layout.report.kernels import described_calls, plain
 from relay_layout.request import LayoutRequest
-from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 from relay_layout.transform import ConversionReport, convert_layout
 from topi_ext.build import PIPELINE
+from topi_ext.cuda.build import PIPELINE as CUDA_PIPELINE
 
 Progress = Callable[[str], None]
 
@@ -104,6 +106,7 @@ def convert(
     tuning_records: Sequence[str | os.PathLike[str]] = (),
     shipped_records: bool = True,
     winograd: bool = True,
+    precision: str = "fp32",
 ) -> Conversion:
     """Load a model and convert its layouts; nothing is compiled.
 
@@ -115,6 +118,7 @@ def convert(
     A ``backend`` is asked for each operator which layouts and alignments it accepts. Costs come from
     ``tuning_records``, logs of ``relay-layout tune``, and from the package's own unless
     ``shipped_records`` is false; ``winograd`` false keeps to kernels that round like the direct convolution.
+    ``precision`` is what CUDA targets compute in, "fp16" or "fp32".
     Raises members of :class:`RelayLayoutError`.
     """
     request = LayoutRequest.parse(
@@ -134,6 +138,7 @@ def convert(
         tuning_records=tuning_records,
         shipped_records=shipped_records,
         winograd=winograd,
+        precision=precision,
     )
     module = load_model(model, input_shapes=input_shapes, params=params)
     converted, report = _converted(module, request, resolved)
@@ -158,6 +163,7 @@ def compile(
     tuning_records: Sequence[str | os.PathLike[str]] = (),
     shipped_records: bool = True,
     winograd: bool = True,
+    precision: str = "fp32",
     report: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
@@ -190,6 +196,7 @@ def compile(
             tuning_records=tuning_records,
             shipped_records=shipped_records,
             winograd=winograd,
+            precision=precision,
         )
         for wanted in (target if isinstance(target, list | tuple) else [target])
     ]
@@ -243,7 +250,7 @@ def lower(module: tvm.IRModule, target: BuildTarget, say: Progress) -> Lowered:
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(module)
         module, weights = lift_weights(module)
-        group, *fuse = fuse_passes()
+        group, *fuse = fuse_passes(target)
         grouped = group(module)
         calls = kernel_calls(module, grouped)
         module = tvm.transform.Sequential(fuse)(grouped)
@@ -261,15 +268,17 @@ def plan_memory(module: tvm.IRModule, target: BuildTarget) -> tvm.IRModule:
 def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> bytes:
     """Generate code for a module of planned memory and link it; the bytes of a shared library."""
     say("generating code")
-    with target.tvm_target:
+    on_gpu = isinstance(target, CudaTarget)
+    with target.tvm_target, compiler_of(target):
         executable = relax.build(
             module,
             target.tvm_target,
-            relax_pipeline=tvm.transform.Sequential(machine_passes()),
-            tir_pipeline=PIPELINE,
+            relax_pipeline=tvm.transform.Sequential(machine_passes(graph=on_gpu)),
+            tir_pipeline=CUDA_PIPELINE if on_gpu else PIPELINE,
         )
+        code = machine_code_of(executable, target) if isinstance(target, CudaTarget) else {}
     say("linking")
-    return link_executable(executable, target.foreign_machine)
+    return link_executable(executable, target.foreign_machine, code)
 
 
 def _converted(

@@ -3,6 +3,7 @@
 Compiling (``--target native``) and loading an artifact ask the same questions, so they ask them here.
 """
 
+import ctypes
 import functools
 import os
 import platform
@@ -22,6 +23,9 @@ _ARCHITECTURES = {
     "i686": "x86",
 }
 _NARROW = {"x86_64": "x86", "aarch64": "arm"}
+
+_CAPABILITY = 75, 76
+"""The CUDA driver's numbers of the attributes that hold a device's compute capability, major and minor."""
 
 # /proc/cpuinfo and LLVM name the same feature differently; targets are written in LLVM's words.
 _X86_ALIASES = {
@@ -96,6 +100,21 @@ def cpu_features() -> frozenset[str] | None:
     except OSError:
         return None
     return parse_cpuinfo(text, architecture())
+
+
+def gpu_architecture() -> str:
+    """That of the first CUDA device, such as ``sm_90``; empty where there is none, or no driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return ""
+    device = ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+        return ""
+    numbers = (ctypes.c_int(), ctypes.c_int())
+    for attribute, number in zip(_CAPABILITY, numbers, strict=True):
+        driver.cuDeviceGetAttribute(ctypes.byref(number), attribute, device)
+    return f"sm_{numbers[0].value}{numbers[1].value}"
 
 
 def parse_cpuinfo(text: str, arch: str) -> frozenset[str] | None:
@@ -212,6 +231,7 @@ __all__ = [
     "cgroup_quota",
     "cpu_count",
     "cpu_features",
+    "gpu_architecture",
     "normalize_architecture",
     "operating_system",
     "parse_cpuinfo",

@@ -16,6 +16,7 @@ import tvm
 
 from relay_layout.bench.layers_peak import CHAINS, STEPS, peak_kernel, peak_operations
 from relay_layout.bench.machine import describe_machine
+from relay_layout.errors import InputError
 from relay_layout.runtime import Session, set_threads
 from relay_layout.targets import resolve_target
 from topi_ext.build import compile_kernel
@@ -49,8 +50,11 @@ def profile(
 ) -> Profile:
     """Time whole runs of ``inputs``, then each of their calls; ``session`` stays slower by the observer.
 
-    ``clock`` gives nanoseconds. Raises InputError for inputs that the network does not take.
+    ``clock`` gives nanoseconds. Raises InputError for inputs that the network does not take, and for a GPU's
+    code, whose calls are one launch.
     """
+    if session.on_gpu:
+        raise InputError(f"target {session.target}: kernels of a GPU cannot be timed one by one")
     now = clock or time.perf_counter_ns
     session.feed(inputs)
     for _ in range(_WARM_UP_RUNS):

@@ -13,16 +13,15 @@ from tvm import relax
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
 from relay_layout.artifact.fields import first_line
+from relay_layout.device import DeviceMemory, memory_of
 from relay_layout.errors import InputError
 from relay_layout.host import cpu_count
+from relay_layout.lower.device_code import stored_code
 from relay_layout.lower.workspace import WORKSPACE
+from topi_ext.cuda.nvcc import machine_code
 
 WORKER_GROUP_BIG = 1
 """TVM's thread affinity mode that starts from the fastest cores."""
-
-
-_ALIGNMENT = 64
-"""Bytes; TVM takes no memory from outside that begins elsewhere."""
 
 _STORED = "stored_main"
 _THREAD = threading.local()
@@ -59,11 +58,11 @@ class Session:
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
         self.copied: tuple[str, ...] = ()
         """Names of the inputs that the last call copied; the others were read where they lie."""
-        self._machine = relax.VirtualMachine(_load_library(content.library), tvm.cpu())
+        self._memory = memory_of(build.target)
+        self._machine = relax.VirtualMachine(_load_library(content.library), self._memory.device)
         self._entry = self._machine["main"]
-        self._weights = [_share(array) for array in content.weights.values()]
+        self._weights = [self._memory.weight(array) for array in content.weights.values()]
         self._workspace = list(self._machine[WORKSPACE]())
-        self._buffers: dict[str, tuple[Any, np.ndarray]] = {}
         self._fed: list[Any] = []
         self._main: Callable[[], Any] | None = None
         self._lock = threading.Lock()
@@ -73,15 +72,18 @@ class Session:
 
         Inputs are numpy arrays, or anything on the CPU that DLPack takes: tensors of PyTorch, TVM and
         others. One that lies in the declared order, at an address that is a multiple of 64, is read where it
-        lies. Outputs lie in their declared order, too.
+        lies, unless the code is a GPU's. Outputs lie in their declared order, too.
 
         Raises :class:`InputError` naming the input where a shape, a dtype, a name or an order is wrong.
         """
         with self._lock:
             tensors = self._staged(inputs, borrow=True)
+            if any(one is other for one, other in zip(tensors, self._fed, strict=False)):
+                # What was fed is overwritten.
+                self._main, self._fed = None, []
             self._use_threads()
             found = self._entry(*tensors, *self._weights, *self._workspace)
-            arrays = [np.from_dlpack(tensor).copy() for tensor in _tensors(found)]
+            arrays = [self._memory.fetched(tensor) for tensor in _tensors(found)]
         return {spec.name: _as_shaped(array, spec) for spec, array in zip(self.outputs, arrays, strict=True)}
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
@@ -103,6 +105,16 @@ class Session:
         with self._lock:
             return [tvm.runtime.empty(found.shape, found.dtype).copyfrom(found) for found in self._execute()]
 
+    def launch(self) -> None:
+        """Run on the inputs fed last, leave the outputs where they are; a GPU may then still be at work."""
+        with self._lock:
+            self._execute()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the code is a GPU's; its kernels are launched all at once then."""
+        return isinstance(self._memory, DeviceMemory)
+
     @property
     def threads(self) -> int:
         """How many threads a call uses."""
@@ -121,22 +133,14 @@ class Session:
         accepted = check_inputs(self.inputs, given, permute=self.permute)
         tensors, copied = [], []
         for name, array in accepted.items():
-            tensor = _borrowed(array) if borrow and np.may_share_memory(array, given[name]) else None
+            shared = borrow and np.may_share_memory(array, given[name])
+            tensor = self._memory.borrowed(array) if shared else None
             if tensor is None:
-                tensor, buffer = self._buffer(name, array)
-                np.copyto(buffer, array)
+                tensor = self._memory.copied(name, array)
                 copied.append(name)
             tensors.append(tensor)
         self.copied = tuple(copied)
         return tensors
-
-    def _buffer(self, name: str, array: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Memory that an input of this shape is copied to, as aligned as kernels rely on."""
-        known = self._buffers.get(name)
-        if known is None or known[1].shape != array.shape:
-            tensor = tvm.runtime.empty(array.shape, str(array.dtype))
-            known = self._buffers[name] = tensor, np.from_dlpack(tensor)
-        return known
 
     def _execute(self) -> Sequence[Any]:
         """The outputs in memory that the next call overwrites."""
@@ -190,15 +194,8 @@ def _load_library(library: bytes | bytearray | memoryview) -> Any:
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
         path = Path(folder) / "library.so"
         path.write_bytes(library)
-        return tvm.runtime.load_module(str(path))
-
-
-def _share(array: np.ndarray) -> Any:
-    """A TVM tensor over the mapped weights; the mapping is private, so the file cannot change."""
-    if array.size == 0:
-        return tvm.runtime.tensor(array)
-    array.flags.writeable = True
-    return tvm.runtime.from_dlpack(array)
+        with machine_code(stored_code(path)):
+            return tvm.runtime.load_module(str(path))
 
 
 def as_array(value: Any, name: str) -> Any:
@@ -217,13 +214,6 @@ def as_array(value: Any, name: str) -> Any:
             f"input {name!r}: numpy cannot read this {kind} in place ({first_line(error)}); "
             "move it to the CPU and convert it to a dtype of numpy"
         ) from None
-
-
-def _borrowed(array: np.ndarray) -> Any:
-    """A TVM tensor over memory of the caller's; None where it is not as aligned as kernels rely on."""
-    if array.ctypes.data % _ALIGNMENT or not array.flags.writeable or array.size == 0:
-        return None
-    return tvm.runtime.from_dlpack(array)
 
 
 def _tensors(found: Any) -> Sequence[Any]:

@@ -10,13 +10,14 @@ import pytest
 pytest.importorskip("onnx")
 
 from relay_layout.errors import InputError
+from relay_layout.host import gpu_architecture
 from relay_layout.relay.callbacks import reset
 from scripts import operator_table
 from tests import docs_runner as docs
 
 ROOT = docs.ROOT
-BOARDS = "boards.md"
-"""Starts servers: in the sweep only."""
+READ = ("boards.md", "cuda.md")
+"""Pages that start servers or need a GPU: their commands run in the sweep only."""
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_snippets_and_commands(page: Path, folder: Path) -> None:
             exec(code, names)
             continue
         for command, place in docs.commands(block):
-            if page.name == BOARDS:
+            if page.name in READ:
                 if command.startswith("relay-layout"):
                     docs.parse(command)
                 continue
@@ -49,6 +50,8 @@ def test_snippets_and_commands(page: Path, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", docs.PAGES, ids=lambda page: page.name)
 def test_commands_as_they_stand(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page.name == "cuda.md" and not gpu_architecture():
+        pytest.skip("no GPU")
     docs.prepare(folder)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     started: list[subprocess.Popen[str]] = []

@@ -9,3 +9,7 @@ class RelayLayoutError(ValueError):
 
     The command line prints the message as one line and exits with 2.
     """
+
+
+class CudaError(RelayLayoutError):
+    """CUDA code that cannot be compiled, or knobs that do not fit a multiprocessor."""

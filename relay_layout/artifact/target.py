@@ -27,6 +27,7 @@ def check_target(target: object) -> dict[str, Any]:
     kind: str, as TVM names it, such as ``llvm``.
     mtriple: str, LLVM's triple of the machine that loads the library; may be left out for the kinds
         ``llvm`` and ``c`` if ``arch`` (str, such as ``x86_64``) is there.
+    arch: str, for the kind ``cuda`` that of the GPU, such as ``sm_90``.
     mcpu: str, optional.
     features: list of str, the CPU features the library needs, in LLVM's names without a sign; optional.
     Further keys may hold any JSON.
@@ -38,6 +39,8 @@ def check_target(target: object) -> dict[str, Any]:
             fields.text(found[key], f"target.{key}", empty=key == "mcpu")
     if not _machine(found):
         raise ArtifactError("target: says no mtriple, so it cannot be told which machines can load it")
+    if found["kind"] == "cuda" and "arch" not in found:
+        raise ArtifactError("target: says no arch, so it cannot be told which GPUs run it")
     for index, feature in enumerate(fields.sequence(found.get("features", []), "target.features")):
         where = f"target.features[{index}]"
         if not _FEATURE.fullmatch(fields.text(feature, where)):
@@ -102,6 +105,15 @@ def _obstacle(target: Mapping[str, Any]) -> tuple[str, str] | None:
     system, system_here = _system(target), host.operating_system()
     if system and system_here and system != system_here:
         return f"built for {system}, this machine runs {system_here}", remedy
+    if target.get("kind") == "cuda":
+        found = host.gpu_architecture()
+        if not found:
+            return f"built for a GPU ({target['arch']}), but no CUDA device is found here", remedy
+        if found != target["arch"]:
+            return (
+                f"built for {target['arch']}, this machine's GPU is {found}",
+                f"compile it with --target cuda-{found}",
+            )
     have = host.cpu_features()
     missing = sorted(set(target.get("features", ())) - have) if have is not None else []
     if not missing:

@@ -24,6 +24,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     options.add_layout_options(parser, several_targets=True)
     options.add_threads_option(parser)
+    parser.add_argument(
+        "--precision",
+        choices=("fp16", "fp32"),
+        default="fp32",
+        help="what CUDA targets compute in: fp32 (the default), or fp16 with float32 sums, on tensor cores",
+    )
 
 
 def run(arguments: Namespace) -> Outcome:
@@ -31,6 +37,7 @@ def run(arguments: Namespace) -> Outcome:
     keywords = options.layout_options(arguments)
     options.check_writable("-o", arguments.output, [arguments.model])
     keywords["target"] = targets(arguments.target)
+    keywords["precision"] = arguments.precision
     if arguments.report is not None:
         check_report_path(arguments.report)
         options.check_writable("--report", arguments.report, [arguments.model])

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from relay_layout.errors import TargetError
+from relay_layout.lower.device_code import assembly
 
 COMPILERS = ("cc", "gcc", "clang", "g++", "clang++")
 
@@ -57,16 +59,20 @@ def _is_packaged() -> bool:
     return importlib.util.find_spec("ziglang") is not None
 
 
-def link_executable(executable: Any, machine: str = "") -> bytes:
+def link_executable(
+    executable: Any, machine: str = "", device_code: Mapping[str, bytes] | None = None
+) -> bytes:
     """The bytes of a shared library that holds ``executable`` (``tvm.relax.VMExecutable``).
 
-    ``machine`` is as for :func:`link_command`.
+    ``machine`` is as for :func:`link_command`, ``device_code`` machine code for GPUs; see
+    :mod:`relay_layout.lower.device_code`.
     """
     command = link_command(machine)
 
     def link(output: str, objects: list[str], **options: Any) -> None:
         del options
-        words = [*command, "-shared", "-fPIC", "-o", output, *objects]
+        extra = [str(assembly(device_code, Path(output).parent))] if device_code else []
+        words = [*command, "-shared", "-fPIC", "-o", output, *objects, *extra]
         try:
             done = subprocess.run(words, capture_output=True, text=True, check=False)
         except OSError as error:

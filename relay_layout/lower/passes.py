@@ -7,12 +7,15 @@ from tvm import relax
 
 from relay_layout.canonicalize import canonicalize
 from relay_layout.lower.concat import concat_in_place
+from relay_layout.lower.cuda_graph import capture
+from relay_layout.lower.cuda_legalize import cuda_legalization_map
+from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.integers import lower_integers
-from relay_layout.lower.legalize import legalization_map
+from relay_layout.lower.legalize import Legalizer, legalization_map
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.lower.workspace import lift_workspace
 from relay_layout.request import LayoutRequest
-from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
 from relay_layout.transform import convert_layout
 
 
@@ -23,19 +26,29 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         integers,
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
-        relax.transform.LegalizeOps(legalization_map(target.kernels)),
+        relax.transform.LegalizeOps(_legalizers(target)),
         relax.transform.AnnotateTIROpPattern(),
     ]
 
 
-def fuse_passes() -> list[tvm.transform.Pass]:
+def _legalizers(target: BuildTarget) -> dict[str, Legalizer]:
+    return (
+        cuda_legalization_map(target) if isinstance(target, CudaTarget) else legalization_map(target.kernels)
+    )
+
+
+def fuse_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Functions fused with their elementwise neighbours."""
+    narrow = tvm.transform.module_pass(
+        lambda module, _: narrow_intermediates(module), 0, "narrow_intermediates"
+    )
     return [
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
         # Before scheduling: a reshape is recognised by its unscheduled loops.
         relax.transform.RewriteDataflowReshape(),
+        *([narrow] if isinstance(target, CudaTarget) and target.precision == "fp16" else []),
     ]
 
 
@@ -62,9 +75,14 @@ def memory_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
     ]
 
 
-def machine_passes() -> list[tvm.transform.Pass]:
-    """Functions of planned memory to virtual machine code."""
+def machine_passes(*, graph: bool = False) -> list[tvm.transform.Pass]:
+    """Functions of planned memory to virtual machine code.
+
+    With ``graph`` the launches of "main" become one CUDA graph, for callers that pass the same memory in
+    every call.
+    """
     return [
+        *([tvm.transform.module_pass(capture, 0, "capture")] if graph else []),
         relax.transform.KillAfterLastUse(),
         relax.transform.LowerRuntimeBuiltin(),
         relax.transform.ComputePrimValue(),
@@ -88,7 +106,7 @@ def pipeline(target: Any = "native", *, desired_layout: str = "auto") -> tvm.tra
         del context
         module, _ = convert_layout(canonicalize(module), request, resolved)
         with resolved.tvm_target:
-            module = tvm.transform.Sequential([*legalize_passes(resolved), *fuse_passes()])(module)
+            module = tvm.transform.Sequential([*legalize_passes(resolved), *fuse_passes(resolved)])(module)
             module, _ = schedule_functions(module, resolved)
             return tvm.transform.Sequential(lower_passes())(module)
 

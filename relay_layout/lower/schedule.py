@@ -6,9 +6,10 @@ import tvm
 from tvm import tirx
 from tvm.s_tir.dlight import ScheduleRule
 
-from relay_layout.targets import BuildTarget
+from relay_layout.targets import BuildTarget, CudaTarget
 from topi_ext.chooser import KernelChoice
 from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.schedule.cuda.rules import Depthwise, Guarded, MatrixProduct, cuda_rules
 from topi_ext.schedule.rules import Convolution, LoopNest, cpu_rules
 from topi_ext.workload import operator_of
 
@@ -31,7 +32,7 @@ class Kernel:
 
 def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.IRModule, list[Kernel]]:
     """The module with every primitive function scheduled, and one record for each."""
-    rules = cpu_rules(target.kernels)
+    rules = cuda_rules() if isinstance(target, CudaTarget) else cpu_rules(target.kernels)
     updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     kernels = []
     for variable, function in module.functions_items():
@@ -56,6 +57,8 @@ def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.I
 
 
 def _source(rule: ScheduleRule, choice: KernelChoice | None) -> str:
+    if isinstance(rule, Guarded):
+        return "default" if isinstance(rule.rule, (MatrixProduct, Depthwise)) else "fallback"
     if choice is not None:
         return choice.source
     return "fallback" if isinstance(rule, LoopNest) else "default"

@@ -2,6 +2,7 @@
 
 from relay_layout.targets.backend import LayoutBackend, OperatorView, Requirement, TensorView
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, DEPTHWISE
+from relay_layout.targets.cuda import CudaTarget
 from relay_layout.targets.offers import COUNTED, TRANSPOSED, DesiredOffers, TargetOffers
 from relay_layout.targets.target import BuildTarget, resolve_target
 
@@ -11,6 +12,7 @@ __all__ = [
     "DEPTHWISE",
     "TRANSPOSED",
     "BuildTarget",
+    "CudaTarget",
     "DesiredOffers",
     "LayoutBackend",
     "OperatorView",

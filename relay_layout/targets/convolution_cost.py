@@ -8,6 +8,7 @@ from relay_layout.ir import is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution, merged, packed_kernel
+from relay_layout.targets.cuda import CudaTarget
 from relay_layout.targets.phases import Phases, phases_of
 from relay_layout.targets.target import BuildTarget
 from topi_ext.integer_forms import integer_form
@@ -27,6 +28,8 @@ def convolution_us(
     """Estimated microseconds of the default kernel; 0 where spatial extents are symbolic."""
     if not is_static(convolution.image):
         return 0.0
+    if isinstance(target, CudaTarget):
+        return target.convolution_us(node, convolution, layouts)
     if convolution.operator in ("nn.conv1d", "nn.conv2d"):
         return _tiled_us(node, convolution, layouts, node.attributes, target)
     if convolution.is_transposed and node.operands[1].constant is not None:

@@ -5,6 +5,7 @@ from math import prod
 from relay_layout.graph import Node, Value
 from relay_layout.ir import Extent, is_static, size_in_bytes
 from relay_layout.targets.convolutions import output_lanes
+from relay_layout.targets.cuda import CudaTarget
 from relay_layout.targets.target import BuildTarget
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.workload import ConvolutionWorkload
@@ -31,6 +32,8 @@ def matmul_us(node: Node, target: BuildTarget) -> float:
     shapes = [value.shape for value in (left, right, result)]
     if any(not shape or not is_static(shape) or 0 in shape for shape in shapes):
         return 0.0
+    if isinstance(target, CudaTarget):
+        return target.matmul_us(node)
     facts = target.facts
     workload = _workload(left, right, result)
     if workload is not None:

@@ -94,18 +94,24 @@ def resolve_target(
     tuning_records: Sequence[str | os.PathLike[str]] = (),
     shipped_records: bool = True,
     winograd: bool = True,
+    precision: str = "fp32",
 ) -> BuildTarget:
-    """The target for ``native``, an x86-64 level, an ARM core such as ``aarch64-cortex-a76+i8mm``, a name
-    that LLVM knows, TVM's JSON, or a TVM target.
+    """The target for ``native``, an x86-64 level, an ARM core such as ``aarch64-cortex-a76+i8mm``,
+    ``cuda-sm_90``, a name that LLVM knows, TVM's JSON, or a TVM target.
 
     ``threads`` is how many threads the kernels are shaped for; by default all cores of this machine, or of a
     board with such an ARM core. ``tuning_records`` are logs to choose kernels from beside those of the
     package, which ``shipped_records`` false leaves out; ``winograd`` false keeps to kernels that round like
-    the direct convolution. A target that is resolved stays as it is. Raises :class:`TargetError` with the
-    names that are understood, InputError for a log that cannot be read.
+    the direct convolution. ``precision`` is what CUDA targets compute in. A target that is resolved stays as
+    it is. Raises :class:`TargetError` with the names that are understood, InputError for a log that cannot
+    be read.
     """
     if isinstance(target, BuildTarget):
         return target
+    if isinstance(target, str) and target.strip().startswith("cuda"):
+        from relay_layout.targets.cuda import cuda_target
+
+        return cuda_target(target.strip(), precision)
     found = _resolved(target, threads)
     records = recorded_kernels(tuning_records, shipped_records)
     return replace(

@@ -64,7 +64,7 @@ def module_workloads(
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(module)
         module, _ = lift_weights(module)
-        module = tvm.transform.Sequential(fuse_passes())(module)
+        module = tvm.transform.Sequential(fuse_passes(target))(module)
     calls = _calls(module["main"])
     found: Counter[ConvolutionWorkload] = Counter()
     notes = []

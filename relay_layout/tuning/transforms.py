@@ -65,7 +65,7 @@ def transform_function(target: BuildTarget, workload: TransformWorkload) -> tirx
         builder.emit_func_output(result)
     module = builder.finalize()
     with target.tvm_target:
-        module = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes()])(module)
+        module = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes(target)])(module)
         module, _ = schedule_functions(module, target)
     (function,) = (found for _, found in module.functions_items() if isinstance(found, tirx.PrimFunc))
     return function

@@ -8,6 +8,7 @@ import pytest
 
 from relay_layout import host
 from relay_layout.artifact import check_runnable, choose_target, host_features
+from relay_layout.artifact.target import check_target
 from relay_layout.errors import ArtifactError, InputError
 
 X86_V3 = "fpu lm avx avx2 bmi1 bmi2 f16c fma abm movbe xsave cx16 popcnt lahf_lm pni sse4_1 sse4_2 ssse3"
@@ -23,11 +24,12 @@ def x86_v3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "architecture", lambda: "x86_64")
     monkeypatch.setattr(host, "operating_system", lambda: "linux")
     monkeypatch.setattr(host, "cpu_features", lambda: features)
+    monkeypatch.setattr(host, "gpu_architecture", lambda: "sm_90")
 
 
-def unrunnable(**target: Any) -> str:
+def unrunnable(*, kind: str = "llvm", **target: Any) -> str:
     with pytest.raises(ArtifactError) as caught:
-        check_runnable({"kind": "llvm", **target}, name="model.rla")
+        check_runnable({"kind": kind, **target}, name="model.rla")
     return str(caught.value)
 
 
@@ -48,6 +50,57 @@ def test_check_runnable() -> None:
         "model.rla: needs CPU features avx512f, avx512vl which this machine lacks; "
         "recompile with --target x86-64-v3"
     )
+
+
+@pytest.mark.usefixtures("x86_v3")
+def test_a_gpu_of_another_kind_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = {"kind": "cuda", "arch": "sm_80", "mtriple": "x86_64-linux-gnu"}
+    assert unrunnable(**gpu) == (
+        "model.rla: built for sm_80, this machine's GPU is sm_90; compile it with --target cuda-sm_90"
+    )
+    monkeypatch.setattr(host, "gpu_architecture", lambda: "")
+    assert unrunnable(**gpu) == (
+        "model.rla: built for a GPU (sm_80), but no CUDA device is found here; "
+        "compile it with --target native here"
+    )
+    assert choose_target(x86_targets("avx2") | {"gpu": gpu}) == "avx2"
+
+
+class Driver:
+    """NVIDIA's, of a GPU whose compute capability is 9.0, or of none."""
+
+    def __init__(self, devices: int) -> None:
+        self.devices = devices
+
+    def cuInit(self, flags: int) -> int:
+        return 0
+
+    def cuDeviceGet(self, device: Any, ordinal: int) -> int:
+        return 0 if ordinal < self.devices else 101
+
+    def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
+        value._obj.value = {75: 9, 76: 0}[attribute]
+        return 0
+
+
+@pytest.mark.parametrize(("devices", "found"), [(1, "sm_90"), (0, "")])
+def test_the_architecture_of_a_gpu(monkeypatch: pytest.MonkeyPatch, devices: int, found: str) -> None:
+    monkeypatch.setattr(host.ctypes, "CDLL", lambda name: Driver(devices))
+    assert host.gpu_architecture() == found
+
+
+def test_no_driver_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(host.ctypes, "CDLL", missing)
+    assert host.gpu_architecture() == ""
+
+
+def test_a_target_for_a_gpu_names_its_architecture() -> None:
+    with pytest.raises(ArtifactError) as caught:
+        check_target({"kind": "cuda", "mtriple": "x86_64-linux-gnu"})
+    assert str(caught.value) == "target: says no arch, so it cannot be told which GPUs run it"
 
 
 def test_unknown_features_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 
 import relay_layout
-from relay_layout import host, models, runtime
+from relay_layout import host, models, profiling, runtime
 from relay_layout.artifact import host_features, read_artifact
 from relay_layout.errors import ArtifactError, InputError, TargetError
 from relay_layout.targets.facts import INSTRUCTION_SETS, level_features
@@ -304,3 +304,24 @@ def test_several_inputs_and_outputs_keep_their_names(tmp_path: Path) -> None:
     assert list(outputs) == ["sum", "turned"]
     np.testing.assert_array_equal(outputs["sum"], 3 * ones)
     assert outputs["turned"].shape == (1, 16, 4, 4)
+
+
+def test_a_run_that_takes_the_memory_of_fed_inputs_forgets_them(artifact: Path) -> None:
+    session = relay_layout.load(artifact)
+    images = [randoms(seed, 1, 3, 64, 64) for seed in range(2)]
+    session.feed({"input": images[0]})
+    # Not contiguous, so it is copied to where the fed image is.
+    session.run({"input": np.asfortranarray(images[1])})
+    with pytest.raises(InputError, match=r"^there is nothing to run before the inputs are fed$"):
+        session.execute()
+    session.feed({"input": images[0]})
+    expected = session.run({"input": images[0].copy()})["output"]
+    session.feed({"input": images[0]})
+    np.testing.assert_array_equal(np.from_dlpack(session.execute()[0]), expected)
+
+
+def test_kernels_of_a_gpu_are_not_timed_one_by_one(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime.Session, "on_gpu", True)
+    with pytest.raises(InputError) as raised:
+        profiling.profile(relay_layout.load(artifact), {}, repeat=1)
+    assert str(raised.value) == "target native: kernels of a GPU cannot be timed one by one"

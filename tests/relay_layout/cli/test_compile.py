@@ -30,6 +30,7 @@ def test_compiles_and_saves(work: Any, capsys: pytest.CaptureFixture[str]) -> No
         "tuning_records": [],
         "shipped_records": True,
         "winograd": True,
+        "precision": "fp32",
     }
     assert Path("a.artifact").stat().st_size == 1234
     captured = capsys.readouterr()

@@ -145,7 +145,7 @@ def check(case: Case, *, any_batch: bool = False) -> None:
 def kernels(module: tvm.IRModule) -> list[str]:
     """Names of the functions that a module becomes, in the order of the calls."""
     with TARGET.tvm_target:
-        lowered = tvm.transform.Sequential([*legalize_passes(TARGET), *fuse_passes()])(module)
+        lowered = tvm.transform.Sequential([*legalize_passes(TARGET), *fuse_passes(TARGET)])(module)
     bindings = [binding for block in lowered["main"].body.blocks for binding in block.bindings]
     calls = [binding.value for binding in bindings if isinstance(binding.value, relax.Call)]
     return [str(call.args[0].name_hint) for call in calls if isinstance(call.args[0], tvm.ir.GlobalVar)]

@@ -1,0 +1,181 @@
+"""Relax operators to the computes of CUDA kernels: convolutions and dense layers as matrix products.
+
+Everything else goes to TVM's own legalisation.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+from tvm import relax, te, tirx
+
+from relay_layout.ir import Constant, Expression, constant, constant_array, is_static, shape_of
+from relay_layout.layout_transform import apply
+from relay_layout.lower.convolutions import call_compute, ints
+from relay_layout.lower.half import KEEPS_DTYPE
+from relay_layout.lower.transposed import phased_call
+from relay_layout.targets.convolutions import Convolution
+from relay_layout.targets.cuda import CudaTarget, gemm_workload, padded_channels
+from topi_ext.compute import depthwise
+from topi_ext.compute.implicit_gemm import (
+    pack_weight,
+    partial_products,
+    result_of,
+    rows_as_image,
+)
+from topi_ext.cuda.space import cheapest_gemm
+from topi_ext.cuda.workload import GemmConvolution
+
+Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
+
+OPAQUE = 8
+"""TVM's operator pattern kind: nothing may join this function."""
+
+
+def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
+    """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``."""
+
+    def conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        chosen = _convolution(builder, call, target)
+        return call.op.get_attr("FLegalize")(builder, call) if chosen is None else chosen
+
+    def transposed(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        phased = phased_call(builder, call, conv2d)
+        return call.op.get_attr("FLegalize")(builder, call) if phased is None else phased
+
+    def matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        chosen = _dense(builder, call, target)
+        return call.op.get_attr("FLegalize")(builder, call) if chosen is None else chosen
+
+    return {
+        "relax.nn.conv2d": conv2d,
+        "relax.nn.conv2d_transpose": transposed,
+        "relax.matmul": matmul,
+    }
+
+
+def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:
+    """An NHWC convolution with a constant weight; None for any other."""
+    data, weight = call.args
+    attributes = call.attrs
+    shape = shape_of(data) or ()
+    layouts = {str(attributes.data_layout), str(attributes.out_layout or attributes.data_layout)}
+    static = is_static([*shape, *(shape_of(call) or ())])
+    if not static or layouts != {"NHWC"} or not isinstance(weight, Constant):
+        return None
+    plain = apply(constant_array(weight), str(attributes.kernel_layout), "OHWI")
+    batch, height, width, channels = shape
+    convolution = Convolution(
+        "nn.conv2d",
+        batch,
+        channels,
+        plain.shape[0],
+        (height, width),
+        (plain.shape[1], plain.shape[2]),
+        int(attributes.groups),
+    )
+    if convolution.is_depthwise:
+        return _depthwise(builder, call, convolution, plain[..., 0].transpose(1, 2, 0))
+    workload = gemm_workload(convolution, attributes, target.multiplied)
+    if workload is None:
+        return None
+    extra = workload.in_channels - convolution.in_channels
+    if extra:
+        data = builder.emit(builder.call_te(_with_channels, data, extra, primfunc_name_hint="pad_channels"))
+        padded = [(0, 0), (0, 0), (0, 0), (0, extra)]
+        plain = np.pad(plain, padded)
+    extents = (workload.batch, workload.out_height, workload.out_width)
+    return _product(builder, data, plain, workload, extents, target, "conv2d")
+
+
+def _with_channels(data: te.Tensor, extra: int) -> te.Tensor:
+    """The same with zeros behind its channels, which are last."""
+    *extents, channels = data.shape
+
+    def element(*index: tirx.Var) -> tirx.Expr:
+        inside = data(*index)
+        return tirx.if_then_else(index[-1] < channels, inside, tirx.const(0, data.dtype))
+
+    return te.compute((*extents, channels + extra), element, name="pad_channels")
+
+
+def _depthwise(
+    builder: relax.BlockBuilder, call: relax.Call, convolution: Convolution, weight: np.ndarray
+) -> Expression:
+    attributes = call.attrs
+    compute = partial(
+        depthwise.depthwise_conv2d,
+        strides=ints(attributes.strides),
+        padding=ints(attributes.padding),
+        dilation=ints(attributes.dilation),
+        multiplier=convolution.out_channels // convolution.in_channels,
+    )
+    return call_compute(builder, compute, "depthwise_conv2d", call.args[0], constant(weight))
+
+
+def _dense(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:
+    """Rows by a constant matrix; None for any other product."""
+    data, matrix = call.args
+    shape, sides = shape_of(data), shape_of(matrix)
+    if shape is None or not is_static(shape) or len(shape) < 2 or not isinstance(matrix, Constant):
+        return None
+    if sides is None or len(sides) != 2 or padded_channels(sides[0]) != sides[0]:
+        return None
+    *extents, channels = shape
+    workload = GemmConvolution(
+        batch=prod(extents),
+        in_height=1,
+        in_width=1,
+        in_channels=channels,
+        out_channels=sides[1],
+        kernel=(1, 1),
+        strides=(1, 1),
+        padding=(0, 0, 0, 0),
+        dilation=(1, 1),
+        groups=1,
+        dtype=target.multiplied,
+    )
+    weight = constant_array(matrix).transpose(1, 0)[:, None, None, :]
+    return _product(builder, data, weight, workload, extents, target, "dense")
+
+
+def _product(
+    builder: relax.BlockBuilder,
+    data: Expression,
+    weight: np.ndarray,
+    workload: GemmConvolution,
+    extents: Sequence[int],
+    target: CudaTarget,
+    name: str,
+) -> Expression:
+    """One kernel, or one that sums slices of the depth and one that adds them."""
+    knobs = cheapest_gemm(workload, target.multiprocessor)[1]
+    packed = constant(pack_weight(weight, workload, knobs))
+
+    def sums(image: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+        view = image if name == "conv2d" else rows_as_image(image)
+        return partial_products(view, kernel, workload, knobs)
+
+    def whole(image: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+        return result_of(sums(image, kernel), workload, extents, 1)
+
+    if knobs.split_k == 1:
+        return call_compute(builder, whole, name, data, packed)
+    slices = builder.emit(
+        builder.call_te(
+            sums,
+            data,
+            packed,
+            primfunc_name_hint=f"{name}_slices",
+            primfunc_attrs={"op_pattern": OPAQUE, KEEPS_DTYPE: True},
+        )
+    )
+    return builder.call_te(
+        lambda found: result_of(found, workload, extents, knobs.split_k),
+        slices,
+        primfunc_name_hint=f"{name}_sum",
+    )
+
+
+__all__ = ["cuda_legalization_map"]

@@ -1,0 +1,190 @@
+"""Tensors between kernels as float16, while kernels compute in float32."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm.ir.expr import TensorLoad
+from tvm_ffi import structural_map, structural_walk
+
+from relay_layout.ir import operator_name
+from topi_ext.schedule.blocks import child_blocks, is_reduction, open_schedule
+
+KEEPS_DTYPE = "relay_layout.keeps_dtype"
+"""Attribute of functions whose result stays float32: sums that are not finished."""
+
+WIDE, NARROW = "float32", "float16"
+
+_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
+_VIEWS = ("reshape",)
+
+
+def narrow_intermediates(module: tvm.IRModule) -> tvm.IRModule:
+    """Store as float16 every float32 tensor that one function of "main" hands to another.
+
+    Inputs, weights and results of "main" stay as they are, and so does what an operator that is no function
+    reads. Expects ``call_tir`` of fused functions that are not scheduled; sums within a function stay
+    float32.
+    """
+    return _Narrowing(module).run()
+
+
+class _Narrowing:
+    def __init__(self, module: tvm.IRModule) -> None:
+        self.module = module
+        self.builder = relax.BlockBuilder(module)
+        self.replaced: dict[Any, relax.Var] = {}
+        self.functions: dict[Any, Any] = {}
+
+    def run(self) -> tvm.IRModule:
+        main = self.module["main"]
+        chosen = self._chosen(main)
+        blocks = []
+        for block in main.body.blocks:
+            bindings = [self._binding(binding, chosen) for binding in block.bindings]
+            blocks.append(type(block)(bindings))
+        function = relax.Function(
+            main.params, relax.SeqExpr(blocks, main.body.body), main.ret_ty, main.is_pure, main.attrs
+        )
+        updated = self.builder.get()
+        updated.update_func(self.module.get_global_var("main"), function)
+        return relax.transform.DeadCodeElimination()(updated)
+
+    def _chosen(self, main: relax.Function) -> set[Any]:
+        """The variables that become float16: made by a function or as a view, and only read by such."""
+        made, kept = set(), _variables(main.body.body)
+        bindings = [binding for block in main.body.blocks for binding in block.bindings]
+        for binding in bindings:
+            name, value = operator_name(binding.value), binding.value
+            if _is_wide(binding.var) and (name in _VIEWS or self._may_narrow(value)):
+                made.add(binding.var)
+            else:
+                kept |= {binding.var}
+            if name != "call_tir" and name not in _VIEWS:
+                kept |= _variables(value)
+        changed = True
+        while changed:
+            changed = False
+            for binding in bindings:
+                if operator_name(binding.value) in _VIEWS:
+                    pair = {binding.var, binding.value.args[0]}
+                    if pair & kept and not pair <= kept:
+                        kept |= pair
+                        changed = True
+        return {variable for variable in made if variable not in kept}
+
+    def _may_narrow(self, value: Any) -> bool:
+        if operator_name(value) != "call_tir":
+            return False
+        attributes = self.module[value.args[0]].attrs
+        return attributes is None or KEEPS_DTYPE not in attributes
+
+    def _binding(self, binding: relax.Binding, chosen: set[Any]) -> relax.Binding:
+        variable, value = binding.var, binding.value
+        name = operator_name(value)
+        if name == "call_tir":
+            value = self._call(value, variable in chosen)
+        elif name in _VIEWS:
+            arguments = [self.replaced.get(argument, argument) for argument in value.args]
+            value = relax.Call(value.op, arguments, value.attrs, value.ty_args)
+        if variable not in chosen:
+            return relax.VarBinding(variable, value)
+        new = type(variable)(variable.name, relax.TensorType(variable.ty.shape, NARROW))
+        self.replaced[variable] = new
+        if name in _VIEWS:
+            value = relax.BlockBuilder().normalize(value)
+        return relax.VarBinding(new, value)
+
+    def _call(self, call: relax.Call, narrow_result: bool) -> relax.Call:
+        function, arguments = call.args[0], list(call.args[1].fields)
+        mask = [argument in self.replaced for argument in arguments]
+        (result,) = call.ty_args
+        if not narrow_result and not any(mask):
+            return call
+        outputs = len(result.fields) if isinstance(result, relax.TupleType) else 1
+        kind = relax.TensorType(result.shape, NARROW) if narrow_result else result
+        key = (function, *mask, narrow_result)
+        if key not in self.functions:
+            narrowed = _narrowed(self.module[function], [*mask, *[narrow_result] * outputs])
+            self.functions[key] = self.builder.add_func(narrowed, f"{function.name_hint}_half")
+        fields = relax.Tuple([self.replaced.get(argument, argument) for argument in arguments])
+        return relax.Call(call.op, [self.functions[key], fields, *call.args[2:]], call.attrs, [kind])
+
+
+def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
+    """The function with those of its parameters as float16; a sum that is a result is summed apart from
+    it.
+    """
+    func = _sums_apart(func, mask)
+    buffers = {}
+    for old, narrow in zip(func.params, mask, strict=True):
+        if narrow and str(old.dtype) == WIDE:
+            buffers[old] = tirx.decl_buffer(old.shape, NARROW, old.name)
+    new = list(buffers.values())
+
+    def is_new(buffer: Any) -> bool:
+        return any(buffer.same_as(found) for found in new)
+
+    def load(node: TensorLoad) -> Any:
+        if not is_new(node.source):
+            return node
+        return tirx.Cast(WIDE, tirx.BufferLoad(node.source, list(node.indices)))
+
+    def store(node: tirx.BufferStore) -> Any:
+        if not is_new(node.buffer):
+            return node
+        return tirx.BufferStore(node.buffer, _cast(node.value), list(node.indices))
+
+    body = structural_map(
+        func.body,
+        [
+            (TensorLoad, load),
+            (tirx.BufferStore, store),
+            (tirx.Cast, _without_detour),
+            (tirx.Var, lambda variable: buffers.get(variable, variable)),
+        ],
+    )
+    parameters = [buffers.get(parameter, parameter) for parameter in func.params]
+    return tirx.PrimFunc(parameters, body, func.ret_type, attrs=func.attrs)
+
+
+def _cast(value: Any) -> Any:
+    return _without_detour(tirx.Cast(NARROW, value))
+
+
+def _without_detour(cast: tirx.Cast) -> Any:
+    """The value itself where it is float16 that was made float32 and back."""
+    inner = cast.value
+    if (
+        str(cast.ty.dtype) == NARROW
+        and isinstance(inner, tirx.Cast)
+        and str(inner.ty.dtype) == WIDE
+        and str(inner.value.ty.dtype) == NARROW
+    ):
+        return inner.value
+    return cast
+
+
+def _sums_apart(func: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
+    sch = open_schedule(func)
+    narrowed = [buffer for buffer, narrow in zip(func.params, mask, strict=True) if narrow]
+    for block in child_blocks(sch):
+        written = sch.get(block).writes[0].source
+        if is_reduction(sch, block) and any(written.same_as(buffer) for buffer in narrowed):
+            sch.cache_write(block, 0, "global")
+    return sch.mod["main"]
+
+
+def _is_wide(variable: relax.Var) -> bool:
+    kind = variable.ty
+    return isinstance(kind, relax.TensorType) and str(kind.dtype) == WIDE
+
+
+def _variables(expression: Any) -> set[Any]:
+    found: set[Any] = set()
+    structural_walk(expression, ((relax.Var, relax.DataflowVar), found.add))
+    return found
+
+
+__all__ = ["narrow_intermediates"]

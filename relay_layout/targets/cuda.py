@@ -1,0 +1,182 @@
+"""CUDA targets: an architecture, and what convolutions are multiplied in."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from tvm.target import codegen
+
+from relay_layout.errors import TargetError
+from relay_layout.graph import Node
+from relay_layout.host import architecture
+from relay_layout.ir import is_static, size_in_bytes
+from relay_layout.ops import ConvolutionLayouts
+from relay_layout.targets.convolutions import Convolution
+from relay_layout.targets.facts import TargetFacts
+from relay_layout.targets.target import BuildTarget
+from topi_ext.chooser import KernelChooser
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
+from topi_ext.cuda.space import cheapest_gemm
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.processor import Processor, processor_of
+
+PREFIX = "cuda-"
+"""A target's name is this and an architecture: ``cuda-sm_90``."""
+
+Precision = Literal["fp16", "fp32"]
+"""``fp16``: tensors between kernels are float16, and all arithmetic but the products of tensor cores is
+float32. ``fp32``: everything is float32, on CUDA cores."""
+
+LOOPS_SHARE = 0.03
+"""Share of the float32 peak that plain loops reach, one thread for each result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaTarget(BuildTarget):
+    """A GPU, with the host that launches its kernels."""
+
+    multiprocessor: Multiprocessor
+    precision: Precision
+
+    @property
+    def threads(self) -> int:
+        return 1
+
+    @property
+    def processor(self) -> Processor:
+        """TargetError: kernels of GPUs are neither tuned nor analysed."""
+        raise TargetError(
+            f"target {self.name}: only kernels of CPUs are tuned or analysed; give a CPU target"
+        )
+
+    @property
+    def description(self) -> str:
+        return f"{self.multiprocessor.arch} ({self.multiprocessor.board}, {self.precision})"
+
+    @property
+    def multiplied(self) -> str:
+        """What products are computed of."""
+        return {"fp16": "float16", "fp32": "float32"}[self.precision]
+
+    @property
+    def stored_bytes(self) -> int:
+        return 2 if self.precision == "fp16" else 4
+
+    def manifest(self) -> dict[str, Any]:
+        return {
+            "kind": "cuda",
+            "arch": self.multiprocessor.arch,
+            "precision": self.precision,
+            "mtriple": codegen.llvm_get_system_triple(),
+        }
+
+    def convolution_us(self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts) -> float:
+        """Microseconds of a convolution, by estimate: a matrix product where channels are last."""
+        data, weight, result = node.operands[0], node.operands[1], node.results[0]
+        if not is_static([*(data.shape or ()), *(result.shape or ())]):
+            return 0.0
+        moved = sum(size_in_bytes(v.shape or (), v.dtype) for v in (data, result)) * self.stored_bytes / 4
+        memory = moved / (self.facts.gigabytes_per_second * 1e3) + self.facts.launch_us
+        last = convolution.channels_last
+        if (layouts.data, layouts.out) == (last, last) and weight.constant is not None:
+            if convolution.is_depthwise:
+                return memory
+            workload = gemm_workload(convolution, node.attributes, self.multiplied)
+            if workload is not None:
+                return cheapest_gemm(workload, self.multiprocessor)[0]
+        sums = size_in_bytes(result.shape or (), "int8")
+        products = convolution.in_channels // convolution.groups
+        for extent in convolution.kernel:
+            products *= extent
+        rate = (
+            self.multiprocessor.float_macs * self.multiprocessor.count * self.multiprocessor.gigahertz * 1e3
+        )
+        return memory + sums * products / (rate * LOOPS_SHARE)
+
+    def matmul_us(self, node: Node) -> float:
+        """Microseconds of a matrix product of static shapes, by estimate: every byte once, and half the
+        peak.
+        """
+        values = (*node.operands, *node.results)
+        moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in values) * self.stored_bytes / 4
+        products = size_in_bytes(node.results[0].shape or (), "int8") * int(
+            (node.operands[0].shape or (1,))[-1]
+        )
+        chip = self.multiprocessor
+        rate = (chip.half_macs if self.precision == "fp16" else chip.float_macs) * chip.count * chip.gigahertz
+        bandwidth = self.facts.gigabytes_per_second * 1e3
+        return max(moved / bandwidth, products / (rate * 500)) + self.facts.launch_us
+
+
+def gemm_workload(convolution: Convolution, attributes: Any, dtype: str) -> GemmConvolution | None:
+    """The product that a plain 2-D convolution of static extents is, its channels padded to what is
+    copied.
+    """
+    if convolution.operator != "nn.conv2d" or not is_static([convolution.batch, *convolution.image]):
+        return None
+    padding = tuple(int(value) for value in attributes.padding)
+    channels = (
+        padded_channels(convolution.in_channels) if convolution.groups == 1 else convolution.in_channels
+    )
+    return GemmConvolution(
+        batch=convolution.batch,
+        in_height=convolution.image[0],
+        in_width=convolution.image[1],
+        in_channels=channels,
+        out_channels=convolution.out_channels,
+        kernel=(convolution.kernel[0], convolution.kernel[1]),
+        strides=_pair(attributes.strides),
+        padding=padding,  # type: ignore[arg-type]
+        dilation=_pair(attributes.dilation),
+        groups=convolution.groups,
+        dtype=dtype,
+    )
+
+
+def padded_channels(channels: int) -> int:
+    """Input channels with zeros behind them where they could only be copied one or two at a time."""
+    if channels % 4 == 0:
+        return channels
+    return 4 if channels < 4 else -(-channels // 8) * 8
+
+
+def cuda_target(name: str, precision: str) -> CudaTarget:
+    """The target that ``cuda-sm_90`` names; TargetError for an architecture or precision that is not
+    known.
+    """
+    arch = name.removeprefix(PREFIX)
+    if arch not in MULTIPROCESSORS:
+        known = ", ".join(PREFIX + found for found in MULTIPROCESSORS)
+        raise TargetError(f"target {name!r} is not known; use one of {known}")
+    if precision not in get_args(Precision):
+        raise TargetError(
+            f"precision {precision!r} is not known; use one of {', '.join(get_args(Precision))}"
+        )
+    multiprocessor = MULTIPROCESSORS[arch]
+    facts = TargetFacts(
+        name=f"CUDA {arch}",
+        channel_blocks=(),
+        gigahertz=multiprocessor.gigahertz,
+        gigabytes_per_second=multiprocessor.gigabytes_per_second * 0.8,
+        launch_us=multiprocessor.launch_us,
+        strided_window_penalty=2.0,
+        channels_last_penalty=0.0,
+    )
+    target = multiprocessor.target()
+    return CudaTarget(
+        name=name,
+        tvm_target=target,
+        facts=facts,
+        features=(),
+        architecture=architecture(),
+        kernels=KernelChooser(processor_of(target.host)),
+        multiprocessor=multiprocessor,
+        precision=precision,  # type: ignore[arg-type]
+    )
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    rows, columns = (int(value) for value in values)
+    return rows, columns
+
+
+__all__ = ["PREFIX", "CudaTarget", "Precision", "cuda_target", "gemm_workload", "padded_channels"]

@@ -1,0 +1,110 @@
+"""Networks for CUDA, as far as they can be followed without a GPU."""
+
+import json
+from pathlib import Path
+
+import pytest
+import tvm
+
+import relay_layout
+from relay_layout import models
+from relay_layout.canonicalize import canonicalize
+from relay_layout.errors import TargetError
+from relay_layout.frontend import load_model
+from relay_layout.lower.device_code import stored_code
+from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
+from relay_layout.lower.schedule import Kernel, schedule_functions
+from relay_layout.lower.weights import lift_weights
+from relay_layout.request import LayoutRequest
+from relay_layout.targets import CudaTarget, resolve_target
+from relay_layout.transform import convert_layout
+from topi_ext.cuda.nvcc import find_nvcc
+
+Lowered = tuple[CudaTarget, tvm.IRModule, list[Kernel]]
+
+
+@pytest.fixture(scope="module", params=["fp16", "fp32"])
+def network(request: pytest.FixtureRequest) -> Lowered:
+    """MobileNetV2, small, down to scheduled functions."""
+    target = resolve_target("cuda-sm_80", precision=request.param)
+    assert isinstance(target, CudaTarget)
+    module = canonicalize(load_model("mobilenet_v2", input_shapes={"input": (1, 3, 32, 32)}))
+    module, _ = convert_layout(module, LayoutRequest.parse("auto"), target)
+    with target.tvm_target:
+        module = tvm.transform.Sequential(legalize_passes(target))(canonicalize(module))
+        module, _ = lift_weights(module)
+        module = tvm.transform.Sequential(fuse_passes(target))(module)
+        module, kernels = schedule_functions(module, target)
+    return target, module, kernels
+
+
+def test_every_convolution_has_its_kernel(network: Lowered) -> None:
+    _, _, kernels = network
+    assert [kernel.name for kernel in kernels if kernel.source == "fallback"] == []
+    assert {kernel.operator for kernel in kernels if kernel.source == "default"} == {
+        "depthwise_conv2d_nhwc",
+        "gemm_conv2d",
+    }
+
+
+def test_tensors_between_kernels_have_the_precision(network: Lowered) -> None:
+    target, module, _ = network
+    main = module["main"]
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    stored = {str(binding.var.ty.dtype) for binding in bindings[:-1] if "slices" not in str(binding.value)}
+    assert stored == ({"float16"} if target.precision == "fp16" else {"float32"})
+    assert str(bindings[-1].var.ty.dtype) == str(main.params[0].ty.dtype) == "float32"
+
+
+def test_a_call_is_one_graph(network: Lowered) -> None:
+    target, module, kernels = network
+    with target.tvm_target:
+        for found in memory_passes(workspace=True):
+            module = found(module)
+        # Before the passes that follow make calls of the virtual machine of it.
+        module = machine_passes(graph=True)[0](module)
+    launched = module["main_cuda_graph_capture"].script()
+    assert module["main"].script().count("cuda_graph.run_or_capture") == 1
+    assert not [kernel.name for kernel in kernels if kernel.workload and f"{kernel.name}(" not in launched]
+
+
+def test_unknown_architectures_and_precisions_are_refused() -> None:
+    with pytest.raises(TargetError, match=r"^target 'cuda-sm_61' is not known; use one of cuda-sm_70, "):
+        resolve_target("cuda-sm_61")
+    with pytest.raises(TargetError, match=r"^precision 'fp8' is not known; use one of fp16, fp32$"):
+        resolve_target("cuda-sm_80", precision="fp8")
+
+
+def test_tuning_is_for_cpus() -> None:
+    with pytest.raises(TargetError) as raised:
+        print(resolve_target("cuda-sm_80").processor)
+    assert str(raised.value) == (
+        "target cuda-sm_80: only kernels of CPUs are tuned or analysed; give a CPU target"
+    )
+
+
+def small_network() -> tvm.IRModule:
+    """A convolution with a bias."""
+    builder = models.NetworkBuilder("small")
+    image = builder.input("input", (1, 32, 10, 10))
+    return models.to_relax(
+        builder.build({"output": builder.convolution(image, "convolution", 32, 3, bias=True)})
+    )
+
+
+@pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
+def test_an_artifact_holds_machine_code_and_reports_as_on_a_cpu(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    targets = ["native", "cuda-sm_80"]
+    compiled = relay_layout.compile(small_network(), target=targets, precision="fp16", report=report)
+    compiled.save(tmp_path / "net.rla")
+    library = tmp_path / "library.so"
+    library.write_bytes(compiled.contents[1].library)
+    (code,) = stored_code(library).values()
+    assert code.startswith(b"\x7fELF")
+    cpu, gpu = json.loads(report.read_text())["targets"]
+    assert gpu["target"]["arch"] == "sm_80"
+    # What is computed does not depend on the target; which kernel does it, does.
+    operators = [[name for call in found["calls"] for name in call["operators"]] for found in (cpu, gpu)]
+    assert {"output_unbiased", "output"} <= set(operators[0]) & set(operators[1])
+    assert gpu["memory"]["storage_bytes"] > 0

@@ -1,0 +1,154 @@
+"""Kernels of the CUDA families as functions, lowered functions and numbers."""
+
+from typing import Any
+
+import numpy as np
+import tvm
+from gpu_simulator import Grid
+from tvm import te, tirx, topi
+
+from topi_ext.compute.depthwise import depthwise_conv2d
+from topi_ext.compute.implicit_gemm import pack_weight, padded, partial_products, result_of
+from topi_ext.cuda.build import PIPELINE
+from topi_ext.cuda.fragments import lower_fragments
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.schedule.cuda.depthwise import schedule_depthwise
+from topi_ext.schedule.cuda.implicit_gemm import schedule_product
+
+
+def workload(
+    batch: int,
+    image: tuple[int, int],
+    channels: tuple[int, int],
+    kernel: tuple[int, int] = (3, 3),
+    strides: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
+    dtype: str = "float16",
+) -> GemmConvolution:
+    return GemmConvolution(batch, *image, *channels, kernel, strides, padding, dilation, groups, dtype)
+
+
+def product_function(work: GemmConvolution, knobs: GemmKnobs) -> tirx.PrimFunc:
+    """Convolution, bias, residual and ReLU; the slices alone where the depth is split."""
+    _, columns, depth = padded(work, knobs)
+    data = te.placeholder((work.batch, work.in_height, work.in_width, work.in_channels), work.dtype, "data")
+    weight = te.placeholder((work.groups, columns, depth), work.dtype, "weight")
+    sums = partial_products(data, weight, work, knobs)
+    if knobs.split_k > 1:
+        return te.create_prim_func([data, weight, sums])
+    extents = (work.batch, work.out_height, work.out_width)
+    bias = te.placeholder((1, 1, 1, work.out_channels), "float32", "bias")
+    residual = te.placeholder((*extents, work.out_channels), work.dtype, "residual")
+    biased = topi.add(result_of(sums, work, extents, 1), bias)
+    summed = te.compute(biased.shape, lambda *i: biased(*i) + residual(*i).astype("float32"), name="summed")
+    active = topi.nn.relu(summed)
+    out = te.compute(active.shape, lambda *i: active(*i).astype(work.dtype), name="out")
+    return te.create_prim_func([data, weight, bias, residual, out])
+
+
+def depthwise_function(shape: tuple[int, ...], kernel: tuple[int, int], **window: Any) -> tirx.PrimFunc:
+    """A depthwise convolution of float16 with bias and ReLU."""
+    channels = shape[-1] * int(window.get("multiplier", 1))
+    data = te.placeholder(shape, "float16", "data")
+    weight = te.placeholder((*kernel, channels), "float32", "weight")
+    bias = te.placeholder((1, 1, 1, channels), "float32", "bias")
+    active = topi.nn.relu(topi.add(depthwise_conv2d(data, weight, **window), bias))
+    out = te.compute(active.shape, lambda *i: active(*i).astype("float16"), name="out")
+    return te.create_prim_func([data, weight, bias, out])
+
+
+def scheduled_product(work: GemmConvolution, knobs: GemmKnobs, sm: Multiprocessor) -> tirx.PrimFunc:
+    schedule = schedule_product(product_function(work, knobs), work, knobs, sm)
+    assert schedule is not None
+    return schedule.mod["main"]
+
+
+def scheduled_depthwise(shape: tuple[int, ...], kernel: tuple[int, int], **window: Any) -> tirx.PrimFunc:
+    schedule = schedule_depthwise(depthwise_function(shape, kernel, **window))
+    assert schedule is not None
+    return schedule.mod["main"]
+
+
+def lowered(func: tirx.PrimFunc, sm: Multiprocessor) -> tirx.PrimFunc:
+    """The device function, as code generation gets it but for TVM's last rewriting of intrinsics."""
+    named = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
+    module = tirx.transform.BindTarget(sm.target())(tvm.IRModule({"main": named}))
+    passes = tirx.get_tir_pipeline(PIPELINE)[0]
+    module = lower_fragments()(passes(module))
+    (device,) = [found for found in module.functions.values() if "kernel" in found.attrs["global_symbol"]]
+    return device
+
+
+def convolve(data: np.ndarray, weight: np.ndarray, work: GemmConvolution) -> np.ndarray:
+    """NHWC data by OHWI weights (input channels of a group), in float64."""
+    top, left, bottom, right = work.padding
+    image = np.pad(data.astype(np.float64), [(0, 0), (top, bottom), (left, right), (0, 0)])
+    result = np.zeros((work.batch, work.out_height, work.out_width, work.out_channels))
+    for group in range(work.groups):
+        inputs = slice(group * work.group_channels, (group + 1) * work.group_channels)
+        outputs = slice(group * work.columns, (group + 1) * work.columns)
+        for i in range(work.kernel[0]):
+            for j in range(work.kernel[1]):
+                y, x = i * work.dilation[0], j * work.dilation[1]
+                rows = slice(y, y + (work.out_height - 1) * work.strides[0] + 1, work.strides[0])
+                columns = slice(x, x + (work.out_width - 1) * work.strides[1] + 1, work.strides[1])
+                taps = weight[outputs, i, j].astype(np.float64).T
+                result[..., outputs] += image[:, rows, columns, inputs] @ taps
+    return result
+
+
+def product_error(
+    work: GemmConvolution, knobs: GemmKnobs, sm: Multiprocessor, device: tirx.PrimFunc | None = None
+) -> float:
+    """The largest error of a simulated launch, relative to the largest result."""
+    random = np.random.default_rng(0)
+    data = random.standard_normal((work.batch, work.in_height, work.in_width, work.in_channels))
+    weight = random.standard_normal((work.out_channels, *work.kernel, work.group_channels))
+    data, weight = data.astype(work.dtype), weight.astype(work.dtype)
+    expected = convolve(data, weight, work)
+    arguments = {"data": data.ravel(), "weight": pack_weight(weight, work, knobs).ravel()}
+    device = device or lowered(scheduled_product(work, knobs, sm), sm)
+    if knobs.split_k > 1:
+        rows, columns, _ = padded(work, knobs)
+        sums = np.full(knobs.split_k * rows * columns, np.nan, np.float32)
+        Grid(device, arguments | {"product": sums}).run()
+        whole = sums.reshape(knobs.split_k, rows, columns).sum(0)[: work.rows, : work.columns]
+        found = whole.reshape(expected.shape)
+    else:
+        bias = random.standard_normal(work.out_channels).astype(np.float32)
+        residual = random.standard_normal(expected.shape).astype(work.dtype)
+        expected = np.maximum(expected + bias + residual, 0)
+        out = np.full(expected.size, np.nan, work.dtype)
+        Grid(device, arguments | {"bias": bias, "residual": residual.ravel(), "out": out}).run()
+        found = out.reshape(expected.shape)
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def depthwise_error(
+    shape: tuple[int, ...], kernel: tuple[int, int], sm: Multiprocessor, **window: Any
+) -> float:
+    """As :func:`product_error`, of a depthwise convolution."""
+    random = np.random.default_rng(0)
+    multiplier = int(window.get("multiplier", 1))
+    data = random.standard_normal(shape).astype(np.float16)
+    weight = random.standard_normal((*kernel, shape[-1] * multiplier)).astype(np.float32)
+    bias = random.standard_normal(shape[-1] * multiplier).astype(np.float32)
+    work = workload(
+        shape[0],
+        shape[1:3],
+        (shape[3], shape[3] * multiplier),
+        kernel,
+        window["strides"],
+        window["padding"],
+        window["dilation"],
+        shape[3],
+    )
+    expected = np.maximum(convolve(data, weight.transpose(2, 0, 1)[..., None], work) + bias, 0)
+    out = np.full(expected.size, np.nan, np.float16)
+    device = lowered(scheduled_depthwise(shape, kernel, **window), sm)
+    Grid(device, {"data": data.ravel(), "weight": weight.ravel(), "bias": bias, "out": out}).run()
+    return float(np.abs(out.reshape(expected.shape) - expected).max() / np.abs(expected).max())

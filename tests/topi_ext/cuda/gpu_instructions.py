@@ -1,0 +1,147 @@
+"""Instructions of a simulated GPU beyond arithmetic: asynchronous copies and tensor cores.
+
+They do what the PTX ISA says of them: which element of a matrix is in which register of which lane, and that
+a copy only arrives when it is waited for.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gpu_memory import Memory, SimulationError
+from tvm.ir import Call
+
+LANES = 32
+
+
+def mma_fill_legacy(grid: Any, node: Call) -> None:
+    size, pointer, offset = node.args
+    grid.pointed(pointer).write(grid.value(offset) + np.arange(int(size))[None], np.float32(0))
+
+
+def tvm_access_ptr(grid: Any, node: Call) -> tuple[Memory, Any]:
+    # The offset counts elements of the dtype that the access names.
+    return grid.pointed(node.args[1]).seen_as(str(node.args[0].ty.dtype)), grid.value(node.args[2])
+
+
+def s_tir_cp_async_raw(grid: Any, node: Call) -> None:
+    to, to_offset, origin, from_offset, size = node.args[:5]
+    target, source = grid.pointed(to), grid.pointed(origin)
+    count = int(grid.value(size)) // source.array.itemsize
+    places = np.asarray(grid.value(to_offset))[:, None] + np.arange(count)
+    wanted = np.asarray(grid.value(from_offset))[:, None] + np.arange(count)
+    if (wanted[:, 0] * source.array.itemsize % int(grid.value(size))).any() and len(node.args) == 5:
+        raise SimulationError(f"{node} reads from an address that is no multiple of its size")
+    if len(node.args) > 5:
+        chosen = np.broadcast_to(grid.value(node.args[5]), grid.block.shape)
+        data = grid.masked(chosen, lambda: source.read(wanted))
+        data = np.where(chosen[:, None], data, 0)
+    else:
+        data = source.read(wanted)
+    mask = grid.mask
+    target.touch(places)
+
+    def arrive() -> None:
+        outer, grid.mask = grid.mask, mask
+        target.write(places, data)
+        grid.mask = outer
+
+    grid.open.append(arrive)
+
+
+def ptx_legacy_ldmatrix(grid: Any, node: Call) -> None:
+    transposed, count, _, to, offset, source, rows = node.args
+    memory, base = grid.value(source)
+    address = np.broadcast_to(base + grid.value(rows), grid.block.shape)
+    if ((address * memory.array.itemsize) % 16).any():
+        raise SimulationError(f"{node} reads a row at an address that is no multiple of 16")
+    width = 16 // memory.array.itemsize
+    matrix = memory.read(address[:, None] + np.arange(width)).reshape(-1, 4, 8, width)
+    if grid.value(transposed):
+        matrix = matrix.swapaxes(2, 3)
+    own = width // 4
+    parts = matrix.reshape(-1, 4, LANES, own)[:, : int(grid.value(count))]
+    values = parts.transpose(0, 2, 1, 3).reshape(grid.block.size, -1)
+    grid.pointed(to).write(grid.value(offset) + np.arange(values.shape[1])[None], values)
+
+
+def _fragments(grid: Any, buffer: Any) -> dict[Any, np.ndarray]:
+    return grid.fragments.setdefault(buffer.args[0], {})
+
+
+def tvm_fill_fragment(grid: Any, node: Call) -> None:
+    pointer, _, _, _, index, value = node.args
+    matrix = np.full((grid.block.size // LANES, 16, 16), grid.value(value), np.float32)
+    _fragments(grid, pointer)[grid.value(index)] = matrix
+
+
+def _matrix(grid: Any, source: Call, stride: Any, layout: Any) -> tuple[Memory, Any]:
+    memory, base = grid.value(source)
+    base = np.broadcast_to(base, grid.block.shape)[:, None]
+    row, column = np.divmod(np.arange(LANES)[:, None] * 8 + np.arange(8), 16)
+    if grid.value(layout) == "col_major":
+        row, column = column, row
+    place = np.tile(row * grid.value(stride) + column, (grid.block.size // LANES, 1))
+    return memory, base + place
+
+
+def tvm_load_matrix_sync(grid: Any, node: Call) -> None:
+    pointer, _, _, _, index, source, stride, layout = node.args
+    memory, places = _matrix(grid, source, stride, layout)
+    _fragments(grid, pointer)[grid.value(index)] = memory.read(places).reshape(-1, 16, 16)
+
+
+def tvm_store_matrix_sync(grid: Any, node: Call) -> None:
+    pointer, _, _, _, index, source, stride, layout = node.args
+    memory, places = _matrix(grid, source, stride, layout)
+    memory.write(places, _fragments(grid, pointer)[grid.value(index)].reshape(places.shape))
+
+
+def tvm_mma_sync(grid: Any, node: Call) -> None:
+    out, to, a, left, b, right, c, sums = node.args
+    found = [_fragments(grid, p)[grid.value(i)] for p, i in ((a, left), (b, right), (c, sums))]
+    one, two = (part.astype(np.float32) for part in found[:2])
+    _fragments(grid, out)[grid.value(to)] = found[2] + np.matmul(one, two)
+
+
+def ptx_legacy_mma(grid: Any, node: Call) -> None:
+    shape = str(grid.value(node.args[0]))
+    m, n, k = (int(part) for part in shape.replace("m", " ").replace("n", " ").replace("k", " ").split())
+    operands = [(grid.pointed(node.args[place]), grid.value(node.args[place + 1])) for place in (6, 8, 10)]
+    sizes = (m * k // LANES, k * n // LANES, m * n // LANES)
+    loaded = [
+        memory.read(np.broadcast_to(np.asarray(offset), grid.block.shape)[:, None] + np.arange(size)).reshape(
+            -1, LANES, size
+        )
+        for (memory, offset), size in zip(operands, sizes, strict=True)
+    ]
+    lane = np.arange(LANES)[:, None]
+    run = sizes[1] // 2 if k > 8 else 1
+    left, right, sums = (np.arange(size)[None] for size in sizes)
+    a_row = lane // 4 + left // run % 2 * 8
+    a_col = lane % 4 * run + left % run + left // (2 * run) * 4 * run
+    b_row = lane % 4 * run + right % run + right // run * 4 * run
+    c_row, c_col = lane // 4 + sums // 2 * 8, lane % 4 * 2 + sums % 2
+    warps = loaded[0].shape[0]
+    a, b = np.zeros((warps, m, k), np.float32), np.zeros((warps, k, n), np.float32)
+    a[:, a_row, a_col] = loaded[0]
+    b[:, b_row, np.broadcast_to(lane // 4, b_row.shape)] = loaded[1]
+    product = loaded[2] + np.matmul(a, b)[:, c_row, c_col]
+    memory, offset = operands[2]
+    memory.write(offset + np.arange(sizes[2])[None], product.reshape(grid.block.size, -1))
+
+
+INSTRUCTIONS: dict[str, Callable[[Any, Call], Any]] = {
+    "mma_fill_legacy": mma_fill_legacy,
+    "tvm_access_ptr": tvm_access_ptr,
+    "s_tir_cp_async_raw": s_tir_cp_async_raw,
+    "ptx_legacy_ldmatrix": ptx_legacy_ldmatrix,
+    "tvm_fill_fragment": tvm_fill_fragment,
+    "tvm_load_matrix_sync": tvm_load_matrix_sync,
+    "tvm_store_matrix_sync": tvm_store_matrix_sync,
+    "tvm_mma_sync": tvm_mma_sync,
+    "ptx_legacy_mma": ptx_legacy_mma,
+}
+"""By the name of TVM's intrinsic, its dots underscores. The first argument is a ``gpu_simulator.Grid``."""
+
+__all__ = ["INSTRUCTIONS", "LANES"]

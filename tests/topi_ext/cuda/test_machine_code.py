@@ -1,0 +1,66 @@
+"""What nvcc makes of every kernel family: instructions, registers, no spills. Needs no GPU."""
+
+import re
+
+import pytest
+from gpu_cases import scheduled_depthwise, scheduled_product, workload
+
+from topi_ext.cuda.build import cuda_source
+from topi_ext.cuda.knobs import shared_bytes
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
+from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
+from topi_ext.cuda.space import cheapest_gemm
+
+pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
+
+HALF = workload(1, (14, 14), (64, 64))
+FLOAT = workload(1, (14, 14), (64, 64), dtype="float32")
+FAMILIES = {
+    "tensor cores": [
+        r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32",
+        r"ldmatrix\.sync\.aligned\.m8n8\.x4",
+        r"cp\.async\.cg\.shared\.global",
+        r"ld\.shared\.v4",
+    ],
+    "CUDA cores": [r"fma\.rn\.f32", r"cp\.async\.cg\.shared\.global", r"ld\.shared\.v4"],
+    "depthwise": [r"fma\.rn\.f32", r"ld\.global(\.nc)?\.v[24]"],
+}
+
+
+def source_of(family: str, sm: Multiprocessor) -> str:
+    if family == "depthwise":
+        window = {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1)}
+        return cuda_source(scheduled_depthwise((1, 14, 14, 32), (3, 3), **window), sm)
+    work = HALF if family == "tensor cores" else FLOAT
+    return cuda_source(scheduled_product(work, cheapest_gemm(work, sm)[1], sm), sm)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_instructions_and_registers(family: str, arch: str) -> None:
+    source = source_of(family, MULTIPROCESSORS[arch])
+    text = compile_ptx(source, arch)
+    missing = [pattern for pattern in FAMILIES[family] if not re.search(pattern, text)]
+    assert missing == []
+    (used,) = compile_cubin(source, arch).resources.values()
+    assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
+    assert used.registers <= 168
+
+
+def test_older_tensor_cores() -> None:
+    sm = MULTIPROCESSORS["sm_75"]
+    source = source_of("tensor cores", sm)
+    assert "wmma.mma.sync" in compile_ptx(source, "sm_75")
+    (used,) = compile_cubin(source, "sm_75").resources.values()
+    # ptxas stops at 128 registers here and keeps a pointer or two in local memory.
+    assert used.spill_stores <= 16
+
+
+@pytest.mark.parametrize("arch", MULTIPROCESSORS)
+def test_the_default_fits_the_shared_memory_that_is_launched_with(arch: str) -> None:
+    sm = MULTIPROCESSORS[arch]
+    knobs = cheapest_gemm(HALF, sm)[1]
+    launched = scheduled_product(HALF, knobs, sm)
+    declared = shared_bytes(knobs, HALF.element_bytes)
+    assert declared <= sm.block_shared_bytes
+    assert "shared.dyn" in launched.script()

@@ -1,0 +1,131 @@
+"""What CUDA kernels compute, on a GPU that numpy simulates."""
+
+from collections.abc import Container, Iterable
+from typing import Any
+
+import pytest
+from gpu_cases import depthwise_error, lowered, product_error, scheduled_product, workload
+from gpu_memory import SimulationError
+from tvm import tirx
+from tvm_ffi import structural_map
+
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.space import cheapest_gemm
+
+SM_80, SM_75 = MULTIPROCESSORS["sm_80"], MULTIPROCESSORS["sm_75"]
+
+PRODUCTS = {
+    "stages": (workload(1, (9, 9), (32, 48)), GemmKnobs("mma", 64, 32, 32, 2, 2, 3)),
+    "one stage": (workload(1, (9, 9), (32, 48)), GemmKnobs("mma", 64, 32, 32, 2, 2, 1)),
+    "wide": (workload(1, (9, 14), (64, 128)), GemmKnobs("mma", 128, 128, 32, 2, 4, 4)),
+    "odd": (
+        workload(2, (9, 7), (20, 37), (3, 2), (2, 1), (1, 0, 2, 1), (1, 2)),
+        GemmKnobs("mma", 32, 32, 32, 1, 2, 2),
+    ),
+    "pointwise": (
+        workload(1, (7, 7), (32, 30), (1, 1), padding=(0, 0, 0, 0)),
+        GemmKnobs("mma", 32, 32, 16, 2, 1, 4),
+    ),
+    "slices": (workload(1, (7, 7), (64, 48)), GemmKnobs("mma", 64, 16, 32, 4, 1, 3, 3)),
+    "groups": (workload(2, (9, 9), (32, 48), groups=2), GemmKnobs("mma", 64, 32, 32, 2, 2, 3)),
+    "three channels": (workload(1, (9, 9), (3, 20)), GemmKnobs("mma", 64, 32, 32, 2, 2, 3)),
+    "four channels": (
+        workload(1, (11, 9), (4, 20), (7, 7), (2, 2), (3,) * 4),
+        GemmKnobs("mma", 32, 32, 32, 1, 2, 3),
+    ),
+    "float32": (workload(1, (9, 9), (32, 48), dtype="float32"), GemmKnobs("fma", 64, 64, 16, 2, 2, 3)),
+    "float32 slices": (
+        workload(1, (7, 7), (20, 37), dtype="float32"),
+        GemmKnobs("fma", 32, 32, 16, 1, 2, 2, 2),
+    ),
+}
+
+LONG = ("wide", "four channels", "float32")
+
+OLDER = {
+    "wmma": (workload(1, (9, 9), (32, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 2)),
+    "wmma one stage": (workload(1, (9, 9), (20, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 1)),
+    "float32": (workload(1, (9, 9), (20, 37), dtype="float32"), GemmKnobs("fma", 32, 32, 16, 1, 2, 2)),
+}
+
+
+def bound(dtype: str) -> float:
+    """Results are rounded to the dtype; sums of a few hundred products err less than that in float16."""
+    return 1e-3 if dtype == "float16" else 1e-6
+
+
+def swept(names: Iterable[str], long: Container[str]) -> list[Any]:
+    """The names as parameters, those that take long left to the sweep."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in long else []) for name in names]
+
+
+@pytest.mark.parametrize("case", swept(PRODUCTS, LONG))
+def test_products_are_right(case: str) -> None:
+    work, knobs = PRODUCTS[case]
+    assert product_error(work, knobs, SM_80) < bound(work.dtype)
+
+
+@pytest.mark.parametrize("case", swept(OLDER, LONG))
+def test_products_are_right_without_asynchronous_copies(case: str) -> None:
+    work, knobs = OLDER[case]
+    assert product_error(work, knobs, SM_75) < bound(work.dtype)
+
+
+@pytest.mark.parametrize("arch", swept(MULTIPROCESSORS, set(MULTIPROCESSORS) - {"sm_75", "sm_80", "sm_90"}))
+def test_the_default_of_every_architecture_is_right(arch: str) -> None:
+    work, sm = workload(1, (7, 7), (64, 24)), MULTIPROCESSORS[arch]
+    assert product_error(work, cheapest_gemm(work, sm)[1], sm) < bound("float16")
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "window"),
+    [
+        ((1, 14, 14, 32), (3, 3), {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1)}),
+        ((2, 9, 11, 37), (3, 5), {"strides": (2, 1), "padding": (1, 0, 2, 1), "dilation": (1, 2)}),
+        (
+            (1, 9, 7, 20),
+            (3, 3),
+            {"strides": (1, 2), "padding": (0,) * 4, "dilation": (1, 1), "multiplier": 2},
+        ),
+    ],
+)
+def test_depthwise_convolutions_are_right(shape: tuple, kernel: tuple, window: dict) -> None:
+    assert depthwise_error(shape, kernel, SM_80, **window) < bound("float16")
+
+
+def _without_barriers(device: tirx.PrimFunc) -> tirx.PrimFunc:
+    nothing = tirx.Evaluate(0)
+
+    def dropped(node: tirx.Evaluate) -> tirx.Evaluate:
+        return nothing if "tvm_storage_sync" in str(node.value) else node
+
+    return device.with_body(structural_map(device.body, (tirx.Evaluate, dropped)))
+
+
+def test_a_kernel_without_barriers_is_found_out() -> None:
+    work, knobs = PRODUCTS["stages"]
+    broken = _without_barriers(lowered(scheduled_product(work, knobs, SM_80), SM_80))
+    with pytest.raises(SimulationError, match=r"without a barrier in between"):
+        product_error(work, knobs, SM_80, broken)
+
+
+def test_a_kernel_that_does_not_wait_for_its_copies_is_found_out() -> None:
+    work, knobs = PRODUCTS["stages"]
+
+    def impatient(node: tirx.AttrStmt) -> tirx.AttrStmt:
+        if node.attr_key != "async_wait_inflight_count":
+            return node
+        return tirx.AttrStmt(node.node, node.attr_key, tirx.const(9, "int32"), node.body)
+
+    device = lowered(scheduled_product(work, knobs, SM_80), SM_80)
+    broken = device.with_body(structural_map(device.body, (tirx.AttrStmt, impatient)))
+    assert not product_error(work, knobs, SM_80, broken) < 1.0
+
+
+def test_a_read_outside_the_data_is_found_out() -> None:
+    work, knobs = PRODUCTS["pointwise"]
+    device = lowered(scheduled_product(work, knobs, SM_80), SM_80)
+    smaller = workload(1, (7, 6), (32, 30), (1, 1), padding=(0, 0, 0, 0))
+    with pytest.raises(SimulationError, match=r"global memory of \d+: access at \d+"):
+        product_error(smaller, knobs, SM_80, device)

@@ -1,0 +1,47 @@
+"""Reading the compiler's report, and standing in for it."""
+
+import pytest
+import tvm_ffi
+
+from topi_ext.cuda import nvcc
+from topi_ext.cuda.nvcc import CALLBACK, Resources, compile_cubin, digest, machine_code, parse_resources
+from topi_ext.errors import CudaError
+
+LOG = """ptxas info    : Compiling entry function 'first_kernel' for 'sm_80'
+ptxas info    : Function properties for first_kernel
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 72 registers, used 1 barriers, 384 bytes cmem[0]
+ptxas info    : Compiling entry function 'second_kernel' for 'sm_80'
+ptxas info    : Function properties for second_kernel
+    16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers, 4096 bytes smem, 384 bytes cmem[0]
+"""
+
+
+def test_resources_by_kernel() -> None:
+    assert parse_resources(LOG) == {
+        "first_kernel": Resources(72, 0, 0, 0, 0),
+        "second_kernel": Resources(255, 4096, 16, 8, 12),
+    }
+
+
+def test_without_nvcc_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvcc, "find_nvcc", lambda: None)
+    with pytest.raises(CudaError, match=r"^nvcc is not installed; install the CUDA toolkit or set CUDA_HOME"):
+        compile_cubin("__global__ void never_compiled_before() {}", "sm_80")
+
+
+@pytest.mark.skipif(nvcc.find_nvcc() is None, reason="nvcc is not installed")
+def test_a_mistake_in_the_source_is_one_line() -> None:
+    with pytest.raises(CudaError, match=r'^nvcc for sm_80: .*error: identifier "nothing" is undefined$'):
+        compile_cubin('extern "C" __global__ void f(int* p) { *p = nothing; }', "sm_80")
+
+
+def test_stored_machine_code_takes_the_compilers_place() -> None:
+    before = tvm_ffi.get_global_func(CALLBACK)
+    with machine_code({digest("source"): b"code"}):
+        callback = tvm_ffi.get_global_func(CALLBACK)
+        assert bytes(callback("source")) == b"code"
+        with pytest.raises(CudaError, match=r"^the machine code of a CUDA module is missing; compile"):
+            callback("another source")
+    assert tvm_ffi.get_global_func(CALLBACK).same_as(before)

@@ -1,0 +1,69 @@
+"""Knobs: what fits, and what the model prefers."""
+
+from dataclasses import replace
+
+import pytest
+from gpu_cases import workload
+
+from topi_ext.cuda.knobs import GemmKnobs, check, misfit
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.space import cheapest_gemm, gemm_knobs, resident_blocks
+from topi_ext.errors import CudaError
+
+SM_80 = MULTIPROCESSORS["sm_80"]
+WORK = workload(1, (14, 14), (64, 64))
+KNOBS = GemmKnobs("mma", 64, 64, 32, 2, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"instruction": "wgmma"}, "unknown instruction 'wgmma'"),
+        ({"stages": 0}, "a tile is empty"),
+        ({"warps_m": 3}, "3 warps of 64 rows"),
+        ({"block_k": 24}, "a depth of 24 is no multiple of 16"),
+        ({"block_m": 256, "block_n": 256, "stages": 4}, r"\d+ bytes of shared memory of 166912"),
+        ({"split_k": 99}, "99 slices of 18 tiles"),
+        ({"instruction": "fma"}, "fma for float16"),
+    ],
+)
+def test_misfits_are_named(change: dict, problem: str) -> None:
+    with pytest.raises(CudaError, match=f"^knobs .* do not fit .*: {problem}$"):
+        check(WORK, replace(KNOBS, **change), SM_80)
+
+
+def test_older_architectures_have_neither_the_instruction_nor_the_copies() -> None:
+    sm_75 = MULTIPROCESSORS["sm_75"]
+    assert misfit(WORK, replace(KNOBS, stages=2), sm_75) == "sm_75 has no mma.m16n8k16"
+    wmma = replace(KNOBS, instruction="wmma")
+    assert misfit(WORK, wmma, sm_75) == "sm_75 has no asynchronous copies"
+
+
+@pytest.mark.parametrize("arch", MULTIPROCESSORS)
+def test_every_architecture_has_a_default_that_fits(arch: str) -> None:
+    sm = MULTIPROCESSORS[arch]
+    for dtype in ("float16", "float32"):
+        work = replace(WORK, dtype=dtype)
+        assert misfit(work, cheapest_gemm(work, sm)[1], sm) is None
+
+
+def test_small_grids_split_their_depth_and_large_ones_do_not() -> None:
+    small, large = workload(1, (7, 7), (512, 512)), workload(32, (56, 56), (64, 64))
+    assert cheapest_gemm(small, SM_80)[1].split_k > 1
+    assert cheapest_gemm(large, SM_80)[1].split_k == 1
+
+
+def test_more_shared_memory_means_fewer_resident_blocks() -> None:
+    blocks = [resident_blocks(WORK, replace(KNOBS, stages=stages), SM_80) for stages in (2, 4, 8)]
+    assert blocks == sorted(blocks, reverse=True)
+    assert blocks[0] > blocks[-1]
+
+
+def test_a_space_has_something_to_tune() -> None:
+    assert len({knobs for _, knobs in gemm_knobs(WORK, SM_80)}) > 100
+
+
+def test_knobs_survive_a_log() -> None:
+    assert GemmKnobs.from_dict(KNOBS.to_dict()) == KNOBS
+    with pytest.raises(CudaError, match=r"^\{'tile': 1\} are no knobs of an implicit GEMM$"):
+        GemmKnobs.from_dict({"tile": 1})

@@ -1,0 +1,156 @@
+"""Convolutions of NHWC data as matrix products whose left operand is gathered while it is read.
+
+The loops are padded to whole tiles; what lies outside is zero and is never written.
+"""
+
+import json
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from tvm import te, tirx
+
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.workload import ANNOTATION
+
+PRODUCT = "product"
+"""The block that multiplies."""
+
+GATHER = "gather"
+"""The block that gives the left operand."""
+
+
+def padded(workload: GemmConvolution, knobs: GemmKnobs) -> tuple[int, int, int]:
+    """Rows, columns and depth in whole tiles; the depth divides among ``split_k`` slices."""
+    return (
+        _up(workload.rows, knobs.block_m),
+        _up(workload.columns, knobs.block_n),
+        _up(workload.depth, knobs.block_k * knobs.split_k),
+    )
+
+
+def pack_weight(weight: np.ndarray, workload: GemmConvolution, knobs: GemmKnobs) -> np.ndarray:
+    """An OHWI weight (outputs, rows, columns, input channels of a group) as the product reads it.
+
+    Returns (groups, columns, depth) of :func:`padded` extents, zeros outside, in what is multiplied.
+    """
+    _, columns, depth = padded(workload, knobs)
+    dtype = "float16" if workload.dtype == "float16" else "float32"
+    result = np.zeros((workload.groups, columns, depth), dtype)
+    flat = weight.reshape(workload.groups, workload.columns, workload.depth)
+    result[:, : workload.columns, : workload.depth] = flat
+    return result
+
+
+def partial_products(
+    data: te.Tensor, weight: te.Tensor, workload: GemmConvolution, knobs: GemmKnobs
+) -> te.Tensor:
+    """Sums of (slices times groups, rows, columns), padded; float32.
+
+    ``data`` is NHWC of any float dtype, ``weight`` what :func:`pack_weight` makes.
+    """
+    rows, columns, depth = padded(workload, knobs)
+    slice_depth = depth // knobs.split_k
+    dtype = str(weight.dtype)
+    zero = tirx.const(0, dtype)
+    width = workload.copy_elements
+
+    def place(batch: Any, k: Any) -> Any:
+        return k if knobs.split_k == 1 else batch * slice_depth + k
+
+    def gathered(batch: Any, m: Any, k: Any) -> Any:
+        k = place(batch, k)
+        group = batch if workload.groups > 1 else 0
+        pixels = workload.out_height * workload.out_width
+        image, pixel = m // pixels, m % pixels
+        # In runs of what is copied at once, so that it is plain that a run has one tap.
+        run = k // width
+        tap = run // (workload.group_channels // width)
+        channel = run % (workload.group_channels // width) * width + k % width
+        y = (
+            pixel // workload.out_width * workload.strides[0]
+            + tap // workload.kernel[1] * workload.dilation[0]
+            - workload.padding[0]
+        )
+        x = (
+            pixel % workload.out_width * workload.strides[1]
+            + tap % workload.kernel[1] * workload.dilation[1]
+            - workload.padding[1]
+        )
+        inside = [m < workload.rows, run < workload.depth // width]
+        if any(workload.padding):
+            inside += [y >= 0, y < workload.in_height, x >= 0, x < workload.in_width]
+        value = data[image, y, x, group * workload.group_channels + channel].astype(dtype)
+        return tirx.if_then_else(tirx.all(*inside), value, zero)
+
+    batches = knobs.split_k * workload.groups
+    left = te.compute((batches, rows, slice_depth), gathered, name=GATHER)
+    k = te.reduce_axis((0, slice_depth), "k")
+
+    def product(batch: Any, m: Any, n: Any) -> Any:
+        group = batch if workload.groups > 1 else 0
+        right = weight[group, n, place(batch, k)]
+        return te.sum(left[batch, m, k].astype("float32") * right.astype("float32"), axis=[k])
+
+    described = json.dumps({**json.loads(workload.to_json()), "knobs": knobs.to_dict()}, sort_keys=True)
+    return te.compute((batches, rows, columns), product, name=PRODUCT, attrs={ANNOTATION: described})
+
+
+def result_of(sums: te.Tensor, workload: GemmConvolution, extents: Sequence[int], slices: int) -> te.Tensor:
+    """The sums without their padding, those of ``slices`` slices of the depth added; float32.
+
+    ``extents`` are those of the result but for its channels, which are last; their product is the rows.
+    """
+
+    def element(*index: Any) -> Any:
+        *place, channel = index
+        row = flat_index(place, extents)
+        group = channel // workload.columns if workload.groups > 1 else 0
+        column = channel % workload.columns if workload.groups > 1 else channel
+        total = sums[group, row, column]
+        for number in range(1, slices):
+            total = total + sums[number, row, column]
+        return total
+
+    return te.compute((*extents, workload.out_channels), element, name="result")
+
+
+def rows_as_image(data: te.Tensor) -> te.Tensor:
+    """A tensor of any rank, its last axis the channels, as NHWC data with one pixel in each image."""
+    *extents, channels = (int(extent) for extent in data.shape)
+
+    def element(row: Any, y: Any, x: Any, channel: Any) -> Any:
+        del y, x
+        place = []
+        for extent in reversed(extents):
+            place.append(row % extent)
+            row = row // extent
+        return data(*reversed(place), channel)
+
+    return te.compute((prod(extents), 1, 1, channels), element, name="rows")
+
+
+def flat_index(index: Sequence[Any], extents: Sequence[int]) -> Any:
+    """The row of an element, first axis slowest."""
+    row: Any = 0
+    for place, extent in zip(index, extents, strict=True):
+        row = row * extent + place
+    return row
+
+
+def _up(extent: int, step: int) -> int:
+    return -(-extent // step) * step
+
+
+__all__ = [
+    "GATHER",
+    "PRODUCT",
+    "flat_index",
+    "pack_weight",
+    "padded",
+    "partial_products",
+    "result_of",
+    "rows_as_image",
+]

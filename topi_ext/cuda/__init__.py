@@ -1,0 +1,1 @@
+"""CUDA: facts of the multiprocessors, knobs, code generation with nvcc. Nothing here needs a GPU."""

@@ -1,0 +1,52 @@
+"""Code generation for scheduled CUDA functions: TVM's passes, with asynchronous copies and fragments in
+registers.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.s_tir.pipeline import default_s_tir_pipeline
+
+from topi_ext.cuda.fragments import lower_fragments
+from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.nvcc import Cubin, compile_cubin
+from topi_ext.cuda.shared_views import match_pointers
+
+PIPELINE = "topi_ext.cuda"
+"""For ``relax.build(..., tir_pipeline=PIPELINE)``."""
+
+
+def _pipeline() -> tuple[Any, Any, Any]:
+    passes, finalize_host, finalize_device = default_s_tir_pipeline()
+
+    def lower(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
+        # Offsets must not hide behind variables from lower_fragments; nvcc finds common terms itself.
+        config = {
+            **dict(context.config),
+            "tirx.use_async_copy": True,
+            "tirx.disable_cse_tir": True,
+        }
+        with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
+            return passes(module)
+
+    def finish() -> tvm.transform.Pass:
+        return tvm.transform.Sequential([lower_fragments(), match_pointers(), finalize_device()])
+
+    return tvm.transform.module_pass(lower, 0, "topi_ext.cuda"), finalize_host, finish
+
+
+tirx.register_tir_pipeline(PIPELINE, _pipeline)
+
+
+def compile_kernel(func: tirx.PrimFunc, multiprocessor: Multiprocessor) -> tuple[str, Cubin]:
+    """A scheduled function as CUDA source and machine code."""
+    source = cuda_source(func, multiprocessor)
+    return source, compile_cubin(source, multiprocessor.arch)
+
+
+def cuda_source(func: tirx.PrimFunc, multiprocessor: Multiprocessor) -> str:
+    """The CUDA source of a scheduled function."""
+    scheduled = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
+    module = tvm.compile(tvm.IRModule({"main": scheduled}), multiprocessor.target(), tir_pipeline=PIPELINE)
+    return str(module.mod.imports[0].inspect_source("cuda"))

@@ -1,0 +1,112 @@
+"""Fragments of tensor-core operands as registers of each lane.
+
+Schedules keep fragments in buffers of scope "warp" whose two innermost axes are the lane and the elements
+that the lane owns. Every lane only touches its own elements, so the lane drops out of the index, and what is
+left is an array of each thread. TVM's LowerWarpMemory does the same for one buffer of a function, and only
+where it can prove what is its own.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Op
+from tvm.ir.expr import TensorLoad
+from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.cuda.multiprocessor import LANES
+
+OWNED = 8
+"""Elements of a fragment that a lane owns: those of a 16x16 matrix."""
+
+THREAD_EXTENT = "thread_extent"
+
+_ADDRESS = Op.get("tirx.buffer_data")
+
+
+def lower_fragments() -> tvm.transform.Pass:
+    """Buffers of scope "warp" become buffers of scope "local", a 32nd of the size.
+
+    Expects flat buffers of device functions, accessed at ``(fragment * 32 + threadIdx.x) * 8 + element``.
+    """
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        return func.with_body(_Fragments(func.body).lowered(func.body))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_fragments")
+
+
+class _Fragments:
+    """The fragments of one function."""
+
+    def __init__(self, body: Any) -> None:
+        self.buffers: dict[Any, Any] = {}
+        self.lanes: dict[Any, Any] = {}
+        structural_walk(body, [(tirx.AllocBuffer, self._allocated), (tirx.AttrStmt, self._launched)])
+        self.new = list(self.buffers.values())
+
+    def _allocated(self, allocation: tirx.AllocBuffer) -> None:
+        old = allocation.buffer
+        if old.scope() == "warp":
+            (size,) = old.shape
+            self.buffers[old] = tirx.decl_buffer(
+                (int(size) // LANES,), str(old.dtype), old.name, scope="local", data_alignment=16
+            )
+
+    def _launched(self, launch: tirx.AttrStmt) -> None:
+        if launch.attr_key == THREAD_EXTENT and launch.node.thread_tag == "threadIdx.x":
+            self.lanes[launch.node.var] = tirx.const(0, "int32")
+
+    def lowered(self, body: Any) -> Any:
+        if not self.buffers:
+            return body
+        return structural_map(
+            body,
+            [
+                (tirx.AllocBuffer, self._allocation),
+                (TensorLoad, self._load),
+                (tirx.BufferStore, self._store),
+                (Call, self._call),
+                (tirx.Var, lambda variable: self.buffers.get(variable, variable)),
+            ],
+        )
+
+    def _is_fragment(self, buffer: Any) -> bool:
+        return any(buffer.same_as(found) for found in self.new)
+
+    def _allocation(self, allocation: tirx.AllocBuffer) -> Any:
+        new = self.buffers.get(allocation.buffer)
+        return allocation if new is None else tirx.AllocBuffer(new, annotations=allocation.annotations)
+
+    def _load(self, load: TensorLoad) -> Any:
+        if not self._is_fragment(load.source):
+            return load
+        return tirx.BufferLoad(load.source, [self._own(load.indices[0])])
+
+    def _store(self, store: tirx.BufferStore) -> Any:
+        if not self._is_fragment(store.buffer):
+            return store
+        return tirx.BufferStore(store.buffer, store.value, [self._own(store.indices[0])])
+
+    def _call(self, call: Call) -> Any:
+        """An instruction takes the address of a buffer, followed by where in it the fragment begins."""
+        arguments, changed = list(call.args), False
+        for place, argument in enumerate(call.args):
+            if (
+                isinstance(argument, Call)
+                and argument.op.same_as(_ADDRESS)
+                and self._is_fragment(argument.args[0])
+            ):
+                arguments[place + 1] = self._own(arguments[place + 1])
+                changed = True
+        return Call(call.op, arguments, call.attrs, call.ty_args, ret_ty=call.ty) if changed else call
+
+    def _own(self, index: Any) -> Any:
+        """The place in a lane's own registers of an element of a fragment."""
+        first = structural_map(index, (tirx.Var, lambda variable: self.lanes.get(variable, variable)))
+        whole = tirx.floordiv(first, LANES * OWNED) * OWNED + tirx.floormod(first, OWNED)
+        return tvm.sym.Analyzer().simplify(whole)
+
+
+__all__ = ["OWNED", "lower_fragments"]

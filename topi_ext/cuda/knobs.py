@@ -1,0 +1,144 @@
+"""The choices that a matrix product on a GPU leaves open."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.errors import CudaError
+
+Instruction = Literal["mma", "wmma", "fma"]
+"""``mma``: mma.sync m16n8k16 on fragments that ldmatrix loads. ``wmma``: the 16x16x16 fragments that every
+architecture with tensor cores has. ``fma``: float32 on CUDA cores."""
+
+SIDE = 16
+"""Rows, columns and depth of the piece of a product that one fragment covers."""
+
+PAD_BYTES = 16
+"""What is added to every row in shared memory, so that eight rows lie in different banks."""
+
+
+@dataclass(frozen=True)
+class GemmKnobs:
+    """Named knobs of an implicit GEMM.
+
+    ``block_m`` x ``block_n``: pixels and output channels of a thread block, ``block_k``: depth of one tile
+    in shared memory. ``warps_m`` x ``warps_n``: how warps divide the block's tile. ``stages``: tiles in
+    shared memory, one being multiplied while the others arrive. ``split_k``: slices of the depth that blocks
+    of their own sum, whose partial sums a second kernel adds.
+    """
+
+    instruction: Instruction
+    block_m: int
+    block_n: int
+    block_k: int
+    warps_m: int
+    warps_n: int
+    stages: int
+    split_k: int = 1
+
+    @property
+    def warps(self) -> int:
+        return self.warps_m * self.warps_n
+
+    @property
+    def threads(self) -> int:
+        return self.warps * LANES
+
+    @property
+    def warp_m(self) -> int:
+        return self.block_m // self.warps_m
+
+    @property
+    def warp_n(self) -> int:
+        return self.block_n // self.warps_n
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"algorithm": "implicit_gemm", **asdict(self)}
+
+    @staticmethod
+    def from_dict(fields: Mapping[str, Any]) -> "GemmKnobs":
+        """What :meth:`to_dict` wrote; CudaError for anything else."""
+        named = {name: value for name, value in fields.items() if name != "algorithm"}
+        try:
+            return GemmKnobs(**named)
+        except TypeError:
+            raise CudaError(f"{dict(fields)} are no knobs of an implicit GEMM") from None
+
+
+def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
+    """Shared memory of a thread block: its tiles, or its results, which take their place in the end."""
+    row = knobs.block_k * element_bytes + PAD_BYTES
+    tiles = knobs.stages * (knobs.block_m + knobs.block_n) * row
+    results = knobs.block_m * (knobs.block_n + PAD_BYTES // 4) * 4
+    return max(tiles, results)
+
+
+def registers(knobs: GemmKnobs) -> int:
+    """Registers of a thread, by estimate: sums, fragments of both operands, addresses."""
+    sums = knobs.warp_m * knobs.warp_n // LANES
+    if knobs.instruction == "wmma":
+        # Fragments hold every element twice, and copies to shared memory pass through registers.
+        staged = (knobs.block_m + knobs.block_n) * knobs.block_k // 2 // knobs.threads
+        return 2 * sums + (knobs.warp_m + knobs.warp_n) // 2 + staged + 60
+    operands = (knobs.warp_m + knobs.warp_n) // 4 if knobs.instruction == "mma" else 24
+    return sums + operands + 40
+
+
+def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> str | None:
+    """What keeps knobs from a workload and a multiprocessor, if anything."""
+    numbers = (knobs.block_m, knobs.block_n, knobs.block_k, knobs.warps_m, knobs.warps_n)
+    if knobs.instruction not in get_args(Instruction):
+        return f"unknown instruction '{knobs.instruction}'"
+    if min(*numbers, knobs.stages, knobs.split_k) < 1:
+        return "a tile is empty"
+    piece = SIDE if knobs.instruction != "fma" else 4
+    tiles = -(-workload.depth // knobs.block_k)
+    limit = multiprocessor.block_shared_bytes
+    needed = shared_bytes(knobs, workload.element_bytes)
+    if knobs.instruction == "fma" and (knobs.warp_m % 4 or knobs.warp_n % 8):
+        return "threads of a warp divide its results by 4 and 8"
+    problems = [
+        (
+            knobs.warp_m % piece or knobs.block_m % knobs.warps_m,
+            f"{knobs.warps_m} warps of {knobs.block_m} rows",
+        ),
+        (
+            knobs.warp_n % piece or knobs.block_n % knobs.warps_n,
+            f"{knobs.warps_n} warps of {knobs.block_n} columns",
+        ),
+        (knobs.block_k % SIDE, f"a depth of {knobs.block_k} is no multiple of {SIDE}"),
+        (knobs.threads > 1024, f"{knobs.threads} threads in a block"),
+        (needed > limit, f"{needed} bytes of shared memory of {limit}"),
+        (registers(knobs) > 255, f"about {registers(knobs)} registers a thread"),
+        (
+            registers(knobs) * knobs.threads > multiprocessor.registers,
+            f"{knobs.threads} threads of {registers(knobs)} registers",
+        ),
+        (
+            knobs.instruction == "mma" and multiprocessor.capability < 80,
+            f"{multiprocessor.arch} has no mma.m16n8k16",
+        ),
+        (
+            knobs.stages > 2 and not multiprocessor.has_async_copies,
+            f"{multiprocessor.arch} has no asynchronous copies",
+        ),
+        (
+            (knobs.instruction == "fma") != (workload.dtype == "float32"),
+            f"{knobs.instruction} for {workload.dtype}",
+        ),
+        (knobs.split_k > tiles, f"{knobs.split_k} slices of {tiles} tiles"),
+        (knobs.split_k > 1 and workload.groups > 1, "slices of the depth in a grouped convolution"),
+    ]
+    return next((text for found, text in problems if found), None)
+
+
+def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> None:
+    """Raise CudaError where :func:`misfit` finds something."""
+    problem = misfit(workload, knobs, multiprocessor)
+    if problem:
+        raise CudaError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
+
+
+__all__ = ["PAD_BYTES", "SIDE", "GemmKnobs", "Instruction", "check", "misfit", "registers", "shared_bytes"]

@@ -1,0 +1,78 @@
+"""What is known of NVIDIA's multiprocessors, as data.
+
+Limits per multiprocessor are those of the CUDA programming guide, section "Compute Capabilities". Clocks,
+numbers of multiprocessors and bandwidths are those of one board per architecture, which ``board`` names.
+"""
+
+from dataclasses import dataclass
+
+from tvm.target import Target
+
+from topi_ext.errors import CudaError
+
+LANES = 32
+"""Threads of a warp."""
+
+
+@dataclass(frozen=True)
+class Multiprocessor:
+    """One architecture, as schedules and their cost model see it.
+
+    Sizes in bytes. ``half_macs``, ``tf32_macs`` and ``float_macs``: multiply-adds per cycle and
+    multiprocessor of float16 on tensor cores by warp-wide instructions with float32 accumulators, of TF32,
+    and of float32 on CUDA cores; 0 where there are none. ``l2_bytes_per_cycle``: per multiprocessor.
+    """
+
+    arch: str
+    board: str
+    count: int
+    gigahertz: float
+    gigabytes_per_second: float
+    shared_bytes: int
+    block_shared_bytes: int
+    warps: int
+    blocks: int
+    half_macs: int
+    tf32_macs: int
+    float_macs: int
+    l2_bytes_per_cycle: int
+    registers: int = 65536
+    launch_us: float = 2.5
+
+    @property
+    def has_async_copies(self) -> bool:
+        """Copies from global to shared memory that do not pass through registers (cp.async)."""
+        return self.capability >= 80
+
+    @property
+    def capability(self) -> int:
+        return int(self.arch.removeprefix("sm_"))
+
+    def target(self) -> Target:
+        """What TVM compiles for; the host is this machine."""
+        return Target({"kind": "cuda", "arch": self.arch}, host={"kind": "llvm"})
+
+
+MULTIPROCESSORS = {
+    found.arch: found
+    for found in (
+        Multiprocessor("sm_70", "V100", 80, 1.53, 900, 96 << 10, 96 << 10, 64, 32, 512, 0, 64, 32),
+        Multiprocessor("sm_75", "T4", 40, 1.59, 320, 64 << 10, 64 << 10, 32, 16, 512, 0, 64, 32),
+        Multiprocessor("sm_80", "A100", 108, 1.41, 1555, 164 << 10, 163 << 10, 64, 32, 1024, 512, 64, 48),
+        Multiprocessor("sm_86", "A10", 72, 1.69, 600, 100 << 10, 99 << 10, 48, 16, 512, 256, 128, 32),
+        Multiprocessor("sm_89", "L4", 58, 2.04, 300, 100 << 10, 99 << 10, 48, 24, 512, 256, 128, 40),
+        Multiprocessor("sm_90", "H100", 132, 1.75, 3350, 228 << 10, 227 << 10, 64, 32, 1280, 640, 128, 48),
+    )
+}
+
+
+def multiprocessor_of(target: Target) -> Multiprocessor:
+    """The facts of the architecture that a CUDA target names; CudaError for one that is not known."""
+    arch = str(target.attrs["arch"]) if "arch" in target.attrs else ""
+    found = MULTIPROCESSORS.get(arch)
+    if found is None:
+        raise CudaError(f"CUDA architecture {arch!r} is not known; use one of {', '.join(MULTIPROCESSORS)}")
+    return found
+
+
+__all__ = ["LANES", "MULTIPROCESSORS", "Multiprocessor", "multiprocessor_of"]

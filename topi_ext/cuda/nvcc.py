@@ -1,0 +1,154 @@
+"""CUDA source to machine code with nvcc, ahead of time: nothing here needs a GPU or its driver."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import tvm_ffi
+
+from topi_ext.errors import CudaError
+
+# What the callback raises goes through TVM, which gives back as they were only the exceptions that it knows.
+tvm_ffi.register_error(CudaError)
+
+CALLBACK = "tvm_callback_cuda_compile"
+"""The function that TVM asks for the machine code of a module's CUDA source."""
+
+_FLAGS = ("-O3", "-std=c++17", "-Xptxas=-v")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes of a multiprocessor: registers per thread, bytes of static shared memory, and the
+    bytes per thread of local memory that it keeps arrays (``stack``) and spilled registers in."""
+
+    registers: int
+    shared: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """Machine code of one architecture, and what each of its kernels takes."""
+
+    code: bytes
+    resources: Mapping[str, Resources]
+
+
+def find_nvcc() -> Path | None:
+    """nvcc of ``$CUDA_HOME`` or ``$CUDA_PATH``, on the path, or in /usr/local; the newest where there are
+    more.
+    """
+    homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    found = [Path(home) / "bin" / "nvcc" for home in homes]
+    on_path = shutil.which("nvcc")
+    found += [Path(on_path)] if on_path else []
+    found += sorted(Path("/usr/local").glob("cuda*/bin/nvcc"), key=_version, reverse=True)
+    return next((path for path in found if path.exists()), None)
+
+
+def _version(path: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path.parts[-3])]
+
+
+def compile_cubin(source: str, arch: str) -> Cubin:
+    """Machine code for ``arch`` ("sm_80"); raises CudaError with the compiler's first error."""
+    code, log = _compile(source, arch, "cubin")
+    return Cubin(code, parse_resources(log))
+
+
+def compile_ptx(source: str, arch: str) -> str:
+    """PTX text for ``arch``; raises CudaError with the compiler's first error."""
+    return _compile(source, arch, "ptx")[0].decode()
+
+
+@lru_cache(maxsize=256)
+def _compile(source: str, arch: str, kind: str) -> tuple[bytes, str]:
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise CudaError("nvcc is not installed; install the CUDA toolkit or set CUDA_HOME to where it is")
+    with tempfile.TemporaryDirectory(prefix="topi-ext-") as folder:
+        text, result = Path(folder) / "kernels.cu", Path(folder) / f"kernels.{kind}"
+        text.write_text(source)
+        words = [str(nvcc), f"-arch={arch}", f"-{kind}", *_FLAGS, "-o", str(result), str(text)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+            raise CudaError(f"nvcc for {arch}: {lines[0] if lines else done.stderr.strip()[-200:]}")
+        return result.read_bytes(), done.stderr
+
+
+_ENTRY = re.compile(
+    r"Compiling entry function '(?P<name>\w+)' for .*?"
+    r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads"
+    r".*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
+    re.DOTALL,
+)
+
+
+def parse_resources(log: str) -> dict[str, Resources]:
+    """What ``ptxas -v`` says of each kernel, by name."""
+    found = {}
+    for entry in _ENTRY.finditer(log):
+        shared = re.search(r"(\d+) bytes smem", entry["rest"])
+        found[entry["name"]] = Resources(
+            int(entry["registers"]),
+            int(shared[1]) if shared else 0,
+            int(entry["stack"]),
+            int(entry["stores"]),
+            int(entry["loads"]),
+        )
+    return found
+
+
+def digest(source: str) -> str:
+    """The name under which machine code of ``source`` is kept."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+@contextmanager
+def machine_code(known: Mapping[str, bytes], arch: str | None = None) -> Iterator[None]:
+    """Within this, TVM takes machine code from ``known``, by :func:`digest` of the source.
+
+    What is not there is compiled for ``arch``; without one it is an error (CudaError).
+    """
+    previous = tvm_ffi.get_global_func(CALLBACK, allow_missing=True)
+
+    def compiled(code: Any) -> bytes:
+        source = code.decode() if isinstance(code, bytes) else str(code)
+        found = known.get(digest(source))
+        if found is not None:
+            return found
+        if arch is None:
+            raise CudaError("the machine code of a CUDA module is missing; compile the artifact again")
+        return compile_cubin(source, arch).code
+
+    tvm_ffi.register_global_func(CALLBACK, compiled, override=True)
+    try:
+        yield
+    finally:
+        if previous is not None:
+            tvm_ffi.register_global_func(CALLBACK, previous, override=True)
+
+
+__all__ = [
+    "Cubin",
+    "Resources",
+    "compile_cubin",
+    "compile_ptx",
+    "digest",
+    "find_nvcc",
+    "machine_code",
+    "parse_resources",
+]

@@ -1,0 +1,118 @@
+"""Knobs of implicit GEMMs worth trying, each with its estimated microseconds.
+
+The model counts what a multiprocessor has to do for a thread block and how many blocks it holds at once:
+blocks take shared memory, registers and places for warps, and what they wait for memory hides behind the
+others' work.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import product
+from math import ceil
+
+from topi_ext.compute.implicit_gemm import padded
+from topi_ext.cuda.knobs import GemmKnobs, Instruction, misfit, registers, shared_bytes
+from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.workload import GemmConvolution
+
+LATENCY_CYCLES = 700
+"""From asking for a tile of global memory to having it, in a loaded machine."""
+
+BARRIER_CYCLES = 40
+"""Two barriers and the loop around a tile."""
+
+SHARED_BYTES_PER_CYCLE = 128
+
+_BLOCKS = (16, 32, 64, 128, 256)
+_WARPS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
+_SLICES = (1, 2, 3, 4, 6, 8, 12, 16)
+
+
+def instruction_of(dtype: str, multiprocessor: Multiprocessor) -> Instruction:
+    """What multiplies a dtype best on an architecture."""
+    if dtype == "float32":
+        return "fma"
+    return "mma" if multiprocessor.capability >= 80 else "wmma"
+
+
+def gemm_knobs(
+    workload: GemmConvolution, multiprocessor: Multiprocessor
+) -> Iterator[tuple[float, GemmKnobs]]:
+    """All knobs that fit, with their estimates."""
+    instruction = instruction_of(workload.dtype, multiprocessor)
+    stages = (2, 3, 4, 5) if multiprocessor.has_async_copies else (2,)
+    depths = (16, 32, 64) if workload.dtype == "float16" else (16, 32)
+    for block_m, block_n, block_k in product(_BLOCKS, _BLOCKS, depths):
+        if not 32 * 32 <= block_m * block_n <= 128 * 256:
+            continue
+        for (warps_m, warps_n), count, split_k in product(_WARPS, stages, _SLICES):
+            knobs = GemmKnobs(instruction, block_m, block_n, block_k, warps_m, warps_n, count, split_k)
+            if misfit(workload, knobs, multiprocessor) is None:
+                yield estimated_us(workload, knobs, multiprocessor), knobs
+
+
+@lru_cache(maxsize=4096)
+def cheapest_gemm(workload: GemmConvolution, multiprocessor: Multiprocessor) -> tuple[float, GemmKnobs]:
+    """The knobs with the least estimated microseconds."""
+    return min(gemm_knobs(workload, multiprocessor), key=lambda found: found[0])
+
+
+def resident_blocks(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:
+    """Thread blocks that one multiprocessor holds at once."""
+    # The system keeps a kilobyte of each block's shared memory.
+    shared = shared_bytes(knobs, workload.element_bytes) + 1024
+    limits = (
+        multiprocessor.shared_bytes // shared,
+        multiprocessor.registers // (registers(knobs) * knobs.threads),
+        multiprocessor.warps // knobs.warps,
+        multiprocessor.blocks,
+    )
+    return max(1, min(limits))
+
+
+def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> float:
+    """Microseconds of the kernel, and of the one that adds the slices."""
+    rows, columns, depth = padded(workload, knobs)
+    size = workload.element_bytes
+    blocks = rows // knobs.block_m * (columns // knobs.block_n) * workload.groups * knobs.split_k
+    tiles = depth // knobs.split_k // knobs.block_k
+    resident = min(resident_blocks(workload, knobs, multiprocessor), ceil(blocks / multiprocessor.count))
+    area = knobs.block_m * knobs.block_n
+    # Four schedulers issue; fewer warps leave some of them idle.
+    busy = min(1.0, resident * knobs.warps / 4)
+    multiply = area * knobs.block_k / (_macs(workload.dtype, multiprocessor) * busy)
+    fragments = knobs.warps * (knobs.warp_m + knobs.warp_n) * knobs.block_k * size
+    arriving = (knobs.block_m + knobs.block_n) * knobs.block_k * size
+    # A copy of fewer than 16 bytes costs as many instructions for less.
+    copies = knobs.block_m * knobs.block_k / workload.copy_elements * 8 / 128
+    shared = (fragments + arriving) / SHARED_BYTES_PER_CYCLE
+    level2 = arriving / multiprocessor.l2_bytes_per_cycle
+    work = max(multiply, shared, level2, copies) * resident
+    waited = LATENCY_CYCLES / max(knobs.stages - 1, 1)
+    turn = max(work, waited) + BARRIER_CYCLES
+    result_bytes = 4 if knobs.split_k > 1 else size
+    finish = area * (8 / SHARED_BYTES_PER_CYCLE + result_bytes / 16) * resident
+    waves = ceil(blocks / (multiprocessor.count * resident))
+    cycles = waves * (tiles * turn + LATENCY_CYCLES + finish)
+    microseconds = cycles / (multiprocessor.gigahertz * 1e3)
+    moved = (workload.batch * workload.in_height * workload.in_width * workload.in_channels) * size
+    moved += workload.out_channels * workload.depth * size + workload.rows * workload.out_channels * size
+    bandwidth = multiprocessor.gigabytes_per_second * 1e3
+    microseconds = max(microseconds, moved / bandwidth) + multiprocessor.launch_us
+    if knobs.split_k > 1:
+        partial = rows * columns * 4 * knobs.split_k
+        # Written and read, mostly within the second-level cache.
+        microseconds += multiprocessor.launch_us + 2 * partial / (2 * bandwidth)
+    return microseconds
+
+
+def _macs(dtype: str, multiprocessor: Multiprocessor) -> int:
+    rates = {
+        "float16": multiprocessor.half_macs,
+        "tf32": multiprocessor.tf32_macs,
+        "float32": multiprocessor.float_macs,
+    }
+    return rates[dtype]
+
+
+__all__ = ["cheapest_gemm", "estimated_us", "gemm_knobs", "instruction_of", "resident_blocks"]

@@ -1,0 +1,1 @@
+"""Schedules for CUDA, one kernel family per file."""

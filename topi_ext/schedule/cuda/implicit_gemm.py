@@ -1,0 +1,123 @@
+"""Implicit GEMM: tiles in shared memory, operands and sums in registers, the epilogue from shared memory.
+
+A block of threads computes ``block_m`` x ``block_n`` results. Tiles of both operands arrive in shared memory
+``stages`` deep, by asynchronous copies where the architecture has them; rows are padded so that the eight
+rows of a matrix that ldmatrix reads lie in different banks. Sums leave through shared memory, so that bias,
+activation and residual work on runs of neighbouring channels and results are written in whole lines.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.s_tir import SBlock, Schedule
+from tvm.tirx import PrimFunc
+from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.compute.implicit_gemm import flat_index
+from topi_ext.cuda.intrinsics import intrinsics
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.schedule.blocks import annotated_block, child_blocks, fuse_epilogue, open_schedule
+from topi_ext.schedule.cuda.tiles import SHARED, ScalarTiles, TensorTiles, Tiles
+
+
+def schedule_product(
+    func: PrimFunc,
+    workload: GemmConvolution,
+    knobs: GemmKnobs,
+    multiprocessor: Multiprocessor,
+    *,
+    tensorize: bool = True,
+) -> Schedule | None:
+    """Arrange a function around ``partial_products``; None where what follows them is no epilogue.
+
+    Without ``tensorize`` the loops of each fragment stay as they are, which any target can run: what is left
+    to trust are the descriptions of the instructions.
+    """
+    sch = open_schedule(func)
+    found = annotated_block(sch)
+    if found is None:
+        return None
+    product, out = found[0], _epilogue(sch, found[0])
+    if out is None:
+        return None
+    names = [str(sch.get(block).name_hint) for block in (product, out)]
+    is_partial = names[0] == names[1]
+    blocks = [str(sch.get(block).name_hint) for block in child_blocks(sch)]
+    gathers = blocks[: blocks.index(names[0])]
+    if not is_partial:
+        _flatten(sch, out, workload)
+        sch = open_schedule(_simplified(sch.mod["main"]))
+        product, out = (sch.get_sblock(name) for name in names)
+    kind = ScalarTiles if knobs.instruction == "fma" else TensorTiles
+    tiles: Tiles = kind(sch, product, workload, knobs)
+    tiles.copy_operands(multiprocessor.has_async_copies)
+    for block in child_blocks(sch):
+        if sch.get(block).name_hint in gathers:
+            sch.compute_inline(block)
+    tiles.load_operands()
+    if is_partial:
+        out = sch.cache_write(tiles.outer, 0, SHARED)
+    else:
+        sch.set_scope(tiles.outer, 0, SHARED)
+    scope = "local" if knobs.instruction == "fma" else intrinsics(knobs.instruction).sum_scope
+    store = tiles.keep_sums(scope)
+    sch.reverse_compute_at(out, tiles.block_loop, preserve_unit_loops=True)
+    tiles.copy_over_threads(out, _run(workload.columns if not is_partial else knobs.block_n))
+    init = sch.decompose_reduction(tiles.outer, tiles.tile_loop)
+    tiles.finish(store, init, tensorize)
+    tiles.pipeline(multiprocessor.has_async_copies)
+    return sch
+
+
+def _epilogue(sch: Schedule, product: Any) -> Any | None:
+    """The block that writes the result; the product itself where nothing follows it."""
+    blocks = child_blocks(sch)
+    place = [sch.get(block).name_hint for block in blocks].index(sch.get(product).name_hint)
+    if place == len(blocks) - 1:
+        return product
+    anchor = blocks[place + 1]
+    if place + 2 == len(blocks):
+        return anchor
+    around = fuse_epilogue(sch, anchor)
+    if around.epilogue is None or around.after:
+        return None
+    sch.compute_inline(anchor)
+    return around.epilogue
+
+
+def _flatten(sch: Schedule, block: Any, workload: GemmConvolution) -> None:
+    """An epilogue over the result's axes as one over (group,) rows and columns of the product."""
+    columns = workload.columns
+    extents = [int(axis.dom.extent) for axis in sch.get(block).iter_vars[:-1]]
+
+    def rows(*index: Any) -> tuple[Any, ...]:
+        *place, channel = index
+        row = flat_index(place, extents)
+        if workload.groups == 1:
+            return row, channel
+        return channel // columns, row, channel % columns
+
+    sch.transform_block_layout(block, tirx.IndexMap.from_func(rows, ndim=len(extents) + 1))
+
+
+def _simplified(func: PrimFunc) -> PrimFunc:
+    """The function with its divisions simplified by the extents of the blocks' axes."""
+    analyzer = tvm.sym.Analyzer()
+
+    def bound(block: SBlock) -> None:
+        for axis in block.iter_vars:
+            analyzer.bind(axis.var, axis.dom)
+
+    structural_walk(func.body, (SBlock, bound))
+    return func.with_body(structural_map(func.body, ((tirx.FloorDiv, tirx.FloorMod), analyzer.simplify)))
+
+
+def _run(columns: int) -> int:
+    """Results that a thread writes at once: TVM's CUDA has no vectors of eight float32."""
+    return next(size for size in (4, 2, 1) if columns % size == 0)
+
+
+__all__ = ["schedule_product"]

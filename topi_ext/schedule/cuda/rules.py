@@ -1,0 +1,86 @@
+"""Schedule rules of CUDA targets, in the order in which they are asked."""
+
+import json
+import logging
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.dlight import ScheduleRule, gpu
+from tvm.target import Target
+
+from topi_ext.compute.depthwise import DEPTHWISE
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.multiprocessor import multiprocessor_of
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.schedule.cuda.depthwise import schedule_depthwise
+from topi_ext.schedule.cuda.elementwise import schedule_elementwise
+from topi_ext.schedule.cuda.implicit_gemm import schedule_product
+
+_LOG = logging.getLogger(__name__)
+
+
+class MatrixProduct(ScheduleRule):
+    """Functions around ``compute.implicit_gemm``, by the knobs that they were made for."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None where the function is no such product, or what follows it cannot be fused."""
+        del tunable
+        found = annotated_block(open_schedule(func))
+        if found is None or "knobs" not in (fields := json.loads(found[1])):
+            return None
+        knobs = GemmKnobs.from_dict(fields.pop("knobs"))
+        workload = GemmConvolution.from_json(json.dumps(fields))
+        return schedule_product(func, workload, knobs, multiprocessor_of(target))
+
+
+class Depthwise(ScheduleRule):
+    """Functions around ``compute.depthwise``."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None where the function is no depthwise convolution."""
+        del target, tunable
+        found = annotated_block(open_schedule(func))
+        return schedule_depthwise(func) if found is not None and found[1] == DEPTHWISE else None
+
+
+class Elementwise(ScheduleRule):
+    """Functions without a sum: vectors of the last axis, neighbouring vectors on neighbouring threads."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None where there is more than one result, or a sum."""
+        del target, tunable
+        return schedule_elementwise(func)
+
+
+class Guarded(ScheduleRule):
+    """A rule of which a refusal by TVM only means that the next one is asked."""
+
+    def __init__(self, rule: ScheduleRule) -> None:
+        self.rule = rule
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """What the rule says."""
+        try:
+            with target:
+                found = self.rule.apply(func, target, tunable)
+        except Exception:
+            _LOG.debug("%s refuses %s", self.rule, func, exc_info=True)
+            return None
+        return found[0] if isinstance(found, list) else found
+
+
+def cuda_rules() -> list[Guarded]:
+    """Most specific first; dlight's last one takes every function of loops."""
+    rules = [
+        MatrixProduct(),
+        Depthwise(),
+        Elementwise(),
+        gpu.Matmul(),
+        gpu.Reduction(),
+        gpu.GeneralReduction(),
+    ]
+    return [Guarded(rule) for rule in (*rules, gpu.Fallback())]
+
+
+__all__ = ["Depthwise", "Elementwise", "Guarded", "MatrixProduct", "cuda_rules"]

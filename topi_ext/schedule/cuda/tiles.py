@@ -1,0 +1,194 @@
+"""The loops of a matrix product on a GPU, and the copies around them."""
+
+from typing import Any
+
+from tvm.s_tir import Schedule
+
+from topi_ext.cuda.intrinsics import fragment_map, intrinsics
+from topi_ext.cuda.knobs import PAD_BYTES, SIDE, GemmKnobs
+from topi_ext.cuda.multiprocessor import LANES
+from topi_ext.cuda.workload import GemmConvolution
+
+SHARED = "shared.dyn"
+
+LANE_ROWS, LANE_COLUMNS = 4, 8
+"""How the lanes of a warp divide its results on CUDA cores: neighbours lie in different banks."""
+
+
+class Tiles:
+    """What both kinds of products share: blocks of threads, and tiles of the operands in shared memory.
+
+    ``outer`` is the block that reads operands, ``block_loop`` the loop in which a block of threads is one
+    turn, ``thread_loop`` that in which a thread is, ``tile_loop`` the one over tiles of the depth.
+    """
+
+    outer: Any
+    block_loop: Any
+    thread_loop: Any
+    tile_loop: Any
+
+    def __init__(self, sch: Schedule, workload: GemmConvolution, knobs: GemmKnobs) -> None:
+        self.sch, self.workload, self.knobs = sch, workload, knobs
+
+    def copy_over_threads(self, block: Any, elements: int) -> None:
+        """The two innermost loops of a copy as runs of ``elements``, neighbouring runs on neighbouring
+        lanes.
+        """
+        sch = self.sch
+        fused = sch.fuse(*sch.get_loops(block)[-2:])
+        _, warp, lane, run = sch.split(fused, [None, self.knobs.warps, LANES, elements])
+        sch.bind(warp, "threadIdx.y")
+        sch.bind(lane, "threadIdx.x")
+        if elements > 1:
+            sch.vectorize(run)
+
+    def copy_operands(self, asynchronous: bool) -> None:
+        """Both tiles to shared memory, in each turn of the loop over the depth."""
+        sch, size = self.sch, self.workload.element_bytes
+        for operand, elements in ((0, self.workload.copy_elements), (1, 16 // size)):
+            copy = sch.cache_read(self.outer, operand, SHARED)
+            sch.compute_at(copy, self.tile_loop, preserve_unit_loops=True)
+            self.copy_over_threads(copy, elements)
+            self.arrange(copy, operand)
+            sch.storage_align(copy, 0, axis=-2, factor=128 // size // 2, offset=PAD_BYTES // size)
+            if not asynchronous:
+                sch.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
+
+    def arrange(self, copy: Any, operand: int) -> None:
+        """The order of a tile's rows in shared memory; that of the operand by default."""
+
+    def load_operands(self) -> None:
+        """From shared memory to registers, where instructions want whole operands there."""
+
+    def keep_sums(self, scope: str) -> Any:
+        """The sums in registers; returns the block that stores them."""
+        store = self.sch.cache_write(self.outer, 0, scope)
+        self.sch.reverse_compute_at(store, self.thread_loop, preserve_unit_loops=True)
+        return store
+
+    def finish(self, store: Any, init: Any, tensorize: bool) -> None:
+        """What is inside a turn of the tile loop, the clearing of the sums, and their way out."""
+        raise NotImplementedError
+
+    def pipeline(self, asynchronous: bool) -> None:
+        """Copies of later tiles while one is multiplied."""
+        last = self.knobs.stages - 1
+        if not last:
+            return
+        # A copy through registers is two statements: its loads run ahead of the product, its stores behind
+        # it.
+        stages = [0, 0, last] if asynchronous else [0, 0, 0, 0, 1]
+        order = [0, 1, 2] if asynchronous else [0, 3, 1, 4, 2]
+        self.sch.annotate(self.tile_loop, "software_pipeline_stage", stages)
+        self.sch.annotate(self.tile_loop, "software_pipeline_order", order)
+        if asynchronous:
+            self.sch.annotate(self.tile_loop, "software_pipeline_async_stages", [0])
+
+
+class TensorTiles(Tiles):
+    """Products by the instructions of tensor cores, each of a whole warp."""
+
+    def __init__(self, sch: Schedule, product: Any, workload: GemmConvolution, knobs: GemmKnobs) -> None:
+        super().__init__(sch, workload, knobs)
+        self.inner = product
+        batch, i, j, k = sch.get_loops(product)
+        i, ii = sch.split(i, [None, SIDE])
+        j, jj = sch.split(j, [None, SIDE])
+        k, kk = sch.split(k, [None, SIDE])
+        sch.reorder(i, j, k, ii, jj, kk)
+        self.outer = sch.blockize(ii)
+        block_i, warp_i, i = sch.split(i, [None, knobs.warps_m, knobs.warp_m // SIDE])
+        block_j, warp_j, j = sch.split(j, [None, knobs.warps_n, knobs.warp_n // SIDE])
+        self.tile_loop, self.step_loop = sch.split(k, [None, knobs.block_k // SIDE])
+        sch.reorder(block_i, block_j, warp_i, warp_j, self.tile_loop, self.step_loop, i, j)
+        self.thread_loop = sch.fuse(warp_i, warp_j)
+        _bind(sch, batch, block_i, block_j, self.thread_loop)
+        self.block_loop = block_j
+
+    def load_operands(self) -> None:
+        sch, names = self.sch, intrinsics(self.knobs.instruction)
+        self.left = sch.cache_read(self.outer, 0, names.left_scope)
+        self.right = sch.cache_read(self.outer, 1, names.right_scope)
+        for fragment in (self.left, self.right):
+            sch.compute_at(fragment, self.step_loop, preserve_unit_loops=True)
+
+    def finish(self, store: Any, init: Any, tensorize: bool) -> None:
+        sch, names = self.sch, intrinsics(self.knobs.instruction)
+        zero = sch.get_child_blocks(init)[0]
+        pieces = [self._pieces(block) for block in (self.left, self.right, store)]
+        if names.in_lanes:
+            for block, side in ((self.left, "write"), (self.right, "write"), (store, "read")):
+                sch.transform_layout(block, (side, 0), fragment_map)
+        for loop in (*sch.get_loops(self.outer)[-2:], *sch.get_loops(init)[-2:], self.step_loop):
+            sch.unroll(loop)
+        stored = sch.blockize(pieces[2])
+        sch.storage_align(stored, 0, axis=-2, factor=32, offset=PAD_BYTES // 4)
+        if not tensorize:
+            return
+        sch.tensorize(pieces[0], names.load_left)
+        sch.tensorize(pieces[1], names.load_right)
+        sch.tensorize(stored, names.store)
+        sch.tensorize(sch.get_loops(self.inner)[-3], names.multiply)
+        sch.tensorize(sch.get_loops(zero)[-2], names.fill)
+
+    def _pieces(self, block: Any) -> Any:
+        """The loop around one piece of :data:`SIDE` squared."""
+        sch = self.sch
+        i, j = sch.get_loops(block)[-2:]
+        i, ii = sch.split(i, [None, SIDE])
+        j, jj = sch.split(j, [None, SIDE])
+        sch.reorder(i, j, ii, jj)
+        sch.unroll(i)
+        sch.unroll(j)
+        return ii
+
+
+class ScalarTiles(Tiles):
+    """Products on CUDA cores: a thread has a square of its warp's results.
+
+    In shared memory the rows of a warp's threads take turns, so that what its lanes read at once lies in
+    different banks.
+    """
+
+    def __init__(self, sch: Schedule, product: Any, workload: GemmConvolution, knobs: GemmKnobs) -> None:
+        super().__init__(sch, workload, knobs)
+        self.outer = product
+        batch, i, j, k = sch.get_loops(product)
+        block_i, warp_i, lane_i, i = sch.split(i, [None, knobs.warps_m, LANE_ROWS, knobs.warp_m // LANE_ROWS])
+        block_j, warp_j, lane_j, j = sch.split(
+            j, [None, knobs.warps_n, LANE_COLUMNS, knobs.warp_n // LANE_COLUMNS]
+        )
+        self.tile_loop, step, self.unrolled = sch.split(k, [None, knobs.block_k // 4, 4])
+        sch.reorder(
+            block_i, block_j, warp_i, warp_j, lane_i, lane_j, self.tile_loop, step, self.unrolled, i, j
+        )
+        warp = sch.fuse(warp_i, warp_j)
+        self.thread_loop = sch.fuse(lane_i, lane_j)
+        _bind(sch, batch, block_i, block_j, warp)
+        sch.bind(self.thread_loop, "threadIdx.x")
+        self.block_loop = block_j
+
+    def arrange(self, copy: Any, operand: int) -> None:
+        lanes = (LANE_ROWS, LANE_COLUMNS)[operand]
+        run = (self.knobs.warp_m, self.knobs.warp_n)[operand] // lanes
+        self.sch.transform_layout(
+            copy, ("write", 0), lambda b, row, k: (b, row // (run * lanes), row % run, row // run % lanes, k)
+        )
+
+    def finish(self, store: Any, init: Any, tensorize: bool) -> None:
+        del tensorize
+        sch = self.sch
+        sch.storage_align(store, 0, axis=-2, factor=32, offset=PAD_BYTES // 4)
+        inner = (self.unrolled, *sch.get_loops(self.outer)[-2:])
+        for loop in (*inner, *sch.get_loops(init)[-2:], *sch.get_loops(store)[-2:]):
+            sch.unroll(loop)
+
+
+def _bind(sch: Schedule, batch: Any, block_i: Any, block_j: Any, warp: Any) -> None:
+    sch.bind(batch, "blockIdx.z")
+    sch.bind(block_i, "blockIdx.x")
+    sch.bind(block_j, "blockIdx.y")
+    sch.bind(warp, "threadIdx.y")
+
+
+__all__ = ["SHARED", "ScalarTiles", "TensorTiles", "Tiles"]
