@@ -21,8 +21,7 @@ from topi_ext.tune.database import Database
 from topi_ext.tune.measure import KernelMeasurer
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
-from topi_ext.tune.tracker import check_remote
-from topi_ext.tune.tracker import RemoteDevice
+from topi_ext.tune.tracker import RemoteDevice, check_remote
 from topi_ext.tune.tuner import TuneOptions, Tuner
 from topi_ext.workload import ConvolutionWorkload
 
