@@ -46,7 +46,7 @@ def quantize(
     with tempfile.TemporaryDirectory() as directory:
         plain, prepared = Path(directory) / "plain.onnx", Path(directory) / "prepared.onnx"
         models.export_onnx(network, plain)
-        quant_pre_process(str(plain), str(prepared))
+        quant_pre_process(str(plain), str(prepared), skip_symbolic_shape=True)
         quantize_static(
             str(prepared),
             str(path),
