@@ -1,15 +1,14 @@
-"""The instructions of tensor cores as TVM's tensor intrinsics."""
+"""The instructions of tensor cores as TVM's tensor intrinsics.
+
+TVM's own module of them parses some two hundred functions when it is imported, which takes half a minute:
+it is imported where a tensor core is used, never by a compiler of another target.
+"""
 
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from tvm.s_tir import TensorIntrin
-from tvm.s_tir.tensor_intrin.cuda import (
-    get_mma_intrin_group,
-    get_wmma_intrin_group,
-    shared_16x16_to_ldmatrix_32x8_layout,
-)
 from tvm.script import tirx as T
 
 STORE = "topi_ext.mma_store_f32_shared_dyn"
@@ -33,15 +32,25 @@ class Intrinsics:
     in_lanes: bool
 
 
+def lane_of(row: Any, column: Any) -> tuple[Any, Any]:
+    """The lane that holds an element of a 16 x 16 matrix for mma.sync, and its place among the lane's eight.
+
+    Four 8 x 8 matrices, each spread over the warp by pairs of columns (PTX, fragments of mma.m16n8k16).
+    """
+    return row % 8 * 4 + column % 8 // 2, column // 8 * 4 + row // 8 * 2 + column % 2
+
+
 def fragment_map(*index: Any) -> tuple[Any, ...]:
     """Where mma.sync keeps an element of a matrix: fragment, lane, and place within the lane."""
     *batch, i, j = index
-    return (*batch, i // 16, j // 16, *shared_16x16_to_ldmatrix_32x8_layout(i % 16, j % 16))
+    return (*batch, i // 16, j // 16, *lane_of(i % 16, j % 16))
 
 
 @cache
 def intrinsics(instruction: str) -> Intrinsics:
     """The intrinsics of "mma" or "wmma" on float16 with float32 sums, right operands stored by columns."""
+    from tvm.s_tir.tensor_intrin.cuda import get_mma_intrin_group, get_wmma_intrin_group
+
     if instruction == "wmma":
         names = get_wmma_intrin_group("shared.dyn", "shared.dyn", "float16", "float32", True)
         scopes = ["wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"]
@@ -77,7 +86,7 @@ def _register_store() -> None:
             for i0, i1 in T.grid(16, 16):
                 with T.sblock("store"):
                     v0, v1 = T.axis.remap("SS", [i0, i1])
-                    lane, element = T.meta_var(shared_16x16_to_ldmatrix_32x8_layout(v0, v1))
+                    lane, element = T.meta_var(lane_of(v0, v1))
                     T.reads(fragment[lane, element])
                     T.writes(shared[v0, v1])
                     shared[v0, v1] = fragment[lane, element]
