@@ -88,6 +88,13 @@ def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, 
     """The compute that ``knobs`` are for; Winograd's takes transformed weights."""
     if isinstance(knobs, WinogradKnobs):
         return compute.winograd_conv2d(data, weight, workload, knobs)
+    return direct_convolution(data, weight, workload)
+
+
+def direct_convolution(
+    data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, pad_value: int = 0
+) -> te.Tensor:
+    """The compute of a workload by the direct algorithm, its border filled with ``pad_value``."""
     return compute.conv2d(
         data,
         weight,
@@ -100,6 +107,7 @@ def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, 
         out_layout=workload.out_layout,
         out_dtype=workload.out_dtype,
         out_channels=workload.out_channels,
+        pad_value=pad_value,
     )
 
 
@@ -125,6 +133,7 @@ __all__ = [
     "cheapest",
     "convolve",
     "default_knobs",
+    "direct_convolution",
     "kernel_arguments",
     "kernel_function",
     "knob_space",

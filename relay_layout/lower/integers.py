@@ -23,10 +23,11 @@ from relay_layout.ir import (
 )
 from relay_layout.layout_transform import apply
 from relay_layout.lower.convolutions import call_compute, constant_workload
+from relay_layout.targets import dense
 from relay_layout.uses import call_read_once, count_uses
-from topi_ext.compute.convolution import conv2d
 from topi_ext.indexing import physical_axes
 from topi_ext.integer_forms import integer_form
+from topi_ext.kernel import direct_convolution
 from topi_ext.workload import ConvolutionWorkload
 
 
@@ -78,28 +79,9 @@ class _Lowering(PyExprMutator):
         if not isinstance(matrix, Constant) or not is_static(shape) or len(shape_of(matrix) or ()) != 2:
             return None
         weight = constant_array(matrix).T[:, :, None, None]
-        outputs, inputs = weight.shape[:2]
-        layout = {2: "WC", 3: "NWC", 4: "NHWC"}.get(len(shape))
-        if layout is None:
+        if len(shape) not in dense.ROWS:
             return None
-        extents = {"N": 1, "H": 1, **dict(zip(layout, shape, strict=True))}
-        workload = ConvolutionWorkload(
-            batch=extents["N"],
-            in_channels=inputs,
-            out_channels=outputs,
-            in_height=extents["H"],
-            in_width=extents["W"],
-            kernel=(1, 1),
-            strides=(1, 1),
-            padding=(0, 0, 0, 0),
-            dilation=(1, 1),
-            groups=1,
-            data_layout=layout,
-            kernel_layout="OI16o" if outputs % 16 == 0 else "IO",
-            out_layout=layout,
-            dtype="uint8",
-            out_dtype="int32",
-        )
+        workload = dense.product_workload(shape, weight.shape[0], "uint8", "int32")
         return _call(self.builder_, workload, rows, weight, 0)
 
 
@@ -136,19 +118,7 @@ def _call(
     stored = apply(plain, "".join(axes), form.kernel_layout).astype(form.weight_dtype)
 
     def compute(tensor: te.Tensor, kernel: te.Tensor) -> te.Tensor:
-        result = conv2d(
-            tensor,
-            kernel,
-            strides=form.strides,
-            padding=form.padding,
-            dilation=form.dilation,
-            groups=form.groups,
-            data_layout=form.data_layout,
-            kernel_layout=form.kernel_layout,
-            out_layout=form.out_layout,
-            out_dtype=form.out_dtype,
-            pad_value=pad_value,
-        )
+        result = direct_convolution(tensor, kernel, form, pad_value)
         if form.out_dtype == "int32":
             return result
         return te.compute(result.shape, lambda *index: result(*index).astype("int32"), name="integers")

@@ -1,6 +1,8 @@
 """Matrix products: which of them run as pointwise convolutions of rows, and what all of them cost."""
 
+from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from relay_layout.graph import Node, Value
 from relay_layout.ir import Extent, is_static, size_in_bytes
@@ -44,19 +46,19 @@ def matmul_us(node: Node, target: BuildTarget) -> float:
     return microseconds + multiply_adds / (target.multiply_adds_per_us(result.dtype) * LOOPS_SHARE)
 
 
-def _workload(rows: Value, matrix: Value, result: Value) -> ConvolutionWorkload | None:
-    """The convolution that a product of rows by a constant matrix runs as."""
-    if matrix.constant is None or matrix.rank != 2 or rows.rank not in ROWS or rows.dtype != matrix.dtype:
-        return None
-    if rows.dtype not in DTYPE_BYTES or result.dtype not in DTYPE_BYTES:
-        return None
-    layout = ROWS[rows.rank]
-    extents = {"N": 1, "H": 1} | dict(zip(layout, rows.shape or (), strict=True))
-    inputs, outputs = matrix.shape or (1, 1)
+def product_workload(
+    shape: Sequence[Extent], columns: int, dtype: str, out_dtype: str | None = None
+) -> ConvolutionWorkload:
+    """The pointwise convolution that rows of ``shape`` by a constant matrix of ``columns`` run as.
+
+    ``shape`` is that of the data, as many axes as :data:`ROWS` has; ``out_dtype`` is ``dtype`` if not given.
+    """
+    layout = ROWS[len(shape)]
+    extents: dict[str, Any] = {"N": 1, "H": 1, **dict(zip(layout, shape, strict=True))}
     return ConvolutionWorkload(
         batch=extents["N"],
-        in_channels=inputs,
-        out_channels=outputs,
+        in_channels=extents["C"],
+        out_channels=columns,
         in_height=extents["H"],
         in_width=extents["W"],
         kernel=(1, 1),
@@ -65,11 +67,21 @@ def _workload(rows: Value, matrix: Value, result: Value) -> ConvolutionWorkload 
         dilation=(1, 1),
         groups=1,
         data_layout=layout,
-        kernel_layout=kernel_layout(outputs),
+        kernel_layout=kernel_layout(columns),
         out_layout=layout,
-        dtype=rows.dtype,
-        out_dtype=result.dtype,
+        dtype=dtype,
+        out_dtype=out_dtype or dtype,
     )
 
 
-__all__ = ["ROWS", "kernel_layout", "matmul_us"]
+def _workload(rows: Value, matrix: Value, result: Value) -> ConvolutionWorkload | None:
+    """The convolution that a product of rows by a constant matrix runs as."""
+    if matrix.constant is None or matrix.rank != 2 or rows.rank not in ROWS or rows.dtype != matrix.dtype:
+        return None
+    if rows.dtype not in DTYPE_BYTES or result.dtype not in DTYPE_BYTES:
+        return None
+    _, outputs = matrix.shape or (1, 1)
+    return product_workload(rows.shape or (), int(outputs), rows.dtype, result.dtype)
+
+
+__all__ = ["ROWS", "kernel_layout", "matmul_us", "product_workload"]

@@ -142,23 +142,7 @@ def _dense(record: AutoTvmRecord) -> Translation:
     (out_channels, again), _ = tensor_of(weight, 2)
     if channels != again:
         raise InputError(f"a matrix of {again} rows where the data has {channels} columns")
-    workload = ConvolutionWorkload(
-        batch=1,
-        in_channels=channels,
-        out_channels=out_channels,
-        in_height=1,
-        in_width=rows,
-        kernel=(1, 1),
-        strides=(1, 1),
-        padding=(0, 0, 0, 0),
-        dilation=(1, 1),
-        groups=1,
-        data_layout="WC",
-        kernel_layout=dense.kernel_layout(out_channels),
-        out_layout="WC",
-        dtype=_dtype(dtype),
-        out_dtype=_dtype(out_dtype),
-    )
+    workload = dense.product_workload((rows, channels), out_channels, _dtype(dtype), _dtype(out_dtype))
     return Translation(workload, {"tile_pixels": record.inner("tile_y") or 1})
 
 

@@ -9,10 +9,9 @@ from kernel_reference import pack
 from tvm import te
 from tvm.s_tir import Schedule
 
-from topi_ext.compute import conv2d
 from topi_ext.dot_products import dot4
 from topi_ext.integer_forms import integer_form
-from topi_ext.kernel import default_knobs, kernel_arguments, scheduled_kernel
+from topi_ext.kernel import default_knobs, direct_convolution, kernel_arguments, scheduled_kernel
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.convolution import Convolution
 from topi_ext.workload import ConvolutionWorkload
@@ -90,19 +89,7 @@ def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0) -> None:
     stored = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
     arguments = kernel_arguments(form, default_knobs(form, processor_of(target_for(cpu))))
     data_tensor, weight_tensor = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
-    result = conv2d(
-        data_tensor,
-        weight_tensor,
-        strides=form.strides,
-        padding=form.padding,
-        dilation=form.dilation,
-        groups=form.groups,
-        data_layout=form.data_layout,
-        kernel_layout=form.kernel_layout,
-        out_layout=form.out_layout,
-        out_dtype=form.out_dtype,
-        pad_value=pad_value,
-    )
+    result = direct_convolution(data_tensor, weight_tensor, form, pad_value)
     check_kernel(
         prim_func([data_tensor, weight_tensor, result]),
         target_for(cpu),
