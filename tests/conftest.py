@@ -1,5 +1,6 @@
 """Settings and fixtures for all tests."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ settings.register_profile("sweep", deadline=None, print_blob=True)
 # The same examples each time: a change is refused for what it broke. The sweep looks for new ones.
 settings.register_profile("relay_layout", settings.get_profile("sweep"), derandomize=True)
 settings.load_profile("relay_layout")
+# A shell starts its background jobs with interrupts ignored, which tests and their processes would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
@@ -29,3 +32,14 @@ def llvm_mca() -> str:
         return analyser()
     except RelayLayoutError as error:
         pytest.skip(str(error))
+
+
+LAST = ("tests/test_docs.py", "tests/test_package.py", "tests/board/")
+"""Tests of whole commands, packages and emulated boards, in minutes: they wait until the others have passed."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        return next((place for place, name in enumerate(LAST, 1) if item.nodeid.startswith(name)), 0)
+
+    items.sort(key=place)
