@@ -35,7 +35,7 @@ def llvm_mca() -> str:
 
 
 LAST = ("tests/test_docs.py", "tests/test_package.py", "tests/board/")
-"""Tests of whole commands, packages and emulated boards, in minutes: they wait until the others have passed."""
+"""Tests of whole commands, packages and emulated boards take minutes: they wait for the others."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
