@@ -8,6 +8,7 @@ between threads, and the traffic to the level-2 cache.
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from topi_ext.indexing import WORD, block_of
 from topi_ext.knobs import (
@@ -34,6 +35,9 @@ reads memory, and with more, the streams of weights compete for cache sets."""
 WIDEST_ROW = 12
 """Vectors of one pixel that are summed at once where loads are instructions of their own: as many as hide the
 latency of multiply-adds, and what a loop takes besides."""
+MOST_SERIAL = 4.0
+"""Kernels of one thread are worth measuring up to that many times the work from which threads should pay."""
+
 AGAIN_BYTES_PER_CYCLE = 16.0
 """From the last-level cache for each thread, where weights come again and again in the same order."""
 
@@ -59,7 +63,10 @@ def direct_knobs(
             cost = total * imbalance(workload, processor, knobs, pixels, channel_vectors)
             cost *= 1.0 + (SHARED_LINE_PENALTY - 1.0) * _shared_lines(workload, processor, knobs)
             cost += _traffic_cycles(workload, processor, knobs)
-            yield cost, knobs
+            yield cost + processor.threads * processor.launch_cycles, knobs
+            if order == "channels" and chunk_rows == 1 and total < MOST_SERIAL * processor.parallel_cycles:
+                alone = replace(knobs, parallel=False)
+                yield processor.threads * (total + _traffic_cycles(workload, processor, alone)), alone
 
 
 def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
@@ -195,6 +202,8 @@ def imbalance(
     channel_vectors: int,
 ) -> float:
     """How much longer the busiest thread works than an even share."""
+    if not knobs.parallel:
+        return float(processor.threads)
     batch = workload.batch if isinstance(workload.batch, int) else 1
     channel_tiles = math.ceil(channel_vectors / knobs.tile_channels)
     rows = math.ceil(pixels / knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
@@ -228,7 +237,7 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
             copied *= 1 if chunk <= half_l2 else 4
             padding = copied / 32
         else:
-            padding = copied / 8 + 8000
+            padding = copied / 8 + (processor.threads * processor.launch_cycles if knobs.parallel else 0)
     if workload.is_depthwise:
         return padding
     if "H" in workload.out_layout:

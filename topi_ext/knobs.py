@@ -34,6 +34,7 @@ class ConvolutionKnobs:
     ``pad_at``: "stage" copies the padded image before the loops, "chunk" copies the rows of a chunk
     when it needs them.
     ``prefetch``: ask for the weights of the next tile, where they are read once.
+    ``parallel``: split the outermost loop among the threads; without, the caller's thread does it all.
     """
 
     lanes: int
@@ -43,6 +44,7 @@ class ConvolutionKnobs:
     rows: int = 1
     pad_at: PadAt = "stage"
     prefetch: bool = True
+    parallel: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         return _named("direct", self)
@@ -86,11 +88,13 @@ class WinogradKnobs:
 
 Knobs = ConvolutionKnobs | WinogradKnobs
 
+_LATER = ("prefetch", "parallel")
+"""Knobs that are true where a record does not name them."""
+
 
 def _named(algorithm: str, knobs: Knobs) -> dict[str, Any]:
-    fields = asdict(knobs)
-    if knobs.prefetch:
-        del fields["prefetch"]  # records from before there was a choice have none
+    # Records from before there was a choice do not name these.
+    fields = {name: value for name, value in asdict(knobs).items() if name not in _LATER or not value}
     return {"algorithm": algorithm, **fields}
 
 

@@ -142,8 +142,11 @@ class KernelModel:
         compute *= imbalance(workload, processor, knobs, pixels, channel_vectors)
         traffic = direct_traffic(workload, processor, knobs)
         moving = traffic.cycles(processor)
+        if not knobs.parallel:
+            moving *= processor.threads
         busy = max(compute, moving) + (1 - OVERLAP) * min(compute, moving)
-        return busy + traffic.padding_cycles
+        launch = processor.threads * processor.launch_cycles if knobs.parallel else 0.0
+        return busy + traffic.padding_cycles + launch
 
     def _winograd(self, workload: ConvolutionWorkload, knobs: WinogradKnobs, code: "_Code") -> float:
         """Cycles over all threads."""

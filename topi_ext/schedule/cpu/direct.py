@@ -95,12 +95,13 @@ class _Nest:
             threads.append("row")
         threads = [name for name in threads if name in outer]
         parallel = sch.fuse(*[outer[name] for name in threads])
-        sch.parallel(parallel)
+        if knobs.parallel:
+            sch.parallel(parallel)
         innermost = [name for name in outer if name not in threads]
         place = outer[innermost[-1]] if innermost else parallel
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
         if pad is not None:
-            place_padding(sch, pad, parallel if knobs.pad_at == "chunk" else None)
+            place_padding(sch, pad, parallel if knobs.pad_at == "chunk" else None, knobs.parallel)
         self._finish(epilogue, tile, reduction[0])
         if self.marks:
             named = {**{name: outer[name] for name in innermost}, **{name: parallel for name in threads}}
