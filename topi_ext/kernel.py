@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
 from tvm import te, tirx, topi
 from tvm.s_tir import Schedule
@@ -45,6 +46,7 @@ def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[
     sizes = {
         "N": workload.batch,
         "C": workload.in_channels,
+        "D": workload.depth[0] if workload.depth else 1,
         "H": workload.in_height,
         "W": workload.in_width,
     }
@@ -52,12 +54,14 @@ def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[
         "G": workload.groups,
         "O": tiled_channels(workload) if workload.padded_lanes else workload.out_channels,
         "I": workload.group_in_channels,
+        "D": workload.depth[1] if workload.depth else 1,
         "H": workload.kernel[0],
         "W": workload.kernel[1],
     }
     result = {
         "N": workload.batch,
         "C": workload.out_channels,
+        "D": workload.out_depth,
         "H": workload.out_height,
         "W": workload.out_width,
     }
@@ -88,18 +92,25 @@ def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, 
     """The compute that ``knobs`` are for; Winograd's takes transformed weights."""
     if isinstance(knobs, WinogradKnobs):
         return compute.winograd_conv2d(data, weight, workload, knobs)
-    return compute.conv2d(
+    strides, padding, dilation = workload.strides, workload.padding, workload.dilation
+    options: dict[str, Any] = {
+        "groups": workload.groups,
+        "data_layout": workload.data_layout,
+        "kernel_layout": workload.kernel_layout,
+        "out_layout": workload.out_layout,
+        "out_dtype": workload.out_dtype,
+        "out_channels": workload.out_channels,
+    }
+    if not workload.depth:
+        return compute.conv2d(data, weight, strides=strides, padding=padding, dilation=dilation, **options)
+    _, _, stride, front, behind, apart = workload.depth
+    return compute.conv3d(
         data,
         weight,
-        strides=workload.strides,
-        padding=workload.padding,
-        dilation=workload.dilation,
-        groups=workload.groups,
-        data_layout=workload.data_layout,
-        kernel_layout=workload.kernel_layout,
-        out_layout=workload.out_layout,
-        out_dtype=workload.out_dtype,
-        out_channels=workload.out_channels,
+        strides=(stride, *strides),
+        padding=(front, *padding[:2], behind, *padding[2:]),
+        dilation=(apart, *dilation),
+        **options,
     )
 
 
