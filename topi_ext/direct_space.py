@@ -8,6 +8,7 @@ between threads, and the traffic to the level-2 cache.
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from topi_ext.indexing import WORD, block_of
 from topi_ext.knobs import (
@@ -22,7 +23,7 @@ from topi_ext.knobs import (
     tiled_channels,
 )
 from topi_ext.processor import Processor
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import PLANES, ConvolutionWorkload
 
 SHARED_LINE_PENALTY = 4.0
 """Measured: 24 channels of NHWC split between two threads take 3 to 5 times as long."""
@@ -34,6 +35,9 @@ reads memory, and with more, the streams of weights compete for cache sets."""
 WIDEST_ROW = 12
 """Vectors of one pixel that are summed at once where loads are instructions of their own: as many as hide the
 latency of multiply-adds, and what a loop takes besides."""
+MOST_SERIAL = 4.0
+"""Kernels of one thread are worth measuring up to that many times the work from which threads should pay."""
+
 AGAIN_BYTES_PER_CYCLE = 16.0
 """From the last-level cache for each thread, where weights come again and again in the same order."""
 
@@ -46,12 +50,11 @@ def direct_knobs(
 ) -> Iterator[tuple[float, ConvolutionKnobs]]:
     """The space of the direct convolution: all knobs worth trying, each with its estimated cycles."""
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
-    batch = workload.batch if isinstance(workload.batch, int) else 1
     for tile_pixels, tile_channels in _register_tiles(workload, processor, lanes, channel_vectors, pixels):
         cycles = _tile_cycles(workload, processor, lanes, tile_pixels, tile_channels)
         tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
         rows = 1 if fuses_rows(workload) else int(workload.out_height)
-        total = batch * tiles * rows * cycles
+        total = workload.planes * tiles * rows * cycles
         for order, chunk_rows, pad_at in _orders(workload, lanes, tile_pixels, tile_channels):
             knobs = ConvolutionKnobs(
                 lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at, processor.prefetch
@@ -59,7 +62,10 @@ def direct_knobs(
             cost = total * imbalance(workload, processor, knobs, pixels, channel_vectors)
             cost *= 1.0 + (SHARED_LINE_PENALTY - 1.0) * _shared_lines(workload, processor, knobs)
             cost += _traffic_cycles(workload, processor, knobs)
-            yield cost, knobs
+            yield cost + processor.threads * processor.launch_cycles, knobs
+            if order == "channels" and chunk_rows == 1 and total < MOST_SERIAL * processor.parallel_cycles:
+                alone = replace(knobs, parallel=False)
+                yield processor.threads * (total + _traffic_cycles(workload, processor, alone)), alone
 
 
 def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
@@ -125,7 +131,9 @@ def _tile_cycles(
         loads = tile_pixels * tile_channels * registers + tile_channels * registers
     else:
         loads = tile_pixels + tile_channels * registers
-    taps = workload.kernel[0] * met_share(workload, 0) * workload.kernel[1]
+    taps = workload.taps * met_share(workload, 0)
+    if workload.depth:
+        taps *= met_share(workload, PLANES)
     if not lanes_are_pixels(workload):
         taps *= met_share(workload, 1, tile_pixels)
     steps = workload.group_in_channels * taps
@@ -162,7 +170,7 @@ def _orders(
         return [("channels", 1, "stage")]
     height = int(workload.out_height)
     divisors = [rows for rows in range(1, height + 1) if height % rows == 0]
-    padded = any(workload.padding)
+    padded = workload.is_padded
     if workload.is_depthwise:
         tile = tile_channels * (1 if lanes_are_pixels(workload) else lanes)
         chunked = padded and pads_by_chunk(workload, tile)
@@ -195,10 +203,11 @@ def imbalance(
     channel_vectors: int,
 ) -> float:
     """How much longer the busiest thread works than an even share."""
-    batch = workload.batch if isinstance(workload.batch, int) else 1
+    if not knobs.parallel:
+        return float(processor.threads)
     channel_tiles = math.ceil(channel_vectors / knobs.tile_channels)
     rows = math.ceil(pixels / knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
-    chunks = batch * math.ceil(rows / knobs.rows)
+    chunks = workload.planes * math.ceil(rows / knobs.rows)
     if knobs.order == "channels":
         chunks *= channel_tiles
     threads = processor.threads
@@ -210,25 +219,29 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
     size = DTYPE_BYTES[workload.dtype]
     batch = workload.batch if isinstance(workload.batch, int) else 1
     image = workload.in_channels * int(workload.in_height) * int(workload.in_width) * size
-    taps = workload.kernel[0] * workload.kernel[1]
-    weights = workload.out_channels * workload.group_in_channels * taps * size
+    image *= workload.depth[0] if workload.depth else 1
+    weights = workload.out_channels * workload.group_in_channels * workload.taps * size
     half_l2 = processor.l2_bytes // 2
     bytes_per_cycle = 8.0
     padding = 0.0
-    if any(workload.padding):
+    if workload.is_padded:
         copied = float(image * batch)
         if knobs.pad_at == "chunk":
             reach = (workload.kernel[0] - 1) * workload.dilation[0] + 1
             needed = (knobs.rows - 1) * workload.strides[0] + reach
             copied *= needed / (knobs.rows * workload.strides[0])
             chunk = needed * int(workload.in_width) * workload.in_channels * size
+            if workload.depth:
+                # The planes that a plane of the result needs are copied for it alone.
+                copied *= workload.depth[1] / workload.depth[2]
+                chunk *= workload.depth[1]
             if workload.is_depthwise:
                 chunk = chunk * knobs.lanes // workload.in_channels
             # A chunk that stays in the cache is read back for free; a longer one is not.
             copied *= 1 if chunk <= half_l2 else 4
             padding = copied / 32
         else:
-            padding = copied / 8 + 8000
+            padding = copied / 8 + (processor.threads * processor.launch_cycles if knobs.parallel else 0)
     if workload.is_depthwise:
         return padding
     if "H" in workload.out_layout:
@@ -245,5 +258,5 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
         chunks = math.ceil(run / (knobs.tile_pixels * knobs.rows))
     else:
         chunks = int(workload.out_height) // knobs.rows
-    again = weights * max(batch * chunks, processor.threads) if weights > half_l2 else 0
+    again = weights * max(workload.planes * chunks, processor.threads) if weights > half_l2 else 0
     return padding + again / AGAIN_BYTES_PER_CYCLE

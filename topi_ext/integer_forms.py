@@ -15,9 +15,9 @@ def integer_form(workload: ConvolutionWorkload) -> ConvolutionWorkload:
 
     Dot products run along the input channels where words of these lie side by side, else along a row, with
     zeros that fill up the window. Without either, as in depthwise convolutions, sums that float32 holds
-    exactly are made of float32. Other workloads stay as they are.
+    exactly are made of float32. Other workloads, and those of three dimensions, stay as they are.
     """
-    if (workload.dtype, workload.out_dtype) != ("uint8", "int32"):
+    if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
     if workload.padded_lanes:
         # Words take the place of vectors that are filled up.

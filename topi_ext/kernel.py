@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
 from tvm import te, tirx, topi
 from tvm.s_tir import Schedule
@@ -45,6 +46,7 @@ def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[
     sizes = {
         "N": workload.batch,
         "C": workload.in_channels,
+        "D": workload.depth[0] if workload.depth else 1,
         "H": workload.in_height,
         "W": workload.in_width,
     }
@@ -52,12 +54,14 @@ def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[
         "G": workload.groups,
         "O": tiled_channels(workload) if workload.padded_lanes else workload.out_channels,
         "I": workload.group_in_channels,
+        "D": workload.depth[1] if workload.depth else 1,
         "H": workload.kernel[0],
         "W": workload.kernel[1],
     }
     result = {
         "N": workload.batch,
         "C": workload.out_channels,
+        "D": workload.out_depth,
         "H": workload.out_height,
         "W": workload.out_width,
     }
@@ -94,20 +98,27 @@ def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, 
 def direct_convolution(
     data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, pad_value: int = 0
 ) -> te.Tensor:
-    """The compute of a workload by the direct algorithm, its border filled with ``pad_value``."""
-    return compute.conv2d(
+    """The compute of a workload by the direct algorithm; a border of two axes is filled with ``pad_value``."""
+    strides, padding, dilation = workload.strides, workload.padding, workload.dilation
+    options: dict[str, Any] = {
+        "groups": workload.groups,
+        "data_layout": workload.data_layout,
+        "kernel_layout": workload.kernel_layout,
+        "out_layout": workload.out_layout,
+        "out_dtype": workload.out_dtype,
+        "out_channels": workload.out_channels,
+    }
+    if not workload.depth:
+        options |= {"strides": strides, "padding": padding, "dilation": dilation, "pad_value": pad_value}
+        return compute.conv2d(data, weight, **options)
+    _, _, stride, front, behind, apart = workload.depth
+    return compute.conv3d(
         data,
         weight,
-        strides=workload.strides,
-        padding=workload.padding,
-        dilation=workload.dilation,
-        groups=workload.groups,
-        data_layout=workload.data_layout,
-        kernel_layout=workload.kernel_layout,
-        out_layout=workload.out_layout,
-        out_dtype=workload.out_dtype,
-        out_channels=workload.out_channels,
-        pad_value=pad_value,
+        strides=(stride, *strides),
+        padding=(front, *padding[:2], behind, *padding[2:]),
+        dilation=(apart, *dilation),
+        **options,
     )
 
 

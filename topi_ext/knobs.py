@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.winograd import POINTS
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import PLANES, ConvolutionWorkload
 
 DTYPE_BYTES = {
     **dict.fromkeys(("bool", "int8", "uint8"), 1),
@@ -34,6 +34,7 @@ class ConvolutionKnobs:
     ``pad_at``: "stage" copies the padded image before the loops, "chunk" copies the rows of a chunk
     when it needs them.
     ``prefetch``: ask for the weights of the next tile, where they are read once.
+    ``parallel``: split the outermost loop among the threads; without, the caller's thread does it all.
     """
 
     lanes: int
@@ -43,6 +44,7 @@ class ConvolutionKnobs:
     rows: int = 1
     pad_at: PadAt = "stage"
     prefetch: bool = True
+    parallel: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         return _named("direct", self)
@@ -86,11 +88,13 @@ class WinogradKnobs:
 
 Knobs = ConvolutionKnobs | WinogradKnobs
 
+_LATER = ("prefetch", "parallel")
+"""Knobs that are true where a record does not name them."""
+
 
 def _named(algorithm: str, knobs: Knobs) -> dict[str, Any]:
-    fields = asdict(knobs)
-    if knobs.prefetch:
-        del fields["prefetch"]  # records from before there was a choice have none
+    # Records from before there was a choice do not name these.
+    fields = {name: value for name, value in asdict(knobs).items() if name not in _LATER or not value}
     return {"algorithm": algorithm, **fields}
 
 
@@ -171,7 +175,8 @@ def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str
 def suits_winograd(workload: ConvolutionWorkload) -> bool:
     """Is there a Winograd form: 3x3, every pixel, one group, float32, and channels innermost?"""
     return (
-        workload.kernel == (3, 3)
+        workload.operator == "conv2d"
+        and workload.kernel == (3, 3)
         and workload.strides == (1, 1)
         and workload.dilation == (1, 1)
         and workload.groups == 1
@@ -218,21 +223,20 @@ MOST_MET = 0.8
 
 
 def met_share(workload: ConvolutionWorkload, side: int, pixels: int = 1) -> float:
-    """The share of the kernel's rows (``side`` 0) or columns (1) that meet the image; the others are skipped.
+    """The share of the kernel's rows (``side`` 0), columns (1) or planes (2) that meet the image.
 
-    It is over all tiles of ``pixels`` along that side; 1 where none is skipped, because nearly all meet it.
+    The others are skipped. It is over all tiles of ``pixels`` along that side; 1 where none is skipped, as
+    nearly all rows or columns meet it.
     """
-    before, after = workload.padding[side], workload.padding[side + 2]
+    extent, taps, stride, before, after, dilation = workload.along(side)
     if not (before or after) or "H" not in workload.out_layout:
         return 1.0
-    extent = int((workload.in_height, workload.in_width)[side])
-    length = int((workload.out_height, workload.out_width)[side])
-    stride, dilation, taps = workload.strides[side], workload.dilation[side], workload.kernel[side]
+    length = int((workload.out_height, workload.out_width, workload.out_depth)[side])
     starts = [min(start, length - pixels) * stride - before for start in range(0, length, pixels)]
     reach = (pixels - 1) * stride
     places = [start + tap * dilation for start in starts for tap in range(taps)]
     share = sum(place + reach >= 0 and place < extent for place in places) / len(places)
-    return share if share <= MOST_MET else 1.0
+    return share if share <= MOST_MET or side == PLANES else 1.0
 
 
 def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:

@@ -6,6 +6,14 @@ from functools import cache as remembered
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 
+LAUNCH_CYCLES = 4000.0
+"""Measured on x86: a parallel loop takes 0.4 to 2 microseconds to start; more where threads sleep."""
+
+
+def parallel_cycles(threads: int = 2, launch_cycles: float = LAUNCH_CYCLES) -> float:
+    """As :attr:`Processor.parallel_cycles`; of one thread as of two, for it may be run by more."""
+    return launch_cycles / (1.0 - 1.0 / max(2, threads))
+
 
 @dataclass(frozen=True)
 class Processor:
@@ -18,6 +26,7 @@ class Processor:
     as the compiler has to on a core that executes in order. ``scheduling_model`` is the core by which LLVM's
     machine-code analyser describes this one, empty where it is not used; see :data:`ARM_CORES`.
     ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI.
+    ``launch_cycles``: handing work to the other threads and waiting for them.
     """
 
     name: str
@@ -36,6 +45,12 @@ class Processor:
     registers_in_flight: int = 0
     scheduling_model: str = ""
     word_instructions: int = 5
+    launch_cycles: float = LAUNCH_CYCLES
+
+    @property
+    def parallel_cycles(self) -> float:
+        """Work of more cycles than this is done sooner on all threads than on one."""
+        return parallel_cycles(self.threads, self.launch_cycles)
 
     def lanes(self, dtype_bytes: int) -> int:
         """Elements of that size in one vector register."""

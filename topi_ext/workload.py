@@ -21,6 +21,10 @@ ALGORITHM = "topi_ext.algorithm"
 """Block annotation that names the algorithm of a convolution; a direct one has none."""
 
 
+PLANES = 2
+"""The side of a 3-D convolution that is neither rows nor columns; see :meth:`ConvolutionWorkload.along`."""
+
+
 @dataclass(frozen=True)
 class ConvolutionWorkload:
     """A 2-D convolution; extents in elements, ``padding`` as (top, left, bottom, right)."""
@@ -43,16 +47,53 @@ class ConvolutionWorkload:
     operator: str = "conv2d"
 
     @property
+    def depth(self) -> tuple[Any, ...]:
+        """What :class:`VolumeWorkload` has along its third axis; nothing of two axes."""
+        return ()
+
+    @property
+    def spatial(self) -> str:
+        """The letters of its axes."""
+        return "DHW" if self.depth else "HW"
+
+    def along(self, side: int) -> tuple[Any, ...]:
+        """Of rows (0), columns (1) or planes (2) what :attr:`VolumeWorkload.depth` is of these."""
+        if side == PLANES:
+            return self.depth
+        extent, before, after = (self.in_height, self.in_width)[side], *self.padding[side::2]
+        return extent, self.kernel[side], self.strides[side], before, after, self.dilation[side]
+
+    @property
+    def out_depth(self) -> Any:
+        """Planes of the result; one of a 2-D convolution."""
+        return self._out(PLANES) if self.depth else 1
+
+    @property
+    def planes(self) -> int:
+        """Images of rows and columns that are computed, a symbolic batch taken for one."""
+        return (self.batch if isinstance(self.batch, int) else 1) * int(self.out_depth)
+
+    @property
+    def taps(self) -> int:
+        """Elements of the kernel for one pair of channels."""
+        return (self.depth[1] if self.depth else 1) * self.kernel[0] * self.kernel[1]
+
+    @property
+    def is_padded(self) -> bool:
+        """Is there padding on any side?"""
+        return any(self.padding) or any(self.depth[3:5])
+
+    @property
     def out_height(self) -> Any:
-        top, _, bottom, _ = self.padding
-        reach = self.dilation[0] * (self.kernel[0] - 1) + 1
-        return (self.in_height + top + bottom - reach) // self.strides[0] + 1
+        return self._out(0)
 
     @property
     def out_width(self) -> Any:
-        _, left, _, right = self.padding
-        reach = self.dilation[1] * (self.kernel[1] - 1) + 1
-        return (self.in_width + left + right - reach) // self.strides[1] + 1
+        return self._out(1)
+
+    def _out(self, side: int) -> Any:
+        extent, taps, stride, before, after, dilation = self.along(side)
+        return (extent + before + after - (dilation * (taps - 1) + 1)) // stride + 1
 
     @property
     def weight_dtype(self) -> str:
@@ -76,8 +117,8 @@ class ConvolutionWorkload:
 
     @property
     def is_pointwise(self) -> bool:
-        """A matrix product over pixels: 1x1, stride 1, no padding."""
-        return self.kernel == (1, 1) and self.strides == (1, 1) and not any(self.padding)
+        """A matrix product over the pixels of each image: 1x1, stride 1, no padding."""
+        return self.taps == 1 and self.strides == (1, 1) and not self.is_padded
 
     @property
     def group_in_channels(self) -> int:
@@ -98,8 +139,8 @@ class ConvolutionWorkload:
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the direct algorithm; extents must be integers."""
-        pixels = int(self.batch) * int(self.out_height) * int(self.out_width)
-        return pixels * self.out_channels * self.group_in_channels * self.kernel[0] * self.kernel[1]
+        pixels = int(self.batch) * int(self.out_depth) * int(self.out_height) * int(self.out_width)
+        return pixels * self.out_channels * self.group_in_channels * self.taps
 
     def to_json(self) -> str:
         """One line, keys sorted; symbolic extents become their names."""
@@ -107,7 +148,25 @@ class ConvolutionWorkload:
 
     @staticmethod
     def from_json(text: str) -> "ConvolutionWorkload":
-        return ConvolutionWorkload(**_from_json(text))
+        fields = _from_json(text)
+        return VolumeWorkload(**fields) if "depth" in fields else ConvolutionWorkload(**fields)
+
+
+@dataclass(frozen=True)
+class VolumeWorkload(ConvolutionWorkload):
+    """A 3-D convolution: that of planes of rows and columns, summed over planes of the kernel.
+
+    ``depth`` is what it has along its third axis: extent, taps of the kernel, stride, padding in front and
+    behind, dilation.
+    """
+
+    operator: str = "conv3d"
+    depth: tuple[Any, ...] = ()
+
+
+def in_depth(planes: ConvolutionWorkload, depth: tuple[Any, ...]) -> VolumeWorkload:
+    """The 3-D convolution whose planes are those of ``planes``, with ``depth`` as :class:`VolumeWorkload`."""
+    return VolumeWorkload(**{**asdict(planes), "operator": "conv3d", "depth": depth})
 
 
 @dataclass(frozen=True)

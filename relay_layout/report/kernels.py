@@ -44,7 +44,7 @@ def _call(call: KernelCall, kernel: Kernel | None) -> Call:
 
 
 def _workload(kernel: Kernel) -> ConvolutionWorkload | PoolingWorkload:
-    if kernel.operator == "conv2d":
+    if kernel.operator.startswith("conv"):
         return ConvolutionWorkload.from_json(kernel.workload)
     return PoolingWorkload.from_json(kernel.workload)
 

@@ -1,5 +1,6 @@
 """What a convolution is estimated to take in given layouts."""
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -12,7 +13,7 @@ from relay_layout.targets.cuda import CudaTarget
 from relay_layout.targets.phases import Phases, phases_of
 from relay_layout.targets.target import BuildTarget
 from topi_ext.integer_forms import integer_form
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, in_depth
 
 LAST_SHARE, BLOCKED_SHARE, FIRST_SHARE = 0.18, 0.07, 0.008
 """Shares of the multiply-add peak that plain vector loops reach, by where the result has its channels.
@@ -30,7 +31,7 @@ def convolution_us(
         return 0.0
     if isinstance(target, CudaTarget):
         return target.convolution_us(node, convolution, layouts)
-    if convolution.operator in ("nn.conv1d", "nn.conv2d"):
+    if convolution.operator in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):
         return _tiled_us(node, convolution, layouts, node.attributes, target)
     if convolution.is_transposed and node.operands[1].constant is not None:
         phases = phases_of(convolution, node.attributes, layouts.data, layouts.out)
@@ -53,7 +54,7 @@ def _phases_us(node: Node, phases: Phases, target: BuildTarget) -> float:
 def _tiled_us(
     node: Node, convolution: Convolution, layouts: ConvolutionLayouts, window: Any, target: BuildTarget
 ) -> float:
-    """Register tiles; a 1-D convolution runs as that of an image with one row.
+    """Register tiles; a 1-D convolution runs as that of an image with one row, a 3-D one plane by plane.
 
     ``window`` has strides, padding and dilation: the node's attributes, or phases.
     """
@@ -63,17 +64,18 @@ def _tiled_us(
     if constant:
         convolution, layouts = merged(convolution, layouts)
     packed = packed_kernel(convolution, layouts.kernel, layouts.out)
-    padding = window.padding
+    before, after = _ints(window.padding[:rank]), _ints(window.padding[rank:])
+    strides, dilation = _ints(window.strides), _ints(window.dilation)
     workload = ConvolutionWorkload(
         batch=_batch(convolution),
         in_channels=convolution.in_channels,
         out_channels=convolution.out_channels,
-        in_height=convolution.image[-2] if rank == 2 else 1,
+        in_height=convolution.image[-2] if rank > 1 else 1,
         in_width=convolution.image[-1],
         kernel=_pair(convolution.kernel, 1),
-        strides=_pair(window.strides, 1),
-        padding=(*_pair(padding[:rank], 0), *_pair(padding[rank:], 0)),
-        dilation=_pair(window.dilation, 1),
+        strides=_pair(strides, 1),
+        padding=(*_pair(before, 0), *_pair(after, 0)),
+        dilation=_pair(dilation, 1),
         groups=convolution.groups,
         data_layout=layouts.data,
         kernel_layout=packed,
@@ -81,6 +83,9 @@ def _tiled_us(
         dtype=node.operands[0].dtype,
         out_dtype=node.results[0].dtype,
     )
+    if rank == len("DHW"):
+        planes = (convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0])
+        workload = in_depth(workload, planes)
     if constant:
         workload = integer_form(workload)
     # Winograd's weights are transformed when compiling.
@@ -119,10 +124,13 @@ def _batch(convolution: Convolution) -> int:
     return convolution.batch if isinstance(convolution.batch, int) else 1
 
 
-def _pair(values: Any, missing: int) -> tuple[int, int]:
-    """Numbers for rows and columns; ``missing`` for the rows of one axis."""
-    numbers = [int(value) for value in values]
-    return (numbers[0], numbers[1]) if len(numbers) == 2 else (missing, numbers[0])
+def _ints(values: Any) -> list[int]:
+    return [int(value) for value in values]
+
+
+def _pair(numbers: Sequence[int], missing: int) -> tuple[int, int]:
+    """Those for rows and columns; ``missing`` for the rows of one axis."""
+    return (numbers[-2], numbers[-1]) if len(numbers) > 1 else (missing, numbers[0])
 
 
 __all__ = ["convolution_us"]

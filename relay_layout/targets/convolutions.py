@@ -206,13 +206,13 @@ def packed_kernel(convolution: Convolution, kernel: str, out: str) -> str:
 
 
 def merged(convolution: Convolution, layouts: ConvolutionLayouts) -> tuple[Convolution, ConvolutionLayouts]:
-    """The convolution as its kernel computes it where the weight is constant.
+    """A 2-D convolution as its kernel computes it where the weight is constant; others as they are.
 
     Outputs of a group that do not fill a block would make every lane of it read another input. Neighbouring
     groups are then taken for one, with zeros where they do not meet, until their outputs fill blocks.
     """
     groups, block = convolution.groups, Layout.parse(layouts.out).block("C")
-    if groups == 1 or block == 1 or convolution.is_depthwise or not _has_tiled_kernel(convolution):
+    if groups == 1 or block == 1 or convolution.is_depthwise or convolution.operator != "nn.conv2d":
         return convolution, layouts
     outputs = convolution.out_channels // groups
     factors = [count for count in range(1, groups + 1) if groups % count == 0]
@@ -231,7 +231,7 @@ MOST_MERGED = 16
 
 def _has_tiled_kernel(convolution: Convolution) -> bool:
     """Whether register tiles are scheduled for it; the others run as plain vector loops."""
-    return convolution.operator in ("nn.conv1d", "nn.conv2d")
+    return convolution.operator in ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 
 def output_lanes(channels: int) -> int:

@@ -74,6 +74,8 @@ def module_workloads(
             continue
         annotated = annotated_block(open_schedule(function))
         if annotated is None or operator_of(annotated[1]) not in TUNABLE:
+            if annotated is not None and operator_of(annotated[1]) == "conv3d":
+                notes.append(f"{variable.name_hint} is of three dimensions and is not tuned")
             continue
         workload = ConvolutionWorkload.from_json(annotated[1])
         if is_static(workload):

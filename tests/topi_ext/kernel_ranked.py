@@ -9,6 +9,9 @@ from kernel_harness import check_kernel, host_cpus, integers, prim_func, target_
 from kernel_reference import Array, pack
 from tvm import te, tirx
 
+from topi_ext.weights import fill_vectors
+from topi_ext.workload import padded_lanes
+
 TARGET = target_for(host_cpus()[-1])
 
 
@@ -90,14 +93,20 @@ def check_ranked(
     """Schedule, run and compare in ``layouts``: those of data, kernel and result."""
     data, kernel, out = layouts.split()
     arrays = case.arrays(torch)
-    orders = (f"NC{case.spatial}", case.kernel_order, f"NC{case.spatial}")
+    orders = [f"NC{case.spatial}", case.kernel_order, f"NC{case.spatial}"]
+    options = case.options
+    lanes = padded_lanes(kernel, out, case.groups, case.channels[1])
+    if lanes:
+        arrays = (arrays[0], fill_vectors(arrays[1], case.groups, lanes), arrays[2])
+        orders[1] = orders[1] if case.groups == 1 else f"G{orders[1]}"
+        options["out_channels"] = case.channels[1]
     stored = [pack(*what) for what in zip(arrays, orders, (data, kernel, out), strict=True)]
     shapes: list[tuple[Any, ...]] = [array.shape for array in stored[:2]]
     if any_batch:
         assert data[0] == "N"
         shapes[0] = (tirx.Var("n", "int32"), *shapes[0][1:])
     tensors = [te.placeholder(shape) for shape in shapes]
-    made = compute(*tensors, **case.options, data_layout=data, kernel_layout=kernel, out_layout=out)
+    made = compute(*tensors, **options, data_layout=data, kernel_layout=kernel, out_layout=out)
     check_kernel(
         prim_func([*tensors, made]),
         TARGET,

@@ -28,7 +28,7 @@ from topi_ext.indexing import (
     physical_axes,
     physical_index,
 )
-from topi_ext.workload import ANNOTATION, ConvolutionWorkload
+from topi_ext.workload import ANNOTATION, ConvolutionWorkload, in_depth
 
 STORED = "stored"
 """Name of the block that leaves out the lanes of a padded result that are no channels."""
@@ -117,17 +117,20 @@ def conv2d(
 
 
 def workload_of(geometry: Geometry) -> ConvolutionWorkload:
-    """What a 2-D convolution is, as its annotation and its tuning records say it."""
-    return ConvolutionWorkload(
+    """What a 2-D or 3-D convolution is, as its annotation and its tuning records say it."""
+    rank = len(geometry.spatial)
+    *front, top, left = geometry.padding[:rank]
+    *behind, bottom, right = geometry.padding[rank:]
+    workload = ConvolutionWorkload(
         batch=geometry.batch,
         in_channels=geometry.in_channels,
         out_channels=geometry.out_channels,
-        in_height=geometry.image[0],
-        in_width=geometry.image[1],
-        kernel=(geometry.kernel[0], geometry.kernel[1]),
-        strides=(geometry.strides[0], geometry.strides[1]),
-        padding=(geometry.padding[0], geometry.padding[1], geometry.padding[2], geometry.padding[3]),
-        dilation=(geometry.dilation[0], geometry.dilation[1]),
+        in_height=geometry.image[-2],
+        in_width=geometry.image[-1],
+        kernel=(geometry.kernel[-2], geometry.kernel[-1]),
+        strides=(geometry.strides[-2], geometry.strides[-1]),
+        padding=(top, left, bottom, right),
+        dilation=(geometry.dilation[-2], geometry.dilation[-1]),
         groups=geometry.groups,
         data_layout=geometry.data_layout,
         kernel_layout=geometry.kernel_layout,
@@ -135,6 +138,10 @@ def workload_of(geometry: Geometry) -> ConvolutionWorkload:
         dtype=geometry.dtype,
         out_dtype=geometry.out_dtype,
     )
+    if not front:
+        return workload
+    planes = (geometry.image[0], geometry.kernel[0], geometry.strides[0])
+    return in_depth(workload, (*planes, *front, *behind, geometry.dilation[0]))
 
 
 def conv3d(
@@ -149,6 +156,7 @@ def conv3d(
     kernel_layout: str = "OIDHW",
     out_layout: str = "NCDHW",
     out_dtype: str | None = None,
+    out_channels: int | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, D, H, W] with ``weight`` [O, C/groups, KD, KH, KW], each in its layout.
 
@@ -166,20 +174,18 @@ def conv3d(
         kernel_layout=kernel_layout,
         out_layout=out_layout,
         out_dtype=out_dtype,
+        out_channels=out_channels,
     )
-    extents = []
-    for place, size in enumerate(geometry.image):
-        padded = size + geometry.padding[place] + geometry.padding[place + 3]
-        reach = geometry.dilation[place] * (geometry.kernel[place] - 1) + 1
-        extents.append((padded - reach) // geometry.strides[place] + 1)
-    return _direct(data, weight, geometry, extents, "conv3d", {})
+    workload = workload_of(geometry)
+    extents = (workload.out_depth, workload.out_height, workload.out_width)
+    return _direct(data, weight, geometry, extents, "conv3d", {ANNOTATION: workload.to_json()})
 
 
 def reduction_axes(workload: ConvolutionWorkload) -> tuple[str, ...]:
-    """The reduction loops of a 2-D convolution in the order in which the compute declares them."""
+    """The reduction loops of a convolution in the order in which the compute declares them."""
     block = block_of(workload.data_layout, "C")
     return reduction_order(
-        "HW",
+        workload.spatial,
         channels=workload.group_in_channels,
         block=block if workload.group_in_channels % block == 0 else 1,
         channels_last=workload.data_layout.endswith("C"),

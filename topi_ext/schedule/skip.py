@@ -1,7 +1,7 @@
 """Rows and columns of a kernel that meet nothing but padding are skipped.
 
 A wide or dilated kernel on a small image multiplies mostly zeros. One condition for each row of the kernel,
-or for each column, leaves out what no pixel of a register tile needs.
+column or plane leaves out what no pixel of a register tile needs.
 """
 
 from typing import Any
@@ -20,13 +20,12 @@ SKIPPED = "topi_ext.skip_padding"
 def skip_padding(
     sch: Schedule, loop: Any, axis: int, workload: ConvolutionWorkload, side: int, pixels: int
 ) -> None:
-    """Mark ``loop`` over the rows (``side`` 0) or columns (1) of the kernel.
+    """Mark ``loop`` over the rows (``side`` 0), columns (1) or planes (2) of the kernel.
 
     Its block has those of the result on ``axis``, of which a tile takes ``pixels``.
     """
-    extent = int((workload.in_height, workload.in_width)[side])
-    numbers = (workload.strides[side], workload.dilation[side], workload.padding[side], extent)
-    sch.annotate(loop, SKIPPED, [axis, pixels, *numbers])
+    extent, _, stride, before, _, dilation = workload.along(side)
+    sch.annotate(loop, SKIPPED, [axis, pixels, stride, dilation, before, int(extent)])
 
 
 def apply_skip(func: tirx.PrimFunc) -> tirx.PrimFunc:

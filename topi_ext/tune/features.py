@@ -77,6 +77,7 @@ def _tile_features(workload: ConvolutionWorkload, processor: Processor, knobs: M
     chunks = int(workload.batch) * math.ceil(int(workload.out_height) / rows)
     if knobs.get("order") == "channels":
         chunks *= math.ceil(workload.out_channels / tile_channels)
+    threads = processor.threads if knobs.get("parallel", True) else 1
     return {
         "accumulators": float(accumulators),
         "registers_left": float(processor.vector_registers - accumulators - vectors * registers),
@@ -90,8 +91,8 @@ def _tile_features(workload: ConvolutionWorkload, processor: Processor, knobs: M
         "log_weights_per_l2": math.log2(workload.out_channels * reduced * size / processor.l2_bytes),
         "log_image_per_l1": math.log2(image / processor.l1_bytes),
         "log_image_per_l2": math.log2(image / processor.l2_bytes),
-        "log_chunks_per_thread": math.log2(chunks / processor.threads),
-        "imbalance": math.ceil(chunks / processor.threads) * processor.threads / chunks,
+        "log_chunks_per_thread": math.log2(chunks / threads),
+        "imbalance": math.ceil(chunks / threads) * processor.threads / chunks,
     }
 
 

@@ -131,7 +131,7 @@ class KernelModel:
         processor = self._processor
         registers = ceil(knobs.lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
         accumulators = knobs.tile_pixels * knobs.tile_channels * registers
-        steps = workload.group_in_channels * prod(workload.kernel)
+        steps = workload.group_in_channels * workload.taps
         at_once = found.loop.multiply_adds / accumulators
         cycles = steps / at_once * found.cycles
         if not found.loop.vector_stores:
@@ -142,8 +142,11 @@ class KernelModel:
         compute *= imbalance(workload, processor, knobs, pixels, channel_vectors)
         traffic = direct_traffic(workload, processor, knobs)
         moving = traffic.cycles(processor)
+        if not knobs.parallel:
+            moving *= processor.threads
         busy = max(compute, moving) + (1 - OVERLAP) * min(compute, moving)
-        return busy + traffic.padding_cycles
+        launch = processor.threads * processor.launch_cycles if knobs.parallel else 0.0
+        return busy + traffic.padding_cycles + launch
 
     def _winograd(self, workload: ConvolutionWorkload, knobs: WinogradKnobs, code: "_Code") -> float:
         """Cycles over all threads."""
@@ -175,10 +178,11 @@ def _entries(workload: ConvolutionWorkload, at_once: float) -> float:
     extents = {
         "rc": workload.group_in_channels // block,
         "rb": block,
+        "rd": workload.taps // prod(workload.kernel),
         "rh": workload.kernel[0],
         "rw": workload.kernel[1],
     }
-    remaining = float(workload.group_in_channels * prod(workload.kernel))
+    remaining = float(workload.group_in_channels * workload.taps)
     unrolled = 1.0
     for name in reversed(reduction_axes(workload)):
         unrolled *= extents[name]

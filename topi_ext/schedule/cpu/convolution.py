@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Convolution(ScheduleRule):
-    """Schedules every function whose anchor is a 2-D convolution with static extents.
+    """Schedules every function whose anchor is a 2-D or 3-D convolution with static extents.
 
     ``chooser`` decides on the knobs; by default one for the target at hand, without records.
     """
@@ -48,7 +48,7 @@ class Convolution(ScheduleRule):
     ) -> tuple[ConvolutionWorkload, KernelChoice] | None:
         sch = open_schedule(func)
         found = annotated_block(sch)
-        if found is None or operator_of(found[1]) != "conv2d":
+        if found is None or operator_of(found[1]) not in ("conv2d", "conv3d"):
             return None
         workload = ConvolutionWorkload.from_json(found[1])
         if not is_static(workload):
@@ -60,7 +60,7 @@ class Convolution(ScheduleRule):
 def is_static(workload: ConvolutionWorkload) -> bool:
     """Are all extents but the batch known, as knobs need them?"""
     extents = (workload.in_channels, workload.out_channels, workload.in_height, workload.in_width)
-    return all(isinstance(extent, int) for extent in extents)
+    return all(isinstance(extent, int) for extent in (*extents, *workload.depth))
 
 
 __all__ = ["Convolution", "is_static"]

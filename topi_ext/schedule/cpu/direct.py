@@ -38,7 +38,7 @@ from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
 from topi_ext.schedule.partial import apply_partial_vectors
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.schedule.skip import apply_skip, skip_padding
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import PLANES, ConvolutionWorkload
 
 Loop = Any
 """A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""
@@ -90,17 +90,19 @@ class _Nest:
         reduction = [loops[name] for name in reduction_axes(self.workload)]
         tile, outer = self._split(loops, flat)
         sch.reorder(*outer.values(), *reduction, *tile)
-        threads = ["n", "group", "chunk"] if knobs.order == "pixels" else ["n", "group", "channel", "chunk"]
+        outermost = ["n", "group", "channel", "plane", "chunk"]
+        threads = [name for name in outermost if knobs.order == "channels" or name != "channel"]
         if knobs.order == "channels" and not self.workload.is_depthwise:
             threads.append("row")
         threads = [name for name in threads if name in outer]
         parallel = sch.fuse(*[outer[name] for name in threads])
-        sch.parallel(parallel)
+        if knobs.parallel:
+            sch.parallel(parallel)
         innermost = [name for name in outer if name not in threads]
         place = outer[innermost[-1]] if innermost else parallel
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
         if pad is not None:
-            place_padding(sch, pad, parallel if knobs.pad_at == "chunk" else None)
+            place_padding(sch, pad, parallel if knobs.pad_at == "chunk" else None, knobs.parallel)
         self._finish(epilogue, tile, reduction[0])
         if self.marks:
             named = {**{name: outer[name] for name in innermost}, **{name: parallel for name in threads}}
@@ -128,7 +130,7 @@ class _Nest:
     def _loop_names(self, flat: bool) -> list[str]:
         names = []
         for axis, factor in physical_axes(self.workload.out_layout):
-            name = {"N": "n", "C": "channel", "H": "row", "W": "pixel"}[axis]
+            name = {"N": "n", "C": "channel", "D": "plane", "H": "row", "W": "pixel"}[axis]
             if factor:
                 name = "lane"
             if flat and axis == "H":
@@ -220,10 +222,11 @@ class _Nest:
             order["channel"] = channel
         else:
             chunk, row = sch.split(row, [None, knobs.rows])
+            plane = {"plane": loops["plane"]} if "plane" in loops else {}
             if knobs.order == "channels":
-                order |= {"channel": channel, "chunk": chunk, "row": row}
+                order |= {"channel": channel, **plane, "chunk": chunk, "row": row}
             else:
-                order |= {"chunk": chunk, "channel": channel, "row": row}
+                order |= {**plane, "chunk": chunk, "channel": channel, "row": row}
         if not flat:
             order["pixel"] = pixel
         self.marks = ["row" if mark == "pixel" and flat else mark for mark in self.marks]
@@ -266,16 +269,20 @@ class _Nest:
         self._skip(len(tile))
 
     def _skip(self, tile_loops: int) -> None:
-        """Mark the loops over rows and columns of the kernel that often meet nothing but padding."""
+        """Mark the loops over the kernel that often meet nothing but padding."""
         workload, reduced = self.workload, reduction_axes(self.workload)
         loops = self.sch.get_loops(self.anchor)[-tile_loops - len(reduced) :]
-        sides = [("H", "rh", 1)]
+        sides = [(0, "H", 1)]
         if not lanes_are_pixels(workload):
-            sides.append(("W", "rw", self.knobs.tile_pixels))
-        for side, (axis, name, pixels) in enumerate(sides):
+            sides.append((1, "W", self.knobs.tile_pixels))
+        if workload.depth:
+            sides.append((PLANES, "D", 1))
+        for side, axis, pixels in sides:
             if met_share(workload, side, pixels) < 1.0:
                 place = physical_axes(workload.out_layout).index((axis, 0))
-                skip_padding(self.sch, loops[reduced.index(name)], place, workload, side, pixels)
+                skip_padding(
+                    self.sch, loops[reduced.index(f"r{axis.lower()}")], place, workload, side, pixels
+                )
 
     def _prefetch(self) -> None:
         """Ask for the next tile's weights, where each of them is read once and so comes from memory.
@@ -288,7 +295,7 @@ class _Nest:
         axes = physical_axes(workload.kernel_layout)
         if knobs.order != "channels" or workload.groups > 1 or axes[-1] != ("O", knobs.lanes):
             return
-        rows = workload.in_channels * workload.kernel[0] * workload.kernel[1]
+        rows = workload.in_channels * workload.taps
         row_bytes = knobs.lanes * DTYPE_BYTES[workload.dtype]
         innermost = self.sch.get_loops(self.anchor)[-4]
         prefetch_weights(self.sch, innermost, rows, row_bytes, knobs.tile_channels)

@@ -9,7 +9,7 @@ from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 from tvm_ffi import structural_walk
 
-from topi_ext.processor import processor_of
+from topi_ext.processor import parallel_cycles, processor_of
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
@@ -19,11 +19,12 @@ from topi_ext.schedule.blocks import (
     try_inline,
 )
 from topi_ext.schedule.overlap import overlap_tail, uses
+from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
 
-PARALLEL_ELEMENTS = 1 << 14
-"""Below this much work a function stays on one thread; waking the others costs more."""
+MOST_ALONE = parallel_cycles()
+"""Cycles of work for one thread, where nothing is known of the processor."""
 
 COPIED_LANES = 16
 """Elements that a copy moves at once."""
@@ -41,7 +42,8 @@ class LoopNest(ScheduleRule):
             return None
         try:
             sch = open_schedule(func)
-            arrange_loops(sch, child_blocks(sch), processor_of(target).lanes(4))
+            processor = processor_of(target)
+            arrange_loops(sch, child_blocks(sch), processor.lanes(4), processor.parallel_cycles)
         except RuntimeError:
             # A function without blocks, e.g. one that was lowered by hand, is compiled as it is.
             _LOG.debug("no schedule for %s", func, exc_info=True)
@@ -49,22 +51,22 @@ class LoopNest(ScheduleRule):
         return sch
 
 
-def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int) -> None:
+def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: float = MOST_ALONE) -> None:
     """Inline those of ``blocks`` that can be, and arrange the loops of the others."""
     for block in [block for block in blocks if is_reduction(sch, block) or not try_inline(sch, block)]:
-        arrange_block(sch, block, lanes)
+        arrange_block(sch, block, lanes, most_alone)
 
 
-def arrange_block(sch: Schedule, block: SBlock, lanes: int) -> None:
-    """Give one block vectors and threads, as far as its loops allow."""
+def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = MOST_ALONE) -> None:
+    """Give one block vectors, and threads where it is work of more than ``most_alone`` cycles."""
     try:
-        _arrange(sch, block, lanes)
+        _arrange(sch, block, lanes, block_cycles(sch, block, lanes) > most_alone)
     except RuntimeError:
         # Every primitive either keeps the meaning or refuses: what was done before still stands.
         _LOG.debug("block %s keeps some plain loops", sch.get(block).name_hint, exc_info=True)
 
 
-def _arrange(sch: Schedule, block: SBlock, lanes: int) -> None:
+def _arrange(sch: Schedule, block: SBlock, lanes: int, parallel: bool) -> None:
     loops = list(sch.get_loops(block))
     if not loops:
         return
@@ -75,18 +77,15 @@ def _arrange(sch: Schedule, block: SBlock, lanes: int) -> None:
         return
     spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == tirx.IterVar.DataPar]
     reduction = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == tirx.IterVar.CommReduce]
-    elements = 1
-    for loop in loops:
-        elements *= loop_extent(sch, loop) or lanes
     if not spatial:
         return
     if not reduction:
-        _elementwise(sch, spatial, lanes, elements)
+        _elementwise(sch, spatial, lanes, parallel)
         return
-    _reduction(sch, block, spatial, reduction, lanes, elements)
+    _reduction(sch, block, spatial, reduction, lanes, parallel)
 
 
-def _elementwise(sch: Schedule, spatial: list[Any], lanes: int, elements: int) -> None:
+def _elementwise(sch: Schedule, spatial: list[Any], lanes: int, parallel: bool) -> None:
     extent = loop_extent(sch, spatial[-1])
     vector = None
     if extent is not None and 4 <= extent <= MAXIMUM_VECTOR and extent % 4 == 0:
@@ -94,14 +93,14 @@ def _elementwise(sch: Schedule, spatial: list[Any], lanes: int, elements: int) -
     elif all(loop_extent(sch, loop) is not None for loop in spatial):
         outer, vector = sch.split(sch.fuse(*spatial), [None, lanes])
         spatial = [outer]
-    if spatial and elements >= PARALLEL_ELEMENTS:
+    if spatial and parallel:
         sch.parallel(sch.fuse(*spatial))
     if vector is not None:
         sch.vectorize(vector)
 
 
 def _reduction(
-    sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], lanes: int, elements: int
+    sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], lanes: int, parallel: bool
 ) -> None:
     """Threads over the outer spatial axes, vectors over the innermost one, the reduction between."""
     extent = loop_extent(sch, spatial[-1])
@@ -113,25 +112,25 @@ def _reduction(
             spatial.append(outer)
     sch.reorder(*spatial, *reduction, *([vector] if vector is not None else []))
     fused = sch.fuse(*spatial)
-    if elements >= PARALLEL_ELEMENTS:
+    if parallel:
         sch.parallel(fused)
     if vector is not None:
         sch.vectorize(vector)
     sch.decompose_reduction(block, reduction[0])
 
 
-def place_padding(sch: Schedule, block: SBlock, chunk: Any | None) -> None:
+def place_padding(sch: Schedule, block: SBlock, chunk: Any | None, parallel: bool = True) -> None:
     """Arrange the block that copies an image with its padding.
 
     Inside the loop ``chunk`` it copies the rows that the chunk needs; before all loops, which is where None
-    puts it, its rows are split among the threads.
+    puts it, its rows are split among the threads if ``parallel``.
     :func:`topi_ext.schedule.overlap.apply_overlap` must follow.
     """
     if chunk is not None:
         sch.compute_at(block, chunk, preserve_unit_loops=True)
     *outer, pixel, innermost = sch.get_loops(block)
     sch.vectorize(_vector_of(sch, innermost))
-    if chunk is None:
+    if chunk is None and parallel:
         sch.parallel(sch.fuse(*(outer or [pixel])))
 
 

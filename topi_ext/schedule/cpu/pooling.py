@@ -14,6 +14,7 @@ from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, fuse_epilogue, loop_extent, open_schedule
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail
+from topi_ext.schedule.work import block_cycles
 from topi_ext.workload import PoolingWorkload, operator_of
 
 _LOG = logging.getLogger(__name__)
@@ -54,20 +55,21 @@ class WindowPooling(ScheduleRule):
             epilogue = sch.cache_write(anchor, 0, "global")
         loops = sch.get_loops(anchor)
         spatial, window = loops[:-2], loops[-2:]
+        processor = processor_of(target)
+        parallel = block_cycles(sch, anchor, processor.lanes(4)) > processor.parallel_cycles
         blocked = block_of(workload.layout, "C") > 1
         pixel = spatial[-2]
         width, lanes = loop_extent(sch, pixel), loop_extent(sch, spatial[-1])
         if width is None or lanes is None:
             return None
         tile = min(TILE_PIXELS, width)
-        vector = (
-            lanes if blocked else math.gcd(lanes, processor_of(target).lanes(DTYPE_BYTES[workload.dtype]))
-        )
+        vector = lanes if blocked else math.gcd(lanes, processor.lanes(DTYPE_BYTES[workload.dtype]))
         pixel, tile_pixel = sch.split(pixel, [None, tile])
         channel, lane = sch.split(spatial[-1], [None, vector])
         sch.reorder(*spatial[:-2], pixel, channel, *window, tile_pixel, lane)
         outer = sch.fuse(*spatial[:-2])
-        sch.parallel(outer)
+        if parallel:
+            sch.parallel(outer)
         sch.reverse_compute_at(epilogue, channel, preserve_unit_loops=True)
         own = sch.get_loops(epilogue)[3:]
         for loop in own[:-1]:
@@ -82,6 +84,6 @@ class WindowPooling(ScheduleRule):
         if width % tile:
             overlap_tail(sch, pixel)
         for block in around.before:
-            arrange_block(sch, block, vector)
-        arrange_loops(sch, around.after, vector)
+            arrange_block(sch, block, vector, processor.parallel_cycles)
+        arrange_loops(sch, around.after, vector, processor.parallel_cycles)
         return open_schedule(apply_overlap(sch.mod["main"]))

@@ -1,0 +1,97 @@
+"""How much work a block is, so that little of it starts no threads."""
+
+from math import ceil
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import Schedule
+from tvm_ffi import structural_hash, structural_walk
+
+from topi_ext.schedule.blocks import SBlock, is_reduction, loop_extent
+from topi_ext.schedule.overlap import uses
+
+OPERATION_CYCLES = 0.5
+DIVISION_CYCLES = 4.0
+FUNCTION_CYCLES = 80.0
+"""Of a vector for which the mathematical library is called, element by element."""
+
+INSTRUCTIONS = (
+    "tirx.bitwise_and",
+    "tirx.ceil",
+    "tirx.fabs",
+    "tirx.floor",
+    "tirx.fma",
+    "tirx.if_then_else",
+    "tirx.isnan",
+    "tirx.nearbyint",
+    "tirx.reinterpret",
+    "tirx.round",
+    "tirx.shift_left",
+    "tirx.shift_right",
+    "tirx.sqrt",
+    "tirx.trunc",
+)
+"""Calls that vectors have instructions for."""
+
+ALONG_ROW = 4
+"""How many times as long a sum takes that runs along the axis of the vectors, and so has none."""
+
+
+def block_cycles(sch: Schedule, block: SBlock, lanes: int) -> float:
+    """Cycles of a block on one thread, roughly: a load of a vector takes one, an operation half.
+
+    Vectors run along the last axis of the result; an element that is not loaded with its neighbours counts as
+    much as a vector. Symbolic extents count as one vector.
+    """
+    node = sch.get(block)
+    elements = 1
+    for loop in sch.get_loops(block):
+        elements *= loop_extent(sch, loop) or lanes
+    spatial = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.DataPar]
+    innermost = spatial[-1].var if spatial else None
+    stores: list[tirx.BufferStore] = []
+    structural_walk(node.body, (tirx.BufferStore, stores.append))
+    cycles = sum(_value_cycles(store.value, innermost, lanes) for store in stores)
+    if is_reduction(sch, block) and (not spatial or _is_one(spatial[-1].dom.extent)):
+        cycles *= ALONG_ROW
+    return ceil(elements / lanes) * cycles
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, (int, tirx.IntImm)) and int(extent) == 1
+
+
+def _value_cycles(value: Any, innermost: tirx.Var | None, lanes: int) -> float:
+    """Of one vector of a value, without what its indices take."""
+    loads = _distinct(value, TensorLoad)
+    inside = {key for load in loads.values() for index in load.indices for key in _operations(index)}
+    cycles = sum(_cycles_of(node) for key, node in _operations(value).items() if key not in inside)
+    for load in loads.values():
+        apart = innermost is not None and any(uses(index, innermost) for index in load.indices[:-1])
+        cycles += lanes if apart else 1
+    return cycles
+
+
+def _operations(expression: Any) -> dict[int, Any]:
+    kinds = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min, tirx.Select, tirx.Div, tvm.ir.Call)
+    return {key: node for kind in kinds for key, node in _distinct(expression, kind).items()}
+
+
+def _distinct(expression: Any, kind: type) -> dict[int, Any]:
+    """The nodes of a kind, each once: what is written twice is computed once."""
+    found: list[Any] = []
+    structural_walk(expression, (kind, found.append))
+    return {structural_hash(node): node for node in found}
+
+
+def _cycles_of(node: Any) -> float:
+    if isinstance(node, tirx.Div):
+        return DIVISION_CYCLES
+    if isinstance(node, tvm.ir.Call) and node.op.name not in INSTRUCTIONS:
+        return FUNCTION_CYCLES
+    return OPERATION_CYCLES
+
+
+__all__ = ["block_cycles"]
