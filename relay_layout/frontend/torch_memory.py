@@ -16,7 +16,6 @@ from tvm import relax
 from relay_layout.artifact.memory_order import channels_last, dim_order_of
 from relay_layout.dim_orders.marker import to_dim_order
 from relay_layout.errors import ModelError
-from relay_layout.frontend.torch_resize import CONVERTERS as RESIZES
 from relay_layout.ir import Expression
 
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range")
@@ -202,7 +201,6 @@ CONVERTERS: dict[str, Callable[[Any, Any], Expression]] = {
     "clone.default": _clone,
     "empty.memory_format": _empty,
     "empty_permuted.default": _empty,
-    **RESIZES,
 }
 """Converters that TVM's importer lacks or gets wrong, by the names that it has for operations."""
 
