@@ -13,7 +13,6 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from relay_layout.artifact import Quantization
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, build_graph
 from relay_layout.ir import Expression, as_extent, function_attributes, shape_of
@@ -29,9 +28,6 @@ DECLARED = ("input_dim_orders", "output_dim_orders")
 
 IN_MEMORY = ("input_memory_orders", "output_memory_orders")
 """Attributes of a function whose tensors lie so: its types are the shapes in memory."""
-
-QUANTIZED = ("input_quantization", "output_quantization")
-"""Attributes of a function: for each tensor scales, zero points and axis, all empty where it is real."""
 
 
 @dataclass(frozen=True)
@@ -121,23 +117,6 @@ def declared_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], li
 def memory_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """The orders in which inputs and outputs lie in memory, empty where nobody declared one."""
     return _both(function, IN_MEMORY)
-
-
-def quantizations(function: relax.Function, attribute: str, count: int) -> list[Quantization | None]:
-    """What the integers of each tensor of a side stand for, by one of the attributes :data:`QUANTIZED`."""
-    found = list(function_attributes(function).get(attribute, ()))
-    if len(found) != count:
-        return [None] * count
-    return [
-        Quantization(
-            tuple(map(float, entry[0])),
-            tuple(map(int, entry[1])),
-            int(entry[2][0]) if len(entry[2]) else None,
-        )
-        if len(entry)
-        else None
-        for entry in found
-    ]
 
 
 def dimension_letters(graph: Graph) -> dict[int, str]:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,10 @@ from relay_layout import __version__
 from relay_layout.artifact import Build, Content, Manifest, Producer, Quantization, TensorSpec, write_artifact
 from relay_layout.artifact.memory_order import channels_last
 from relay_layout.border import (
-    QUANTIZED,
     dimension_letters,
     input_names,
     memory_orders,
     output_names,
-    quantizations,
 )
 from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
@@ -34,6 +32,7 @@ from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_pass
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
 from relay_layout.plan import LayoutPlan
+from relay_layout.quantization.border import quantized_border
 from relay_layout.relay.conventions import names_carried
 from relay_layout.report.choices import model_report, target_report
 from relay_layout.report.files import check_report_path, write_report
@@ -328,11 +327,7 @@ class _Border:
 
 def _border(function: relax.Function) -> _Border:
     names = input_names(function), output_names(function)
-    inputs, outputs = (
-        quantizations(function, attribute, len(side))
-        for attribute, side in zip(QUANTIZED, names, strict=True)
-    )
-    return _Border(names, (inputs, outputs), dimension_letters(build_graph(function)))
+    return _Border(names, quantized_border(function), dimension_letters(build_graph(function)))
 
 
 def _specs(
@@ -374,6 +369,8 @@ def _spec(
     shape = tuple(held[order.index(axis)] for axis in range(rank))
     usual = rank == 4 and order in ((0, 1, 2, 3), channels_last(4))
     layout = layouts.get(name, "".join(letters[4][axis] for axis in order) if usual else "")
+    if quantization is not None and quantization.axis is not None and name in layouts:
+        quantization = replace(quantization, axis=layout.index(letters[rank][quantization.axis]))
     return TensorSpec(name, shape, str(kind.dtype), layout, order, bool(declared), quantization)
 
 

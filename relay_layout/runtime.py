@@ -23,7 +23,9 @@ from topi_ext.cuda.nvcc import machine_code
 WORKER_GROUP_BIG = 1
 """TVM's thread affinity mode that starts from the fastest cores."""
 
-_STORED = "stored_main"
+_BOUND = "bound_main"
+"""What "main" is saved as with its weights and the memory of its intermediate results."""
+
 _THREAD = threading.local()
 """``count``: how many threads the pool of this thread was last told to use."""
 
@@ -60,11 +62,11 @@ class Session:
         """Names of the inputs that the last call copied; the others were read where they lie."""
         self._memory = memory_of(build.target)
         self._machine = relax.VirtualMachine(_load_library(content.library), self._memory.device)
-        self._entry = self._machine["main"]
-        self._weights = [self._memory.weight(array) for array in content.weights.values()]
-        self._workspace = list(self._machine[WORKSPACE]())
-        self._fed: list[Any] = []
-        self._main: Callable[[], Any] | None = None
+        weights = [self._memory.weight(array) for array in content.weights.values()]
+        # What is saved are the last arguments: calls pass and convert the inputs alone.
+        self._machine.save_function("main", _BOUND, *weights, *self._machine[WORKSPACE]())
+        self._entry: Callable[..., Any] = self._machine[_BOUND]
+        self._fed: list[Any] | None = None
         self._lock = threading.Lock()
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -78,24 +80,18 @@ class Session:
         """
         with self._lock:
             tensors = self._staged(inputs, borrow=True)
-            if any(one is other for one, other in zip(tensors, self._fed, strict=False)):
+            if any(one is other for one, other in zip(tensors, self._fed or (), strict=False)):
                 # What was fed is overwritten.
-                self._main, self._fed = None, []
+                self._fed = None
             self._use_threads()
-            found = self._entry(*tensors, *self._weights, *self._workspace)
+            found = self._entry(*tensors)
             arrays = [self._memory.fetched(tensor) for tensor in _tensors(found)]
         return {spec.name: _as_shaped(array, spec) for spec, array in zip(self.outputs, arrays, strict=True)}
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Check the inputs and keep copies of them for :meth:`execute`; raises what :meth:`run` does."""
         with self._lock:
-            tensors = self._staged(inputs, borrow=False)
-            if self._main is None or any(
-                one is not other for one, other in zip(tensors, self._fed, strict=True)
-            ):
-                # With its arguments stored, a call does not convert each of them anew.
-                self._machine.save_function("main", _STORED, *tensors, *self._weights, *self._workspace)
-                self._main, self._fed = self._machine[_STORED], tensors
+            self._fed = self._staged(inputs, borrow=False)
 
     def execute(self) -> list[Any]:
         """The outputs of the inputs fed last, in the model's order, as TVM's tensors of their own.
@@ -144,10 +140,10 @@ class Session:
 
     def _execute(self) -> Sequence[Any]:
         """The outputs in memory that the next call overwrites."""
-        if self._main is None:
+        if self._fed is None:
             raise InputError("there is nothing to run before the inputs are fed")
         self._use_threads()
-        return _tensors(self._main())
+        return _tensors(self._entry(*self._fed))
 
     def _use_threads(self) -> None:
         if getattr(_THREAD, "count", None) != self._threads:

@@ -105,15 +105,21 @@ def resize(node: Node) -> Operation:
         sizes = list(data.shape)
         scales = wanted_scales(tensors)
         if scales:
-            new_sizes = [math.floor(size * scale) for size, scale in zip(sizes, scales, strict=True)]
+            # What keeps its size is not computed with: it may be a symbol, as an open batch is.
+            new_sizes = [
+                size if scale == 1.0 else math.floor(size * scale)
+                for size, scale in zip(sizes, scales, strict=True)
+            ]
         else:
             new_sizes = node.integers(3, tensors)
             scales = [new / old for new, old in zip(new_sizes, sizes, strict=True)]
-        exact = all(
-            math.isclose(size * scale, new, rel_tol=1e-6)
+        changes = [
+            (size, scale, new)
             for size, scale, new in zip(sizes, scales, new_sizes, strict=True)
-        )
-        whole = all(new % size == 0 for size, new in zip(sizes, new_sizes, strict=True))
+            if scale != 1.0
+        ]
+        exact = all(math.isclose(size * scale, new, rel_tol=1e-6) for size, scale, new in changes)
+        whole = all(new % size == 0 for size, _, new in changes)
         if exact and new_sizes[:2] == sizes[:2] and 3 <= data.dim() <= 5:
             # The two kinds of half pixel differ in outputs of one element only.
             is_half = coordinates == "pytorch_half_pixel" and 1 not in new_sizes[2:]

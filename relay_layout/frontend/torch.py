@@ -1,5 +1,6 @@
 """Import of PyTorch programs: modules, ``torch.export`` programs and ``.pt2`` files."""
 
+import logging
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -52,8 +53,8 @@ def from_torch(
     # Only now: these lean on torch and on TVM's importer, which needs it.
     from tvm.relax.frontend.torch import from_exported_program
 
+    from relay_layout.frontend import torch_memory, torch_quantized, torch_resize
     from relay_layout.frontend.torch_memory import (
-        CONVERTERS,
         check_inputs,
         check_strides,
         declared_orders,
@@ -68,7 +69,11 @@ def from_torch(
             module = from_exported_program(
                 decomposed,
                 unwrap_unit_return_tuple=True,
-                custom_convert_map=CONVERTERS,
+                custom_convert_map={
+                    **torch_memory.CONVERTERS,
+                    **torch_quantized.converters(decomposed),
+                    **torch_resize.CONVERTERS,
+                },
                 run_ep_decomposition=False,
             )
         names = list(program.graph_signature.user_inputs)
@@ -101,7 +106,7 @@ def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: A
     if isinstance(model, torch.nn.Module):
         if examples is None:
             raise ModelError("a torch module needs example inputs: from_torch(module, (example,))")
-        if model.training:
+        if model.training and not _is_exported(torch, model):
             raise ModelError("the torch module is in training mode: call its eval() first")
         try:
             with _quiet():
@@ -118,11 +123,48 @@ def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: A
         )
     # For what is wrong with the path itself; torch reads the file on its own.
     read_bytes(Path(model))
+    from relay_layout.frontend.torch_quantized import register
+
+    register()
+    said, log = _Said(), logging.getLogger("torch.export")
+    log.addFilter(said)
     try:
         with _quiet():
             return torch.export.load(Path(model))
     except Exception as error:
-        raise ModelError(f"{label} is not a readable torch.export program: {reason(error)}") from None
+        why = reason(said.error or error).partition(". ")[0]
+        raise ModelError(f"{label} is not a readable torch.export program: {why}") from None
+    finally:
+        log.removeFilter(said)
+
+
+def _is_exported(torch: Any, model: Any) -> bool:
+    """Whether a module is what export makes of a program, as quantized ones are.
+
+    Those are always in training mode, have no eval(), and hold operations alone: what training would change
+    is written in these.
+    """
+    if not isinstance(model, torch.fx.GraphModule):
+        return False
+    called = {node.target for node in model.graph.nodes if node.op == "call_module"}
+    # Export leaves one module of its own, which checks the inputs.
+    return all(type(model.get_submodule(name)).__module__.startswith("torch.export.") for name in called)
+
+
+class _Said(logging.Filter):
+    """Drops what torch logs of a file that it cannot read, and keeps the error with which it began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: BaseException | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False, for every record."""
+        error = record.exc_info[1] if record.exc_info else None
+        while error is not None and error.__cause__ is not None:
+            error = error.__cause__
+        self.error = self.error or error
+        return False
 
 
 @contextmanager

@@ -16,11 +16,13 @@ from tvm import relax
 from relay_layout.artifact.memory_order import channels_last, dim_order_of
 from relay_layout.dim_orders.marker import to_dim_order
 from relay_layout.errors import ModelError
-from relay_layout.frontend.torch_resize import CONVERTERS as RESIZES
 from relay_layout.ir import Expression
 
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range")
 """Operations that compute nothing; what they check holds for the shapes that the program declares."""
+
+_DROPOUTS = ("dropout.default", "dropout_.default", "native_dropout.default")
+"""Operations that TVM's importer leaves out, whatever their arguments."""
 
 
 def without_checks(program: Any) -> Any:
@@ -34,7 +36,7 @@ def without_checks(program: Any) -> Any:
 
 
 def check_inputs(program: Any, label: str) -> None:
-    """ModelError where the program takes or gives anything but tensors, or writes to its inputs."""
+    """ModelError where the program takes or gives anything but tensors, writes to inputs, or is random."""
     inputs = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     for spec in program.graph_signature.input_specs:
         if spec.kind is InputKind.USER_INPUT and not isinstance(inputs.get(spec.arg.name), torch.Tensor):
@@ -45,6 +47,11 @@ def check_inputs(program: Any, label: str) -> None:
         if spec.kind is not OutputKind.USER_OUTPUT:
             what = spec.kind.name.lower().replace("_", " ")
             raise ModelError(f"{label}: it has a {what} ('{spec.target or spec.arg.name}'), not supported")
+    for node in program.graph.nodes:
+        if getattr(node.target, "__name__", "") in _DROPOUTS and node.args[1] and node.args[2] is not False:
+            raise ModelError(
+                f"{label}: node '{node.name}' drops at random, as in training; call eval() before export"
+            )
     for value in _outputs(program):
         if not isinstance(value, torch.Tensor):
             raise ModelError(f"{label}: an output is {type(value).__name__}, not a tensor")
@@ -202,7 +209,6 @@ CONVERTERS: dict[str, Callable[[Any, Any], Expression]] = {
     "clone.default": _clone,
     "empty.memory_format": _empty,
     "empty_permuted.default": _empty,
-    **RESIZES,
 }
 """Converters that TVM's importer lacks or gets wrong, by the names that it has for operations."""
 

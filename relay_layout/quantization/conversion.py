@@ -4,6 +4,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.ir import operator_name, rebuild_functions
+from relay_layout.quantization.border import with_quantized_border
 from relay_layout.quantization.integers import Integers
 from relay_layout.quantization.narrowing import Narrowing, is_wide_product
 
@@ -12,11 +13,13 @@ def to_integers(module: tvm.IRModule) -> tvm.IRModule:
     """The module without quantize and dequantize operators, and with integer operators between these.
 
     Values agree with the float32 operators' but for rounding: by one step of the quantization that follows,
-    and seldom. Tensors of int8 between operators become uint8, shifted; those at the border keep their dtype.
+    and seldom. Tensors of int8 between operators become uint8, shifted; those at the border keep their dtype,
+    and the attributes of "main" say what they stand for.
     Products of wider integers that were cast from bytes become products of these, with the same values.
     """
     calls = _calls(module)
     if any(operator_name(call) in ("quantize", "dequantize") for call in calls):
+        module = with_quantized_border(module)
         module = rebuild_functions(module, lambda variable, function: Integers().visit_expr(function))
         module = _tidied(module)
     if any(is_wide_product(call) for call in calls):

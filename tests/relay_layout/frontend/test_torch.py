@@ -205,6 +205,11 @@ class Outside(nn.Module):
             "torch program: it has a buffer mutation ('count'), not supported",
         ),
         (
+            torch.export.export(nn.Dropout(0.25).train(), (torch.zeros(2),)),
+            None,
+            "torch program: node 'native_dropout' drops at random, as in training; call eval() before export",
+        ),
+        (
             Sorting().eval(),
             (torch.zeros(2, 2),),
             "torch program cannot be imported: Unsupported function types",

@@ -33,7 +33,7 @@ def products(module: tvm.IRModule) -> list[list[str]]:
 
 
 class TestTorch:
-    """Operators of PT2E quantization, through TVM's importer."""
+    """Operators of PT2E quantization."""
 
     torch = pytest.importorskip("torch")
 
@@ -68,23 +68,10 @@ class TestTorch:
 
         return Network().eval(), torch.randn(2, 16, 9, 7, generator=generator)
 
-    def imported(self, network: Any, image: Any) -> Any:
-        from tvm.relax.frontend.torch import from_exported_program
-
-        from relay_layout.frontend.torch_quantized import CONVERTERS
-
-        exported = self.torch.export.export(network, (image,)).run_decompositions()
-        return from_exported_program(
-            exported,
-            unwrap_unit_return_tuple=True,
-            custom_convert_map=CONVERTERS,
-            run_ep_decomposition=False,
-        )
-
     @pytest.mark.parametrize("low", [-128, -20])
     def test_convolution(self, tmp_path: Path, low: int) -> None:
         network, image = self.program(low)
-        module = self.imported(network, image)
+        module = relay_layout.from_torch(network, (image,))
         assert products(canonicalize(module)) == [["uint8", "int8"]]
         name = str(module["main"].params[0].name)
         ours, _ = run(module, tmp_path, **{name: image.numpy()})

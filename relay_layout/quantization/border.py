@@ -1,0 +1,100 @@
+"""What the integers stand for that go into a module and come out of it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.artifact import Quantization
+from relay_layout.ir import Expression, constant_array, function_attributes, operator_name, shape_of
+from relay_layout.quantization.reals import quantization_of
+from relay_layout.uses import variables_read
+
+Quantizations = list[Quantization | None]
+
+_ATTRIBUTES = ("input_quantization", "output_quantization")
+"""Of a function: for each tensor scales, zero points and axis, all empty where it is real."""
+
+
+def quantized_border(function: relax.Function) -> tuple[Quantizations, Quantizations]:
+    """For each input and each output of a function, in order, its quantization; None where it has none.
+
+    It is what the function's attributes say, or else the parameters with which every reader of the input
+    dequantizes it, and with which the output was quantized. Once operators are integers' own, only the
+    attributes tell.
+    """
+    values = {
+        binding.var: binding.value
+        for block in function.body.blocks
+        for binding in block.bindings
+        if isinstance(binding, relax.VarBinding)
+    }
+    readers: dict[relax.Var, list[Expression]] = {}
+    for value in (*values.values(), function.body.body):
+        for variable in variables_read(value):
+            readers.setdefault(variable, []).append(value)
+    result = function.body.body
+    while isinstance(result, relax.Var) and isinstance(values.get(result), relax.Var | relax.Tuple):
+        result = values[result]
+    outputs = list(result.fields) if isinstance(result, relax.Tuple) else [result]
+    found = (
+        [_shared(parameter, readers.get(parameter, [])) for parameter in function.params],
+        [_parameters(values.get(output, output), "quantize") for output in outputs],
+    )
+    attributes = function_attributes(function)
+    inputs, results = (
+        list(map(_stated, attributes[name])) if len(attributes.get(name, ())) == len(side) > 0 else side
+        for name, side in zip(_ATTRIBUTES, found, strict=True)
+    )
+    return inputs, results
+
+
+def with_quantized_border(module: tvm.IRModule) -> tvm.IRModule:
+    """The module whose "main" says in its attributes what its operators say of its inputs and outputs."""
+    if not any(variable.name_hint == "main" for variable in module.get_global_vars()):
+        return module
+    function = module["main"]
+    sides = quantized_border(function)
+    if not any(quantization for side in sides for quantization in side):
+        return module
+    for name, side in zip(_ATTRIBUTES, sides, strict=True):
+        function = function.with_attr(name, [_entry(quantization) for quantization in side])
+    stated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    stated.update_func(stated.get_global_var("main"), function)
+    return stated
+
+
+def _entry(quantization: Quantization | None) -> list[list[float]]:
+    if quantization is None:
+        return []
+    axis = [] if quantization.axis is None else [float(quantization.axis)]
+    return [list(quantization.scales), list(map(float, quantization.zero_points)), axis]
+
+
+def _stated(entry: Sequence[Sequence[float]]) -> Quantization | None:
+    if not len(entry):
+        return None
+    scales, points, axis = entry
+    return Quantization(
+        tuple(map(float, scales)), tuple(map(int, points)), int(axis[0]) if len(axis) else None
+    )
+
+
+def _shared(parameter: relax.Var, readers: Sequence[Expression]) -> Quantization | None:
+    found = [_parameters(reader, "dequantize") for reader in readers]
+    return found[0] if found and all(other == found[0] for other in found) else None
+
+
+def _parameters(value: Expression, verb: str) -> Quantization | None:
+    """Those of a call of ``verb``; None for anything else, and where they are no positive constants."""
+    if operator_name(value) != verb or quantization_of(value) is None:
+        return None
+    data, *operands = value.args
+    scales, points = (constant_array(operand).reshape(-1) for operand in operands)
+    points = np.broadcast_to(points, scales.shape)
+    axis = int(value.attrs.axis) % len(shape_of(data) or ()) if scales.size > 1 else None
+    return Quantization(tuple(map(float, scales)), tuple(map(int, points)), axis)
+
+
+__all__ = ["quantized_border", "with_quantized_border"]

@@ -1,0 +1,126 @@
+"""A backend of ``torch.compile``: ``torch.compile(model, backend="relay_layout")``.
+
+Found by torch through the entry point ``torch_dynamo_backends`` of this package.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from relay_layout.compiler import compile
+from relay_layout.errors import ModelError
+from relay_layout.frontend import from_torch
+from relay_layout.runtime import Session, load
+
+_Weight = tuple[torch.Tensor, int, int]
+"""A parameter or a buffer, which of its versions it was, and where that lay."""
+
+
+def relay_layout(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """The function that torch calls in the place of ``graph``; ``options`` are those of :func:`.compile`.
+
+    Parameters and buffers become constants. Each new shape and memory order of the other inputs is compiled
+    when it first comes, and everything anew once a parameter or a buffer has changed. Memory formats are the
+    program's: outputs have the strides that PyTorch gives them.
+
+    ModelError for a graph that is to be trained, for tensors that are not on the CPU, and for whatever
+    :func:`.from_torch` refuses.
+    """
+    del inputs  # Shapes are those of the calls; an example may have symbolic ones.
+    return _Compiled(graph, dict(options or {}))
+
+
+class _Compiled:
+    """A graph, with a session for each kind of inputs that it was called with."""
+
+    def __init__(self, graph: torch.fx.GraphModule, options: Mapping[str, Any]) -> None:
+        self._graph = graph
+        self._options = options
+        self._sessions: dict[tuple[Any, ...], Session] = {}
+        self._weights: list[_Weight] = []
+
+    def __call__(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
+        _check(arguments)
+        fixed = [_is_fixed(argument) for argument in arguments]
+        weights = [
+            (argument, argument._version, argument.data_ptr())
+            for argument, kept in zip(arguments, fixed, strict=True)
+            if kept and isinstance(argument, torch.Tensor)
+        ]
+        if not _same(weights, self._weights):
+            self._sessions, self._weights = {}, weights
+        given = [argument for argument, kept in zip(arguments, fixed, strict=True) if not kept]
+        numbers = [argument for argument in arguments if not isinstance(argument, torch.Tensor)]
+        key = (*numbers, *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in given))
+        if key not in self._sessions:
+            self._sessions[key] = self._compiled(arguments, fixed, given)
+        session = self._sessions[key]
+        names = [spec.name for spec in session.inputs]
+        outputs = session.run(dict(zip(names, given, strict=True)))
+        return tuple(torch.from_numpy(array) for array in outputs.values())
+
+    def _compiled(self, arguments: Sequence[Any], fixed: Sequence[bool], given: Sequence[Any]) -> Session:
+        program = _Program(self._graph, arguments, fixed).eval()
+        compiled = compile(from_torch(program, tuple(given)), **self._options)
+        with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+            path = Path(folder) / "graph.rla"
+            compiled.save(path)
+            return load(path, threads=self._options.get("threads"), permute=True)
+
+
+class _Program(torch.nn.Module):
+    """A graph with some of its arguments held as buffers, a function of the others."""
+
+    def __init__(self, graph: torch.fx.GraphModule, arguments: Sequence[Any], fixed: Sequence[bool]) -> None:
+        super().__init__()
+        self._graph = graph
+        self._held: list[Any] = []
+        for place, (argument, kept) in enumerate(zip(arguments, fixed, strict=True)):
+            if kept and isinstance(argument, torch.Tensor):
+                self.register_buffer(f"held_{place}", argument.detach())
+            self._held.append(argument if kept and not isinstance(argument, torch.Tensor) else None)
+        self._fixed = list(fixed)
+
+    def forward(self, *given: torch.Tensor) -> Any:
+        remaining = iter(given)
+        arguments = [
+            getattr(self, f"held_{place}", held) if kept else next(remaining)
+            for place, (held, kept) in enumerate(zip(self._held, self._fixed, strict=True))
+        ]
+        return self._graph(*arguments)
+
+
+def _is_fixed(argument: Any) -> bool:
+    """Whether an argument of a graph is none of a call: a parameter, a buffer, or the extent of a tensor."""
+    if not isinstance(argument, torch.Tensor):
+        return True
+    # Dynamo marks what belongs to a module.
+    return isinstance(argument, torch.nn.Parameter) or hasattr(argument, "_dynamo_static_input_type")
+
+
+def _same(weights: Sequence[_Weight], before: Sequence[_Weight]) -> bool:
+    return len(weights) == len(before) and all(
+        one[0] is other[0] and one[1:] == other[1:] for one, other in zip(weights, before, strict=True)
+    )
+
+
+def _check(arguments: Sequence[Any]) -> None:
+    tensors = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise ModelError(
+            "relay_layout compiles for inference, and this graph records gradients; call it under "
+            "torch.no_grad(), or have its parameters not require them"
+        )
+    for tensor in tensors:
+        if tensor.device.type != "cpu":
+            raise ModelError(
+                f"relay_layout's torch.compile backend takes tensors on the CPU, not on {tensor.device}"
+            )
+
+
+__all__ = ["relay_layout"]

@@ -1,0 +1,138 @@
+"""The backend of torch.compile."""
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import relay_layout  # noqa: E402
+from relay_layout import torch_backend  # noqa: E402
+from relay_layout.errors import ModelError  # noqa: E402
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.convolution = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.linear = nn.Linear(8, 5)
+        self.register_buffer("factors", torch.rand(8, 1, 1))
+
+    def forward(self, x: torch.Tensor, times: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.norm(self.convolution(x)).relu() * self.factors
+        return self.linear(y.mean((2, 3))) * times, y
+
+
+@pytest.fixture
+def compiled_shapes(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The shapes of the first input of each network that was compiled."""
+    torch._dynamo.reset()
+    shapes: list[list[int]] = []
+    compile = torch_backend.compile
+
+    def counted(module: Any, **options: Any) -> Any:
+        shapes.append([int(extent) for extent in module["main"].params[0].ty.shape])
+        return compile(module, **options)
+
+    monkeypatch.setattr(torch_backend, "compile", counted)
+    return shapes
+
+
+def image(batch: int, memory_format: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(batch)
+    return torch.randn(batch, 3, 6, 5, generator=generator).contiguous(memory_format=memory_format)
+
+
+def assert_same(compiled: Any, model: nn.Module, *inputs: Any) -> None:
+    for ours, theirs in zip(compiled(*inputs), model(*inputs), strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-4, atol=1e-5)
+        assert ours.stride() == theirs.stride()
+
+
+@torch.no_grad()
+def test_shapes_and_memory_formats(compiled_shapes: list[list[int]]) -> None:
+    model = Network().eval()
+    compiled = torch.compile(model, backend=torch_backend.relay_layout)
+    for batch in (2, 4, 3, 4, 2):
+        assert_same(compiled, model, image(batch))
+    assert sorted(shape[0] for shape in compiled_shapes) in ([2, 3, 4], [2, 2, 3, 4])
+    assert_same(compiled, model, image(2, torch.channels_last))
+    assert_same(compiled, model, image(2), 7)
+
+
+@torch.no_grad()
+def test_weights_that_change(compiled_shapes: list[list[int]]) -> None:
+    """They are constants of what was compiled, so that it is compiled anew."""
+    model = Network().eval()
+    compiled = torch.compile(model, backend=torch_backend.relay_layout)
+    for change in (
+        lambda: None,
+        lambda: model.factors.mul_(2),
+        lambda: setattr(model.linear.weight, "data", torch.ones(5, 8)),
+        lambda: model.load_state_dict(Network().state_dict()),
+    ):
+        change()
+        assert_same(compiled, model, image(2))
+    before = len(compiled_shapes)
+    assert_same(compiled, model, image(2))
+    assert before == len(compiled_shapes) == 4
+
+
+def test_options() -> None:
+    torch._dynamo.reset()
+    model = Network().eval()
+    compiled = torch.compile(
+        model, backend=torch_backend.relay_layout, options={"desired_layout": "none", "threads": 1}
+    )
+    with torch.inference_mode():
+        assert_same(compiled, model, image(1))
+
+
+def test_training_is_refused() -> None:
+    torch._dynamo.reset()
+    model = Network().eval()
+    compiled = torch.compile(model, backend=torch_backend.relay_layout)
+    words = (
+        "relay_layout compiles for inference, and this graph records gradients; call it under "
+        "torch.no_grad(), or have its parameters not require them"
+    )
+    with pytest.raises(ModelError) as raised:
+        compiled(image(2))
+    assert str(raised.value) == words
+    model.requires_grad_(False)
+    with pytest.raises(ModelError) as raised:
+        compiled(image(2).requires_grad_())
+    assert str(raised.value) == words
+    assert_same(compiled, model, image(2))
+
+
+@torch.no_grad()
+def test_batch_norms_in_training_mode_are_refused() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(Network().train(), backend=torch_backend.relay_layout)
+    with pytest.raises(ModelError) as raised:
+        compiled(image(2))
+    assert "it has a buffer mutation" in str(raised.value)
+
+
+def test_tensors_elsewhere_are_refused() -> None:
+    graph = torch.fx.symbolic_trace(nn.ReLU())
+    with pytest.raises(ModelError) as raised:
+        torch_backend.relay_layout(graph, [])(torch.zeros(2, device="meta"))
+    assert str(raised.value) == "relay_layout's torch.compile backend takes tensors on the CPU, not on meta"
+
+
+def test_the_entry_point() -> None:
+    tomllib = pytest.importorskip("tomllib")
+    text = (Path(relay_layout.__file__).parents[1] / "pyproject.toml").read_text()
+    group = "torch_dynamo_backends"
+    ((name, value),) = tomllib.loads(text)["project"]["entry-points"][group].items()
+    assert name == "relay_layout"
+    assert EntryPoint(name, value, group).load() is torch_backend.relay_layout
