@@ -31,7 +31,7 @@ ELSEWHERE = {
 }
 """Commands that other tests run, and where."""
 
-SWEPT = ("analyse", "bench", "tune")
+SWEPT = ("analyse", "bench", "fleet", "tune")
 """Verbs that measure, or need LLVM's analyser: the sweep runs their commands, else they are only read."""
 
 SHAPE = (1, 8, 12, 12)

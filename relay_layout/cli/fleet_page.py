@@ -67,7 +67,7 @@ def page(status: "FleetStatus") -> list[str]:
     counts = ", ".join(
         f"{sum(board.state == state for board in boards)} {state}" for state in ("busy", "idle", "lost")
     )
-    head = f"{clock(status.seconds)}  boards: {counts}  tracker {status.tracker}"
+    head = f"{clock(status.seconds)}, boards: {counts}, tracker {status.tracker}"
     if status.tracker_error:
         head += f": {status.tracker_error}"
     targets = [["target", "key", "tasks done", "trials", "gain", "left", "now"]]

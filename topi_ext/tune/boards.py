@@ -133,6 +133,10 @@ class BoardRunner:
                     if waiting and not running:
                         patience.check()
                 yield found.pop(place)
+        except GeneratorExit:
+            # The rest is not wanted, but TVM's servers end with a session that is cut.
+            concurrent.futures.wait(running)
+            raise
         finally:
             lender.close()
 

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 import warnings
 from _thread import interrupt_main
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +23,11 @@ from topi_ext.tune.tracker import RemoteDevice
 from topi_ext.workload import ConvolutionWorkload
 
 
+_LAST_KERNELS_SECONDS = 60.0
+
+
 def work(job: TuningJob, remote: RemoteDevice, builders: int, connection: Connection) -> None:
-    """Tune, and say on ``connection`` what happens; anything that is said there means to stop."""
+    """Tune, and say on ``connection`` what happens; whatever comes from there, its end too, means to stop."""
     # Ctrl-C in a terminal reaches every process, and it is for the first of them to say what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
@@ -94,9 +98,11 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _end_with_parent() -> None:
+    """At once where the kernels that ran last do not end: with the parent the pipe, and so tuning, ends."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
+    time.sleep(_LAST_KERNELS_SECONDS)
     interrupt_main(signal.SIGTERM)
 
 
