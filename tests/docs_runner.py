@@ -27,7 +27,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 ELSEWHERE = {
     "make demo": ".ci/run",
     "make test": ".ci/run",
-    "pip install .": "tests/test_package.py",
+    "pip install '.[demo,tune]'": "tests/test_package.py",
 }
 """Commands that other tests run, and where."""
 

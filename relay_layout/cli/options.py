@@ -126,7 +126,7 @@ def add_threads_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_remote_options(parser: argparse.ArgumentParser, purpose: str, *, with_key: bool = True) -> None:
-    """Machines that an RPC tracker lends; see :func:`remote_device`. Without the key the tracker is required."""
+    """Machines that an RPC tracker lends (:func:`remote_device`); a verb without keys requires a tracker."""
     parser.add_argument(
         "--rpc-tracker", type=_address, required=not with_key, metavar="HOST:PORT", help=purpose
     )

@@ -22,7 +22,6 @@ from topi_ext.tune.measurement import Measurement, Measurer
 from topi_ext.tune.tracker import RemoteDevice
 from topi_ext.workload import ConvolutionWorkload
 
-
 _LAST_KERNELS_SECONDS = 60.0
 
 
