@@ -16,12 +16,13 @@ install = printf 'Installing relay-layout[$(1)] into $(VENV) ... '; start=$$(dat
 		--constraint constraints.txt --editable '.[$(1)$(LINKER)]' && \
 	echo "$$(($$(date +%s) - start)) s" && touch $(2)
 
-.PHONY: help demo test lint format docs sweep clean distclean
+.PHONY: help demo test lint format docs picture sweep clean distclean
 
 help:
 	@echo 'make demo    compile and run $(MODEL), compare with ONNX Runtime (MODEL=resnet18 for another)'
 	@echo 'make test    lint and test, all but the slow tests'
 	@echo 'make docs    write what the documentation takes from the code, and run every snippet of it'
+	@echo 'make picture take the picture of a report in docs/ anew, with Chromium'
 	@echo 'make sweep   the slow tests, and new examples for those that draw them'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make format  let ruff format and mend'
@@ -44,6 +45,13 @@ lint: $(VENV)/.dev-installed
 docs: $(VENV)/.dev-installed
 	@$(VENV)/bin/python -m scripts.operator_table
 	@$(VENV)/bin/python -m pytest tests/test_docs.py
+
+picture: $(VENV)/.dev-installed
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && cd "$$folder" && export PYTHONPATH='$(CURDIR)' && \
+	python='$(abspath $(VENV))/bin/python' && \
+	$$python -m relay_layout compile resnet18 -o it.rla --threads 2 --desired-layout NHWC --report resnet18.html && \
+	$$python -m relay_layout run it.rla --threads 2 --repeat 30 --profile --report resnet18.html && \
+	$$python -m scripts.screenshot resnet18.html -o '$(CURDIR)/docs/report.png' --node maxpool --size 1600,1120
 
 format: $(VENV)/.dev-installed
 	@$(VENV)/bin/ruff check --quiet --fix

@@ -17,9 +17,10 @@ from statistics import mean
 from relay_layout.cli import options
 from relay_layout.cli.main import Printed, guarded
 from relay_layout.cli.output import note, one_line, progress, table
-from relay_layout.cli.tune import local_measurer, progress_line
+from relay_layout.cli.tune import progress_line
 from relay_layout.errors import InputError
 from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.tuning.measurers import local_measurer
 from relay_layout.tuning.tasks import as_tasks, describe
 from topi_ext.tune.comparison import COVERAGE, GOOD, Comparison, compare, replays
 from topi_ext.tune.database import Database

@@ -27,11 +27,11 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 ELSEWHERE = {
     "make demo": ".ci/run",
     "make test": ".ci/run",
-    "pip install .": "tests/test_package.py",
+    "pip install '.[demo,tune]'": "tests/test_package.py",
 }
 """Commands that other tests run, and where."""
 
-SWEPT = ("analyse", "bench", "tune")
+SWEPT = ("analyse", "bench", "fleet", "tune")
 """Verbs that measure, or need LLVM's analyser: the sweep runs their commands, else they are only read."""
 
 SHAPE = (1, 8, 12, 12)

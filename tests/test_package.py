@@ -92,7 +92,7 @@ def test_the_wheel_works_without_the_repository(wheel: Path, tmp_path: Path) -> 
 def test_pip_alone_installs_it_into_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "clean", with_pip=True)
     python = tmp_path / "clean/bin/python"
-    run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{wheel}[linker]"])
+    run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{wheel}[demo,linker,tune]"])
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     home = run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
     run([python, "-c", SMOKE, home], cwd=tmp_path, env=environment)

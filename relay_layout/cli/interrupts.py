@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -31,4 +31,26 @@ def noted_interrupts() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-__all__ = ["noted_interrupts"]
+@contextmanager
+def stop_requests(tell: Callable[[str], None]) -> Iterator[Sequence[int]]:
+    """Yields a sequence that gets an entry with the first Ctrl-C; the second one interrupts."""
+    requests: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield requests
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def request(number: int, frame: FrameType | None) -> None:
+        del frame
+        requests.append(number)
+        tell("stopping; once more to stop at once")
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, request)
+    try:
+        yield requests
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+__all__ = ["noted_interrupts", "stop_requests"]

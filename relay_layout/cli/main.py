@@ -32,6 +32,7 @@ VERBS = {
     "diff": "compare the reports of two compilations",
     "bench": "compare with other runtimes, side by side",
     "tune": "measure the kernels of models with other knobs, and log the times",
+    "fleet": "tune for several targets at once, on all boards of a tracker",
     "analyse": "show the inner loops of a model's kernels for an ARM core, as LLVM's analyser sees them",
     "log": "merge tuning logs, or check them",
     "import-log": "translate a log of AutoTVM into starting points for tuning",

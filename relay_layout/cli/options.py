@@ -32,16 +32,19 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{self._verb}: {message}; see {self.prog} --help")
 
 
-def add_layout_options(parser: argparse.ArgumentParser, *, several_targets: bool = False) -> None:
+def add_layout_options(
+    parser: argparse.ArgumentParser, *, several_targets: bool = False, with_target: bool = True
+) -> None:
     """The options that say what to convert to, and for which target, or list of targets."""
     several = "; or several with commas, the least first, of which the last that fits is run"
-    parser.add_argument(
-        "--target",
-        default="native",
-        metavar="TARGET",
-        help="native (this machine, the default), a target's name, or its JSON"
-        + (several if several_targets else ""),
-    )
+    if with_target:
+        parser.add_argument(
+            "--target",
+            default="native",
+            metavar="TARGET",
+            help="native (this machine, the default), a target's name, or its JSON"
+            + (several if several_targets else ""),
+        )
     parser.add_argument(
         "--desired-layout",
         metavar="LAYOUT",
@@ -122,10 +125,15 @@ def add_threads_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_remote_options(parser: argparse.ArgumentParser, purpose: str) -> None:
-    """Machines that an RPC tracker lends; see :func:`remote_device`."""
-    parser.add_argument("--rpc-tracker", type=_address, metavar="HOST:PORT", help=purpose)
-    parser.add_argument("--rpc-key", metavar="KEY", help="the key that those machines have at the tracker")
+def add_remote_options(parser: argparse.ArgumentParser, purpose: str, *, with_key: bool = True) -> None:
+    """Machines that an RPC tracker lends (:func:`remote_device`); a verb without keys requires a tracker."""
+    parser.add_argument(
+        "--rpc-tracker", type=_address, required=not with_key, metavar="HOST:PORT", help=purpose
+    )
+    if with_key:
+        parser.add_argument(
+            "--rpc-key", metavar="KEY", help="the key that those machines have at the tracker"
+        )
     parser.add_argument(
         "--rpc-wait",
         type=seconds,
@@ -164,7 +172,7 @@ def layout_options(arguments: argparse.Namespace) -> dict[str, Any]:
             "name one, such as --desired-layout NHWC"
         )
     return {
-        "target": arguments.target,
+        **({"target": arguments.target} if "target" in arguments else {}),
         "desired_layout": "auto" if layout is None else layout,
         "desired_layout_ops": operators,
         "desired_layouts": arguments.desired_layouts,

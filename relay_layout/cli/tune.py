@@ -1,31 +1,26 @@
 """``relay-layout tune MODEL... -o LOG``."""
 
-import signal
 import sys
-import threading
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.cli import options
+from relay_layout.cli.interrupts import stop_requests
 from relay_layout.cli.log import tell_problems
 from relay_layout.cli.output import Outcome, note, one_line, progress, table
 from relay_layout.errors import InputError
 
 if TYPE_CHECKING:
     from relay_layout.targets import BuildTarget
-    from relay_layout.tuning.tasks import ModelTasks
-    from topi_ext.tune.measure import KernelMeasurer
     from topi_ext.tune.measurement import Measurer
     from topi_ext.tune.tracker import RemoteDevice
     from topi_ext.tune.transform_tuner import TransformProgress
-    from topi_ext.tune.tuner import TuneProgress
+    from topi_ext.tune.tuner import TuneOptions, TuneProgress
 
 STRATEGIES = ("model", "random", "exhaustive", "tiles")
 TASKS = ("all", "kernels", "transforms")
@@ -42,6 +37,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     options.add_layout_options(parser)
     options.add_threads_option(parser)
+    add_search_arguments(parser)
+    parser.add_argument(
+        "--modelled",
+        action="store_true",
+        help="run nothing: model the time from the compiled loop and llvm-mca; for ARM, without a board",
+    )
+    options.add_remote_options(parser, "measure on the machines that this tracker lends, on all at once")
+
+
+def add_search_arguments(parser: ArgumentParser) -> None:
+    """What to measure, how much of it, and for how long."""
     parser.add_argument(
         "--trials", type=options.positive, default=64, metavar="N", help="kernels to measure for a task (64)"
     )
@@ -59,17 +65,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "the best of each register tile (the default of --modelled)",
     )
     parser.add_argument(
-        "--modelled",
-        action="store_true",
-        help="run nothing: model the time from the compiled loop and llvm-mca; for ARM, without a board",
-    )
-    parser.add_argument(
         "--tasks",
         choices=TASKS,
         default="all",
         help="measure layout transforms and tune kernels (the default), or one of both alone",
     )
-    options.add_remote_options(parser, "measure on the machines that this tracker lends, on all at once")
     parser.add_argument(
         "--time-limit", type=_time_limit, default=inf, metavar="S", help="seconds after which to stop"
     )
@@ -77,9 +77,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """Tunes the kernels of the models; the exit status is 130 where it was interrupted."""
-    records = options.record_options(arguments)
-    keywords = options.layout_options(arguments)
-    keywords = {name: value for name, value in keywords.items() if name not in records}
+    layouts = layout_keywords(arguments)
     remote = options.remote_device(arguments)
     if arguments.modelled and remote is not None:
         raise InputError(
@@ -88,90 +86,50 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.modelled and arguments.tasks == "transforms":
         raise InputError("--modelled has no model of layout transforms; leave out --tasks transforms")
     options.check_writable("-o", arguments.output, [*arguments.models, *arguments.tuning_records])
-    import tuning_logs
-    from relay_layout import __version__
-    from relay_layout.targets import resolve_target
-    from relay_layout.tuning.tasks import model_tasks
-    from relay_layout.tuning.transforms import transform_function
-    from relay_layout.tuning.turns import Turns, with_transforms
-    from topi_ext.tune.database import Database
-    from topi_ext.tune.transform_tuner import TransformMeasurer
-    from topi_ext.tune.tuner import TuneOptions, Tuner, summary
+    from relay_layout.tuning.job import Listener, Tuning, TuningJob
 
-    target = resolve_target(keywords.pop("target"), threads=arguments.threads, **records)
-    log = Path(arguments.output)
-    shipped = [] if arguments.no_shipped_records else tuning_logs.paths()
-    logs = [*shipped, *map(Path, arguments.tuning_records), *([log] if log.exists() else [])]
-    database, problems = Database.load(logs)
-    tell_problems(problems)
+    job = TuningJob(
+        arguments.models,
+        Path(arguments.output),
+        layouts.pop("target"),
+        arguments.threads,
+        layouts,
+        options.record_options(arguments),
+        tune_options(arguments, "tiles" if arguments.modelled else "model"),
+        arguments.tasks,
+        "modelled" if arguments.modelled else "measured",
+    )
     progress("choosing layouts")
-    target = with_transforms(target, database)
+    listener = Listener(tell=lambda line: note(one_line(line)), problems=tell_problems)
+    tuning = Tuning.prepare(job, listener)
+    measurer = _measurer(tuning.target, remote, modelled=arguments.modelled)
+    with stop_requests(note) as stopped, _Display() as display:
+        listener = replace(
+            listener, kernel=display.show, transform=display.show_transform, stop=lambda: bool(stopped)
+        )
+        report = tuning.run(measurer, listener)
+    status = INTERRUPTED if report["ended"] == "interrupted" else 0
+    return Outcome(report, format_report(report), status)
 
-    def tasks_of(target: "BuildTarget") -> "ModelTasks":
-        return model_tasks(arguments.models, target, keywords)
 
-    found = tasks_of(target)
-    for line in found.notes:
-        note(one_line(line))
-    if not found.tasks:
-        raise InputError("there is nothing to tune: the models hold no convolution or dense layer")
-    measurer = _measurer(target, remote, modelled=arguments.modelled)
-    versions = {"relay_layout": __version__, "tvm": _tvm_version()}
-    tune_options = TuneOptions(
+def layout_keywords(arguments: Namespace) -> dict[str, Any]:
+    """The options of ``convert`` that choose layouts, and the target, without those of records."""
+    records = options.record_options(arguments)
+    keywords = options.layout_options(arguments)
+    return {name: value for name, value in keywords.items() if name not in records}
+
+
+def tune_options(arguments: Namespace, strategy: str) -> "TuneOptions":
+    """How to search; ``strategy`` is what is taken where none was asked for."""
+    from topi_ext.tune.tuner import TuneOptions
+
+    return TuneOptions(
         trials=arguments.trials,
         patience=arguments.patience,
-        strategy=arguments.strategy or ("tiles" if arguments.modelled else "model"),
+        strategy=arguments.strategy or strategy,
         time_limit=arguments.time_limit,
         winograd=not arguments.no_winograd,
     )
-    try:
-        with _stop_requests() as stopped, _Display() as display:
-
-            def stop() -> bool:
-                return bool(stopped)
-
-            transforms = TransformMeasurer(
-                target.processor,
-                measurer,
-                log,
-                database,
-                partial(transform_function, target),
-                progress=display.show_transform,
-                stop=stop,
-                versions=versions,
-                time_limit=arguments.time_limit,
-            )
-            tuner = Tuner(
-                target.processor,
-                measurer,
-                log,
-                database,
-                tune_options,
-                progress=display.show,
-                stop=stop,
-                versions=versions,
-                origin="modelled" if arguments.modelled else "measured",
-            )
-            turns = Turns(
-                target,
-                database,
-                tasks_of,
-                found,
-                transforms if arguments.tasks != "kernels" and not arguments.modelled else None,
-                tuner if arguments.tasks != "transforms" else None,
-                stop,
-            )
-            result = turns.run()
-    finally:
-        measurer.close()
-    report = {
-        "log": arguments.output,
-        "target": target.name,
-        "threads": target.threads,
-        "transforms": {"tasks": len(turns.found.transforms), "measured": turns.transforms_measured},
-        **summary(result),
-    }
-    return Outcome(report, format_report(report), INTERRUPTED if result.ended == "interrupted" else 0)
 
 
 def format_report(report: Mapping[str, Any]) -> str:
@@ -199,71 +157,11 @@ def format_report(report: Mapping[str, Any]) -> str:
 
 
 def _measurer(target: "BuildTarget", remote: "RemoteDevice | None", *, modelled: bool) -> "Measurer":
-    from relay_layout import host
-    from relay_layout.lower.link import link_command
-    from topi_ext.tune.measure import KernelMeasurer
+    from relay_layout.tuning.measurers import core_model, local_measurer, remote_measurer
 
     if modelled:
-        from topi_ext.tune.static_model import KernelModel
-
-        return KernelModel(target.tvm_target, target.processor, target.facts.gigahertz)
-    if remote is None:
-        return local_measurer(target)
-    return KernelMeasurer(
-        target.tvm_target,
-        threads=target.threads,
-        cpu=f"rpc:{remote.key}",
-        link=link_command(target.foreign_machine),
-        remote=remote,
-        builders=host.cpu_count(),
-        tell=note,
-    )
-
-
-def local_measurer(target: "BuildTarget") -> "KernelMeasurer":
-    """Measures on this machine; an error where it cannot run what is built for the target."""
-    from relay_layout import host
-    from relay_layout.artifact import check_runnable
-    from relay_layout.bench.machine import describe_machine
-    from relay_layout.lower.link import link_command
-    from topi_ext.tune.measure import KernelMeasurer
-
-    check_runnable(target.manifest(), name=f"target {target.name}")
-    return KernelMeasurer(
-        target.tvm_target,
-        threads=target.threads,
-        cpu=describe_machine()["cpu"],
-        link=link_command(),
-        builders=host.cpu_count(),
-    )
-
-
-def _tvm_version() -> str:
-    import tvm
-
-    return str(tvm.__version__)
-
-
-@contextmanager
-def _stop_requests() -> Iterator[Sequence[int]]:
-    """Yields a sequence that gets an entry with the first Ctrl-C; the second one interrupts."""
-    requests: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield requests
-        return
-    previous = signal.getsignal(signal.SIGINT)
-
-    def request(number: int, frame: FrameType | None) -> None:
-        del frame
-        requests.append(number)
-        note("stopping; once more to stop at once")
-        signal.signal(signal.SIGINT, previous)
-
-    signal.signal(signal.SIGINT, request)
-    try:
-        yield requests
-    finally:
-        signal.signal(signal.SIGINT, previous)
+        return core_model(target)
+    return local_measurer(target) if remote is None else remote_measurer(target, remote, tell=note)
 
 
 class _Display:

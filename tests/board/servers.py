@@ -23,7 +23,10 @@ _WATCHDOG = 'while read group; do groups="$groups -$group"; done; kill -s KILL -
 
 
 class Boards:
-    """A tracker and ``count`` boards under one key; a context manager that leaves no process behind."""
+    """A tracker and ``count`` boards; a context manager that leaves no process behind.
+
+    ``key`` is that of all boards for which no other is named.
+    """
 
     def __init__(self, root: BoardRoot, count: int, logs: Path, key: str = KEY) -> None:
         """``logs`` is a folder for what the processes print."""
@@ -62,24 +65,25 @@ class Boards:
     ) -> None:
         self.close()
 
-    def add(self) -> None:
-        """Start one more board, which registers within seconds."""
+    def add(self, key: str = "") -> str:
+        """Start one more board, which registers within seconds; its address."""
         port = free_port()
         words = [str(self._root.python), "-m", "tvm.exec.rpc_server", f"--host={HOST}", f"--port={port}"]
-        words += [f"--port-end={port + 1}", f"--tracker={HOST}:{self.port}", f"--key={self._key}"]
+        words += [f"--port-end={port + 1}", f"--tracker={HOST}:{self.port}", f"--key={key or self._key}"]
         server = self._start(f"board-{len(self.servers)}", words, self._root.environment())
         self.servers.append(server)
+        return f"{HOST}:{port}"
 
-    def wait_for(self, count: int) -> None:
+    def wait_for(self, count: int, key: str = "") -> None:
         """Until so many boards are free."""
-        self._wait(f"{count} boards", lambda: self.free() >= count, self.servers)
+        self._wait(f"{count} boards", lambda: self.free(key) >= count, self.servers)
 
-    def free(self) -> int:
+    def free(self, key: str = "") -> int:
         """How many boards the tracker can lend at once."""
         from tvm import rpc
 
         queues = rpc.connect_tracker(HOST, self.port).summary()["queue_info"]
-        return int(queues.get(self._key, {}).get("free", 0))
+        return int(queues.get(key or self._key, {}).get("free", 0))
 
     def sessions(self, index: int) -> int:
         """How often somebody has connected to a board."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from topi_ext.tune import workers
 from topi_ext.tune.measurement import Measurement, last_line
@@ -40,6 +40,17 @@ class Library:
     arguments: Sequence[tuple[Sequence[int], str]]
 
 
+@dataclass(frozen=True)
+class BoardEvent:
+    """What a machine does: it is busy with a kernel, ran it, found that it fails, or is lost with it.
+
+    One that is "unreachable" was lent, and did not answer in the first place.
+    """
+
+    place: str
+    what: Literal["busy", "ran", "failed", "lost", "unreachable"]
+
+
 class BoardRunner:
     """Runs kernels on machines that a tracker lends; ``limit`` is in seconds, for one kernel."""
 
@@ -52,10 +63,12 @@ class BoardRunner:
         min_repeat_ms: int,
         limit: float,
         tell: Callable[[str], None] = lambda line: None,
+        watch: Callable[[BoardEvent], None] = lambda event: None,
     ) -> None:
         """RelayLayoutError where the tracker does not answer or has no such machine.
 
-        ``tell`` is called with a line where a machine is lost or waited for.
+        ``tell`` is called with a line where a machine is lost or waited for, ``watch`` with all that machines
+        do.
         """
         from tvm.support.popen_pool import PopenPoolExecutor
 
@@ -63,6 +76,7 @@ class BoardRunner:
         self._remote = remote
         self._limit = limit
         self._tell = tell
+        self._watch = watch
         self._run = partial(
             workers.run_on_board, threads=threads, repeats=repeats, min_repeat_ms=min_repeat_ms, limit=limit
         )
@@ -94,10 +108,12 @@ class BoardRunner:
                             kernel = kernels[waiting[0]]
                             future = self._pool.submit(self._run, loan, kernel.path, kernel.arguments)
                             running[future] = waiting.popleft(), loan
+                            self._watch(BoardEvent(loan.place, "busy"))
                     timeout = 0.0 if waiting else None
                     for future in _finished(running, timeout):
                         number, loan = running.pop(future)
                         outcome, value = _outcome(future)
+                        self._watch(BoardEvent(loan.place, "failed" if outcome == "slow" else outcome))
                         if outcome == "unreachable":
                             waiting.appendleft(number)
                             continue
@@ -117,6 +133,10 @@ class BoardRunner:
                     if waiting and not running:
                         patience.check()
                 yield found.pop(place)
+        except GeneratorExit:
+            # The rest is not wanted, but TVM's servers end with a session that is cut.
+            concurrent.futures.wait(running)
+            raise
         finally:
             lender.close()
 
@@ -170,7 +190,7 @@ def _finished(
     return concurrent.futures.wait(running, timeout, concurrent.futures.FIRST_COMPLETED).done
 
 
-def _outcome(future: concurrent.futures.Future[Any]) -> tuple[str, Any]:
+def _outcome(future: concurrent.futures.Future[Any]) -> tuple[workers.Outcome, Any]:
     """What the worker says; a worker that died or had to be ended lost its machine."""
     try:
         outcome, value = future.result()
@@ -181,4 +201,4 @@ def _outcome(future: concurrent.futures.Future[Any]) -> tuple[str, Any]:
     return outcome, value
 
 
-__all__ = ["ATTEMPTS", "BoardRunner", "Library"]
+__all__ = ["ATTEMPTS", "BoardEvent", "BoardRunner", "Library"]

@@ -19,7 +19,7 @@ from topi_ext.kernel import scheduled_kernel
 from topi_ext.processor import processor_of
 from topi_ext.tune import workers
 from topi_ext.tune.agreement import Kernel, difference, reference_knobs, tolerance
-from topi_ext.tune.boards import BoardRunner, Library
+from topi_ext.tune.boards import BoardEvent, BoardRunner, Library
 from topi_ext.tune.measurement import Measurement, last_line
 from topi_ext.tune.record import WRONG
 from topi_ext.tune.tracker import RemoteDevice
@@ -50,12 +50,13 @@ class KernelMeasurer:
         repeats: int = REPEATS,
         min_repeat_ms: int = MIN_REPEAT_MS,
         tell: Callable[[str], None] = lambda line: None,
+        watch: Callable[[BoardEvent], None] = lambda event: None,
     ) -> None:
         """``link`` is the compiler driver that links for the machine that runs the kernels.
 
         Without one, that machine links for itself. ``tell`` is called with a line where a machine is lost or
-        waited for. RelayLayoutError where the tracker does not answer, has no such machine, or a package is
-        missing.
+        waited for, ``watch`` with all that remote machines do. RelayLayoutError where the tracker does not
+        answer, has no such machine, or a package is missing.
         """
         self.cpu = cpu
         self._target = target
@@ -74,6 +75,7 @@ class KernelMeasurer:
                     min_repeat_ms=min_repeat_ms,
                     limit=RUN_TIMEOUT,
                     tell=tell,
+                    watch=watch,
                 )
         except ImportError as error:
             raise RelayLayoutError(

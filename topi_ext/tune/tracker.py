@@ -68,7 +68,7 @@ class Lender:
 
         try:
             if self._socket is None:
-                self._socket = _open(self._remote)
+                self._socket = _open(self._remote.host, self._remote.port)
             if not self._asked:
                 base.sendjson(self._socket, [base.TrackerCode.REQUEST, self._remote.key, "", 1])
                 self._asked = True
@@ -112,7 +112,7 @@ def borrow(remote: RemoteDevice, seconds: float) -> Any:
 
 def check_remote(remote: RemoteDevice) -> None:
     """RelayLayoutError unless the tracker answers and knows a machine of that key."""
-    keys = _keys(remote)
+    keys = set(machines(remote.host, remote.port).values())
     if remote.key not in keys:
         others = f"only {', '.join(sorted(keys))}" if keys else "none at all"
         raise RelayLayoutError(
@@ -132,41 +132,47 @@ def none_left(remote: RemoteDevice) -> RelayLayoutError:
     )
 
 
-def _keys(remote: RemoteDevice) -> set[str]:
-    """The keys of all machines that the tracker knows."""
+def machines(host: str, port: int) -> dict[str, str]:
+    """The keys of all machines that a tracker knows, lent or not, by address (``HOST:PORT``).
+
+    RelayLayoutError where it does not answer.
+    """
     from tvm.rpc import base
 
-    connection = _open(remote)
+    connection = _open(host, port)
     try:
         base.sendjson(connection, [base.TrackerCode.SUMMARY])
         _, summary = base.recvjson(connection)
-        return {str(server["key"]).partition(":")[2] for server in summary["server_info"]}
+        return {
+            "{}:{}".format(*server["addr"]): str(server["key"]).partition(":")[2]
+            for server in summary["server_info"]
+        }
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise _no_answer(remote, error) from None
+        raise _no_answer(host, port, error) from None
     finally:
         connection.close()
 
 
-def _open(remote: RemoteDevice) -> socket.socket:
+def _open(host: str, port: int) -> socket.socket:
     from tvm.rpc import base
 
     try:
-        connection = socket.create_connection((remote.host, remote.port), timeout=_ANSWER_TIMEOUT)
+        connection = socket.create_connection((host, port), timeout=_ANSWER_TIMEOUT)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RelayLayoutError(f"no RPC tracker at {remote.place}: {reason}") from None
+        raise RelayLayoutError(f"no RPC tracker at {host}:{port}: {reason}") from None
     try:
         connection.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
         if struct.unpack("<i", base.recvall(connection, 4))[0] != base.RPC_TRACKER_MAGIC:
             raise ValueError("it is something else")
     except (OSError, ValueError) as error:
         connection.close()
-        raise _no_answer(remote, error) from None
+        raise _no_answer(host, port, error) from None
     return connection
 
 
-def _no_answer(remote: RemoteDevice, error: Exception) -> RelayLayoutError:
-    return RelayLayoutError(f"the RPC tracker at {remote.place} does not answer: {last_line(str(error))}")
+def _no_answer(host: str, port: int, error: Exception) -> RelayLayoutError:
+    return RelayLayoutError(f"the RPC tracker at {host}:{port} does not answer: {last_line(str(error))}")
 
 
-__all__ = ["WAIT", "Lender", "Loan", "RemoteDevice", "borrow", "check_remote", "none_left"]
+__all__ = ["WAIT", "Lender", "Loan", "RemoteDevice", "borrow", "check_remote", "machines", "none_left"]

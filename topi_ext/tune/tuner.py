@@ -46,7 +46,7 @@ class TuneProgress:
 
     ``task`` counts from 1; ``trials`` and ``trials_left`` are of all tasks; ``gigaflops`` is of the task's
     best kernel; ``gain`` is how many times faster the tasks together are than with default knobs;
-    ``seconds_left`` is an upper bound, as far as one can be given.
+    ``seconds_left`` is an upper bound, as far as one can be given; ``finished`` tasks need no more trials.
     """
 
     task: int
@@ -57,6 +57,7 @@ class TuneProgress:
     gigaflops: float
     gain: float
     seconds_left: float
+    finished: int = 0
 
 
 @dataclass
@@ -245,6 +246,7 @@ class Tuner:
             gigaflops=2e-9 * state.task.workload.macs / state.best_seconds,
             gain=result.gain,
             seconds_left=min(elapsed / result.measured * left, self.options.time_limit - elapsed),
+            finished=sum(other.finished for other in result.states),
         )
 
     def _confirm_seconds(self, result: TuneResult, start: float) -> float:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import tvm
 
@@ -33,6 +33,9 @@ MOST_REMOTE_CALLS = 200
 
 TRANSFORM_ARGUMENTS = 2
 """What a layout transform reads, and what it writes."""
+
+Outcome = Literal["ran", "slow", "failed", "lost", "unreachable"]
+"""What a machine that was lent makes of a kernel; see :func:`run_on_board`."""
 
 _KEEPS_NAME = "global_symbol"
 ENTRY = "main"
@@ -124,7 +127,7 @@ def run_on_board(
     repeats: int,
     min_repeat_ms: int,
     limit: float,
-) -> tuple[str, Any]:
+) -> tuple[Outcome, Any]:
     """Run a library on a machine that was lent, for at most ``limit`` seconds.
 
     Gives "ran" and the times in seconds; "slow" where the machine ended the session since it took too long;

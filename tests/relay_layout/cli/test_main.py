@@ -40,7 +40,7 @@ def test_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert error_of(capsys) == (
         "relay-layout: error: no verb given; the verbs are compile, run, convert, explain, diff, bench, "
-        "tune, analyse, log, import-log, port; see relay-layout --help"
+        "tune, fleet, analyse, log, import-log, port; see relay-layout --help"
     )
 
 
@@ -49,7 +49,7 @@ def test_unknown_verb(word: str, kind: str, capsys: pytest.CaptureFixture[str]) 
     assert main([word]) == 2
     assert error_of(capsys) == (
         f"relay-layout: error: unknown {kind} '{word}'; the verbs are compile, run, convert, explain, diff, "
-        "bench, tune, analyse, log, import-log, port; see relay-layout --help"
+        "bench, tune, fleet, analyse, log, import-log, port; see relay-layout --help"
     )
 
 

@@ -36,7 +36,7 @@ class Tracker:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._socket.getsockname()[1])
         self._free: dict[str, list[Any]] = {}
-        self._keys: list[str] = []
+        self._servers: list[dict[str, Any]] = []
         self._changed = threading.Condition()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -57,7 +57,7 @@ class Tracker:
 
     def _serve(self, connection: socket.socket) -> None:
         code = base.TrackerCode
-        own = ""
+        own: dict[str, Any] = {}
         try:
             base.recvall(connection, 4)
             connection.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
@@ -65,8 +65,8 @@ class Tracker:
                 kind, *words = base.recvjson(connection)
                 answer: Any = code.SUCCESS
                 if kind == code.UPDATE_INFO:
-                    own = words[0]["key"]
-                    self._keys.append(own)
+                    own = {**words[0], "addr": ["127.0.0.1", words[0]["addr"][1]]}
+                    self._servers.append(own)
                 elif kind == code.PUT:
                     with self._changed:
                         self._free.setdefault(words[0], []).append(["127.0.0.1", *words[1]])
@@ -75,15 +75,14 @@ class Tracker:
                     self.wait_for(words[0])
                     answer = [code.SUCCESS, self._free[words[0]].pop(0)]
                 elif kind == code.SUMMARY:
-                    servers = [{"key": key} for key in self._keys]
-                    answer = [code.SUCCESS, {"queue_info": {}, "server_info": servers}]
+                    answer = [code.SUCCESS, {"queue_info": {}, "server_info": self._servers}]
                 elif kind == code.GET_PENDING_MATCHKEYS:
                     answer = [free[2] for found in self._free.values() for free in found]
                 base.sendjson(connection, answer)
         except (OSError, struct.error):
             connection.close()
             if own:
-                self._keys.remove(own)
+                self._servers.remove(own)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,171 @@
+"""The picture of a fleet: what each target has reached, and what each board does."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from relay_layout.tuning.fleet.messages import Failed, Finished, Message, Started, Told, Working
+from topi_ext.tune.boards import BoardEvent
+from topi_ext.tune.transform_tuner import TransformProgress
+from topi_ext.tune.tuner import TuneProgress
+
+CHOOSING = "choosing layouts"
+FAILED = "failed"
+
+
+@dataclass
+class TargetStatus:
+    """A key's target: how far its tasks are.
+
+    ``now`` is what is measured, ``tasks`` and ``finished`` count tasks, ``trials`` those of all tasks with
+    those of earlier runs; ``gain`` is how many times faster the tasks together are than with default knobs.
+    ``ended`` is empty while it is tuned, then "done", "time limit", "interrupted" or "failed", with the
+    ``report`` of the tuning, or the ``reason``.
+    """
+
+    key: str
+    target: str
+    log: str
+    now: str = CHOOSING
+    tasks: int = 0
+    finished: int = 0
+    trials: int = 0
+    gain: float = 1.0
+    seconds_left: float | None = None
+    ended: str = ""
+    report: Mapping[str, Any] | None = None
+    reason: str = ""
+    internal: bool = False
+
+    @property
+    def name(self) -> str:
+        """Target and key for people."""
+        return f"{self.target} ({self.key})"
+
+    def hear(self, message: Message) -> None:
+        """Take in what the worker says of the target."""
+        match message:
+            case Started(tasks):
+                self.tasks = tasks
+            case Working(name):
+                self.now = name
+            case TransformProgress():
+                self.now = f"layout transform {message.measured} of {message.transforms}"
+            case TuneProgress():
+                self.tasks, self.finished, self.trials = message.tasks, message.finished, message.trials
+                self.gain, self.seconds_left = message.gain, message.seconds_left
+            case Finished(report):
+                self._end(str(report["ended"]))
+                self.report, self.gain = report, report["gain"]
+                self.tasks, self.trials = (
+                    len(report["tasks"]),
+                    sum(task["trials"] for task in report["tasks"]),
+                )
+                if self.ended == "done":
+                    self.finished = self.tasks
+            case Failed(reason, internal):
+                self._end(FAILED)
+                self.reason, self.internal = reason, internal
+
+    def _end(self, how: str) -> None:
+        self.ended, self.now, self.seconds_left = how, "", None
+
+
+@dataclass
+class BoardStatus:
+    """A board: its address, what it does, and how many kernels it ran, saw failing, and was lost with.
+
+    ``now`` is the task of the kernel that it runs. ``listed``: the tracker knows it.
+    """
+
+    place: str
+    key: str
+    state: Literal["idle", "busy", "lost"] = "idle"
+    measured: int = 0
+    failed: int = 0
+    lost: int = 0
+    now: str = ""
+    listed: bool = True
+
+    def hear(self, event: BoardEvent, now: str) -> None:
+        """Take in what the board did for the task ``now``."""
+        self.now = now if event.what == "busy" else ""
+        match event.what:
+            case "busy":
+                self.state = "busy"
+            case "ran":
+                self.state = "idle"
+                self.measured += 1
+            case "failed":
+                self.state = "idle"
+                self.measured += 1
+                self.failed += 1
+            case "unreachable":
+                self.state = "lost"
+            case "lost":
+                self.state = "lost"
+                self.lost += 1
+
+
+@dataclass
+class FleetStatus:
+    """All targets, and all boards by their addresses; ``tracker_error`` is why the tracker was silent."""
+
+    tracker: str
+    targets: Sequence[TargetStatus]
+    boards: dict[str, BoardStatus] = field(default_factory=dict)
+    tracker_error: str = ""
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._start = self.clock()
+        self._looked = False
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return self.clock() - self._start
+
+    def boards_of(self, key: str) -> list[BoardStatus]:
+        """The boards of a key."""
+        return [board for board in self.boards.values() if board.key == key]
+
+    def hear(self, target: TargetStatus, message: Message) -> str:
+        """Take in a message of a target's worker; a line for people, where it has one."""
+        if isinstance(message, Told):
+            return f"{target.name}: {message.line}"
+        if isinstance(message, BoardEvent):
+            board = self.boards.setdefault(message.place, BoardStatus(message.place, target.key))
+            board.hear(message, target.now)
+            return ""
+        target.hear(message)
+        if isinstance(message, Failed):
+            return f"{target.name}: failed: {target.reason}"
+        if isinstance(message, Finished):
+            return f"{target.name}: {target.ended}, {target.gain:.3f} times as fast as with default knobs"
+        return ""
+
+    def see(self, machines: Mapping[str, str]) -> list[str]:
+        """Take in the tracker's list of addresses and keys; lines on boards that came and went."""
+        keys = {target.key for target in self.targets}
+        lines = []
+        for place, key in machines.items():
+            if key in keys and place not in self.boards:
+                self.boards[place] = BoardStatus(place, key)
+                if self._looked:
+                    lines.append(f"a board came: {place} ({key})")
+        for board in self.boards.values():
+            listed = board.place in machines
+            if listed and not board.listed:
+                board.state = "idle"
+                lines.append(f"a board is back: {board.place} ({board.key})")
+            if not listed and board.listed:
+                board.state, board.now = "lost", ""
+                lines.append(f"the tracker has lost a board: {board.place} ({board.key})")
+            board.listed = listed
+        self._looked = True
+        return lines
+
+
+__all__ = ["CHOOSING", "FAILED", "BoardStatus", "FleetStatus", "TargetStatus"]
