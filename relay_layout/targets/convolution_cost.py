@@ -82,7 +82,7 @@ def _tiled_us(
         out_dtype=node.results[0].dtype,
     )
     if constant:
-        workload = integer_form(workload)
+        workload = integer_form(workload, signed_words=target.processor.signed_words)
     # Winograd's weights are transformed when compiling.
     choice = target.kernels.choose(workload, direct=not constant)
     microseconds = choice.microseconds
