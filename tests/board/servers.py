@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from tests.board.root import BoardRoot
+from tests.board.root import CPU, BoardRoot
 from topi_ext.tune.tracker import RemoteDevice
 
 KEY = "emulated"
@@ -25,8 +25,9 @@ _WATCHDOG = 'while read group; do groups="$groups -$group"; done; kill -s KILL -
 class Boards:
     """A tracker and ``count`` boards under one key; a context manager that leaves no process behind."""
 
-    def __init__(self, root: BoardRoot, count: int, logs: Path, key: str = KEY) -> None:
-        """``logs`` is a folder for what the processes print."""
+    def __init__(self, root: BoardRoot, count: int, logs: Path, key: str = KEY, cpu: str = CPU) -> None:
+        """``logs`` is a folder for what the processes print, ``cpu`` what the boards have."""
+        self._cpu = cpu
         self._root = root
         self._count = count
         self._logs = logs
@@ -67,7 +68,7 @@ class Boards:
         port = free_port()
         words = [str(self._root.python), "-m", "tvm.exec.rpc_server", f"--host={HOST}", f"--port={port}"]
         words += [f"--port-end={port + 1}", f"--tracker={HOST}:{self.port}", f"--key={self._key}"]
-        server = self._start(f"board-{len(self.servers)}", words, self._root.environment())
+        server = self._start(f"board-{len(self.servers)}", words, self._root.environment(cpu=self._cpu))
         self.servers.append(server)
 
     def wait_for(self, count: int) -> None:
