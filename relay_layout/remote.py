@@ -17,7 +17,6 @@ from relay_layout.runtime import WORKER_GROUP_BIG
 from topi_ext.tune.tracker import RemoteDevice, borrow
 
 _STORED = "stored_main"
-_LIBRARY = "network.so"
 
 
 class RemoteSession:
@@ -38,11 +37,12 @@ class RemoteSession:
         """
         self._device = connection.cpu(0)
         fitting = _fitting(artifact, _architecture(connection), target)
-        library = _load(connection, fitting[0][1])
+        library = _load(connection, fitting[0][1], "first.so")
         features = _features(library, self._device)
         build, content = _runnable(artifact, fitting, features)
         if content is not fitting[0][1]:
-            library = _load(connection, content)
+            # Under another name: the first library is loaded, and its file must stay as it is.
+            library = _load(connection, content, "chosen.so")
         self.target = build.name
         self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
@@ -109,9 +109,9 @@ def _architecture(connection: Any) -> str:
     return normalize_architecture(triple.split("-", 1)[0])
 
 
-def _load(connection: Any, content: Content) -> Any:
-    connection.upload(bytearray(content.library), _LIBRARY)
-    return connection.load_module(_LIBRARY)
+def _load(connection: Any, content: Content, name: str) -> Any:
+    connection.upload(bytearray(content.library), name)
+    return connection.load_module(name)
 
 
 def _features(library: Any, device: Any) -> frozenset[str] | None:
@@ -147,16 +147,14 @@ def _runnable(
     """The last of the targets that a machine with these features can run; the first if it tells none."""
     if features is None:
         return fitting[0]
-    lacking = [
-        (set(build.target.get("features", ())) - features, (build, content)) for build, content in fitting
-    ]
-    runnable = [found for missing, found in lacking if not missing]
+    lacking = [set(build.target.get("features", ())) - features for build, _ in fitting]
+    runnable = [found for missing, found in zip(lacking, fitting, strict=True) if not missing]
     if runnable:
         return runnable[-1]
-    missing = min((missing for missing, _ in lacking), key=len)
+    missing = min(lacking, key=len)
     raise ArtifactError(
         f"{artifact.path}: needs CPU feature{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))} "
-        f"which the board lacks; compile it for the board's processor"
+        "which the board lacks; compile it for the board's processor"
     )
 
 

@@ -23,9 +23,8 @@ def with_capabilities(module: tvm.IRModule, target: BuildTarget) -> tvm.IRModule
         (len(words),),
         lambda place: tirx.call_extern("uint64", "getauxval", tirx.Select(place == 0, *words)),
     )
-    function = te.create_prim_func([told]).with_attr(
-        {"global_symbol": CAPABILITIES, "tirx.is_scheduled": True}
-    )
+    attributes = {"global_symbol": CAPABILITIES, "tirx.is_scheduled": True}
+    function = te.create_prim_func([told]).with_attr(attributes)
     module = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
     module[CAPABILITIES] = function
     return module

@@ -36,8 +36,8 @@ from topi_ext.workload import ConvolutionWorkload
 def lower_integers(module: tvm.IRModule, *, signed_words: bool = False) -> tvm.IRModule:
     """The module with functions in place of products and convolutions of uint8 by constants of int8.
 
-    With ``signed_words`` dot products read int8 (:attr:`topi_ext.processor.Processor.signed_words`): each tensor
-    is shifted once for all that read it, and the results are brought back.
+    With ``signed_words`` (:attr:`topi_ext.processor.Processor.signed_words`) dot products read int8: each
+    tensor is shifted once for all that read it, and the results are brought back.
     """
     lowering = _Lowering(module)
     lowering.signed_words = signed_words

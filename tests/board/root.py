@@ -184,8 +184,8 @@ def _set_up(folder: Path, tell: Callable[[str], None]) -> None:
     download_wheels(WHEELS, root.site)
     interpreter = root.system / f"usr/bin/python{PYTHON}"
     root.python.write_text(
-        f"#!/bin/sh\nexec '{_path_of('qemu-aarch64-static')}' -cpu \"${{{_CPU_VARIABLE}:-{CPU}}}\" -L '{root.system}' "
-        f"-0 '{root.python}' '{interpreter}' \"$@\"\n",
+        f"#!/bin/sh\nexec '{_path_of('qemu-aarch64-static')}' -cpu \"${{{_CPU_VARIABLE}:-{CPU}}}\" "
+        f"-L '{root.system}' -0 '{root.python}' '{interpreter}' \"$@\"\n",
         encoding="utf-8",
     )
     root.python.chmod(0o755)
