@@ -1,6 +1,6 @@
 """An emulated ARM board on root's Debian: set it up, serve it, and run on it what takes minutes.
 
-``python -m scripts.emulated_board setup|serve|networks``; docs/boards.md says more.
+``python -m scripts.emulated_board setup|serve|networks|native``; docs/boards.md says more.
 """
 
 import argparse
@@ -63,6 +63,18 @@ def networks(root: BoardRoot, options: argparse.Namespace) -> int:
     return int(any(found[cell] >= TOLERANCE for cell in cells if cell[1] == "float32"))
 
 
+def native(root: BoardRoot, options: argparse.Namespace) -> int:
+    """The package, installed on the board, compiles a network there and runs it; 1 where it is off."""
+    del options
+    from tests.board.native import NETWORK, native_error
+    from tests.board.networks import TOLERANCE
+
+    with tempfile.TemporaryDirectory(prefix="board-native-") as folder:
+        error = native_error(root, Path(folder))
+    print(f"{NETWORK}, compiled and run on the board with --target native: largest error {error:.1e}")
+    return int(error >= TOLERANCE)
+
+
 def _kept(results: Path | None) -> dict[tuple[str, str, str], float]:
     """What a file of results holds of earlier runs."""
     if results is None or not results.exists():
@@ -71,7 +83,7 @@ def _kept(results: Path | None) -> dict[tuple[str, str, str], float]:
     return {(name, precision, layout): error for name, precision, layout, error in lines}
 
 
-VERBS = {verb.__name__: verb for verb in (setup, serve, networks)}
+VERBS = {verb.__name__: verb for verb in (setup, serve, networks, native)}
 PRECISIONS = ("float32", "float16", "int8")
 
 
