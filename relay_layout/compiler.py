@@ -26,6 +26,7 @@ from relay_layout.frontend import Params, load_model
 from relay_layout.graph import build_graph
 from relay_layout.ir import shape_of
 from relay_layout.lower.calls import KernelCall, called_functions, calls_left, kernel_calls, renamed
+from relay_layout.lower.capabilities import with_capabilities
 from relay_layout.lower.device_code import compiler_of, machine_code_of
 from relay_layout.lower.link import link_command, link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
@@ -270,7 +271,7 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
     on_gpu = isinstance(target, CudaTarget)
     with target.tvm_target, compiler_of(target):
         executable = relax.build(
-            module,
+            with_capabilities(module, target),
             target.tvm_target,
             relax_pipeline=tvm.transform.Sequential(machine_passes(graph=on_gpu)),
             tir_pipeline=CUDA_PIPELINE if on_gpu else PIPELINE,

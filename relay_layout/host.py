@@ -8,7 +8,7 @@ import functools
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _ARCHITECTURES = {
@@ -57,6 +57,32 @@ _ARM_ALIASES = {
     "lrcpc": "rcpc",
 }
 
+ARM_CAPABILITY_WORDS = 16, 26
+"""AT_HWCAP and AT_HWCAP2: the words in which the Linux kernel tells a 64-bit ARM processor's features."""
+
+_ARM_BITS = (
+    {
+        0: "fp",
+        1: "asimd",
+        3: "aes",
+        4: "pmull",
+        5: "sha1",
+        6: "sha2",
+        7: "crc32",
+        8: "atomics",
+        10: "asimdhp",
+        12: "asimdrdm",
+        13: "jscvt",
+        14: "fcma",
+        15: "lrcpc",
+        20: "asimddp",
+        22: "sve",
+        23: "asimdfhm",
+    },
+    {1: "sve2", 13: "i8mm", 14: "bf16"},
+)
+"""What the bits of both words stand for, in the words of ``/proc/cpuinfo``; those that LLVM may use."""
+
 _X86_LEVELS = {
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
     "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
@@ -95,6 +121,11 @@ def cpu_features() -> frozenset[str] | None:
 
     None where the system does not tell (anything but Linux on x86 or ARM); then no check is possible.
     """
+    if architecture() == "aarch64" and operating_system() == "linux":
+        # Under an emulator /proc/cpuinfo may be the host's.
+        library = ctypes.CDLL(None)
+        library.getauxval.restype, library.getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+        return arm_features([library.getauxval(word) for word in ARM_CAPABILITY_WORDS])
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -133,6 +164,17 @@ def parse_cpuinfo(text: str, arch: str) -> frozenset[str] | None:
     if not common:
         return None
     return common | frozenset(_llvm_names(common, is_x86))
+
+
+def arm_features(words: Sequence[int]) -> frozenset[str] | None:
+    """The features in the :data:`ARM_CAPABILITY_WORDS` of a 64-bit ARM processor; None if they tell none."""
+    found = frozenset(
+        name
+        for word, bits in zip(words, _ARM_BITS, strict=True)
+        for bit, name in bits.items()
+        if word >> bit & 1
+    )
+    return found | frozenset(_llvm_names(found, is_x86=False)) if found else None
 
 
 def _llvm_names(flags: frozenset[str], is_x86: bool) -> Iterator[str]:
@@ -227,7 +269,9 @@ def _read(path: Path) -> str:
 
 
 __all__ = [
+    "ARM_CAPABILITY_WORDS",
     "architecture",
+    "arm_features",
     "cgroup_quota",
     "cpu_count",
     "cpu_features",

@@ -10,13 +10,13 @@ from tvm import relax
 
 from relay_layout.artifact import Artifact, Build, Content, TensorSpec, check_inputs, read_artifact
 from relay_layout.errors import ArtifactError
-from relay_layout.host import normalize_architecture
+from relay_layout.host import ARM_CAPABILITY_WORDS, arm_features, normalize_architecture
+from relay_layout.lower.capabilities import CAPABILITIES
 from relay_layout.lower.workspace import ALONE
 from relay_layout.runtime import WORKER_GROUP_BIG
 from topi_ext.tune.tracker import RemoteDevice, borrow
 
 _STORED = "stored_main"
-_LIBRARY = "network.so"
 
 
 class RemoteSession:
@@ -31,19 +31,25 @@ class RemoteSession:
         """Upload the library and the weights.
 
         ``threads`` is how many a call uses, by default as many as the kernels are shaped for. ``target``
-        names one of the artifact's targets; otherwise it is the first for the machine's architecture, since
-        a machine does not tell its CPU features over RPC. Raises :class:`ArtifactError` where there is none.
+        names one of the artifact's targets; otherwise it is the last one for the machine's architecture that
+        the machine can run, or the first where it does not tell its CPU features: only code for 64-bit ARM
+        can ask for them. Raises :class:`ArtifactError` where there is none.
         """
-        build, content = _choose(artifact, _architecture(connection), target)
+        self._device = connection.cpu(0)
+        fitting = _fitting(artifact, _architecture(connection), target)
+        library = _load(connection, fitting[0][1], "first.so")
+        features = _features(library, self._device)
+        build, content = _runnable(artifact, fitting, features)
+        if content is not fitting[0][1]:
+            # Under another name: the first library is loaded, and its file must stay as it is.
+            library = _load(connection, content, "chosen.so")
         self.target = build.name
         self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
-        self._device = connection.cpu(0)
-        connection.upload(bytearray(content.library), _LIBRARY)
         count = threads or build.num_threads_hint
         if count is not None:
             connection.get_function("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
-        self._machine = relax.VirtualMachine(connection.load_module(_LIBRARY), self._device)
+        self._machine = relax.VirtualMachine(library, self._device)
         self._size = connection.get_function("ffi.ArraySize")
         self._item = connection.get_function("ffi.ArrayGetItem")
         self._weights = [self._send(array) for array in content.weights.values()]
@@ -103,7 +109,22 @@ def _architecture(connection: Any) -> str:
     return normalize_architecture(triple.split("-", 1)[0])
 
 
-def _choose(artifact: Artifact, architecture: str, target: str | None) -> tuple[Build, Content]:
+def _load(connection: Any, content: Content, name: str) -> Any:
+    connection.upload(bytearray(content.library), name)
+    return connection.load_module(name)
+
+
+def _features(library: Any, device: Any) -> frozenset[str] | None:
+    """The CPU features of the machine that has loaded ``library``; None where it cannot tell."""
+    if not library.implements_function(CAPABILITIES, True):
+        return None
+    words = tvm.runtime.tensor(np.zeros(len(ARM_CAPABILITY_WORDS), "uint64"), device)
+    library.get_function(CAPABILITIES, True)(words)
+    return arm_features([int(word) for word in words.numpy()])
+
+
+def _fitting(artifact: Artifact, architecture: str, target: str | None) -> list[tuple[Build, Content]]:
+    """The targets in question that are for an architecture, which is empty where it is not known."""
     found = list(zip(artifact.manifest.builds, artifact.contents, strict=True))
     fitting = [
         (build, content)
@@ -111,12 +132,29 @@ def _choose(artifact: Artifact, architecture: str, target: str | None) -> tuple[
         if target in (None, build.name) and (not architecture or _built_for(build) == architecture)
     ]
     if fitting:
-        return fitting[0]
+        return fitting
     names = ", ".join(f"{build.name} ({_built_for(build)})" for build, _ in found)
     wanted = f"{target} " if target is not None else ""
     raise ArtifactError(
         f"{artifact.path}: holds no code {wanted}for the board, which is {architecture or 'not told'}; "
         f"it was built for {names}"
+    )
+
+
+def _runnable(
+    artifact: Artifact, fitting: Sequence[tuple[Build, Content]], features: frozenset[str] | None
+) -> tuple[Build, Content]:
+    """The last of the targets that a machine with these features can run; the first if it tells none."""
+    if features is None:
+        return fitting[0]
+    lacking = [set(build.target.get("features", ())) - features for build, _ in fitting]
+    runnable = [found for missing, found in zip(lacking, fitting, strict=True) if not missing]
+    if runnable:
+        return runnable[-1]
+    missing = min(lacking, key=len)
+    raise ArtifactError(
+        f"{artifact.path}: needs CPU feature{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))} "
+        "which the board lacks; compile it for the board's processor"
     )
 
 

@@ -1,9 +1,10 @@
 """An emulated ARM board on root's Debian: set it up, serve it, and run on it what takes minutes.
 
-``python -m scripts.emulated_board setup|serve|networks``; docs/boards.md says more.
+``python -m scripts.emulated_board setup|serve|networks|native``; docs/boards.md says more.
 """
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -13,14 +14,16 @@ from relay_layout.cli.output import note, table
 from tests.board.root import BoardRoot, BoardUnavailable, board_root
 
 
-def setup(root: BoardRoot) -> int:
+def setup(root: BoardRoot, options: argparse.Namespace) -> int:
     """The folder of the board."""
+    del options
     print(root.folder)
     return 0
 
 
-def serve(root: BoardRoot) -> int:
+def serve(root: BoardRoot, options: argparse.Namespace) -> int:
     """A tracker with two boards until Ctrl-C."""
+    del options
     from tests.board.servers import KEY, Boards
 
     with tempfile.TemporaryDirectory(prefix="boards-") as logs, Boards(root, 2, Path(logs)) as boards:
@@ -35,33 +38,64 @@ def serve(root: BoardRoot) -> int:
             return 0
 
 
-def networks(root: BoardRoot) -> int:
-    """Every built-in network in each layout, for small images; 1 where an output is off."""
+def networks(root: BoardRoot, options: argparse.Namespace) -> int:
+    """Every built-in network in each precision and layout, for small images; 1 where float32 is off."""
     from tests.board.networks import LAYOUTS, TOLERANCE, names, network_error
     from tests.board.servers import Boards
 
-    rows = [["network", *LAYOUTS]]
-    worst = 0.0
+    found = _kept(options.results)
+    precisions = options.precision
+    cells = [(name, precision, layout) for name in names() for precision in precisions for layout in LAYOUTS]
     with tempfile.TemporaryDirectory(prefix="boards-") as logs, Boards(root, 1, Path(logs)) as boards:
-        for name in names():
-            note(name)
-            errors = [network_error(name, layout, boards.remote, Path(logs)) for layout in LAYOUTS]
-            rows.append([name, *(f"{error:.1e}" for error in errors)])
-            worst = max(worst, *errors)
+        for cell in cells:
+            if cell in found:
+                continue
+            note(" ".join(cell))
+            name, precision, layout = cell
+            found[cell] = network_error(name, layout, boards.remote, Path(logs), precision)
+            if options.results is not None:
+                with options.results.open("a", encoding="utf-8") as file:
+                    print(json.dumps([*cell, found[cell]]), file=file)
+    columns = [(precision, layout) for precision in precisions for layout in LAYOUTS]
+    rows = [["network", *(" ".join(column) for column in columns)]]
+    rows += [[name, *(f"{found[(name, *column)]:.1e}" for column in columns)] for name in names()]
     print(table(rows))
-    return int(worst >= TOLERANCE)
+    return int(any(found[cell] >= TOLERANCE for cell in cells if cell[1] == "float32"))
 
 
-VERBS = {verb.__name__: verb for verb in (setup, serve, networks)}
+def native(root: BoardRoot, options: argparse.Namespace) -> int:
+    """The package, installed on the board, compiles a network there and runs it; 1 where it is off."""
+    del options
+    from tests.board.native import NETWORK, native_error
+    from tests.board.networks import TOLERANCE
+
+    with tempfile.TemporaryDirectory(prefix="board-native-") as folder:
+        error = native_error(root, Path(folder))
+    print(f"{NETWORK}, compiled and run on the board with --target native: largest error {error:.1e}")
+    return int(error >= TOLERANCE)
+
+
+def _kept(results: Path | None) -> dict[tuple[str, str, str], float]:
+    """What a file of results holds of earlier runs."""
+    if results is None or not results.exists():
+        return {}
+    lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    return {(name, precision, layout): error for name, precision, layout, error in lines}
+
+
+VERBS = {verb.__name__: verb for verb in (setup, serve, networks, native)}
+PRECISIONS = ("float32", "float16", "int8")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The exit status: 1 for a failed check, 2 where there can be no board."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("verb", choices=VERBS)
+    parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=["float32"], help="of networks")
+    parser.add_argument("--results", type=Path, help="networks: a file of what is done, from which to go on")
     options = parser.parse_args(arguments)
     try:
-        return VERBS[options.verb](board_root(note))
+        return VERBS[options.verb](board_root(note), options)
     except BoardUnavailable as error:
         note(f"no emulated ARM board: {error}")
         return 2

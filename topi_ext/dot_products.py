@@ -2,7 +2,8 @@
 
 In a compute, :func:`dot4` is one scalar operation, which schedules split and vectorize like any other. Before
 code is generated each vector of them becomes VNNI's multiply-add of bytes where the target has it,
-multiply-adds of 16-bit halves on other x86 processors, and plain arithmetic elsewhere, with the same numbers.
+multiply-adds of 16-bit halves on other x86 processors, ARM's dot products or its long products, and plain
+arithmetic elsewhere, with the same numbers.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from tvm.target.codegen import llvm_cpu_has_features
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.indexing import WORD
+from topi_ext.processor import is_aarch64
 from topi_ext.schedule.overlap import substitute
 
 _NAME = "topi_ext.dot4"
@@ -36,9 +38,17 @@ _HALF_SUM_FEATURES = {4: "sse2", 8: "avx2", 16: "avx512bw"}
 
 _LOW_BYTES = 0x00FF00FF
 
+_NEON_LANES = 4
+"""Words of a vector of ARM; longer ones are taken apart."""
+
+_NEON_SUMS = {"signed": "llvm.aarch64.neon.sdot", "mixed": "llvm.aarch64.neon.usdot"}
+
 
 def dot4(values: Sequence[Any], factors: Sequence[Any]) -> Any:
-    """The int32 sum of the products of four uint8 ``values`` with four int8 ``factors``."""
+    """The int32 sum of the products of four ``values`` of uint8 or int8 with four int8 ``factors``.
+
+    Which of the two has instructions is for a processor to say (:attr:`Processor.signed_words`).
+    """
     return tirx.call_intrin("int32", _NAME, *values, *factors)
 
 
@@ -88,7 +98,7 @@ class _Lowering:
     def _lowered(self, call: Any, addend: Any) -> Any:
         values, factors = call.args[:WORD], call.args[WORD:]
         lanes = _lanes(call)
-        kind = _instructions(self._target, lanes)
+        kind = _instructions(self._target, lanes, _element(values[0]))
         if not kind:
             products = [
                 value.astype(call.ty.dtype) * factor.astype(call.ty.dtype)
@@ -96,6 +106,8 @@ class _Lowering:
             ]
             return addend + (products[0] + products[1]) + (products[2] + products[3])
         left, right = self._words(values), self._words(factors)
+        if kind in ("signed", "mixed", "long"):
+            return _by_vectors(kind, addend, _in_a_lane(left), right)
         if kind == "bytes":
             operands = [tirx.reinterpret(f"int8x{WORD * lanes}", words) for words in (left, right)]
             return tirx.call_llvm_pure_intrin(call.ty.dtype, _BYTE_SUMS[lanes], addend, *operands)
@@ -155,6 +167,58 @@ def _vector(dtype: str, lanes: int) -> str:
     return dtype if lanes == 1 else f"{dtype}x{lanes}"
 
 
+def _element(expression: Any) -> str:
+    return str(expression.ty.dtype).partition("x")[0]
+
+
+def _in_a_lane(words: Any) -> Any:
+    """A broadcast word as lane 0 of a vector of ARM, from which its instructions read it.
+
+    LLVM would load it into all lanes, which takes the units that multiply. It does not look through the
+    fence, which becomes no instruction.
+    """
+    if not isinstance(words, tirx.Broadcast):
+        return words
+    vector = tirx.Shuffle([words.value, *[tirx.const(0, "int32")] * 3], [0, 1, 2, 3])
+    floats = tirx.reinterpret("float32x4", vector)
+    fenced = tirx.call_llvm_pure_intrin("float32x4", "llvm.arithmetic.fence.v4f32", floats)
+    return tirx.Shuffle([tirx.reinterpret("int32x4", fenced)], [0] * _NEON_LANES)
+
+
+def _by_vectors(kind: str, addend: Any, left: Any, right: Any) -> Any:
+    """``addend`` and the products of two vectors of words, by ARM's instructions.
+
+    A vector that is shorter than ``addend`` stands for one that repeats it.
+    """
+    lanes = _lanes(addend)
+    if lanes > _NEON_LANES:
+        halves = []
+        for half in (tirx.vectorlow, tirx.vectorhigh):
+            operands = [
+                half(_vector("int32", lanes // 2), operand) if _lanes(operand) == lanes else operand
+                for operand in (addend, left, right)
+            ]
+            halves.append(_by_vectors(kind, *operands))
+        return tirx.vectorcombine(_vector("int32", lanes), *halves)
+    left, right = (tirx.reinterpret("int8x16", words) for words in (left, right))
+    if kind in _NEON_SUMS:
+        # The lane of a word must be the last operand, and data without signs the first.
+        factors = (right, left) if kind == "signed" else (left, right)
+        return tirx.call_llvm_pure_intrin("int32x4", f"{_NEON_SUMS[kind]}.v4i32.v16i8", addend, *factors)
+    # The sum of two products may not fit int16, so pairs are added as int32.
+    pairs = [
+        tirx.call_llvm_pure_intrin(
+            "int32x4",
+            "llvm.aarch64.neon.saddlp.v4i32.v8i16",
+            tirx.call_llvm_pure_intrin(
+                "int16x8", "llvm.aarch64.neon.smull.v8i16", half("int8x8", left), half("int8x8", right)
+            ),
+        )
+        for half in (tirx.vectorlow, tirx.vectorhigh)
+    ]
+    return addend + tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.addp.v4i32", *pairs)
+
+
 def _unsigned_halves(words: Any) -> list[Any]:
     """The even and the odd bytes, without signs, as int16."""
     dtype = words.ty.dtype
@@ -171,9 +235,15 @@ def _signed_halves(words: Any) -> list[Any]:
 
 
 @cache
-def _instructions(target: Target, lanes: int) -> str:
-    """``"bytes"`` for VNNI, ``"halves"`` for multiply-adds of 16 bits, "" for neither."""
-    if lanes not in _BYTE_SUMS or not llvm_cpu_has_features("sse2", target):
+def _instructions(target: Target, lanes: int, values: str) -> str:
+    """What multiplies ``values``, uint8 or int8, by int8; "" where nothing does.
+
+    On x86 ``"bytes"`` for VNNI and ``"halves"`` for multiply-adds of 16 bits; on ARM ``"signed"`` and
+    ``"mixed"`` for dot products, ``"long"`` for products of 16 bits.
+    """
+    if is_aarch64(target):
+        return _neon_instructions(target, lanes, values)
+    if values != "uint8" or lanes not in _BYTE_SUMS or not llvm_cpu_has_features("sse2", target):
         return ""
     if llvm_cpu_has_features("avx512vnni", target) and (
         lanes == 16 or llvm_cpu_has_features("avx512vl", target)
@@ -182,6 +252,14 @@ def _instructions(target: Target, lanes: int) -> str:
     if lanes < 16 and llvm_cpu_has_features("avxvnni", target):
         return "bytes"
     return "halves" if llvm_cpu_has_features(_HALF_SUM_FEATURES[lanes], target) else ""
+
+
+def _neon_instructions(target: Target, lanes: int, values: str) -> str:
+    if lanes % _NEON_LANES or lanes & (lanes - 1):
+        return ""
+    if values == "uint8":
+        return "mixed" if llvm_cpu_has_features("i8mm", target) else ""
+    return "signed" if llvm_cpu_has_features("dotprod", target) else "long"
 
 
 __all__ = ["dot4", "lower_dot_products"]

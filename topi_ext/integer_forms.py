@@ -10,12 +10,13 @@ _EXACT_IN_FLOAT = 1 << 24
 """Integers up to this are float32, and so are all sums on the way to them."""
 
 
-def integer_form(workload: ConvolutionWorkload) -> ConvolutionWorkload:
+def integer_form(workload: ConvolutionWorkload, *, signed_words: bool = False) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of uint8 data that accumulates int32.
 
     Dot products run along the input channels where words of these lie side by side, else along a row, with
     zeros that fill up the window. Without either, as in depthwise convolutions, sums that float32 holds
-    exactly are made of float32. Other workloads, and those of three dimensions, stay as they are.
+    exactly are made of float32. Other workloads, and those of three dimensions, stay as they are. With
+    ``signed_words`` dot products take data of int8, which the caller has to subtract 128 for.
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
@@ -28,9 +29,11 @@ def integer_form(workload: ConvolutionWorkload) -> ConvolutionWorkload:
     if channels_innermost and not workload.is_depthwise:
         block = block_of(workload.data_layout, "C")
         if workload.group_in_channels % WORD == 0 and (block == 1 or block % WORD == 0):
-            return replace(workload, kernel_layout=_words_of_channels(workload.kernel_layout))
+            worded = replace(workload, kernel_layout=_words_of_channels(workload.kernel_layout))
+            return replace(worded, dtype="int8") if signed_words else worded
         if _runs_along_rows(workload):
-            return _words_of_rows(workload)
+            worded = _words_of_rows(workload)
+            return replace(worded, dtype="int8") if signed_words else worded
     if taps * _LARGEST_PRODUCT < _EXACT_IN_FLOAT:
         return replace(workload, out_dtype="float32")
     return workload

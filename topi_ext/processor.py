@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cache as remembered
 
 from tvm.target import Target
-from tvm.target.codegen import llvm_cpu_has_features
+from tvm.target.codegen import llvm_cpu_has_features, llvm_get_system_triple
 
 LAUNCH_CYCLES = 4000.0
 """Measured on x86: a parallel loop takes 0.4 to 2 microseconds to start; more where threads sleep."""
@@ -25,7 +25,8 @@ class Processor:
     read one operand from memory. ``registers_in_flight``: vector registers that hold operands loaded early,
     as the compiler has to on a core that executes in order. ``scheduling_model`` is the core by which LLVM's
     machine-code analyser describes this one, empty where it is not used; see :data:`ARM_CORES`.
-    ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI.
+    ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI or ARM's
+    ``dotprod``. ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
     ``launch_cycles``: handing work to the other threads and waiting for them.
     """
 
@@ -45,6 +46,7 @@ class Processor:
     registers_in_flight: int = 0
     scheduling_model: str = ""
     word_instructions: int = 5
+    signed_words: bool = False
     launch_cycles: float = LAUNCH_CYCLES
 
     @property
@@ -120,13 +122,25 @@ def processor_of(target: Target) -> Processor:
     return replace(_family(triple, cpu, features), threads=threads)
 
 
+def is_aarch64(target: Target) -> bool:
+    """Is code for ``target`` that of a 64-bit ARM processor?"""
+    triple = str(target.attrs.get("mtriple", "")) or llvm_get_system_triple()
+    return triple.startswith(("aarch64", "arm64"))
+
+
 @remembered
 def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
-    if triple.startswith(("aarch64", "arm64")):
-        return ARM_CORES.get(cpu, _NEON)
     target = Target(
-        {"kind": "llvm", **({"mcpu": cpu} if cpu else {}), **({"mattr": list(features)} if features else {})}
+        {
+            "kind": "llvm",
+            **({"mtriple": triple} if triple else {}),
+            **({"mcpu": cpu} if cpu else {}),
+            **({"mattr": list(features)} if features else {}),
+        }
     )
+    if is_aarch64(target):
+        core = _with_words(ARM_CORES.get(cpu, _NEON), llvm_cpu_has_features("dotprod", target))
+        return replace(core, signed_words=not llvm_cpu_has_features("i8mm", target))
     if llvm_cpu_has_features("avx512f", target):
         return _with_words(_AVX512, llvm_cpu_has_features("avx512vnni", target))
     if llvm_cpu_has_features(["avx2", "fma"], target):

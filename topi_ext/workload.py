@@ -17,6 +17,10 @@ ANNOTATION = "topi_ext.workload"
 
 LAYOUT_TRANSFORM = "layout_transform"
 
+BYTES = ("uint8", "int8")
+WORDS = tuple((byte, "int32") for byte in BYTES)
+"""Dtypes of data and result that dot products of bytes are for, by weights of int8."""
+
 ALGORITHM = "topi_ext.algorithm"
 """Block annotation that names the algorithm of a convolution; a direct one has none."""
 
@@ -97,15 +101,15 @@ class ConvolutionWorkload:
 
     @property
     def weight_dtype(self) -> str:
-        """That of the data; for uint8 it is int8 where int32 is accumulated, and else the result's."""
-        if self.dtype != "uint8":
+        """That of the data; for bytes it is int8 where int32 is accumulated, and else the result's."""
+        if self.dtype not in BYTES:
             return self.dtype
         return "int8" if self.out_dtype == "int32" else self.out_dtype
 
     @property
     def word_axis(self) -> str:
         """The axis along which dot products of four bytes run; "" where products are summed one by one."""
-        return word_axis(self.kernel_layout) if self.weight_dtype == "int8" != self.dtype else ""
+        return word_axis(self.kernel_layout) if (self.dtype, self.out_dtype) in WORDS else ""
 
     @property
     def is_depthwise(self) -> bool:

@@ -4,11 +4,13 @@ A border of zero points, which is an operator of its own so that layouts can be 
 padding of the kernel.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax, te
+from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.ir import (
@@ -24,6 +26,7 @@ from relay_layout.ir import (
 from relay_layout.layout_transform import apply
 from relay_layout.lower.convolutions import call_compute, constant_workload
 from relay_layout.targets import dense
+from relay_layout.quantization.reals import SHIFT
 from relay_layout.uses import call_read_once, count_uses
 from topi_ext.indexing import physical_axes
 from topi_ext.integer_forms import integer_form
@@ -31,12 +34,18 @@ from topi_ext.kernel import direct_convolution
 from topi_ext.workload import ConvolutionWorkload
 
 
-def lower_integers(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with functions in place of products and convolutions of uint8 by constants of int8."""
+def lower_integers(module: tvm.IRModule, *, signed_words: bool = False) -> tvm.IRModule:
+    """The module with functions in place of products and convolutions of uint8 by constants of int8.
+
+    With ``signed_words`` (:attr:`topi_ext.processor.Processor.signed_words`) dot products read int8: each
+    tensor is shifted once for all that read it, and the results are brought back.
+    """
     lowering = _Lowering(module)
+    lowering.signed_words = signed_words
     for variable, function in module.functions_items():
         if isinstance(function, relax.Function):
             lowering.uses = count_uses(function)
+            lowering.shifted = {}
             lowering.builder_.update_func(variable, lowering.visit_expr(function))
     return lowering.builder_.get()
 
@@ -44,6 +53,9 @@ def lower_integers(module: tvm.IRModule) -> tvm.IRModule:
 @mutator
 class _Lowering(PyExprMutator):
     uses: dict[str, int]
+    signed_words: bool
+    shifted: dict[Expression, Expression]
+    """Tensors of uint8, each less :data:`SHIFT` as int8."""
 
     def visit_call_(self, call: relax.Call) -> Expression:
         """A call of the function that computes a product of bytes; others only get their new arguments."""
@@ -70,7 +82,7 @@ class _Lowering(PyExprMutator):
                 top, left, bottom, right = padding
                 height, width = workload.in_height - top - bottom, workload.in_width - left - right
                 workload = replace(workload, in_height=height, in_width=width, padding=padding)
-        return _call(self.builder_, workload, data, weight, value)
+        return self._kernel(workload, data, weight, value)
 
     def _product(self, call: relax.Call) -> Expression | None:
         """Rows by a matrix: a pointwise convolution whose pixels are the rows."""
@@ -82,7 +94,25 @@ class _Lowering(PyExprMutator):
         if len(shape) not in dense.ROWS:
             return None
         workload = dense.product_workload(shape, weight.shape[0], "uint8", "int32")
-        return _call(self.builder_, workload, rows, weight, 0)
+        return self._kernel(workload, rows, weight, 0)
+
+    def _kernel(
+        self, workload: ConvolutionWorkload, data: Expression, weight: np.ndarray, pad_value: int
+    ) -> Expression:
+        """The kernel for ``workload`` with its OIHW ``weight``; int32, whatever it accumulates in."""
+        form = integer_form(workload, signed_words=self.signed_words)
+        if form.dtype == workload.dtype:
+            return _call(self.builder_, form, data, weight, pad_value)
+        if data not in self.shifted:
+            moved = self.builder_.emit(relax.op.bitwise_xor(data, constant(np.array(SHIFT, "uint8"))))
+            self.shifted[data] = self.builder_.emit(relax.op.astype(moved, "int8"))
+        missing = SHIFT * weight.sum(axis=(1, 2, 3), dtype="int32")
+        return _call(self.builder_, form, self.shifted[data], weight, pad_value - SHIFT, missing)
+
+    def visit_dataflow_block_(self, block: relax.DataflowBlock) -> relax.DataflowBlock:
+        """What a block has emitted, others do not see."""
+        self.shifted = {}
+        return super().visit_dataflow_block_(block)
 
 
 def _padding(border: relax.Call, layout: str) -> tuple[int, int, int, int] | None:
@@ -102,13 +132,16 @@ def _padding(border: relax.Call, layout: str) -> tuple[int, int, int, int] | Non
 
 def _call(
     builder: relax.BlockBuilder,
-    workload: ConvolutionWorkload,
+    form: ConvolutionWorkload,
     data: Expression,
     weight: np.ndarray,
     pad_value: int,
+    missing: np.ndarray | None = None,
 ) -> Expression:
-    """The kernel for ``workload`` with its OIHW ``weight``; int32, whatever it accumulates in."""
-    form = integer_form(workload)
+    """The kernel of ``form`` with its OIHW ``weight``; int32, whatever it accumulates in.
+
+    ``missing`` holds for each output channel what is added to its sums.
+    """
     wider = form.kernel[1] - weight.shape[3]
     filled = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
     axes = [axis for axis in "OIHW" if axis in form.kernel_layout]
@@ -117,13 +150,31 @@ def _call(
     )
     stored = apply(plain, "".join(axes), form.kernel_layout).astype(form.weight_dtype)
 
-    def compute(tensor: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+    def compute(tensor: te.Tensor, kernel: te.Tensor, *added: te.Tensor) -> te.Tensor:
         result = direct_convolution(tensor, kernel, form, pad_value)
+        if added:
+            (shares,) = added
+            return te.compute(
+                result.shape, lambda *index: result(*index) + shares(*_kept(shares, index)), name="whole"
+            )
         if form.out_dtype == "int32":
             return result
         return te.compute(result.shape, lambda *index: result(*index).astype("int32"), name="integers")
 
-    return call_compute(builder, compute, "conv2d_int8", data, constant(stored))
+    arguments = [data, constant(stored)]
+    if missing is not None:
+        extents = [missing.size if axis == "C" else 1 for axis in _plain(form.out_layout)]
+        arguments.append(constant(apply(missing.reshape(extents), _plain(form.out_layout), form.out_layout)))
+    return call_compute(builder, compute, "conv2d_int8", *arguments)
+
+
+def _plain(layout: str) -> str:
+    return "".join(name for name, factor in physical_axes(layout) if not factor)
+
+
+def _kept(tensor: te.Tensor, index: Sequence[tirx.Var]) -> list[Any]:
+    """``index`` into a tensor whose axes may have extent one."""
+    return [0 if int(extent) == 1 else place for extent, place in zip(tensor.shape, index, strict=True)]
 
 
 __all__ = ["lower_integers"]

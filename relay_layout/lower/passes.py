@@ -21,7 +21,10 @@ from relay_layout.transform import convert_layout
 
 def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Operators to loops, each operator a function of its own."""
-    integers = tvm.transform.module_pass(lambda module, _: lower_integers(module), 0, "lower_integers")
+    signed = target.kernels.processor.signed_words
+    integers = tvm.transform.module_pass(
+        lambda module, _: lower_integers(module, signed_words=signed), 0, "lower_integers"
+    )
     return [
         integers,
         relax.backend.DispatchSampling(),

@@ -1,6 +1,6 @@
 """ARM processors as data: their names, clocks and memory, and the instructions that kernels may need."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +62,10 @@ CHECKED_FEATURES = (
 """Extensions that LLVM uses where a target has them, in its words; the base of ARMv8 has the others."""
 
 
+KERNEL_FEATURES = ("dotprod", "fullfp16", "i8mm")
+"""Those that kernels have instructions of their own for."""
+
+
 def arm_target(name: str) -> dict[str, Any]:
     """TVM's description of a target named like ``aarch64-cortex-a76+i8mm``; without cores of its own.
 
@@ -100,6 +104,16 @@ def arm_features(target: Target) -> tuple[str, ...]:
     return tuple(name for name in CHECKED_FEATURES if name in compiled)
 
 
+def present_attributes(cpu: str, compiled: Collection[str], present: Collection[str]) -> dict[str, Any]:
+    """LLVM's attributes of a machine with the features ``present``, where ``cpu`` implies ``compiled``.
+
+    A core without a name, such as an emulated one, gets those that kernels are made for.
+    """
+    found = [f"+{name}" for name in KERNEL_FEATURES if name in present and name not in compiled]
+    hidden = [f"-{name}" for name in compiled if name not in present]
+    return {"mcpu": cpu, **({"mattr": [*found, *hidden]} if found or hidden else {})}
+
+
 def with_tuning(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of an ARM target, and those that its core is best compiled with."""
     board = ARM_BOARDS.get(str(attributes.get("mcpu", "")))
@@ -119,11 +133,13 @@ def check_arm_cpu(name: str, triple: str, cpu: str) -> None:
 __all__ = [
     "ARM_BOARDS",
     "CHECKED_FEATURES",
+    "KERNEL_FEATURES",
     "PREFIX",
     "ArmCore",
     "arm_facts",
     "arm_features",
     "arm_target",
     "check_arm_cpu",
+    "present_attributes",
     "with_tuning",
 ]

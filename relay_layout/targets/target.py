@@ -18,6 +18,7 @@ from relay_layout.targets.arm import (
     arm_features,
     arm_target,
     check_arm_cpu,
+    present_attributes,
     with_tuning,
 )
 from relay_layout.targets.facts import (
@@ -158,12 +159,15 @@ def _known_processors() -> set[str]:
 def _native(threads: int | None) -> BuildTarget:
     cpu = codegen.llvm_get_system_cpu()
     present = cpu_features()
+    attributes: dict[str, Any] = {"mcpu": cpu}
     features: tuple[str, ...] = ()
-    if present is not None:
-        compiled = _compiled_features(cpu) if architecture() == "x86_64" else _arm_features({"mcpu": cpu})
-        # A virtual machine may hide extensions that the processor's name implies.
-        features = tuple(name for name in compiled if name in present)
-    return _build("native", {"mcpu": cpu}, features, architecture(), threads)
+    # A virtual machine may hide extensions that the processor's name implies.
+    if present is not None and architecture() == "aarch64":
+        attributes = present_attributes(cpu, _arm_features(attributes), present)
+        features = _arm_features(attributes)
+    elif present is not None:
+        features = tuple(name for name in _compiled_features(cpu) if name in present)
+    return _build("native", attributes, features, architecture(), threads)
 
 
 def _compiled_features(cpu: str) -> tuple[str, ...]:

@@ -10,16 +10,20 @@ import tvm
 from tvm import relax
 
 import relay_layout
-from relay_layout.models import Network, build, names, to_onnx, to_relax
+from relay_layout.models import Network, build, export_onnx, names, to_onnx
 from relay_layout.remote import open_session
+from scripts.quantize import quantize
 from topi_ext.tune.tracker import RemoteDevice
 
 Arrays = Mapping[str, np.ndarray]
 
 TARGET = "aarch64-cortex-a76"
 LAYOUTS = ("NHWC", "NCHW8c")
+PRECISIONS = ("float32", "float16", "int8")
+"""Of the networks: as they are, converted by ONNX Runtime's tools, and quantized by them."""
+
 TOLERANCE = 1e-3
-"""Largest difference allowed, as a share of an output's largest number."""
+"""Largest difference allowed in float32, as a share of an output's largest number."""
 
 SESSION_SECONDS = 600.0
 
@@ -35,14 +39,29 @@ def small(name: str) -> tuple[Network, np.ndarray]:
     return network, np.random.default_rng(7).standard_normal(shape, dtype=np.float32)
 
 
-def by_onnx_runtime(network: Network, image: np.ndarray) -> dict[str, np.ndarray]:
-    """The outputs of a network here."""
+def by_onnx_runtime(model: Path, image: np.ndarray) -> dict[str, np.ndarray]:
+    """The outputs of a model here."""
     import onnxruntime
 
-    model = to_onnx(network).SerializeToString()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    wanted = [value.name for value in network.outputs]
+    wanted = [output.name for output in session.get_outputs()]
     return dict(zip(wanted, session.run(wanted, {"input": image}), strict=True))
+
+
+def exported(network: Network, precision: str, folder: Path) -> Path:
+    """The network as an ONNX file in one of :data:`PRECISIONS`; float16 ones take and give float16."""
+    path = folder / f"{network.name}-{precision}.onnx"
+    match precision:
+        case "int8":
+            return quantize(network, path)
+        case "float16":
+            import onnx
+            from onnxruntime.transformers.float16 import convert_float_to_float16
+
+            onnx.save(convert_float_to_float16(to_onnx(network), disable_shape_infer=True), path)
+        case _:
+            export_onnx(network, path)
+    return path
 
 
 def on_board(module: Any, layout: str, inputs: Arrays, remote: RemoteDevice, folder: Path) -> Arrays:
@@ -58,15 +77,24 @@ def largest_error(outputs: Arrays, expected: Arrays) -> float:
     errors = []
     for name, reference in expected.items():
         assert outputs[name].shape == reference.shape, name
-        errors.append(float(np.abs(outputs[name] - reference).max() / np.abs(reference).max()))
+        differences = np.abs(outputs[name].astype("float64") - reference)
+        errors.append(float(differences.max() / np.abs(reference).max()))
     return max(errors)
 
 
-def network_error(name: str, layout: str, remote: RemoteDevice, folder: Path) -> float:
-    """The largest error of a built-in network on a board, in a layout."""
+def network_error(
+    name: str, layout: str, remote: RemoteDevice, folder: Path, precision: str = "float32"
+) -> float:
+    """The largest error of a built-in network on a board, in a layout.
+
+    Beside ONNX Runtime here on the same network; a float16 one beside float32.
+    """
     network, image = small(name)
-    outputs = on_board(to_relax(network), layout, {"input": image}, remote, folder)
-    return largest_error(outputs, by_onnx_runtime(network, image))
+    model = exported(network, precision, folder)
+    reference = exported(network, "float32", folder) if precision == "float16" else model
+    expected = by_onnx_runtime(reference, image)
+    inputs = {"input": image.astype("float16" if precision == "float16" else "float32")}
+    return largest_error(on_board(model, layout, inputs, remote, folder), expected)
 
 
 def random_convolution(seed: int) -> dict[str, Any]:
@@ -159,6 +187,7 @@ def _windows(case: Mapping[str, Any], data: np.ndarray, seed: int) -> np.ndarray
 
 __all__ = [
     "LAYOUTS",
+    "PRECISIONS",
     "TARGET",
     "TOLERANCE",
     "convolutions_by_definition",

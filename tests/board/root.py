@@ -18,10 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 """Of what is done below; a folder of another version is not used."""
 
 CPU = "cortex-a76"
+"""Which qemu emulates where a process does not choose another."""
+
 SUITE = "bookworm"
 PYTHON = "3.11"
 """The Python of the suite."""
@@ -40,14 +42,16 @@ WHEELS = (
     "ml_dtypes",
     "numpy",
     "psutil",
+    "scipy",
     "tornado",
     "typing_extensions",
 )
-"""What an RPC server imports."""
+"""What an RPC server imports, and what compiling takes on the board itself."""
 
 _PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux_2_17", "manylinux2014")
 _PROJECT = Path(__file__).resolve().parents[2]
 _STAMP = "recipe"
+_CPU_VARIABLE = "BOARD_CPU"
 _ANSWER_SECONDS = 1200.0
 
 
@@ -77,10 +81,14 @@ class BoardRoot:
         """
         return self.system / "usr/bin/board-python"
 
-    def environment(self) -> dict[str, str]:
-        """For a process of the board: this one's, with the board's packages."""
+    def environment(self, *packages: Path, cpu: str = CPU) -> dict[str, str]:
+        """For a process of the board: this one's, with the board's packages after those in ``packages``.
+
+        ``cpu`` is one of qemu's, such as "cortex-a72", or "max" with all that it can emulate.
+        """
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        return {**kept, "PYTHONPATH": str(self.site), "TVM_NUM_THREADS": "1"}
+        path = os.pathsep.join(map(str, [*packages, self.site]))
+        return {**kept, "PYTHONPATH": path, "TVM_NUM_THREADS": "1", _CPU_VARIABLE: cpu}
 
 
 def cache_folder() -> Path:
@@ -176,8 +184,8 @@ def _set_up(folder: Path, tell: Callable[[str], None]) -> None:
     download_wheels(WHEELS, root.site)
     interpreter = root.system / f"usr/bin/python{PYTHON}"
     root.python.write_text(
-        f"#!/bin/sh\nexec '{_path_of('qemu-aarch64-static')}' -cpu {CPU} -L '{root.system}' "
-        f"-0 '{root.python}' '{interpreter}' \"$@\"\n",
+        f"#!/bin/sh\nexec '{_path_of('qemu-aarch64-static')}' -cpu \"${{{_CPU_VARIABLE}:-{CPU}}}\" "
+        f"-L '{root.system}' -0 '{root.python}' '{interpreter}' \"$@\"\n",
         encoding="utf-8",
     )
     root.python.chmod(0o755)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from tests.board.root import BoardRoot
+from tests.board.root import CPU, BoardRoot
 from topi_ext.tune.tracker import RemoteDevice
 
 KEY = "emulated"
@@ -28,8 +28,9 @@ class Boards:
     ``key`` is that of all boards for which no other is named.
     """
 
-    def __init__(self, root: BoardRoot, count: int, logs: Path, key: str = KEY) -> None:
-        """``logs`` is a folder for what the processes print."""
+    def __init__(self, root: BoardRoot, count: int, logs: Path, key: str = KEY, cpu: str = CPU) -> None:
+        """``logs`` is a folder for what the processes print, ``cpu`` what the boards have."""
+        self._cpu = cpu
         self._root = root
         self._count = count
         self._logs = logs
@@ -70,7 +71,7 @@ class Boards:
         port = free_port()
         words = [str(self._root.python), "-m", "tvm.exec.rpc_server", f"--host={HOST}", f"--port={port}"]
         words += [f"--port-end={port + 1}", f"--tracker={HOST}:{self.port}", f"--key={key or self._key}"]
-        server = self._start(f"board-{len(self.servers)}", words, self._root.environment())
+        server = self._start(f"board-{len(self.servers)}", words, self._root.environment(cpu=self._cpu))
         self.servers.append(server)
         return f"{HOST}:{port}"
 

@@ -10,6 +10,7 @@ from relay_layout.errors import ArtifactError
 from relay_layout.remote import open_session
 from tests.board.networks import (
     LAYOUTS,
+    TARGET,
     TOLERANCE,
     convolutions_by_definition,
     convolutions_module,
@@ -43,6 +44,29 @@ def test_random_convolutions(boards: Boards, tmp_path: Path, layout: str) -> Non
         case = f"random_convolution({seed}) = {random_convolution(seed)}"
         assert found.shape == expected.shape, case
         assert np.abs(found - expected).max() < TOLERANCE * max(1.0, np.abs(expected).max()), case
+
+
+def test_a_board_without_the_instructions(boards: Boards, tmp_path: Path) -> None:
+    path = tmp_path / "network.rla"
+    module, _ = convolutions_module(range(1))
+    relay_layout.compile(module, target=f"{TARGET}+i8mm+bf16", threads=1).save(path)
+    with pytest.raises(ArtifactError) as caught:
+        open_session(path, boards.remote, seconds=60)
+    assert str(caught.value) == (
+        f"{path}: needs CPU features bf16, i8mm which the board lacks; compile it for the board's processor"
+    )
+
+
+def test_the_last_target_that_a_board_can_run_is_taken(boards: Boards, tmp_path: Path) -> None:
+    path = tmp_path / "network.rla"
+    module, inputs = convolutions_module(range(1))
+    targets = ["aarch64-cortex-a72", TARGET, f"{TARGET}+i8mm"]
+    relay_layout.compile(module, target=targets, threads=1).save(path)
+    session = open_session(path, boards.remote, seconds=60)
+    assert session.target == TARGET
+    (expected,) = convolutions_by_definition(range(1), inputs)
+    (found,) = session.run(inputs).values()
+    assert np.abs(found - expected).max() < TOLERANCE * np.abs(expected).max()
 
 
 def test_an_artifact_for_this_machine(boards: Boards, tmp_path: Path) -> None:

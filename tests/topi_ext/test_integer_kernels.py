@@ -1,5 +1,7 @@
 """Convolutions of bytes: the form that computes them, the instructions it becomes, and its numbers."""
 
+import re
+
 import numpy as np
 import pytest
 import tvm
@@ -8,6 +10,7 @@ from kernel_reference import convolve as reference
 from kernel_reference import pack
 from tvm import te
 from tvm.s_tir import Schedule
+from tvm.target import Target
 
 from topi_ext.dot_products import dot4
 from topi_ext.integer_forms import integer_form
@@ -117,7 +120,13 @@ def test_numbers_of_every_instruction_set(cpu: str) -> None:
     check(CASES[0], cpu)
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[6], CASES[8]], ids=["channels", "rows", "float32"])
+SMALL = workload(16, 16, (4, 4), (7, 7), "NHWC HWIO NHWC", padding=(3, 3, 3, 3), groups=16)
+"""Of the window's rows and columns many meet nothing but the border."""
+
+
+@pytest.mark.parametrize(
+    "case", [CASES[0], CASES[6], CASES[8], SMALL], ids=["channels", "rows", "float32", "small"]
+)
 def test_the_border_may_hold_any_byte(case: ConvolutionWorkload) -> None:
     check(case, _fastest(), pad_value=201)
 
@@ -132,6 +141,26 @@ def test_instructions(cpu: str) -> None:
     text = assembly.mod.inspect_source("asm")
     assert text.count(CPUS[cpu][1]) >= 12
     assert "vpmulld" not in text and "pmuludq" not in text
+
+
+@pytest.mark.parametrize(
+    ("cpu", "instruction", "count"),
+    [("cortex-a76", "sdot", 12), ("neoverse-n2", "sudot", 12), ("cortex-a72", "smull", 24)],
+)
+def test_instructions_of_arm(cpu: str, instruction: str, count: int) -> None:
+    """Words of data are read from a lane, and copied to no other one."""
+    target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": cpu})
+    processor = processor_of(target)
+    case = workload(32, 32, (8, 8), (1, 1), "NCHW8c OIHW8i8o NCHW8c")
+    form = integer_form(case, signed_words=processor.signed_words)
+    assert (form.dtype, form.kernel_layout) == ("uint8" if cpu == "neoverse-n2" else "int8", "OIHW2i8o4i")
+    compiled = compile_function(scheduled_kernel(form, default_knobs(form, processor)), target)
+    text = compiled.mod.inspect_source("asm")
+    found = re.findall(rf"\t{instruction}2?\tv.*", text)
+    assert len(found) >= count
+    if instruction != "smull":
+        assert all(re.search(r"\.4b\[0\]$", line) for line in found)
+        assert "ld1r" not in text
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,8 @@ def conv2d(
     The result has ``out_layout``; it is accumulated in ``out_dtype`` (that of ``data`` by default).
 
     A kernel of int8 that is stored with four elements of I or W innermost ("OIHW4i16o4i", "OIHW16o4w") makes
-    dot products of them with ``data`` of uint8. A kernel of float32 takes integer ``data`` as float32, where
-    sums below 2**24 are exact.
+    dot products of them with ``data`` of uint8 or int8. A kernel of float32 takes integer ``data`` as
+    float32, where sums below 2**24 are exact.
     ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
     each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
     kernel has an axis G where there are several groups: "GOHWI16o".

@@ -17,10 +17,7 @@ from topi_ext.indexing import (
     physical_axes,
     word_axis,
 )
-from topi_ext.workload import padded_lanes
-
-BYTES = ("uint8", "int8")
-"""Dtypes of data and kernel that dot products of bytes are for."""
+from topi_ext.workload import WORDS, padded_lanes
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,8 @@ class Geometry:
     @property
     def word_axis(self) -> str:
         """I or W where dot products of four bytes run along that axis, as the kernel is stored; or none."""
-        return word_axis(self.kernel_layout) if (self.dtype, self.weight_dtype) == BYTES else ""
+        bytes_by_bytes = (self.dtype, self.out_dtype) in WORDS and self.weight_dtype == "int8"
+        return word_axis(self.kernel_layout) if bytes_by_bytes else ""
 
     @property
     def reductions(self) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from topi_ext.indexing import physical_axes
 PADDING = "data_pad"
 """Name of the block that copies the image with its padding."""
 
+FILLED = "topi_ext.filled"
+"""Annotation of such a block: what its border holds, where that is not zero."""
+
 
 def pad(
     data: te.Tensor,
@@ -43,7 +46,8 @@ def pad(
         element = data(*source).astype(dtype)
         return tirx.if_then_else(tirx.all(*inside), element, tirx.const(value, dtype)) if inside else element
 
-    return te.compute(shape, padded, name=PADDING)
+    attributes = {FILLED: value} if value else {}
+    return te.compute(shape, padded, name=PADDING, attrs=attributes)
 
 
-__all__ = ["PADDING", "pad"]
+__all__ = ["FILLED", "PADDING", "pad"]

@@ -5,14 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-MULTIPLY_ADDS = ("fmla", "fmls", "sdot", "udot", "usdot", "smmla", "usmmla")
+MULTIPLY_ADDS = ("fmla", "fmls", "sdot", "udot", "usdot", "sudot", "smmla", "usmmla")
 """Vector instructions that multiply and accumulate into their first operand."""
 
 _LABEL = re.compile(r"(\.?L\w+):")
 _BRANCH = re.compile(r"(?:b|b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+,\s*#\w+,)\s*(\.?L\w+)$")
 _COMMENT = re.compile(r"\s*//.*$")
 _LANE = re.compile(r"\.\w+\[\d+\]$")
-_STACK = re.compile(r"\[(?:sp|x29)\b")
+_STACK = re.compile(r"\[sp\b")
+_FRAME = re.compile(r"\[(?:sp|x29)\b")
+_FUNCTION = re.compile(r"[A-Za-z_]\w*:")
+_FRAME_POINTER = re.compile(r"(?:mov|add)\s+x29, sp\b")
 _REGISTER = re.compile(r"\b[qdshv](\d+)\b")
 _ON_VECTOR = re.compile(r"\w+\s+v\d+\.")
 _VECTOR = re.compile(r"[qv]\d")
@@ -22,10 +25,14 @@ _STORES = ("st",)
 
 @dataclass(frozen=True)
 class Loop:
-    """The instructions from a label to the branch back to it; no loop lies within."""
+    """The instructions from a label to the branch back to it; no loop lies within.
+
+    ``framed``: the function keeps its frame in x29, which otherwise is a register like others.
+    """
 
     label: str
     instructions: tuple[str, ...]
+    framed: bool = True
 
     @cached_property
     def multiply_adds(self) -> int:
@@ -71,7 +78,7 @@ class Loop:
         """Whole vectors stored outside of the stack frame."""
         return sum(
             _mnemonic(line).startswith(_STORES)
-            and not _STACK.search(line)
+            and not self._is_on_stack(line)
             and len(_VECTOR.findall(line.partition("[")[0]))
             for line in self.instructions
         )
@@ -80,9 +87,12 @@ class Loop:
     def spills(self) -> int:
         """Loads and stores of the stack frame."""
         return sum(
-            _mnemonic(line).startswith((*_LOADS, *_STORES)) and bool(_STACK.search(line))
+            _mnemonic(line).startswith((*_LOADS, *_STORES)) and self._is_on_stack(line)
             for line in self.instructions
         )
+
+    def _is_on_stack(self, line: str) -> bool:
+        return bool((_FRAME if self.framed else _STACK).search(line))
 
 
 def innermost_loops(assembly: str) -> list[Loop]:
@@ -90,7 +100,9 @@ def innermost_loops(assembly: str) -> list[Loop]:
     lines = [_COMMENT.sub("", line).strip() for line in assembly.splitlines()]
     places: dict[str, int] = {}
     found = []
+    framed = False
     for place, line in enumerate(lines):
+        framed = not _FUNCTION.match(line) and (framed or bool(_FRAME_POINTER.match(line)))
         label = _LABEL.match(line)
         if label:
             places[label[1]] = place
@@ -99,7 +111,8 @@ def innermost_loops(assembly: str) -> list[Loop]:
         if branch and branch[1] in places:
             body = lines[places[branch[1]] + 1 : place + 1]
             if not any(_closes_loop(body[:-1], body)):
-                found.append(Loop(branch[1], tuple(line for line in body if _is_instruction(line))))
+                instructions = tuple(line for line in body if _is_instruction(line))
+                found.append(Loop(branch[1], instructions, framed))
     return found
 
 

@@ -34,7 +34,7 @@ TILE_CYCLES = 12.0
 ACCUMULATOR_CYCLES = 2.0
 """Around a register tile: its address, and for each accumulator its start, its epilogue and its store."""
 
-SPILL_PENALTY = 1.05
+SPILL_PENALTY = 1.25
 """For loops that spill: the analyser lets every reload hit, and a kernel without any is the safer choice."""
 
 OVERLAP = 0.75

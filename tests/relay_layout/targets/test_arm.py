@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +16,7 @@ from relay_layout.artifact import check_runnable, read_artifact
 from relay_layout.errors import ArtifactError, TargetError
 from relay_layout.models import names
 from relay_layout.targets import resolve_target
-from relay_layout.targets.arm import ARM_BOARDS, CHECKED_FEATURES
+from relay_layout.targets.arm import ARM_BOARDS, CHECKED_FEATURES, present_attributes
 from topi_ext.processor import ARM_CORES
 
 A76 = ("dotprod", "fullfp16", "lse", "rcpc", "rdm")
@@ -116,6 +117,20 @@ def test_a_board_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> No
         "--target native here"
     )
     check_runnable(resolve_target("aarch64-cortex-a72").manifest(), name="net.rla")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "compiled", "present", "attributes"),
+    [
+        ("cortex-a76", ("dotprod",), {"dotprod", "neon"}, {"mcpu": "cortex-a76"}),
+        ("generic", (), {"dotprod", "sve"}, {"mcpu": "generic", "mattr": ["+dotprod"]}),
+        ("neoverse-n2", ("dotprod", "sve2"), {"dotprod"}, {"mcpu": "neoverse-n2", "mattr": ["-sve2"]}),
+    ],
+)
+def test_what_a_machine_has_is_what_code_for_it_uses(
+    cpu: str, compiled: tuple[str, ...], present: set[str], attributes: dict[str, Any]
+) -> None:
+    assert present_attributes(cpu, compiled, present) == attributes
 
 
 @pytest.fixture

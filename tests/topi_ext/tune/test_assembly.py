@@ -54,6 +54,23 @@ def test_what_is_in_a_loop() -> None:
     assert (other.loads, other.stores, other.spills, other.vector_stores) == (1, 2, 2, 2)
 
 
+@pytest.mark.parametrize(("prologue", "spills"), [("mov\tx29, sp", 1), ("add\tx29, sp, #16", 1), ("nop", 0)])
+def test_the_register_of_the_frame_may_hold_anything_else(prologue: str, spills: int) -> None:
+    text = f"""
+first:
+	mov	x29, sp
+	ret
+second:
+	{prologue}
+.LBB1_1:
+	ldr	q1, [x29, #16]
+	fmla	v0.4s, v1.4s, v2.s[0]
+	b.ne	.LBB1_1
+"""
+    (loop,) = innermost_loops(text)
+    assert loop.spills == spills
+
+
 def test_sums_of_many_iterations_come_before_more_multiply_adds() -> None:
     hot = hot_loop(NEST)
     assert hot is not None and hot.label == ".LBB0_2"

@@ -15,7 +15,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.transform import StmtSimplify
 
 from topi_ext.compute.convolution import reduction_axes
-from topi_ext.compute.padding import PADDING
+from topi_ext.compute.padding import FILLED, PADDING
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import (
     DTYPE_BYTES,
@@ -71,6 +71,7 @@ class _Nest:
         self.workload = workload
         self.knobs = knobs
         self.marks: list[str] = []
+        self.zeros = True
 
     def arrange(self) -> None:
         knobs, flat = self.knobs, fuses_rows(self.workload)
@@ -102,6 +103,7 @@ class _Nest:
         place = outer[innermost[-1]] if innermost else parallel
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
         if pad is not None:
+            self.zeros = FILLED not in sch.get(pad).annotations
             place_padding(sch, pad, parallel if knobs.pad_at == "chunk" else None, knobs.parallel)
         self._finish(epilogue, tile, reduction[0])
         if self.marks:
@@ -269,7 +271,9 @@ class _Nest:
         self._skip(len(tile))
 
     def _skip(self, tile_loops: int) -> None:
-        """Mark the loops over the kernel that often meet nothing but padding."""
+        """Mark the loops over rows, columns and planes of the kernel that often meet nothing but zeros."""
+        if not self.zeros:
+            return
         workload, reduced = self.workload, reduction_axes(self.workload)
         loops = self.sch.get_loops(self.anchor)[-tile_loops - len(reduced) :]
         sides = [(0, "H", 1)]
