@@ -14,11 +14,6 @@ from tvm.ir import Call
 LANES = 32
 
 
-def mma_fill_legacy(grid: Any, node: Call) -> None:
-    size, pointer, offset = node.args
-    grid.pointed(pointer).write(grid.value(offset) + np.arange(int(size))[None], np.float32(0))
-
-
 def tvm_access_ptr(grid: Any, node: Call) -> tuple[Memory, Any]:
     # The offset counts elements of the dtype that the access names.
     return grid.pointed(node.args[1]).seen_as(str(node.args[0].ty.dtype)), grid.value(node.args[2])
@@ -132,7 +127,6 @@ def ptx_legacy_mma(grid: Any, node: Call) -> None:
 
 
 INSTRUCTIONS: dict[str, Callable[[Any, Call], Any]] = {
-    "mma_fill_legacy": mma_fill_legacy,
     "tvm_access_ptr": tvm_access_ptr,
     "s_tir_cp_async_raw": s_tir_cp_async_raw,
     "ptx_legacy_ldmatrix": ptx_legacy_ldmatrix,

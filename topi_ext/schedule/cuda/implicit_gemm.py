@@ -15,12 +15,12 @@ from tvm.tirx import PrimFunc
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.compute.implicit_gemm import flat_index
-from topi_ext.cuda.intrinsics import intrinsics
+from topi_ext.cuda.intrinsics import SHARED, intrinsics
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, child_blocks, fuse_epilogue, open_schedule
-from topi_ext.schedule.cuda.tiles import SHARED, ScalarTiles, TensorTiles, Tiles
+from topi_ext.schedule.cuda.tiles import ScalarTiles, TensorTiles, Tiles
 
 
 def schedule_product(
@@ -62,7 +62,7 @@ def schedule_product(
         out = sch.cache_write(tiles.outer, 0, SHARED)
     else:
         sch.set_scope(tiles.outer, 0, SHARED)
-    scope = "local" if knobs.instruction == "fma" else intrinsics(knobs.instruction).sum_scope
+    scope = "local" if knobs.instruction == "fma" else intrinsics(knobs.instruction, workload.dtype).sum_scope
     store = tiles.keep_sums(scope)
     sch.reverse_compute_at(out, tiles.block_loop, preserve_unit_loops=True)
     tiles.copy_over_threads(out, _run(workload.columns if not is_partial else knobs.block_n))
