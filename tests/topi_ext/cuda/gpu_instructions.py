@@ -118,6 +118,9 @@ def ptx_legacy_mma(grid: Any, node: Call) -> None:
     b_row = lane % 4 * run + right % run + right // run * 4 * run
     c_row, c_col = lane // 4 + sums // 2 * 8, lane % 4 * 2 + sums % 2
     warps = loaded[0].shape[0]
+    if str(grid.value(node.args[3])) == "tf32":
+        _check_tf32(loaded[:2])
+    # Sums of products of bytes are whole numbers of 22 bits, which float32 holds.
     a, b = np.zeros((warps, m, k), np.float32), np.zeros((warps, k, n), np.float32)
     a[:, a_row, a_col] = loaded[0]
     b[:, b_row, np.broadcast_to(lane // 4, b_row.shape)] = loaded[1]
@@ -126,7 +129,23 @@ def ptx_legacy_mma(grid: Any, node: Call) -> None:
     memory.write(offset + np.arange(sizes[2])[None], product.reshape(grid.block.size, -1))
 
 
+def _check_tf32(operands: list[np.ndarray]) -> None:
+    """What a GPU does with the other bits of mantissa is not defined."""
+    for values in operands:
+        if (np.ascontiguousarray(values).view(np.uint32) & 0x1FFF).any():
+            raise SimulationError("mma takes a float32 that is not rounded to tf32")
+
+
+def cuda_func_call(grid: Any, node: Call) -> Any:
+    name, *values = node.args[:-1]
+    if str(grid.value(name)) != "topi_ext_to_tf32":
+        raise NotImplementedError(f"{name}: {node}")
+    bits = np.ascontiguousarray(grid.value(values[0]), np.float32).view(np.uint32)
+    return ((bits + np.uint32(1 << 12)) & ~np.uint32((1 << 13) - 1)).view(np.float32)
+
+
 INSTRUCTIONS: dict[str, Callable[[Any, Call], Any]] = {
+    "cuda_func_call": cuda_func_call,
     "tvm_access_ptr": tvm_access_ptr,
     "s_tir_cp_async_raw": s_tir_cp_async_raw,
     "ptx_legacy_ldmatrix": ptx_legacy_ldmatrix,

@@ -209,6 +209,9 @@ class Grid:
     def call_shift_right(self, node: Call) -> Any:
         return np.right_shift(*(self.value(part) for part in node.args))
 
+    def call_nearbyint(self, node: Call) -> Any:
+        return np.rint(self.value(node.args[0]))
+
     def call_exp(self, node: Call) -> Any:
         return np.exp(self.value(node.args[0]))
 
