@@ -1,9 +1,10 @@
-"""Convolutions and matrix products of bytes by constant weights, as their kernels take them.
+"""Convolutions and matrix products of bytes by constant weights, as the kernels of CPUs take them.
 
 A border of zero points, which is an operator of its own so that layouts can be chosen for it, becomes the
 padding of the kernel.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -30,9 +31,17 @@ from topi_ext.integer_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 
-def lower_integers(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with functions in place of products and convolutions of uint8 by constants of int8."""
+Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarray, int], Expression]
+"""Calls the kernel for a workload with its data, OIHW weight, and what lies around the image; int32."""
+
+
+def lower_integers(module: tvm.IRModule, kernel: Kernel | None = None) -> tvm.IRModule:
+    """The module with functions in place of products and convolutions of uint8 by constants of int8.
+
+    ``kernel`` makes them, :func:`dot_products` by default.
+    """
     lowering = _Lowering(module)
+    lowering.kernel = dot_products if kernel is None else kernel
     for variable, function in module.functions_items():
         if isinstance(function, relax.Function):
             lowering.uses = count_uses(function)
@@ -43,6 +52,7 @@ def lower_integers(module: tvm.IRModule) -> tvm.IRModule:
 @mutator
 class _Lowering(PyExprMutator):
     uses: dict[str, int]
+    kernel: Kernel
 
     def visit_call_(self, call: relax.Call) -> Expression:
         """A call of the function that computes a product of bytes; others only get their new arguments."""
@@ -69,7 +79,7 @@ class _Lowering(PyExprMutator):
                 top, left, bottom, right = padding
                 height, width = workload.in_height - top - bottom, workload.in_width - left - right
                 workload = replace(workload, in_height=height, in_width=width, padding=padding)
-        return _call(self.builder_, workload, data, weight, value)
+        return self.kernel(self.builder_, workload, data, weight, value)
 
     def _product(self, call: relax.Call) -> Expression | None:
         """Rows by a matrix: a pointwise convolution whose pixels are the rows."""
@@ -100,7 +110,7 @@ class _Lowering(PyExprMutator):
             dtype="uint8",
             out_dtype="int32",
         )
-        return _call(self.builder_, workload, rows, weight, 0)
+        return self.kernel(self.builder_, workload, rows, weight, 0)
 
 
 def _padding(border: relax.Call, layout: str) -> tuple[int, int, int, int] | None:
@@ -118,7 +128,7 @@ def _padding(border: relax.Call, layout: str) -> tuple[int, int, int, int] | Non
     return (found["H"][0], found["W"][0], found["H"][1], found["W"][1])
 
 
-def _call(
+def dot_products(
     builder: relax.BlockBuilder,
     workload: ConvolutionWorkload,
     data: Expression,
@@ -156,4 +166,4 @@ def _call(
     return call_compute(builder, compute, "conv2d_int8", data, constant(stored))
 
 
-__all__ = ["lower_integers"]
+__all__ = ["Kernel", "dot_products", "lower_integers"]

@@ -100,7 +100,9 @@ class _Fragments:
         return Call(call.op, arguments, call.attrs, call.ty_args, ret_ty=call.ty) if changed else call
 
     def _own(self, index: Any) -> Any:
-        """The place in a lane's own registers of an element of a fragment."""
+        """The place in a lane's own registers of an element of a fragment, or of several side by side."""
+        if isinstance(index, tirx.Ramp):
+            return tirx.Ramp(self._own(index.base), index.stride, index.lanes)
         first, second = (self._of_lane(index, lane) for lane in range(2))
         analyzer = tvm.sym.Analyzer()
         owned = analyzer.simplify(second - first)

@@ -245,10 +245,10 @@ def _store(kind: Multiplication) -> Pair:
         _elements((SIDE, SIDE), "SS", element)
 
     def implement(sums: Any, shared: Any) -> None:
-        with T.thread_binding(0, LANES, "threadIdx.x") as lane, T.unroll(0, OWNED_SUMS) as element:
-            row = element // 2 % 2 * 8 + lane // 4
-            column = element // 4 * 8 + lane % 4 * 2 + element % 2
-            T.buffer_store(shared, sums[lane, element], [row, column])
+        with T.thread_binding(0, LANES, "threadIdx.x") as lane, T.unroll(0, OWNED_SUMS // 2) as pair:
+            with T.vectorized(0, 2) as side:
+                row, column = pair % 2 * 8 + lane // 4, pair // 2 * 8 + lane % 4 * 2 + side
+                T.buffer_store(shared, sums[lane, pair * 2 + side], [row, column])
 
     return _function(buffers(False), [0], 1, describe), _function(buffers(True), [0], 1, implement)
 

@@ -13,8 +13,13 @@ Instruction = Literal["mma", "wmma", "fma"]
 """``mma``: mma.sync on fragments that ldmatrix loads. ``wmma``: the 16x16x16 fragments of float16 that every
 architecture with tensor cores has. ``fma``: float32 on CUDA cores."""
 
-PAD_BYTES = 16
-"""What is added to every row in shared memory, so that eight rows lie in different banks."""
+PAD_BYTES, ROW_BYTES = 16, 64
+"""Rows in shared memory that are not swizzled take a multiple of the second and the first, so that eight of
+them lie in different banks."""
+
+RESULT_PAD = 8
+"""Elements of 4 bytes by which rows of a fragment's results are longer than lines of 32 banks: pairs that half a
+warp writes, two rows of four lanes, then lie in different banks."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +72,12 @@ class GemmKnobs:
 
 def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
     """Shared memory of a thread block: its tiles, or its results, which take their place in the end."""
-    row = knobs.block_k * element_bytes + PAD_BYTES
+    row = knobs.block_k * element_bytes
+    if knobs.instruction != "mma":
+        row += (PAD_BYTES - row) % ROW_BYTES
     tiles = knobs.stages * (knobs.block_m + knobs.block_n) * row
-    results = knobs.block_m * (knobs.block_n + PAD_BYTES // 4) * 4
+    pad = PAD_BYTES // 4 if knobs.instruction == "fma" else RESULT_PAD
+    results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * 4
     return max(tiles, results)
 
 
@@ -83,6 +91,10 @@ def registers(knobs: GemmKnobs) -> int:
     # A row of a fragment is 32 bytes whatever is multiplied.
     operands = (knobs.warp_m + knobs.warp_n) // 4 if knobs.instruction == "mma" else 24
     return sums + operands + 40
+
+
+SWIZZLED_ROWS = (32, 64, 128)
+"""Bytes of the rows of a tile that ldmatrix reads."""
 
 
 def fragment_depth(workload: GemmConvolution, knobs: GemmKnobs) -> int:
@@ -120,6 +132,10 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
             knobs.warp_n % piece or knobs.block_n % knobs.warps_n,
             f"{knobs.warps_n} warps of {knobs.block_n} columns",
         ),
+        (
+            knobs.instruction == "mma" and knobs.block_k * workload.element_bytes not in SWIZZLED_ROWS,
+            f"rows of {knobs.block_k * workload.element_bytes} bytes; use one of {SWIZZLED_ROWS}",
+        ),
         (knobs.block_k % depth, f"a depth of {knobs.block_k} is no multiple of {depth}"),
         (knobs.threads > 1024, f"{knobs.threads} threads in a block"),
         (needed > limit, f"{needed} bytes of shared memory of {limit}"),
@@ -155,6 +171,9 @@ def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiproc
 
 __all__ = [
     "PAD_BYTES",
+    "RESULT_PAD",
+    "ROW_BYTES",
+    "SWIZZLED_ROWS",
     "GemmKnobs",
     "Instruction",
     "check",

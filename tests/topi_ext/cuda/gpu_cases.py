@@ -19,6 +19,7 @@ from topi_ext.cuda.build import PIPELINE
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.swizzle import swizzle_tiles
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
@@ -98,7 +99,7 @@ def lowered(func: tirx.PrimFunc, sm: Multiprocessor) -> tirx.PrimFunc:
     named = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
     module = tirx.transform.BindTarget(sm.target())(tvm.IRModule({"main": named}))
     passes = tirx.get_tir_pipeline(PIPELINE)[0]
-    module = lower_fragments()(passes(module))
+    module = swizzle_tiles()(lower_fragments()(passes(module)))
     (device,) = [found for found in module.functions.values() if "kernel" in found.attrs["global_symbol"]]
     return device
 
@@ -125,9 +126,16 @@ def convolve(
 
 
 def product_error(
-    work: GemmConvolution, knobs: GemmKnobs, sm: Multiprocessor, device: tirx.PrimFunc | None = None
+    work: GemmConvolution,
+    knobs: GemmKnobs,
+    sm: Multiprocessor,
+    device: tirx.PrimFunc | None = None,
+    waited: dict[str, int] | None = None,
 ) -> float:
-    """The largest error of a simulated launch, relative to the largest result."""
+    """The largest error of a simulated launch, relative to the largest result.
+
+    ``waited`` takes in how often its instructions waited for banks of shared memory.
+    """
     random = np.random.default_rng(0)
     shapes = (
         (work.batch, work.in_height, work.in_width, work.in_channels),
@@ -146,7 +154,7 @@ def product_error(
     if knobs.split_k > 1:
         rows, columns, _ = padded(work, knobs)
         sums = np.full(knobs.split_k * rows * columns, UNWRITTEN[work.sum_dtype], work.sum_dtype)
-        Grid(device, arguments | {"product": sums}).run()
+        _launched(device, arguments | {"product": sums}, waited)
         whole = sums.reshape(knobs.split_k, rows, columns).sum(0)[: work.rows, : work.columns]
         found = whole.reshape(expected.shape)
     elif work.dtype in INTEGERS:
@@ -155,16 +163,23 @@ def product_error(
         sums = (expected + offset).astype(np.float32)
         expected = np.clip(np.rint(sums * scale) + OUT_ZERO, 0, 255)
         out = np.full(expected.size, 255, np.uint8)
-        Grid(device, arguments | {"bias": offset, "scale": scale, "out": out}).run()
+        _launched(device, arguments | {"bias": offset, "scale": scale, "out": out}, waited)
         found = out.reshape(expected.shape).astype(np.float64)
     else:
         bias = random.standard_normal(work.out_channels).astype(np.float32)
         residual = random.standard_normal(expected.shape).astype(work.data_dtype)
         expected = np.maximum(expected + bias + residual, 0)
         out = np.full(expected.size, np.nan, work.data_dtype)
-        Grid(device, arguments | {"bias": bias, "residual": residual.ravel(), "out": out}).run()
+        _launched(device, arguments | {"bias": bias, "residual": residual.ravel(), "out": out}, waited)
         found = out.reshape(expected.shape)
     return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def _launched(device: tirx.PrimFunc, arguments: dict[str, Any], waited: dict[str, int] | None) -> None:
+    grid = Grid(device, arguments)
+    grid.run()
+    if waited is not None:
+        waited.update(grid.waits)
 
 
 UNWRITTEN = {"float32": np.nan, "int32": 1 << 29}

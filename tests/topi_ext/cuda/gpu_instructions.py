@@ -35,6 +35,7 @@ def s_tir_cp_async_raw(grid: Any, node: Call) -> None:
         data = source.read(wanted)
     mask = grid.mask
     target.touch(places)
+    grid.meet("cp.async", target, places[:, 0], count)
 
     def arrive() -> None:
         outer, grid.mask = grid.mask, mask
@@ -51,6 +52,7 @@ def ptx_legacy_ldmatrix(grid: Any, node: Call) -> None:
     if ((address * memory.array.itemsize) % 16).any():
         raise SimulationError(f"{node} reads a row at an address that is no multiple of 16")
     width = 16 // memory.array.itemsize
+    grid.meet("ldmatrix", memory, address, width)
     matrix = memory.read(address[:, None] + np.arange(width)).reshape(-1, 4, 8, width)
     if grid.value(transposed):
         matrix = matrix.swapaxes(2, 3)

@@ -5,7 +5,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from topi_ext.cuda.intrinsics import SHARED, intrinsics
-from topi_ext.cuda.knobs import PAD_BYTES, GemmKnobs
+from topi_ext.cuda.knobs import PAD_BYTES, RESULT_PAD, ROW_BYTES, GemmKnobs
 from topi_ext.cuda.multiplication import SIDE, left_map, multiplication, right_map, sum_map
 from topi_ext.cuda.multiprocessor import LANES
 from topi_ext.cuda.workload import GemmConvolution
@@ -42,14 +42,17 @@ class Tiles:
             sch.vectorize(run)
 
     def copy_operands(self, asynchronous: bool) -> None:
-        """Both tiles to shared memory, in each turn of the loop over the depth."""
+        """Both tiles to shared memory, in each turn of the loop over the depth; rows are padded where they
+        are not swizzled when code is generated.
+        """
         sch, size = self.sch, self.workload.element_bytes
         for operand, elements in ((0, self.workload.copy_elements), (1, 16 // size)):
             copy = sch.cache_read(self.outer, operand, SHARED)
             sch.compute_at(copy, self.tile_loop, preserve_unit_loops=True)
             self.copy_over_threads(copy, elements)
             self.arrange(copy, operand)
-            sch.storage_align(copy, 0, axis=-2, factor=128 // size // 2, offset=PAD_BYTES // size)
+            if self.knobs.instruction != "mma":
+                sch.storage_align(copy, 0, axis=-2, factor=ROW_BYTES // size, offset=PAD_BYTES // size)
             if not asynchronous:
                 sch.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
 
@@ -126,7 +129,7 @@ class TensorTiles(Tiles):
         for loop in (*sch.get_loops(self.outer)[-2:], *sch.get_loops(init)[-2:], self.step_loop):
             sch.unroll(loop)
         stored = sch.blockize(pieces[2])
-        sch.storage_align(stored, 0, axis=-2, factor=32, offset=PAD_BYTES // 4)
+        sch.storage_align(stored, 0, axis=-2, factor=32, offset=RESULT_PAD)
         if not tensorize:
             return
         sch.tensorize(pieces[0], names.load_left)
