@@ -118,7 +118,7 @@ def convert(
     A ``backend`` is asked for each operator which layouts and alignments it accepts. Costs come from
     ``tuning_records``, logs of ``relay-layout tune``, and from the package's own unless
     ``shipped_records`` is false; ``winograd`` false keeps to kernels that round like the direct convolution.
-    ``precision`` is what CUDA targets compute in, "fp16" or "fp32".
+    ``precision`` is what CUDA targets compute in, "fp16", "tf32" or "fp32".
     Raises members of :class:`RelayLayoutError`.
     """
     request = LayoutRequest.parse(

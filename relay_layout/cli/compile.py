@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     options.add_threads_option(parser)
     parser.add_argument(
         "--precision",
-        choices=("fp16", "fp32"),
+        choices=("fp16", "tf32", "fp32"),
         default="fp32",
         help="what CUDA targets compute in: fp32 (the default), or fp16 with float32 sums, on tensor cores",
     )

@@ -80,16 +80,23 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarg
     workload = gemm_workload(convolution, attributes, target.multiplied)
     if workload is None:
         return None
-    extra = workload.in_channels - convolution.in_channels
-    if extra:
-        data = builder.emit(builder.call_te(_with_channels, data, extra, primfunc_name_hint="pad_channels"))
-        padded = [(0, 0), (0, 0), (0, 0), (0, extra)]
-        plain = np.pad(plain, padded)
+    data, plain = with_channels(builder, data, plain, workload.in_channels)
     extents = (workload.batch, workload.out_height, workload.out_width)
-    return _product(builder, data, plain, workload, extents, target, "conv2d")
+    return product_call(builder, data, plain, workload, extents, target, "conv2d")
 
 
-def _with_channels(data: te.Tensor, extra: int) -> te.Tensor:
+def with_channels(
+    builder: relax.BlockBuilder, data: Expression, weight: np.ndarray, channels: int
+) -> tuple[Expression, np.ndarray]:
+    """NHWC data and an OHWI weight with zeros behind their input channels, up to ``channels``."""
+    extra = channels - int((shape_of(data) or ())[-1])
+    if not extra:
+        return data, weight
+    padded = builder.emit(builder.call_te(_padded, data, extra, primfunc_name_hint="pad_channels"))
+    return padded, np.pad(weight, [(0, 0), (0, 0), (0, 0), (0, extra)])
+
+
+def _padded(data: te.Tensor, extra: int) -> te.Tensor:
     """The same with zeros behind its channels, which are last."""
     *extents, channels = data.shape
 
@@ -137,10 +144,10 @@ def _dense(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) ->
         dtype=target.multiplied,
     )
     weight = constant_array(matrix).transpose(1, 0)[:, None, None, :]
-    return _product(builder, data, weight, workload, extents, target, "dense")
+    return product_call(builder, data, weight, workload, extents, target, "dense")
 
 
-def _product(
+def product_call(
     builder: relax.BlockBuilder,
     data: Expression,
     weight: np.ndarray,
@@ -148,14 +155,20 @@ def _product(
     extents: Sequence[int],
     target: CudaTarget,
     name: str,
+    pad_value: int = 0,
 ) -> Expression:
-    """One kernel, or one that sums slices of the depth and one that adds them."""
+    """One kernel, or one that sums slices of the depth and one that adds them.
+
+    ``data`` is NHWC, or where the window is one pixel of any rank with channels last; ``weight`` is OHWI;
+    ``extents`` are those of the result but for its channels. ``pad_value`` lies around the image.
+    """
     knobs = cheapest_gemm(workload, target.multiprocessor)[1]
     packed = constant(pack_weight(weight, workload, knobs))
+    expected = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
 
     def sums(image: te.Tensor, kernel: te.Tensor) -> te.Tensor:
-        view = image if name == "conv2d" else rows_as_image(image)
-        return partial_products(view, kernel, workload, knobs)
+        view = image if tuple(map(int, image.shape)) == expected else rows_as_image(image)
+        return partial_products(view, kernel, workload, knobs, pad_value)
 
     def whole(image: te.Tensor, kernel: te.Tensor) -> te.Tensor:
         return result_of(sums(image, kernel), workload, extents, 1)
@@ -178,4 +191,4 @@ def _product(
     )
 
 
-__all__ = ["cuda_legalization_map"]
+__all__ = ["cuda_legalization_map", "product_call", "with_channels"]

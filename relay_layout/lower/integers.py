@@ -1,10 +1,10 @@
-"""Convolutions and matrix products of bytes by constant weights, as their kernels take them.
+"""Convolutions and matrix products of bytes by constant weights, as the kernels of CPUs take them.
 
 A border of zero points, which is an operator of its own so that layouts can be chosen for it, becomes the
 padding of the kernel.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,13 +34,21 @@ from topi_ext.kernel import direct_convolution
 from topi_ext.workload import ConvolutionWorkload
 
 
-def lower_integers(module: tvm.IRModule, *, signed_words: bool = False) -> tvm.IRModule:
+Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarray, int], Expression]
+"""Calls the kernel for a workload with its data, OIHW weight, and what lies around the image; int32."""
+
+
+def lower_integers(
+    module: tvm.IRModule, kernel: Kernel | None = None, *, signed_words: bool = False
+) -> tvm.IRModule:
     """The module with functions in place of products and convolutions of uint8 by constants of int8.
 
-    With ``signed_words`` (:attr:`topi_ext.processor.Processor.signed_words`) dot products read int8: each
-    tensor is shifted once for all that read it, and the results are brought back.
+    ``kernel`` makes them, :func:`dot_products` by default. With ``signed_words``
+    (:attr:`topi_ext.processor.Processor.signed_words`) dot products read int8: each tensor is shifted once
+    for all that read it, and the results are brought back.
     """
     lowering = _Lowering(module)
+    lowering.kernel = dot_products if kernel is None else kernel
     lowering.signed_words = signed_words
     for variable, function in module.functions_items():
         if isinstance(function, relax.Function):
@@ -53,6 +61,7 @@ def lower_integers(module: tvm.IRModule, *, signed_words: bool = False) -> tvm.I
 @mutator
 class _Lowering(PyExprMutator):
     uses: dict[str, int]
+    kernel: Kernel
     signed_words: bool
     shifted: dict[Expression, Expression]
     """Tensors of uint8, each less :data:`SHIFT` as int8."""
@@ -102,7 +111,7 @@ class _Lowering(PyExprMutator):
         """The kernel for ``workload`` with its OIHW ``weight``; int32, whatever it accumulates in."""
         form = integer_form(workload, signed_words=self.signed_words)
         if form.dtype == workload.dtype:
-            return _call(self.builder_, form, data, weight, pad_value)
+            return self.kernel(self.builder_, workload, data, weight, pad_value)
         if data not in self.shifted:
             moved = self.builder_.emit(relax.op.bitwise_xor(data, constant(np.array(SHIFT, "uint8"))))
             self.shifted[data] = self.builder_.emit(relax.op.astype(moved, "int8"))
@@ -128,6 +137,17 @@ def _padding(border: relax.Call, layout: str) -> tuple[int, int, int, int] | Non
         elif any(pair):
             return None
     return (found["H"][0], found["W"][0], found["H"][1], found["W"][1])
+
+
+def dot_products(
+    builder: relax.BlockBuilder,
+    workload: ConvolutionWorkload,
+    data: Expression,
+    weight: np.ndarray,
+    pad_value: int,
+) -> Expression:
+    """The kernel of a CPU for ``workload``, in dot products of unsigned data where there are any."""
+    return _call(builder, integer_form(workload), data, weight, pad_value)
 
 
 def _call(
@@ -177,4 +197,4 @@ def _kept(tensor: te.Tensor, index: Sequence[tirx.Var]) -> list[Any]:
     return [0 if int(extent) == 1 else place for extent, place in zip(tensor.shape, index, strict=True)]
 
 
-__all__ = ["lower_integers"]
+__all__ = ["Kernel", "dot_products", "lower_integers"]

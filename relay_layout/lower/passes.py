@@ -8,6 +8,7 @@ from tvm import relax
 from relay_layout.canonicalize import canonicalize
 from relay_layout.lower.concat import concat_in_place
 from relay_layout.lower.cuda_graph import capture
+from relay_layout.lower.cuda_integers import integer_kernel
 from relay_layout.lower.cuda_legalize import cuda_legalization_map
 from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.integers import lower_integers
@@ -21,9 +22,10 @@ from relay_layout.transform import convert_layout
 
 def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Operators to loops, each operator a function of its own."""
+    kernel = integer_kernel(target) if isinstance(target, CudaTarget) else None
     signed = target.kernels.processor.signed_words
     integers = tvm.transform.module_pass(
-        lambda module, _: lower_integers(module, signed_words=signed), 0, "lower_integers"
+        lambda module, _: lower_integers(module, kernel, signed_words=signed), 0, "lower_integers"
     )
     return [
         integers,

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 from tvm.target import codegen
 
 from relay_layout.errors import TargetError
-from relay_layout.graph import Node
+from relay_layout.graph import Node, Value
 from relay_layout.host import architecture
 from relay_layout.ir import is_static, size_in_bytes
 from relay_layout.ops import ConvolutionLayouts
@@ -16,15 +16,18 @@ from relay_layout.targets.target import BuildTarget
 from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import cheapest_gemm
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 from topi_ext.processor import Processor, processor_of
 
 PREFIX = "cuda-"
 """A target's name is this and an architecture: ``cuda-sm_90``."""
 
-Precision = Literal["fp16", "fp32"]
+Precision = Literal["fp16", "tf32", "fp32"]
 """``fp16``: tensors between kernels are float16, and all arithmetic but the products of tensor cores is
-float32. ``fp32``: everything is float32, on CUDA cores."""
+float32. ``tf32``: tensors are float32, and products are made on tensor cores of operands that are rounded to 10
+bits of mantissa. ``fp32``: everything is float32, on CUDA cores."""
+
+_MULTIPLIED = {"fp16": "float16", "tf32": "tf32", "fp32": "float32"}
 
 LOOPS_SHARE = 0.03
 """Share of the float32 peak that plain loops reach, one thread for each result."""
@@ -54,8 +57,12 @@ class CudaTarget(BuildTarget):
 
     @property
     def multiplied(self) -> str:
-        """What products are computed of."""
-        return {"fp16": "float16", "fp32": "float32"}[self.precision]
+        """What products of floats are computed of."""
+        return _MULTIPLIED[self.precision]
+
+    def multiplies_bytes(self, dtype: str) -> bool:
+        """Are products of integers of ``dtype`` by int8 computed on tensor cores?"""
+        return dtype in INTEGERS and self.multiprocessor.byte_macs > 0
 
     @property
     def stored_bytes(self) -> int:
@@ -74,13 +81,14 @@ class CudaTarget(BuildTarget):
         data, weight, result = node.operands[0], node.operands[1], node.results[0]
         if not is_static([*(data.shape or ()), *(result.shape or ())]):
             return 0.0
-        moved = sum(size_in_bytes(v.shape or (), v.dtype) for v in (data, result)) * self.stored_bytes / 4
+        moved = self._stored(data, result)
         memory = moved / (self.facts.gigabytes_per_second * 1e3) + self.facts.launch_us
         last = convolution.channels_last
         if (layouts.data, layouts.out) == (last, last) and weight.constant is not None:
             if convolution.is_depthwise:
                 return memory
-            workload = gemm_workload(convolution, node.attributes, self.multiplied)
+            dtype = data.dtype if self.multiplies_bytes(data.dtype) else self.multiplied
+            workload = gemm_workload(convolution, node.attributes, dtype)
             if workload is not None:
                 return cheapest_gemm(workload, self.multiprocessor)[0]
         sums = size_in_bytes(result.shape or (), "int8")
@@ -97,14 +105,22 @@ class CudaTarget(BuildTarget):
         peak.
         """
         values = (*node.operands, *node.results)
-        moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in values) * self.stored_bytes / 4
+        moved = self._stored(*values)
         products = size_in_bytes(node.results[0].shape or (), "int8") * int(
             (node.operands[0].shape or (1,))[-1]
         )
         chip = self.multiprocessor
-        rate = (chip.half_macs if self.precision == "fp16" else chip.float_macs) * chip.count * chip.gigahertz
+        rate = chip.macs[self.multiplied] * chip.count * chip.gigahertz
         bandwidth = self.facts.gigabytes_per_second * 1e3
         return max(moved / bandwidth, products / (rate * 500)) + self.facts.launch_us
+
+    def _stored(self, *values: Value) -> float:
+        """Bytes of values between kernels."""
+        return sum(
+            size_in_bytes(value.shape or (), value.dtype)
+            * (self.stored_bytes / 4 if value.dtype == "float32" else 1)
+            for value in values
+        )
 
 
 def gemm_workload(convolution: Convolution, attributes: Any, dtype: str) -> GemmConvolution | None:
@@ -152,6 +168,8 @@ def cuda_target(name: str, precision: str) -> CudaTarget:
             f"precision {precision!r} is not known; use one of {', '.join(get_args(Precision))}"
         )
     multiprocessor = MULTIPROCESSORS[arch]
+    if not multiprocessor.macs[_MULTIPLIED[precision]]:
+        raise TargetError(f"precision {precision!r} needs cuda-sm_80 or later, not {name}; use fp16 or fp32")
     facts = TargetFacts(
         name=f"CUDA {arch}",
         channel_blocks=(),

@@ -34,27 +34,37 @@ def padded(workload: GemmConvolution, knobs: GemmKnobs) -> tuple[int, int, int]:
 def pack_weight(weight: np.ndarray, workload: GemmConvolution, knobs: GemmKnobs) -> np.ndarray:
     """An OHWI weight (outputs, rows, columns, input channels of a group) as the product reads it.
 
-    Returns (groups, columns, depth) of :func:`padded` extents, zeros outside, in what is multiplied.
+    Returns (groups, columns, depth) of :func:`padded` extents, zeros outside, in what is multiplied: for
+    "tf32" float32 rounded by :func:`rounded_to_tf32`.
     """
     _, columns, depth = padded(workload, knobs)
-    dtype = "float16" if workload.dtype == "float16" else "float32"
-    result = np.zeros((workload.groups, columns, depth), dtype)
+    result = np.zeros((workload.groups, columns, depth), workload.weight_dtype)
     flat = weight.reshape(workload.groups, workload.columns, workload.depth)
     result[:, : workload.columns, : workload.depth] = flat
-    return result
+    return rounded_to_tf32(result) if workload.dtype == "tf32" else result
+
+
+def rounded_to_tf32(values: np.ndarray) -> np.ndarray:
+    """float32 rounded to the 10 bits of mantissa of TF32, to nearest, ties away from zero, as
+    cvt.rna.tf32.f32 does; what is not finite stays as it is.
+    """
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isfinite(values), rounded, values)
 
 
 def partial_products(
-    data: te.Tensor, weight: te.Tensor, workload: GemmConvolution, knobs: GemmKnobs
+    data: te.Tensor, weight: te.Tensor, workload: GemmConvolution, knobs: GemmKnobs, pad_value: int = 0
 ) -> te.Tensor:
-    """Sums of (slices times groups, rows, columns), padded; float32.
+    """Sums of (slices times groups, rows, columns), padded; float32, or int32 of integers.
 
-    ``data`` is NHWC of any float dtype, ``weight`` what :func:`pack_weight` makes.
+    ``data`` is NHWC of any float dtype, or integers of the workload's, ``weight`` what :func:`pack_weight`
+    makes. ``pad_value`` lies around the image.
     """
     rows, columns, depth = padded(workload, knobs)
     slice_depth = depth // knobs.split_k
-    dtype = str(weight.dtype)
-    zero = tirx.const(0, dtype)
+    dtype = workload.data_dtype
+    outside = tirx.const(pad_value, dtype)
     width = workload.copy_elements
 
     def place(batch: Any, k: Any) -> Any:
@@ -83,7 +93,7 @@ def partial_products(
         if any(workload.padding):
             inside += [y >= 0, y < workload.in_height, x >= 0, x < workload.in_width]
         value = data[image, y, x, group * workload.group_channels + channel].astype(dtype)
-        return tirx.if_then_else(tirx.all(*inside), value, zero)
+        return tirx.if_then_else(tirx.all(*inside), value, outside)
 
     batches = knobs.split_k * workload.groups
     left = te.compute((batches, rows, slice_depth), gathered, name=GATHER)
@@ -92,14 +102,15 @@ def partial_products(
     def product(batch: Any, m: Any, n: Any) -> Any:
         group = batch if workload.groups > 1 else 0
         right = weight[group, n, place(batch, k)]
-        return te.sum(left[batch, m, k].astype("float32") * right.astype("float32"), axis=[k])
+        sums = workload.sum_dtype
+        return te.sum(left[batch, m, k].astype(sums) * right.astype(sums), axis=[k])
 
     described = json.dumps({**json.loads(workload.to_json()), "knobs": knobs.to_dict()}, sort_keys=True)
     return te.compute((batches, rows, columns), product, name=PRODUCT, attrs={ANNOTATION: described})
 
 
 def result_of(sums: te.Tensor, workload: GemmConvolution, extents: Sequence[int], slices: int) -> te.Tensor:
-    """The sums without their padding, those of ``slices`` slices of the depth added; float32.
+    """The sums without their padding, those of ``slices`` slices of the depth added.
 
     ``extents`` are those of the result but for its channels, which are last; their product is the rows.
     """
@@ -152,5 +163,6 @@ __all__ = [
     "padded",
     "partial_products",
     "result_of",
+    "rounded_to_tf32",
     "rows_as_image",
 ]

@@ -12,6 +12,7 @@ from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import Cubin, compile_cubin
 from topi_ext.cuda.shared_views import match_pointers
+from topi_ext.cuda.swizzle import swizzle_tiles
 
 PIPELINE = "topi_ext.cuda"
 """For ``relax.build(..., tir_pipeline=PIPELINE)``."""
@@ -31,7 +32,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
             return passes(module)
 
     def finish() -> tvm.transform.Pass:
-        return tvm.transform.Sequential([lower_fragments(), match_pointers(), finalize_device()])
+        return tvm.transform.Sequential([lower_fragments(), swizzle_tiles(), match_pointers(), finalize_device()])
 
     return tvm.transform.module_pass(lower, 0, "topi_ext.cuda"), finalize_host, finish
 

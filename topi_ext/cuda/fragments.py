@@ -16,9 +16,6 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.cuda.multiprocessor import LANES
 
-OWNED = 8
-"""Elements of a fragment that a lane owns: those of a 16x16 matrix."""
-
 THREAD_EXTENT = "thread_extent"
 
 _ADDRESS = Op.get("tirx.buffer_data")
@@ -27,7 +24,7 @@ _ADDRESS = Op.get("tirx.buffer_data")
 def lower_fragments() -> tvm.transform.Pass:
     """Buffers of scope "warp" become buffers of scope "local", a 32nd of the size.
 
-    Expects flat buffers of device functions, accessed at ``(fragment * 32 + threadIdx.x) * 8 + element``.
+    Expects flat buffers of device functions, accessed at ``(fragment * 32 + threadIdx.x) * owned + element``.
     """
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
@@ -42,7 +39,7 @@ class _Fragments:
 
     def __init__(self, body: Any) -> None:
         self.buffers: dict[Any, Any] = {}
-        self.lanes: dict[Any, Any] = {}
+        self.lanes: set[Any] = set()
         structural_walk(body, [(tirx.AllocBuffer, self._allocated), (tirx.AttrStmt, self._launched)])
         self.new = list(self.buffers.values())
 
@@ -56,7 +53,7 @@ class _Fragments:
 
     def _launched(self, launch: tirx.AttrStmt) -> None:
         if launch.attr_key == THREAD_EXTENT and launch.node.thread_tag == "threadIdx.x":
-            self.lanes[launch.node.var] = tirx.const(0, "int32")
+            self.lanes.add(launch.node.var)
 
     def lowered(self, body: Any) -> Any:
         if not self.buffers:
@@ -103,10 +100,18 @@ class _Fragments:
         return Call(call.op, arguments, call.attrs, call.ty_args, ret_ty=call.ty) if changed else call
 
     def _own(self, index: Any) -> Any:
-        """The place in a lane's own registers of an element of a fragment."""
-        first = structural_map(index, (tirx.Var, lambda variable: self.lanes.get(variable, variable)))
-        whole = tirx.floordiv(first, LANES * OWNED) * OWNED + tirx.floormod(first, OWNED)
-        return tvm.sym.Analyzer().simplify(whole)
+        """The place in a lane's own registers of an element of a fragment, or of several side by side."""
+        if isinstance(index, tirx.Ramp):
+            return tirx.Ramp(self._own(index.base), index.stride, index.lanes)
+        first, second = (self._of_lane(index, lane) for lane in range(2))
+        analyzer = tvm.sym.Analyzer()
+        owned = analyzer.simplify(second - first)
+        whole = tirx.floordiv(first, LANES * owned) * owned + tirx.floormod(first, owned)
+        return analyzer.simplify(whole)
+
+    def _of_lane(self, index: Any, lane: int) -> Any:
+        number = tirx.const(lane, "int32")
+        return structural_map(index, (tirx.Var, lambda found: number if found in self.lanes else found))
 
 
-__all__ = ["OWNED", "lower_fragments"]
+__all__ = ["lower_fragments"]

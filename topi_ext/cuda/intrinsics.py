@@ -1,17 +1,29 @@
-"""The instructions of tensor cores as TVM's tensor intrinsics.
+"""The instructions of tensor cores as tensor intrinsics, built where they are first used.
 
-TVM's own module of them parses some two hundred functions when it is imported, which takes half a minute:
-it is imported where a tensor core is used, never by a compiler of another target.
+Each is a description in loops, which a schedule's blocks must match, and an implementation by instructions.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tvm import tirx
 from tvm.s_tir import TensorIntrin
-from tvm.script import tirx as T
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
 
-STORE = "topi_ext.mma_store_f32_shared_dyn"
+from topi_ext.cuda.multiplication import SIDE, Multiplication, lane_of, multiplication, right_lane_of
+from topi_ext.cuda.multiprocessor import LANES
+
+SHARED = "shared.dyn"
+"""The scope of tiles in shared memory."""
+
+FRAGMENT = "warp"
+"""The scope of fragments whose elements :mod:`topi_ext.cuda.fragments` gives to their lanes."""
+
+OWNED_SUMS = 8
+"""Sums of a fragment that a lane owns."""
 
 
 @dataclass(frozen=True)
@@ -32,83 +44,302 @@ class Intrinsics:
     in_lanes: bool
 
 
-def lane_of(row: Any, column: Any) -> tuple[Any, Any]:
-    """The lane that holds an element of a 16 x 16 matrix for mma.sync, and its place among the lane's eight.
-
-    Four 8 x 8 matrices, each spread over the warp by pairs of columns (PTX, fragments of mma.m16n8k16).
+@cache
+def intrinsics(instruction: str, dtype: str = "float16") -> Intrinsics:
+    """The intrinsics of "mma" on what :data:`MULTIPLICATIONS` names, or of "wmma" on float16 with float32
+    sums; right operands are stored by columns.
     """
-    return row % 8 * 4 + column % 8 // 2, column // 8 * 4 + row // 8 * 2 + column % 2
-
-
-def fragment_map(*index: Any) -> tuple[Any, ...]:
-    """Where mma.sync keeps an element of a matrix: fragment, lane, and place within the lane."""
-    *batch, i, j = index
-    return (*batch, i // 16, j // 16, *lane_of(i % 16, j % 16))
-
-
-@cache
-def intrinsics(instruction: str) -> Intrinsics:
-    """The intrinsics of "mma" or "wmma" on float16 with float32 sums, right operands stored by columns."""
-    from tvm.s_tir.tensor_intrin.cuda import get_mma_intrin_group, get_wmma_intrin_group
-
+    kind = multiplication(dtype)
     if instruction == "wmma":
-        names = get_wmma_intrin_group("shared.dyn", "shared.dyn", "float16", "float32", True)
         scopes = ["wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"]
+        pairs = _wmma(kind, scopes)
     else:
-        names = get_mma_intrin_group("shared.dyn", "shared.dyn", "float16", "float32", False, True)
-        names["store"] = STORE
-        scopes = ["warp"] * 3
-        _register_store()
-    return Intrinsics(
-        left_scope=scopes[0],
-        right_scope=scopes[1],
-        sum_scope=scopes[2],
-        load_left=names["load_a"],
-        load_right=names["load_b"],
-        multiply=names["compute"],
-        fill=names["init"],
-        store=names["store"],
-        in_lanes=instruction != "wmma",
-    )
+        scopes = [FRAGMENT] * 3
+        pairs = _mma(kind, dtype)
+    names = {}
+    for role, (description, implementation) in pairs.items():
+        names[role] = f"topi_ext.{instruction}.{dtype}.{role}"
+        TensorIntrin.register(names[role], description, implementation, override=True)
+    return Intrinsics(*scopes, **names, in_lanes=instruction != "wmma")
 
 
-@cache
-def _register_store() -> None:
+Body = Callable[..., None]
+Pair = tuple[tirx.PrimFunc, tirx.PrimFunc]
+
+
+def _function(buffers: Sequence[Any], reads: Sequence[int], writes: int, body: Body) -> tirx.PrimFunc:
+    """A function of ``buffers`` that reads some of them, by place, writes one, whole, and does ``body``."""
+    with IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            T.func_name("main")
+            found = [T.arg(f"operand{place}", buffer) for place, buffer in enumerate(buffers)]
+            with T.sblock("root"):
+                T.reads(*(_whole(found[place]) for place in reads))
+                T.writes(_whole(found[writes]))
+                body(*found)
+    return builder.get()
+
+
+def _whole(buffer: Any) -> Any:
+    return buffer[tuple(slice(0, int(extent)) for extent in buffer.shape)]
+
+
+def _elements(extents: tuple[int, ...], kinds: str, body: Body) -> None:
+    """Loops around one block, ``body`` of its axes; "S" or "R" for each of them."""
+    with T.grid(*extents) as loops, T.sblock("element"):
+        body(*T.axis.remap(kinds, list(loops)))
+
+
+def _buffer(shape: tuple[int, ...], dtype: str, scope: str, *, by_rows: bool = False) -> Any:
+    """A fresh buffer; ``by_rows`` with strides and an offset of whatever it is matched with."""
+    if not by_rows:
+        return T.buffer(shape, dtype, scope=scope, offset_factor=1, layout=None)
+    strides = [tirx.Var(f"stride{place}", "int32") for place in range(len(shape))]
+    return T.buffer(shape, dtype, scope=scope, offset_factor=8, strides=strides, layout=None)
+
+
+def _in_lanes(owned: int, dtype: str) -> Any:
+    return _buffer((LANES, owned), dtype, FRAGMENT)
+
+
+def _mma(kind: Multiplication, dtype: str) -> dict[str, Pair]:
+    return {
+        "load_left": _ldmatrix(kind, kind.left, lane_of, _left_row, dtype == "tf32"),
+        "load_right": _ldmatrix(kind, kind.right, right_lane_of, _right_row, False),
+        "multiply": _multiply(kind),
+        "fill": _fill(kind),
+        "store": _store(kind),
+    }
+
+
+def _left_row(lane: Any) -> tuple[Any, Any]:
+    """Row, and half of it, whose address ldmatrix takes from a lane: matrices by halves, then by rows."""
+    return lane % 16, lane // 16
+
+
+def _right_row(lane: Any) -> tuple[Any, Any]:
+    """As :func:`_left_row`: matrices by rows, then by halves."""
+    return lane // 16 * 8 + lane % 8, lane % 16 // 8
+
+
+def _ldmatrix(kind: Multiplication, dtype: str, place: Any, row_of: Any, rounded: bool) -> Pair:
+    """A fragment from shared memory: four matrices of 8 rows of 16 bytes."""
+
+    def buffers(by_rows: bool) -> list[Any]:
+        shared = _buffer((SIDE, kind.depth), dtype, SHARED, by_rows=by_rows)
+        return [_in_lanes(kind.owned, dtype), shared]
+
+    def describe(fragment: Any, shared: Any) -> None:
+        def element(row: Any, k: Any) -> None:
+            T.buffer_store(fragment, shared[row, k], list(place(row, k, kind.run)))
+
+        _elements((SIDE, kind.depth), "SS", element)
+
+    def implement(fragment: Any, shared: Any) -> None:
+        stride = shared.strides[0]
+        with T.thread_binding(0, LANES, "threadIdx.x") as lane:
+            row, half = row_of(lane)
+            matrix = T.tvm_access_ptr(
+                T.type_annotation(dtype), shared.data, shared.elem_offset, stride * SIDE, 1
+            )
+            T.evaluate(
+                T.ptx_legacy.ldmatrix(
+                    tirx.const(False, "bool"),
+                    4,
+                    ".b16",
+                    fragment.data,
+                    fragment.elem_offset + lane * kind.owned,
+                    matrix,
+                    row * stride + half * (kind.depth // 2),
+                )
+            )
+            if rounded:
+                with T.unroll(0, kind.owned) as element:
+                    T.buffer_store(fragment, to_tf32(fragment[lane, element]), [lane, element])
+
+    return _function(buffers(False), [1], 0, describe), _function(buffers(True), [1], 0, implement)
+
+
+TF32 = "topi_ext_to_tf32"
+"""The device function that rounds a float32 as tensor cores take it."""
+
+_TF32_SOURCE = f"""
+__device__ __forceinline__ float {TF32}(float value) {{
+  unsigned rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
+  return __uint_as_float(rounded);
+}}
+"""
+
+
+def to_tf32(value: Any) -> Any:
+    """A float32 rounded to 10 bits of mantissa, ties away from zero."""
+    return T.cuda.func_call(TF32, value, source_code=_TF32_SOURCE, return_type="float32")
+
+
+def _multiply(kind: Multiplication) -> Pair:
+    """Two instructions: the right operand's columns 0 to 7, and 8 to 15."""
+
+    def buffers() -> list[Any]:
+        operands = [_in_lanes(kind.owned, dtype) for dtype in (kind.left, kind.right)]
+        return [*operands, _in_lanes(OWNED_SUMS, kind.sums)]
+
+    def describe(left: Any, right: Any, sums: Any) -> None:
+        def element(i: Any, j: Any, k: Any) -> None:
+            total = list(lane_of(i, j))
+            one = left[lane_of(i, k, kind.run)]
+            two = right[right_lane_of(j, k, kind.run)]
+            if kind.left != kind.sums:
+                one, two = one.astype(kind.sums), two.astype(kind.sums)
+            T.buffer_store(sums, sums[tuple(total)] + one * two, total)
+
+        _elements((SIDE, SIDE, kind.depth), "SSR", element)
+
+    def implement(left: Any, right: Any, sums: Any) -> None:
+        with T.thread_binding(0, LANES, "threadIdx.x") as lane:
+            for half in range(2):
+                T.evaluate(
+                    T.ptx_legacy.mma(
+                        kind.shape,
+                        "row",
+                        "col",
+                        *kind.operands,
+                        left.data,
+                        left.elem_offset + lane * kind.owned,
+                        right.data,
+                        right.elem_offset + lane * kind.owned + half * (kind.owned // 2),
+                        sums.data,
+                        sums.elem_offset + lane * OWNED_SUMS + half * (OWNED_SUMS // 2),
+                        tirx.const(False, "bool"),
+                    )
+                )
+
+    return _function(buffers(), [2, 0, 1], 2, describe), _function(buffers(), [2, 0, 1], 2, implement)
+
+
+def _fill(kind: Multiplication) -> Pair:
+    zero = tirx.const(0, kind.sums)
+
+    def describe(sums: Any) -> None:
+        _elements((SIDE, SIDE), "SS", lambda i, j: T.buffer_store(sums, zero, list(lane_of(i, j))))
+
+    def implement(sums: Any) -> None:
+        with T.thread_binding(0, LANES, "threadIdx.x") as lane, T.unroll(0, OWNED_SUMS) as element:
+            T.buffer_store(sums, zero, [lane, element])
+
+    buffers = [[_in_lanes(OWNED_SUMS, kind.sums)] for _ in range(2)]
+    return _function(buffers[0], [], 0, describe), _function(buffers[1], [], 0, implement)
+
+
+def _store(kind: Multiplication) -> Pair:
     """Sums to shared memory, each lane its own."""
 
-    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
-    def description(a: T.handle, c: T.handle) -> None:
-        fragment = T.match_buffer(a, [32, 8], dtype="float32", scope="warp")
-        shared = T.match_buffer(c, [16, 16], dtype="float32", scope="shared.dyn")
-        with T.sblock("root"):
-            T.reads(fragment[0:32, 0:8])
-            T.writes(shared[0:16, 0:16])
-            for i0, i1 in T.grid(16, 16):
-                with T.sblock("store"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    lane, element = T.meta_var(lane_of(v0, v1))
-                    T.reads(fragment[lane, element])
-                    T.writes(shared[v0, v1])
-                    shared[v0, v1] = fragment[lane, element]
+    def buffers(by_rows: bool) -> list[Any]:
+        shared = _buffer((SIDE, SIDE), kind.sums, SHARED, by_rows=by_rows)
+        return [_in_lanes(OWNED_SUMS, kind.sums), shared]
 
-    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
-    def implementation(a: T.handle, c: T.handle) -> None:
-        s0 = T.int32()
-        s1 = T.int32()
-        fragment = T.match_buffer(a, [32, 8], dtype="float32", scope="warp", offset_factor=1)
-        shared = T.match_buffer(
-            c, [16, 16], dtype="float32", scope="shared.dyn", offset_factor=2, strides=[s0, s1]
+    def describe(sums: Any, shared: Any) -> None:
+        def element(i: Any, j: Any) -> None:
+            T.buffer_store(shared, sums[lane_of(i, j)], [i, j])
+
+        _elements((SIDE, SIDE), "SS", element)
+
+    def implement(sums: Any, shared: Any) -> None:
+        with T.thread_binding(0, LANES, "threadIdx.x") as lane, T.unroll(0, OWNED_SUMS // 2) as pair:
+            with T.vectorized(0, 2) as side:
+                row, column = pair % 2 * 8 + lane // 4, pair // 2 * 8 + lane % 4 * 2 + side
+                T.buffer_store(shared, sums[lane, pair * 2 + side], [row, column])
+
+    return _function(buffers(False), [0], 1, describe), _function(buffers(True), [0], 1, implement)
+
+
+def _wmma(kind: Multiplication, scopes: Sequence[str]) -> dict[str, Pair]:
+    """The 16 x 16 x 16 fragments of wmma, whose lanes are nobody's business."""
+    left, right, sums = scopes
+    return {
+        "load_left": _wmma_load(kind.left, left, "row_major"),
+        "load_right": _wmma_load(kind.right, right, "col_major"),
+        "multiply": _wmma_multiply(kind, scopes),
+        "fill": _wmma_fill(kind.sums, sums),
+        "store": _wmma_store(kind.sums, sums),
+    }
+
+
+def _square(dtype: str, scope: str, by_rows: bool) -> Any:
+    return _buffer((SIDE, SIDE), dtype, scope, by_rows=by_rows)
+
+
+def _fragment_number(fragment: Any) -> Any:
+    """Which of a buffer's fragments, by rows of fragments, a square of it is."""
+    stride, offset = fragment.strides[0], fragment.elem_offset
+    return offset // (stride * SIDE) * (stride // SIDE) + offset % stride // SIDE
+
+
+def _pointer(shared: Any, dtype: str, mask: int) -> Any:
+    extent = shared.strides[0] * SIDE
+    return T.tvm_access_ptr(T.type_annotation(dtype), shared.data, shared.elem_offset, extent, mask)
+
+
+def _copy(source: Any, target: Any) -> None:
+    _elements((SIDE, SIDE), "SS", lambda i, j: T.buffer_store(target, source[i, j], [i, j]))
+
+
+def _wmma_load(dtype: str, scope: str, order: str) -> Pair:
+    def buffers(by_rows: bool) -> list[Any]:
+        return [_square(dtype, SHARED, by_rows), _square(dtype, scope, by_rows)]
+
+    def implement(shared: Any, fragment: Any) -> None:
+        number, pointer = _fragment_number(fragment), _pointer(shared, dtype, 1)
+        row = shared.strides[0]
+        T.evaluate(T.tvm_load_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, pointer, row, order))
+
+    return _function(buffers(False), [0], 1, _copy), _function(buffers(True), [0], 1, implement)
+
+
+def _wmma_store(dtype: str, scope: str) -> Pair:
+    def buffers(by_rows: bool) -> list[Any]:
+        return [_square(dtype, scope, by_rows), _square(dtype, SHARED, by_rows)]
+
+    def implement(fragment: Any, shared: Any) -> None:
+        number, pointer = _fragment_number(fragment), _pointer(shared, dtype, 2)
+        row = shared.strides[0]
+        T.evaluate(
+            T.tvm_store_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, pointer, row, "row_major")
         )
-        with T.sblock("root"):
-            T.reads(fragment[0:32, 0:8])
-            T.writes(shared[0:16, 0:16])
-            for lane in T.thread_binding(0, 32, "threadIdx.x"):
-                for element in T.unroll(8):
-                    shared[
-                        element // 2 % 2 * 8 + lane // 4, element // 4 * 8 + lane % 4 * 2 + element % 2
-                    ] = fragment[lane, element]
 
-    TensorIntrin.register(STORE, description, implementation, override=True)
+    return _function(buffers(False), [0], 1, _copy), _function(buffers(True), [0], 1, implement)
 
 
-__all__ = ["Intrinsics", "fragment_map", "intrinsics"]
+def _wmma_fill(dtype: str, scope: str) -> Pair:
+    zero = tirx.const(0, dtype)
+
+    def describe(sums: Any) -> None:
+        _elements((SIDE, SIDE), "SS", lambda i, j: T.buffer_store(sums, zero, [i, j]))
+
+    def implement(sums: Any) -> None:
+        T.evaluate(T.tvm_fill_fragment(sums.data, SIDE, SIDE, SIDE, _fragment_number(sums), zero))
+
+    plain, by_rows = ([_square(dtype, scope, by_rows)] for by_rows in (False, True))
+    return _function(plain, [], 0, describe), _function(by_rows, [], 0, implement)
+
+
+def _wmma_multiply(kind: Multiplication, scopes: Sequence[str]) -> Pair:
+    def buffers(by_rows: bool) -> list[Any]:
+        dtypes = (kind.left, kind.right, kind.sums)
+        return [_square(dtype, scope, by_rows) for dtype, scope in zip(dtypes, scopes, strict=True)]
+
+    def describe(left: Any, right: Any, sums: Any) -> None:
+        def element(i: Any, j: Any, k: Any) -> None:
+            product = left[i, k].astype(kind.sums) * right[j, k].astype(kind.sums)
+            T.buffer_store(sums, sums[i, j] + product, [i, j])
+
+        _elements((SIDE, SIDE, SIDE), "SSR", element)
+
+    def implement(left: Any, right: Any, sums: Any) -> None:
+        places = [(found.data, _fragment_number(found)) for found in (sums, left, right, sums)]
+        T.evaluate(T.tvm_mma_sync(*(part for pair in places for part in pair)))
+
+    return _function(buffers(False), [2, 0, 1], 2, describe), _function(buffers(True), [2, 0, 1], 2, implement)
+
+
+__all__ = ["FRAGMENT", "SHARED", "Intrinsics", "intrinsics", "to_tf32"]

@@ -4,19 +4,22 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import CudaError
 
 Instruction = Literal["mma", "wmma", "fma"]
-"""``mma``: mma.sync m16n8k16 on fragments that ldmatrix loads. ``wmma``: the 16x16x16 fragments that every
+"""``mma``: mma.sync on fragments that ldmatrix loads. ``wmma``: the 16x16x16 fragments of float16 that every
 architecture with tensor cores has. ``fma``: float32 on CUDA cores."""
 
-SIDE = 16
-"""Rows, columns and depth of the piece of a product that one fragment covers."""
+PAD_BYTES, ROW_BYTES = 16, 64
+"""Rows in shared memory that are not swizzled take a multiple of the second and the first, so that eight of
+them lie in different banks."""
 
-PAD_BYTES = 16
-"""What is added to every row in shared memory, so that eight rows lie in different banks."""
+RESULT_PAD = 8
+"""Elements of 4 bytes by which rows of a fragment's results are longer than lines of 32 banks: pairs that half a
+warp writes, two rows of four lanes, then lie in different banks."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,12 @@ class GemmKnobs:
 
 def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
     """Shared memory of a thread block: its tiles, or its results, which take their place in the end."""
-    row = knobs.block_k * element_bytes + PAD_BYTES
+    row = knobs.block_k * element_bytes
+    if knobs.instruction != "mma":
+        row += (PAD_BYTES - row) % ROW_BYTES
     tiles = knobs.stages * (knobs.block_m + knobs.block_n) * row
-    results = knobs.block_m * (knobs.block_n + PAD_BYTES // 4) * 4
+    pad = PAD_BYTES // 4 if knobs.instruction == "fma" else RESULT_PAD
+    results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * 4
     return max(tiles, results)
 
 
@@ -82,8 +88,25 @@ def registers(knobs: GemmKnobs) -> int:
         # Fragments hold every element twice, and copies to shared memory pass through registers.
         staged = (knobs.block_m + knobs.block_n) * knobs.block_k // 2 // knobs.threads
         return 2 * sums + (knobs.warp_m + knobs.warp_n) // 2 + staged + 60
+    # A row of a fragment is 32 bytes whatever is multiplied.
     operands = (knobs.warp_m + knobs.warp_n) // 4 if knobs.instruction == "mma" else 24
     return sums + operands + 40
+
+
+SWIZZLED_ROWS = (32, 64, 128)
+"""Bytes of the rows of a tile that ldmatrix reads."""
+
+
+def fragment_depth(workload: GemmConvolution, knobs: GemmKnobs) -> int:
+    """Elements of the depth that a step of a warp multiplies."""
+    return MULTIPLICATIONS[workload.dtype].depth if knobs.instruction == "mma" else SIDE
+
+
+_MULTIPLIED: dict[Instruction, tuple[str, ...]] = {
+    "mma": tuple(MULTIPLICATIONS),
+    "wmma": ("float16",),
+    "fma": ("float32",),
+}
 
 
 def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> str | None:
@@ -94,6 +117,7 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
     if min(*numbers, knobs.stages, knobs.split_k) < 1:
         return "a tile is empty"
     piece = SIDE if knobs.instruction != "fma" else 4
+    depth = fragment_depth(workload, knobs)
     tiles = -(-workload.depth // knobs.block_k)
     limit = multiprocessor.block_shared_bytes
     needed = shared_bytes(knobs, workload.element_bytes)
@@ -108,7 +132,11 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
             knobs.warp_n % piece or knobs.block_n % knobs.warps_n,
             f"{knobs.warps_n} warps of {knobs.block_n} columns",
         ),
-        (knobs.block_k % SIDE, f"a depth of {knobs.block_k} is no multiple of {SIDE}"),
+        (
+            knobs.instruction == "mma" and knobs.block_k * workload.element_bytes not in SWIZZLED_ROWS,
+            f"rows of {knobs.block_k * workload.element_bytes} bytes; use one of {SWIZZLED_ROWS}",
+        ),
+        (knobs.block_k % depth, f"a depth of {knobs.block_k} is no multiple of {depth}"),
         (knobs.threads > 1024, f"{knobs.threads} threads in a block"),
         (needed > limit, f"{needed} bytes of shared memory of {limit}"),
         (registers(knobs) > 255, f"about {registers(knobs)} registers a thread"),
@@ -118,14 +146,14 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         ),
         (
             knobs.instruction == "mma" and multiprocessor.capability < 80,
-            f"{multiprocessor.arch} has no mma.m16n8k16",
+            f"{multiprocessor.arch} has no mma.{MULTIPLICATIONS['float16'].shape}",
         ),
         (
             knobs.stages > 2 and not multiprocessor.has_async_copies,
             f"{multiprocessor.arch} has no asynchronous copies",
         ),
         (
-            (knobs.instruction == "fma") != (workload.dtype == "float32"),
+            workload.dtype not in _MULTIPLIED[knobs.instruction],
             f"{knobs.instruction} for {workload.dtype}",
         ),
         (knobs.split_k > tiles, f"{knobs.split_k} slices of {tiles} tiles"),
@@ -141,4 +169,16 @@ def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiproc
         raise CudaError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
 
 
-__all__ = ["PAD_BYTES", "SIDE", "GemmKnobs", "Instruction", "check", "misfit", "registers", "shared_bytes"]
+__all__ = [
+    "PAD_BYTES",
+    "RESULT_PAD",
+    "ROW_BYTES",
+    "SWIZZLED_ROWS",
+    "GemmKnobs",
+    "Instruction",
+    "check",
+    "fragment_depth",
+    "misfit",
+    "registers",
+    "shared_bytes",
+]

@@ -18,9 +18,10 @@ LANES = 32
 class Multiprocessor:
     """One architecture, as schedules and their cost model see it.
 
-    Sizes in bytes. ``half_macs``, ``tf32_macs`` and ``float_macs``: multiply-adds per cycle and
-    multiprocessor of float16 on tensor cores by warp-wide instructions with float32 accumulators, of TF32,
-    and of float32 on CUDA cores; 0 where there are none. ``l2_bytes_per_cycle``: per multiprocessor.
+    Sizes in bytes. ``half_macs``, ``tf32_macs``, ``byte_macs`` and ``float_macs``: multiply-adds per cycle
+    and multiprocessor of float16 on tensor cores by warp-wide instructions with float32 accumulators, of
+    TF32, of bytes, and of float32 on CUDA cores; 0 where there are none, or no kernel for them.
+    ``l2_bytes_per_cycle``: per multiprocessor.
     """
 
     arch: str
@@ -34,10 +35,22 @@ class Multiprocessor:
     blocks: int
     half_macs: int
     tf32_macs: int
+    byte_macs: int
     float_macs: int
     l2_bytes_per_cycle: int
     registers: int = 65536
     launch_us: float = 2.5
+
+    @property
+    def macs(self) -> dict[str, int]:
+        """Multiply-adds per cycle and multiprocessor, by what is multiplied."""
+        return {
+            "float16": self.half_macs,
+            "tf32": self.tf32_macs,
+            "float32": self.float_macs,
+            "uint8": self.byte_macs,
+            "int8": self.byte_macs,
+        }
 
     @property
     def has_async_copies(self) -> bool:
@@ -56,12 +69,12 @@ class Multiprocessor:
 MULTIPROCESSORS = {
     found.arch: found
     for found in (
-        Multiprocessor("sm_70", "V100", 80, 1.53, 900, 96 << 10, 96 << 10, 64, 32, 512, 0, 64, 32),
-        Multiprocessor("sm_75", "T4", 40, 1.59, 320, 64 << 10, 64 << 10, 32, 16, 512, 0, 64, 32),
-        Multiprocessor("sm_80", "A100", 108, 1.41, 1555, 164 << 10, 163 << 10, 64, 32, 1024, 512, 64, 48),
-        Multiprocessor("sm_86", "A10", 72, 1.69, 600, 100 << 10, 99 << 10, 48, 16, 512, 256, 128, 32),
-        Multiprocessor("sm_89", "L4", 58, 2.04, 300, 100 << 10, 99 << 10, 48, 24, 512, 256, 128, 40),
-        Multiprocessor("sm_90", "H100", 132, 1.75, 3350, 228 << 10, 227 << 10, 64, 32, 1280, 640, 128, 48),
+        Multiprocessor("sm_70", "V100", 80, 1.53, 900, 96 << 10, 96 << 10, 64, 32, 512, 0, 0, 64, 32),
+        Multiprocessor("sm_75", "T4", 40, 1.59, 320, 64 << 10, 64 << 10, 32, 16, 512, 0, 0, 64, 32),
+        Multiprocessor("sm_80", "A100", 108, 1.41, 1555, 164 << 10, 163 << 10, 64, 32, 1024, 512, 2048, 64, 48),
+        Multiprocessor("sm_86", "A10", 72, 1.69, 600, 100 << 10, 99 << 10, 48, 16, 512, 256, 1024, 128, 32),
+        Multiprocessor("sm_89", "L4", 58, 2.04, 300, 100 << 10, 99 << 10, 48, 24, 512, 256, 1024, 128, 40),
+        Multiprocessor("sm_90", "H100", 132, 1.75, 3350, 228 << 10, 227 << 10, 64, 32, 1280, 640, 2560, 128, 48),
     )
 }
 

@@ -25,6 +25,9 @@ SHARED_BYTES_PER_CYCLE = 128
 
 _BLOCKS = (16, 32, 64, 128, 256)
 _WARPS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
+_ROW_BYTES = {"mma": (32, 64, 128), "wmma": (32, 64, 128), "fma": (64, 128)}
+"""Lengths of a tile's rows."""
+
 _SLICES = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
@@ -41,7 +44,7 @@ def gemm_knobs(
     """All knobs that fit, with their estimates."""
     instruction = instruction_of(workload.dtype, multiprocessor)
     stages = (2, 3, 4, 5) if multiprocessor.has_async_copies else (2,)
-    depths = (16, 32, 64) if workload.dtype == "float16" else (16, 32)
+    depths = [row // workload.element_bytes for row in _ROW_BYTES[instruction]]
     for block_m, block_n, block_k in product(_BLOCKS, _BLOCKS, depths):
         if not 32 * 32 <= block_m * block_n <= 128 * 256:
             continue
@@ -80,7 +83,7 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     area = knobs.block_m * knobs.block_n
     # Four schedulers issue; fewer warps leave some of them idle.
     busy = min(1.0, resident * knobs.warps / 4)
-    multiply = area * knobs.block_k / (_macs(workload.dtype, multiprocessor) * busy)
+    multiply = area * knobs.block_k / (multiprocessor.macs[workload.dtype] * busy)
     fragments = knobs.warps * (knobs.warp_m + knobs.warp_n) * knobs.block_k * size
     arriving = (knobs.block_m + knobs.block_n) * knobs.block_k * size
     # A copy of fewer than 16 bytes costs as many instructions for less.
@@ -104,15 +107,6 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
         # Written and read, mostly within the second-level cache.
         microseconds += multiprocessor.launch_us + 2 * partial / (2 * bandwidth)
     return microseconds
-
-
-def _macs(dtype: str, multiprocessor: Multiprocessor) -> int:
-    rates = {
-        "float16": multiprocessor.half_macs,
-        "tf32": multiprocessor.tf32_macs,
-        "float32": multiprocessor.float_macs,
-    }
-    return rates[dtype]
 
 
 __all__ = ["cheapest_gemm", "estimated_us", "gemm_knobs", "instruction_of", "resident_blocks"]

@@ -5,8 +5,13 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-COPY_ELEMENTS = 8
-"""Elements of float16 that one 16-byte copy moves."""
+COPY_BYTES = 16
+"""What one copy from global to shared memory moves at most."""
+
+INTEGERS = ("uint8", "int8")
+"""What is multiplied by int8 weights and summed as int32."""
+
+_BYTES = {"uint8": 1, "int8": 1, "float16": 2, "float32": 4}
 
 
 @dataclass(frozen=True)
@@ -15,7 +20,8 @@ class GemmConvolution:
 
     The product has a row for every pixel of the result, a column for every output channel of a group, and is
     summed over taps, and for each tap over the input channels of a group.
-    ``dtype`` is what is multiplied: "float16", "tf32" or "float32". Sums are float32.
+    ``dtype`` is what is multiplied: "float16", "tf32" or "float32" with sums of float32, or data of "uint8" or
+    "int8" by weights of int8 with sums of int32.
     """
 
     batch: int
@@ -66,12 +72,25 @@ class GemmConvolution:
         """Neighbouring input channels that one copy to shared memory moves: 16 bytes, or less where it
         must.
         """
-        largest = COPY_ELEMENTS * 2 // self.element_bytes
-        return next(size for size in (8, 4, 2, 1) if size <= largest and self.group_channels % size == 0)
+        largest = COPY_BYTES // self.element_bytes
+        return next(size for size in (16, 8, 4, 2, 1) if size <= largest and self.group_channels % size == 0)
+
+    @property
+    def data_dtype(self) -> str:
+        """That of data in memory: tf32 is float32 there."""
+        return "float32" if self.dtype == "tf32" else self.dtype
+
+    @property
+    def weight_dtype(self) -> str:
+        return "int8" if self.dtype in INTEGERS else self.data_dtype
+
+    @property
+    def sum_dtype(self) -> str:
+        return "int32" if self.dtype in INTEGERS else "float32"
 
     @property
     def element_bytes(self) -> int:
-        return 2 if self.dtype == "float16" else 4
+        return _BYTES[self.data_dtype]
 
     def to_json(self) -> str:
         """One line, keys sorted."""
@@ -87,4 +106,4 @@ class GemmConvolution:
         return GemmConvolution(**named)
 
 
-__all__ = ["COPY_ELEMENTS", "GemmConvolution"]
+__all__ = ["COPY_BYTES", "INTEGERS", "GemmConvolution"]

@@ -8,14 +8,24 @@ from gpu_simulator import Grid
 from tvm import te, tirx, topi
 
 from topi_ext.compute.depthwise import depthwise_conv2d
-from topi_ext.compute.implicit_gemm import pack_weight, padded, partial_products, result_of
+from topi_ext.compute.implicit_gemm import (
+    pack_weight,
+    padded,
+    partial_products,
+    result_of,
+    rounded_to_tf32,
+)
 from topi_ext.cuda.build import PIPELINE
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.swizzle import swizzle_tiles
+from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
+
+ZERO_POINT, OUT_ZERO = 3, 7
+"""Of quantized data, which lies around the image, and of results."""
 
 
 def workload(
@@ -33,20 +43,31 @@ def workload(
 
 
 def product_function(work: GemmConvolution, knobs: GemmKnobs) -> tirx.PrimFunc:
-    """Convolution, bias, residual and ReLU; the slices alone where the depth is split."""
+    """Convolution, bias, residual and ReLU, of integers bias and requantization; the slices alone where the
+    depth is split.
+    """
     _, columns, depth = padded(work, knobs)
-    data = te.placeholder((work.batch, work.in_height, work.in_width, work.in_channels), work.dtype, "data")
-    weight = te.placeholder((work.groups, columns, depth), work.dtype, "weight")
-    sums = partial_products(data, weight, work, knobs)
+    image = (work.batch, work.in_height, work.in_width, work.in_channels)
+    data = te.placeholder(image, work.data_dtype, "data")
+    weight = te.placeholder((work.groups, columns, depth), work.weight_dtype, "weight")
+    sums = partial_products(data, weight, work, knobs, ZERO_POINT if work.dtype in INTEGERS else 0)
     if knobs.split_k > 1:
         return te.create_prim_func([data, weight, sums])
     extents = (work.batch, work.out_height, work.out_width)
+    if work.dtype in INTEGERS:
+        offset = te.placeholder((1, 1, 1, work.out_channels), "int32", "bias")
+        scale = te.placeholder((1, 1, 1, work.out_channels), "float32", "scale")
+        whole = topi.add(result_of(sums, work, extents, 1), offset)
+        scaled = topi.round(topi.multiply(whole.astype("float32"), scale))
+        limited = topi.clip(topi.add(scaled, tirx.const(OUT_ZERO, "float32")), 0.0, 255.0)
+        out = te.compute(limited.shape, lambda *i: limited(*i).astype("uint8"), name="out")
+        return te.create_prim_func([data, weight, offset, scale, out])
     bias = te.placeholder((1, 1, 1, work.out_channels), "float32", "bias")
-    residual = te.placeholder((*extents, work.out_channels), work.dtype, "residual")
+    residual = te.placeholder((*extents, work.out_channels), work.data_dtype, "residual")
     biased = topi.add(result_of(sums, work, extents, 1), bias)
     summed = te.compute(biased.shape, lambda *i: biased(*i) + residual(*i).astype("float32"), name="summed")
     active = topi.nn.relu(summed)
-    out = te.compute(active.shape, lambda *i: active(*i).astype(work.dtype), name="out")
+    out = te.compute(active.shape, lambda *i: active(*i).astype(work.data_dtype), name="out")
     return te.create_prim_func([data, weight, bias, residual, out])
 
 
@@ -78,15 +99,18 @@ def lowered(func: tirx.PrimFunc, sm: Multiprocessor) -> tirx.PrimFunc:
     named = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
     module = tirx.transform.BindTarget(sm.target())(tvm.IRModule({"main": named}))
     passes = tirx.get_tir_pipeline(PIPELINE)[0]
-    module = lower_fragments()(passes(module))
+    module = swizzle_tiles()(lower_fragments()(passes(module)))
     (device,) = [found for found in module.functions.values() if "kernel" in found.attrs["global_symbol"]]
     return device
 
 
-def convolve(data: np.ndarray, weight: np.ndarray, work: GemmConvolution) -> np.ndarray:
+def convolve(
+    data: np.ndarray, weight: np.ndarray, work: GemmConvolution, pad_value: int = 0
+) -> np.ndarray:
     """NHWC data by OHWI weights (input channels of a group), in float64."""
     top, left, bottom, right = work.padding
-    image = np.pad(data.astype(np.float64), [(0, 0), (top, bottom), (left, right), (0, 0)])
+    widths = [(0, 0), (top, bottom), (left, right), (0, 0)]
+    image = np.pad(data.astype(np.float64), widths, constant_values=pad_value)
     result = np.zeros((work.batch, work.out_height, work.out_width, work.out_channels))
     for group in range(work.groups):
         inputs = slice(group * work.group_channels, (group + 1) * work.group_channels)
@@ -102,30 +126,71 @@ def convolve(data: np.ndarray, weight: np.ndarray, work: GemmConvolution) -> np.
 
 
 def product_error(
-    work: GemmConvolution, knobs: GemmKnobs, sm: Multiprocessor, device: tirx.PrimFunc | None = None
+    work: GemmConvolution,
+    knobs: GemmKnobs,
+    sm: Multiprocessor,
+    device: tirx.PrimFunc | None = None,
+    waited: dict[str, int] | None = None,
 ) -> float:
-    """The largest error of a simulated launch, relative to the largest result."""
+    """The largest error of a simulated launch, relative to the largest result.
+
+    ``waited`` takes in how often its instructions waited for banks of shared memory.
+    """
     random = np.random.default_rng(0)
-    data = random.standard_normal((work.batch, work.in_height, work.in_width, work.in_channels))
-    weight = random.standard_normal((work.out_channels, *work.kernel, work.group_channels))
-    data, weight = data.astype(work.dtype), weight.astype(work.dtype)
-    expected = convolve(data, weight, work)
+    shapes = (
+        (work.batch, work.in_height, work.in_width, work.in_channels),
+        (work.out_channels, *work.kernel, work.group_channels),
+    )
+    data, weight = (
+        _values(random, shape, dtype)
+        for shape, dtype in zip(shapes, (work.data_dtype, work.weight_dtype), strict=True)
+    )
+    if work.dtype == "tf32":
+        expected = convolve(rounded_to_tf32(data), rounded_to_tf32(weight), work)
+    else:
+        expected = convolve(data, weight, work, ZERO_POINT if work.dtype in INTEGERS else 0)
     arguments = {"data": data.ravel(), "weight": pack_weight(weight, work, knobs).ravel()}
     device = device or lowered(scheduled_product(work, knobs, sm), sm)
     if knobs.split_k > 1:
         rows, columns, _ = padded(work, knobs)
-        sums = np.full(knobs.split_k * rows * columns, np.nan, np.float32)
-        Grid(device, arguments | {"product": sums}).run()
+        sums = np.full(knobs.split_k * rows * columns, UNWRITTEN[work.sum_dtype], work.sum_dtype)
+        _launched(device, arguments | {"product": sums}, waited)
         whole = sums.reshape(knobs.split_k, rows, columns).sum(0)[: work.rows, : work.columns]
         found = whole.reshape(expected.shape)
+    elif work.dtype in INTEGERS:
+        offset = random.integers(-999, 999, work.out_channels, np.int32)
+        scale = random.uniform(0.5, 1.0, work.out_channels).astype(np.float32) / np.float32(40 * work.depth)
+        sums = (expected + offset).astype(np.float32)
+        expected = np.clip(np.rint(sums * scale) + OUT_ZERO, 0, 255)
+        out = np.full(expected.size, 255, np.uint8)
+        _launched(device, arguments | {"bias": offset, "scale": scale, "out": out}, waited)
+        found = out.reshape(expected.shape).astype(np.float64)
     else:
         bias = random.standard_normal(work.out_channels).astype(np.float32)
-        residual = random.standard_normal(expected.shape).astype(work.dtype)
+        residual = random.standard_normal(expected.shape).astype(work.data_dtype)
         expected = np.maximum(expected + bias + residual, 0)
-        out = np.full(expected.size, np.nan, work.dtype)
-        Grid(device, arguments | {"bias": bias, "residual": residual.ravel(), "out": out}).run()
+        out = np.full(expected.size, np.nan, work.data_dtype)
+        _launched(device, arguments | {"bias": bias, "residual": residual.ravel(), "out": out}, waited)
         found = out.reshape(expected.shape)
     return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def _launched(device: tirx.PrimFunc, arguments: dict[str, Any], waited: dict[str, int] | None) -> None:
+    grid = Grid(device, arguments)
+    grid.run()
+    if waited is not None:
+        waited.update(grid.waits)
+
+
+UNWRITTEN = {"float32": np.nan, "int32": 1 << 29}
+"""What results hold before they are written."""
+
+
+def _values(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if dtype in INTEGERS:
+        limits = np.iinfo(dtype)
+        return random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    return random.standard_normal(shape).astype(dtype)
 
 
 def depthwise_error(

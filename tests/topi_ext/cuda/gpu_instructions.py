@@ -14,11 +14,6 @@ from tvm.ir import Call
 LANES = 32
 
 
-def mma_fill_legacy(grid: Any, node: Call) -> None:
-    size, pointer, offset = node.args
-    grid.pointed(pointer).write(grid.value(offset) + np.arange(int(size))[None], np.float32(0))
-
-
 def tvm_access_ptr(grid: Any, node: Call) -> tuple[Memory, Any]:
     # The offset counts elements of the dtype that the access names.
     return grid.pointed(node.args[1]).seen_as(str(node.args[0].ty.dtype)), grid.value(node.args[2])
@@ -40,6 +35,7 @@ def s_tir_cp_async_raw(grid: Any, node: Call) -> None:
         data = source.read(wanted)
     mask = grid.mask
     target.touch(places)
+    grid.meet("cp.async", target, places[:, 0], count)
 
     def arrive() -> None:
         outer, grid.mask = grid.mask, mask
@@ -56,6 +52,7 @@ def ptx_legacy_ldmatrix(grid: Any, node: Call) -> None:
     if ((address * memory.array.itemsize) % 16).any():
         raise SimulationError(f"{node} reads a row at an address that is no multiple of 16")
     width = 16 // memory.array.itemsize
+    grid.meet("ldmatrix", memory, address, width)
     matrix = memory.read(address[:, None] + np.arange(width)).reshape(-1, 4, 8, width)
     if grid.value(transposed):
         matrix = matrix.swapaxes(2, 3)
@@ -123,6 +120,9 @@ def ptx_legacy_mma(grid: Any, node: Call) -> None:
     b_row = lane % 4 * run + right % run + right // run * 4 * run
     c_row, c_col = lane // 4 + sums // 2 * 8, lane % 4 * 2 + sums % 2
     warps = loaded[0].shape[0]
+    if str(grid.value(node.args[3])) == "tf32":
+        _check_tf32(loaded[:2])
+    # Sums of products of bytes are whole numbers of 22 bits, which float32 holds.
     a, b = np.zeros((warps, m, k), np.float32), np.zeros((warps, k, n), np.float32)
     a[:, a_row, a_col] = loaded[0]
     b[:, b_row, np.broadcast_to(lane // 4, b_row.shape)] = loaded[1]
@@ -131,8 +131,23 @@ def ptx_legacy_mma(grid: Any, node: Call) -> None:
     memory.write(offset + np.arange(sizes[2])[None], product.reshape(grid.block.size, -1))
 
 
+def _check_tf32(operands: list[np.ndarray]) -> None:
+    """What a GPU does with the other bits of mantissa is not defined."""
+    for values in operands:
+        if (np.ascontiguousarray(values).view(np.uint32) & 0x1FFF).any():
+            raise SimulationError("mma takes a float32 that is not rounded to tf32")
+
+
+def cuda_func_call(grid: Any, node: Call) -> Any:
+    name, *values = node.args[:-1]
+    if str(grid.value(name)) != "topi_ext_to_tf32":
+        raise NotImplementedError(f"{name}: {node}")
+    bits = np.ascontiguousarray(grid.value(values[0]), np.float32).view(np.uint32)
+    return ((bits + np.uint32(1 << 12)) & ~np.uint32((1 << 13) - 1)).view(np.float32)
+
+
 INSTRUCTIONS: dict[str, Callable[[Any, Call], Any]] = {
-    "mma_fill_legacy": mma_fill_legacy,
+    "cuda_func_call": cuda_func_call,
     "tvm_access_ptr": tvm_access_ptr,
     "s_tir_cp_async_raw": s_tir_cp_async_raw,
     "ptx_legacy_ldmatrix": ptx_legacy_ldmatrix,

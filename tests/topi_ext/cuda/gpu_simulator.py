@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tvm_ffi
+from gpu_banks import waits
 from gpu_instructions import INSTRUCTIONS, LANES
 from gpu_memory import Memory
 from tvm import tirx
@@ -29,6 +30,7 @@ class Grid:
         self.groups: list[list[Callable[[], None]]] = []
         self.open: list[Callable[[], None]] = []
         self.fragments: dict[Any, dict[Any, np.ndarray]] = {}
+        self.waits = dict.fromkeys(("ldmatrix", "cp.async", "load", "store"), 0)
         extents = {"blockIdx.x": 1, "blockIdx.y": 1, "blockIdx.z": 1, "threadIdx.x": 1, "threadIdx.y": 1}
         variables: dict[Any, str] = {}
         self._launches(func.body, extents, variables)
@@ -48,6 +50,16 @@ class Grid:
             self.values[variable] = places[tag]
         for parameter in func.params:
             self.values[parameter] = parameter
+
+    def meet(self, instruction: str, memory: Memory, places: Any, count: int) -> None:
+        """Count the turns that shared memory needs beyond the first for ``count`` elements of each lane from
+        ``places`` on.
+        """
+        if memory.scope != "shared":
+            return
+        addresses = np.broadcast_to(places, self.block.shape) * memory.array.itemsize
+        active = np.ones(self.block.shape, bool) if self.mask is None else self.mask
+        self.waits[instruction] += waits(addresses, count * memory.array.itemsize, active)
 
     def run(self) -> None:
         with np.errstate(all="ignore"):
@@ -124,7 +136,15 @@ class Grid:
             self.value(node.value)
 
     def _BufferStore(self, node: Any) -> None:
-        self.memory[node.buffer].write(self.value(node.indices[0]), self.value(node.value))
+        memory, index = self.memory[node.buffer], self.value(node.indices[0])
+        self._meet_elements("store", memory, index)
+        memory.write(index, self.value(node.value))
+
+    def _meet_elements(self, instruction: str, memory: Memory, index: Any) -> None:
+        place = np.asarray(index)
+        runs = place.ndim == 2 and place.shape[0] == len(self.block)
+        count = memory.lanes * (place.shape[1] if runs else 1)
+        self.meet(instruction, memory, (place[:, 0] if runs else place) * memory.lanes, count)
 
     # Expressions
 
@@ -167,7 +187,9 @@ class Grid:
         return np.broadcast_to(value[..., None], (*value.shape, int(node.lanes)))
 
     def _value_TensorLoad(self, node: TensorLoad) -> Any:
-        return self.memory[node.source].read(self.value(node.indices[0]))
+        memory, index = self.memory[node.source], self.value(node.indices[0])
+        self._meet_elements("load", memory, index)
+        return memory.read(index)
 
     def _value_Call(self, node: Call) -> Any:
         name = str(node.op.name).removeprefix("tirx.").removeprefix("prim.")
@@ -209,6 +231,9 @@ class Grid:
     def call_shift_right(self, node: Call) -> Any:
         return np.right_shift(*(self.value(part) for part in node.args))
 
+    def call_nearbyint(self, node: Call) -> Any:
+        return np.rint(self.value(node.args[0]))
+
     def call_exp(self, node: Call) -> Any:
         return np.exp(self.value(node.args[0]))
 
@@ -238,6 +263,8 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "LE": lambda a, b: a <= b,
     "GT": lambda a, b: a > b,
     "GE": lambda a, b: a >= b,
+    "BitwiseAnd": np.bitwise_and,
+    "BitwiseXor": np.bitwise_xor,
     "And": np.logical_and,
     "Or": np.logical_or,
 }

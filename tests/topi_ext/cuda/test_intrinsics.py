@@ -1,16 +1,33 @@
-"""Tensor intrinsics: what importing them costs, and where mma.sync keeps its elements."""
+"""Tensor intrinsics: what they cost, and where mma.sync keeps its elements."""
 
 import subprocess
 import sys
 
 import pytest
 
-from topi_ext.cuda.intrinsics import lane_of
+from topi_ext.cuda.intrinsics import intrinsics
+from topi_ext.cuda.multiplication import (
+    MULTIPLICATIONS,
+    lane_of,
+    multiplication,
+    right_lane_of,
+    sum_map,
+)
+from topi_ext.errors import CudaError
+
+PROGRAM = """
+import sys
+import relay_layout.compiler
+from topi_ext.cuda.intrinsics import intrinsics
+for kind in (("wmma", "float16"), ("mma", "float16"), ("mma", "tf32"), ("mma", "uint8")):
+    intrinsics(*kind)
+print('tvm.s_tir.tensor_intrin' in sys.modules)
+"""
 
 
-def test_compilers_start_without_tvms_intrinsics() -> None:
-    """TVM parses them for half a minute on import: only kernels on tensor cores may ask for them."""
-    program = "import sys, relay_layout.compiler; print('tvm.s_tir.tensor_intrin' in sys.modules)"
+def test_nothing_asks_for_tvms_intrinsics() -> None:
+    """TVM parses them for half a minute on import."""
+    program = PROGRAM
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout == "False\n"
 
@@ -26,3 +43,42 @@ def test_lanes_are_those_of_the_instruction(row: int, column: int, lane: int, pl
 def test_every_element_has_a_place_of_its_own() -> None:
     places = {lane_of(row, column) for row in range(16) for column in range(16)}
     assert places == {(lane, place) for lane in range(32) for place in range(8)}
+
+
+@pytest.mark.parametrize("dtype", MULTIPLICATIONS)
+def test_operands_fill_their_lanes(dtype: str) -> None:
+    kind = multiplication(dtype)
+    everything = {(lane, place) for lane in range(32) for place in range(kind.owned)}
+    for place_of in (lane_of, right_lane_of):
+        places = {place_of(row, k, kind.run) for row in range(16) for k in range(kind.depth)}
+        assert places == everything
+
+
+@pytest.mark.parametrize(
+    ("dtype", "row", "k", "left", "right"),
+    [
+        # PTX ISA: a0 to a3 of m16n8k8 are (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4); b0, b1 (t, g), (t + 4, g).
+        ("tf32", 9, 2, (6, 1), (6, 2)),
+        ("tf32", 1, 6, (6, 2), (6, 1)),
+        # Those of m16n8k32 hold four bytes in a row: the columns are 4 t and 4 t + 16.
+        ("uint8", 9, 9, (6, 5), (6, 9)),
+        ("int8", 1, 25, (6, 9), (6, 5)),
+        ("float16", 9, 5, (6, 3), (6, 5)),
+        ("float16", 1, 13, (6, 5), (6, 3)),
+    ],
+)
+def test_elements_are_where_the_instruction_wants_them(
+    dtype: str, row: int, k: int, left: tuple[int, int], right: tuple[int, int]
+) -> None:
+    run = multiplication(dtype).run
+    assert lane_of(row, k, run) == left
+    assert right_lane_of(row, k, run) == right
+
+
+def test_sums_are_pieces_of_two_instructions() -> None:
+    assert sum_map(0, 17, 34) == (0, 1, 2, 5, 0)
+
+
+def test_what_tensor_cores_do_not_multiply_is_refused() -> None:
+    with pytest.raises(CudaError, match=r"^tensor cores do not multiply float32; use one of float16, tf32, "):
+        intrinsics("mma", "float32")

@@ -41,6 +41,29 @@ PRODUCTS = {
     ),
 }
 
+PRODUCTS |= {
+    "tf32": (workload(1, (9, 9), (32, 48), dtype="tf32"), GemmKnobs("mma", 64, 32, 32, 2, 2, 3)),
+    "tf32 odd": (
+        workload(2, (9, 7), (20, 37), (3, 2), (2, 1), (1, 0, 2, 1), (1, 2), dtype="tf32"),
+        GemmKnobs("mma", 32, 32, 8, 1, 2, 2),
+    ),
+    "tf32 slices": (workload(1, (7, 7), (20, 48), dtype="tf32"), GemmKnobs("mma", 64, 16, 16, 4, 1, 3, 3)),
+    "uint8": (workload(1, (9, 9), (32, 48), dtype="uint8"), GemmKnobs("mma", 64, 32, 64, 2, 2, 3)),
+    "uint8 odd": (
+        workload(2, (9, 7), (20, 37), (3, 2), (2, 1), (1, 0, 2, 1), (1, 2), dtype="uint8"),
+        GemmKnobs("mma", 32, 32, 32, 1, 2, 2),
+    ),
+    "uint8 slices": (workload(1, (7, 7), (64, 48), dtype="uint8"), GemmKnobs("mma", 64, 16, 64, 4, 1, 3, 3)),
+    "uint8 groups": (
+        workload(2, (9, 9), (32, 48), groups=2, padding=(0,) * 4, dtype="uint8"),
+        GemmKnobs("mma", 64, 32, 128, 2, 2, 2),
+    ),
+    "int8": (
+        workload(1, (7, 7), (32, 30), (1, 1), padding=(0, 0, 0, 0), dtype="int8"),
+        GemmKnobs("mma", 32, 32, 32, 2, 1, 4),
+    ),
+}
+
 LONG = ("wide", "four channels", "float32")
 
 OLDER = {
@@ -52,7 +75,7 @@ OLDER = {
 
 def bound(dtype: str) -> float:
     """Results are rounded to the dtype; sums of a few hundred products err less than that in float16."""
-    return 1e-3 if dtype == "float16" else 1e-6
+    return {"float16": 1e-3, "uint8": 0.5 / 255, "int8": 0.5 / 255}.get(dtype, 1e-6)
 
 
 def swept(names: Iterable[str], long: Container[str]) -> list[Any]:

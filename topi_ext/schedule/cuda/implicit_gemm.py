@@ -1,8 +1,8 @@
 """Implicit GEMM: tiles in shared memory, operands and sums in registers, the epilogue from shared memory.
 
 A block of threads computes ``block_m`` x ``block_n`` results. Tiles of both operands arrive in shared memory
-``stages`` deep, by asynchronous copies where the architecture has them; rows are padded so that the eight
-rows of a matrix that ldmatrix reads lie in different banks. Sums leave through shared memory, so that bias,
+``stages`` deep, by asynchronous copies where the architecture has them; for ldmatrix they are swizzled, for other
+instructions their rows are padded, so that rows lie in different banks. Sums leave through shared memory, so that bias,
 activation and residual work on runs of neighbouring channels and results are written in whole lines.
 """
 
@@ -15,12 +15,12 @@ from tvm.tirx import PrimFunc
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.compute.implicit_gemm import flat_index
-from topi_ext.cuda.intrinsics import intrinsics
+from topi_ext.cuda.intrinsics import SHARED, intrinsics
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, child_blocks, fuse_epilogue, open_schedule
-from topi_ext.schedule.cuda.tiles import SHARED, ScalarTiles, TensorTiles, Tiles
+from topi_ext.schedule.cuda.tiles import ScalarTiles, TensorTiles, Tiles
 
 
 def schedule_product(
@@ -62,7 +62,7 @@ def schedule_product(
         out = sch.cache_write(tiles.outer, 0, SHARED)
     else:
         sch.set_scope(tiles.outer, 0, SHARED)
-    scope = "local" if knobs.instruction == "fma" else intrinsics(knobs.instruction).sum_scope
+    scope = "local" if knobs.instruction == "fma" else intrinsics(knobs.instruction, workload.dtype).sum_scope
     store = tiles.keep_sums(scope)
     sch.reverse_compute_at(out, tiles.block_loop, preserve_unit_loops=True)
     tiles.copy_over_threads(out, _run(workload.columns if not is_partial else knobs.block_n))

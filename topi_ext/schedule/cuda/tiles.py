@@ -4,12 +4,11 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from topi_ext.cuda.intrinsics import fragment_map, intrinsics
-from topi_ext.cuda.knobs import PAD_BYTES, SIDE, GemmKnobs
+from topi_ext.cuda.intrinsics import SHARED, intrinsics
+from topi_ext.cuda.knobs import PAD_BYTES, RESULT_PAD, ROW_BYTES, GemmKnobs
+from topi_ext.cuda.multiplication import SIDE, left_map, multiplication, right_map, sum_map
 from topi_ext.cuda.multiprocessor import LANES
 from topi_ext.cuda.workload import GemmConvolution
-
-SHARED = "shared.dyn"
 
 LANE_ROWS, LANE_COLUMNS = 4, 8
 """How the lanes of a warp divide its results on CUDA cores: neighbours lie in different banks."""
@@ -43,14 +42,17 @@ class Tiles:
             sch.vectorize(run)
 
     def copy_operands(self, asynchronous: bool) -> None:
-        """Both tiles to shared memory, in each turn of the loop over the depth."""
+        """Both tiles to shared memory, in each turn of the loop over the depth; rows are padded where they
+        are not swizzled when code is generated.
+        """
         sch, size = self.sch, self.workload.element_bytes
         for operand, elements in ((0, self.workload.copy_elements), (1, 16 // size)):
             copy = sch.cache_read(self.outer, operand, SHARED)
             sch.compute_at(copy, self.tile_loop, preserve_unit_loops=True)
             self.copy_over_threads(copy, elements)
             self.arrange(copy, operand)
-            sch.storage_align(copy, 0, axis=-2, factor=128 // size // 2, offset=PAD_BYTES // size)
+            if self.knobs.instruction != "mma":
+                sch.storage_align(copy, 0, axis=-2, factor=ROW_BYTES // size, offset=PAD_BYTES // size)
             if not asynchronous:
                 sch.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
 
@@ -91,38 +93,43 @@ class TensorTiles(Tiles):
     def __init__(self, sch: Schedule, product: Any, workload: GemmConvolution, knobs: GemmKnobs) -> None:
         super().__init__(sch, workload, knobs)
         self.inner = product
+        self.depth = multiplication(workload.dtype).depth
+        self.intrinsics = intrinsics(knobs.instruction, workload.dtype)
         batch, i, j, k = sch.get_loops(product)
         i, ii = sch.split(i, [None, SIDE])
         j, jj = sch.split(j, [None, SIDE])
-        k, kk = sch.split(k, [None, SIDE])
+        k, kk = sch.split(k, [None, self.depth])
         sch.reorder(i, j, k, ii, jj, kk)
         self.outer = sch.blockize(ii)
         block_i, warp_i, i = sch.split(i, [None, knobs.warps_m, knobs.warp_m // SIDE])
         block_j, warp_j, j = sch.split(j, [None, knobs.warps_n, knobs.warp_n // SIDE])
-        self.tile_loop, self.step_loop = sch.split(k, [None, knobs.block_k // SIDE])
+        self.tile_loop, self.step_loop = sch.split(k, [None, knobs.block_k // self.depth])
         sch.reorder(block_i, block_j, warp_i, warp_j, self.tile_loop, self.step_loop, i, j)
         self.thread_loop = sch.fuse(warp_i, warp_j)
         _bind(sch, batch, block_i, block_j, self.thread_loop)
         self.block_loop = block_j
 
     def load_operands(self) -> None:
-        sch, names = self.sch, intrinsics(self.knobs.instruction)
+        sch, names = self.sch, self.intrinsics
         self.left = sch.cache_read(self.outer, 0, names.left_scope)
         self.right = sch.cache_read(self.outer, 1, names.right_scope)
         for fragment in (self.left, self.right):
             sch.compute_at(fragment, self.step_loop, preserve_unit_loops=True)
 
     def finish(self, store: Any, init: Any, tensorize: bool) -> None:
-        sch, names = self.sch, intrinsics(self.knobs.instruction)
+        sch, names = self.sch, self.intrinsics
         zero = sch.get_child_blocks(init)[0]
-        pieces = [self._pieces(block) for block in (self.left, self.right, store)]
+        pieces = [self._pieces(block, self.depth) for block in (self.left, self.right)]
+        pieces.append(self._pieces(store, SIDE))
         if names.in_lanes:
-            for block, side in ((self.left, "write"), (self.right, "write"), (store, "read")):
-                sch.transform_layout(block, (side, 0), fragment_map)
+            dtype = self.workload.dtype
+            sch.transform_layout(self.left, ("write", 0), left_map(dtype))
+            sch.transform_layout(self.right, ("write", 0), right_map(dtype))
+            sch.transform_layout(store, ("read", 0), sum_map)
         for loop in (*sch.get_loops(self.outer)[-2:], *sch.get_loops(init)[-2:], self.step_loop):
             sch.unroll(loop)
         stored = sch.blockize(pieces[2])
-        sch.storage_align(stored, 0, axis=-2, factor=32, offset=PAD_BYTES // 4)
+        sch.storage_align(stored, 0, axis=-2, factor=32, offset=RESULT_PAD)
         if not tensorize:
             return
         sch.tensorize(pieces[0], names.load_left)
@@ -131,12 +138,12 @@ class TensorTiles(Tiles):
         sch.tensorize(sch.get_loops(self.inner)[-3], names.multiply)
         sch.tensorize(sch.get_loops(zero)[-2], names.fill)
 
-    def _pieces(self, block: Any) -> Any:
-        """The loop around one piece of :data:`SIDE` squared."""
+    def _pieces(self, block: Any, width: int) -> Any:
+        """The loop around one piece of :data:`SIDE` rows of ``width``."""
         sch = self.sch
         i, j = sch.get_loops(block)[-2:]
         i, ii = sch.split(i, [None, SIDE])
-        j, jj = sch.split(j, [None, SIDE])
+        j, jj = sch.split(j, [None, width])
         sch.reorder(i, j, ii, jj)
         sch.unroll(i)
         sch.unroll(j)

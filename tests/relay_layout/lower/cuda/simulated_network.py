@@ -1,0 +1,83 @@
+"""Whole networks on the simulated GPU, kernel by kernel."""
+
+from typing import Any
+
+import numpy as np
+import tvm
+from gpu_cases import lowered
+from gpu_simulator import Grid
+from tvm import relax, tirx
+
+from relay_layout.canonicalize import canonicalize
+from relay_layout.ir import Constant, constant_array, operator_name
+from relay_layout.lower.passes import fuse_passes, legalize_passes
+from relay_layout.lower.schedule import schedule_functions
+from relay_layout.request import LayoutRequest
+from relay_layout.targets import CudaTarget, resolve_target
+from relay_layout.transform import convert_layout
+
+SIMULATED = ("default", "loops")
+"""Kernels of our own rules; what TVM's rules schedule runs on the CPU, from its plain loops."""
+
+
+class SimulatedNetwork:
+    """``operators`` are those of the kernels that were simulated, in order of their first call."""
+
+    def __init__(self, module: tvm.IRModule, target: str, precision: str = "fp32") -> None:
+        found = resolve_target(target, precision=precision)
+        assert isinstance(found, CudaTarget)
+        self.target = found
+        module, _ = convert_layout(canonicalize(module), LayoutRequest.parse("NHWC"), found)
+        with found.tvm_target:
+            passes = [*legalize_passes(found), *fuse_passes(found)]
+            self.plain = tvm.transform.Sequential(passes)(canonicalize(module))
+            self.scheduled, kernels = schedule_functions(self.plain, found)
+        self.kernels = {kernel.name: kernel for kernel in kernels}
+        self.operators: list[str] = []
+
+    def run(self, *inputs: np.ndarray) -> list[np.ndarray]:
+        main = self.plain["main"]
+        values: dict[Any, np.ndarray] = dict(zip(main.params, inputs, strict=True))
+        for block in main.body.blocks:
+            for binding in block.bindings:
+                values[binding.var] = self._value(binding.value, values)
+        result = main.body.body
+        fields = result.fields if isinstance(result, relax.Tuple) else [result]
+        return [_of(field, values) for field in fields]
+
+    def _value(self, value: Any, values: dict[Any, np.ndarray]) -> Any:
+        name = operator_name(value)
+        if name == "reshape":
+            return _of(value.args[0], values).reshape([int(extent) for extent in value.ty.shape])
+        if name == "call_tir":
+            (result,) = value.ty_args
+            arguments = [_of(argument, values) for argument in value.args[1].fields]
+            out = np.zeros([int(extent) for extent in result.shape], str(result.dtype))
+            return self._called(value.args[0], [*arguments, out])
+        if isinstance(value, relax.Tuple):
+            return [_of(field, values) for field in value.fields]
+        return _of(value, values)
+
+    def _called(self, variable: Any, arrays: list[np.ndarray]) -> np.ndarray:
+        kernel = self.kernels[variable.name_hint]
+        if kernel.source not in SIMULATED:
+            return _on_the_cpu(self.plain[variable], arrays)
+        self.operators += [kernel.operator] if kernel.operator not in self.operators else []
+        func = self.scheduled[variable]
+        names = [parameter.name for parameter in func.params]
+        device = lowered(func, self.target.multiprocessor)
+        flat = dict(zip(names, (np.ascontiguousarray(array).reshape(-1) for array in arrays), strict=True))
+        Grid(device, flat).run()
+        return flat[names[-1]].reshape(arrays[-1].shape)
+
+
+def _of(expression: Any, values: dict[Any, np.ndarray]) -> np.ndarray:
+    return constant_array(expression) if isinstance(expression, Constant) else values[expression]
+
+
+def _on_the_cpu(func: tirx.PrimFunc, arrays: list[np.ndarray]) -> np.ndarray:
+    named = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
+    compiled = tvm.compile(named, tvm.target.Target({"kind": "llvm"}))
+    tensors = [tvm.runtime.tensor(np.ascontiguousarray(array)) for array in arrays]
+    compiled["main"](*tensors)
+    return tensors[-1].numpy()

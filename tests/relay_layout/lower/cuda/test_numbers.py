@@ -1,0 +1,71 @@
+"""What small networks for CUDA compute, on a GPU that numpy simulates."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from qdq_graphs import QdqGraph
+from simulated_network import SimulatedNetwork
+
+from relay_layout import models
+from relay_layout.frontend import load_model
+from topi_ext.compute.implicit_gemm import rounded_to_tf32
+
+STEP = 0.05
+
+
+def quantized(zero_point: int) -> QdqGraph:
+    """A convolution with a border, one by one pixel with a residual, groups, a classifier."""
+    graph = QdqGraph()
+    data = graph.input("x", (2, 16, 7, 6), zero_point=zero_point)
+    first = graph.convolution(data, (24, 16, 3, 3), pads=[1, 1, 1, 1])
+    one = graph.requantize(graph.node("Relu", [first]), STEP, 0)
+    two = graph.requantize(graph.convolution(one, (24, 24, 1, 1), scale=STEP), STEP)
+    summed = graph.requantize(graph.node("Add", [one, two]), STEP)
+    grouped = graph.requantize(graph.convolution(summed, (16, 12, 3, 3), scale=STEP, group=2), STEP)
+    graph.result = grouped
+    return graph
+
+
+@pytest.mark.parametrize("zero_point", [0, 117])
+def test_quantized_networks_give_onnx_runtimes_integers(zero_point: int) -> None:
+    graph = quantized(zero_point)
+    model = graph.model(graph.result)
+    feed = (1.5 * np.random.default_rng(0).standard_normal((2, 16, 7, 6))).astype("float32")
+    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = reference.run(None, {"x": feed})
+    network = SimulatedNetwork(load_model(model), "cuda-sm_80")
+    (found,) = network.run(feed)
+    assert len(np.unique(expected)) > 40
+    np.testing.assert_array_equal(np.rint(found / STEP), np.rint(expected / STEP))
+    assert network.operators.count("gemm_conv2d") == 1
+    assert not [kernel.name for kernel in network.kernels.values() if kernel.source == "fallback"]
+
+
+def residual_network() -> models.Network:
+    builder = models.NetworkBuilder("residual")
+    image = builder.input("input", (1, 32, 7, 7))
+    first = builder.convolution(image, "first", 32, 3, bias=True)
+    return builder.build({"output": first})
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp16", 2e-3), ("tf32", 2e-3), ("fp32", 2e-6)])
+def test_networks_are_as_exact_as_their_precision(precision: str, tolerance: float) -> None:
+    network = residual_network()
+    image = np.random.default_rng(0).standard_normal((1, 32, 7, 7)).astype("float32")
+    reference = onnxruntime.InferenceSession(
+        models.to_onnx(network).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (expected,) = reference.run(None, {"input": image})
+    simulated = SimulatedNetwork(models.to_relax(network), "cuda-sm_80", precision)
+    (found,) = simulated.run(image)
+    error = float(np.abs(found - expected).max() / np.abs(expected).max())
+    assert error < tolerance
+    assert (error > 1e-5) == (precision != "fp32")
+    assert "gemm_conv2d" in simulated.operators
+
+
+def test_tf32_is_to_nearest() -> None:
+    values = np.array([1 + 2**-11, 1 + 2**-11 - 2**-23, -1 - 2**-11, np.inf, 3.0], "float32")
+    expected = np.array([1 + 2**-10, 1, -1 - 2**-10, np.inf, 3.0], "float32")
+    np.testing.assert_array_equal(rounded_to_tf32(values), expected)
+    assert np.isnan(rounded_to_tf32(np.array([np.nan], "float32"))).all()

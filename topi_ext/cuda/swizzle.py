@@ -1,0 +1,133 @@
+"""Tiles in shared memory whose rows lie in different banks without padding.
+
+Rows of a tile are 2, 4 or 8 chunks of 16 bytes, so that 4, 2 or 1 rows fill a line of 32 banks. Chunk ``c`` of the
+row ``r`` lies where chunk ``c ^ (r // rows of a line) % chunks`` would. A copy of a whole line still meets each
+bank once, and so do the eight rows that ldmatrix reads at the same chunk. (The permutation is that of
+CUTLASS's and cuDNN's layouts; see NVIDIA, "CUTLASS: Efficient GEMM in CUDA", shared memory layouts.)
+
+A schedule asks for it by rows of a power of two: other rows are left as they are.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Op
+from tvm.ir.expr import TensorLoad
+from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.cuda.knobs import SWIZZLED_ROWS
+from topi_ext.cuda.workload import COPY_BYTES
+from topi_ext.knobs import DTYPE_BYTES
+
+LINE_BYTES = 128
+"""What the banks of shared memory hold side by side."""
+
+_LDMATRIX = Op.get("tirx.ptx_legacy.ldmatrix")
+_COPY = Op.get("tirx.s_tir.cp_async_raw")
+
+
+def swizzle_tiles() -> tvm.transform.Pass:
+    """Permute the chunks that ldmatrix reads, and that copies from global memory write, asynchronous or not.
+
+    Expects device functions with flat buffers, their tiles at offsets of whole tiles.
+    """
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        rows = _row_bytes(func.body)
+        if rows not in SWIZZLED_ROWS:
+            return func
+        moved = [(Call, lambda call: _moved(call, rows)), (tirx.BufferStore, lambda store: _stored(store, rows))]
+        return func.with_body(structural_map(func.body, moved))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.swizzle_tiles")
+
+
+def _row_bytes(body: Any) -> int:
+    """How far apart the rows are that ldmatrix reads; 0 where nothing is read so, or not by equal rows."""
+    found: set[int] = set()
+
+    def visit(call: Call) -> None:
+        if call.op.same_as(_LDMATRIX):
+            found.add(_stride(call.args[6]) * _bytes(call.args[5].args[0]))
+
+    structural_walk(body, (Call, visit))
+    return found.pop() if len(found) == 1 else 0
+
+
+def _stride(rows: Any) -> int:
+    """Elements from the row that the first lane names to that of the second."""
+    first, second = (_of_lane(rows, lane) for lane in range(2))
+    return int(tvm.sym.Analyzer().simplify(second - first))
+
+
+def _of_lane(rows: Any, lane: int) -> Any:
+    number = tirx.const(lane, "int32")
+    return structural_map(rows, (tirx.Var, lambda _: number))
+
+
+def _bytes(typed: Any) -> int:
+    return DTYPE_BYTES[str(typed.ty.dtype)]
+
+
+def _moved(call: Call, row_bytes: int) -> Any:
+    if call.op.same_as(_COPY):
+        arguments = list(call.args)
+        size = DTYPE_BYTES[str(call.ty.dtype)]
+        arguments[1] = _swizzled(arguments[1], row_bytes // size, COPY_BYTES // size)
+    elif call.op.same_as(_LDMATRIX):
+        arguments = list(call.args)
+        size = _bytes(arguments[5].args[0])
+        arguments[6] = _rows(arguments[5].args[2], arguments[6], row_bytes // size, COPY_BYTES // size)
+    else:
+        return call
+    return Call(call.op, arguments, call.attrs, call.ty_args, ret_ty=call.ty)
+
+
+def _stored(store: tirx.BufferStore, row_bytes: int) -> Any:
+    """A copy that is no asynchronous one, because values are converted or bordered by others than zero."""
+    if not store.buffer.scope().startswith("shared") or not _reads_global(store.value):
+        return store
+    scalar, _, lanes = str(store.buffer.dtype).partition("x")
+    size = DTYPE_BYTES[scalar] * int(lanes or 1)
+    index = store.indices[0]
+    ramp = isinstance(index, tirx.Ramp)
+    place = _swizzled(index.base if ramp else index, row_bytes // size, COPY_BYTES // size)
+    moved = tirx.Ramp(place, index.stride, index.lanes) if ramp else place
+    return tirx.BufferStore(store.buffer, store.value, [moved])
+
+
+def _reads_global(value: Any) -> bool:
+    found: list[Any] = []
+
+    def visit(load: TensorLoad) -> None:
+        if load.source.scope() in ("", "global"):
+            found.append(load)
+
+    structural_walk(value, (TensorLoad, visit))
+    return bool(found)
+
+
+def _swizzled(offset: Any, row: int, chunk: int) -> Any:
+    """Where the element at ``offset`` lies; all in elements."""
+    line = row * max(1, LINE_BYTES // COPY_BYTES * chunk // row)
+    term = tirx.bitwise_and(tirx.floordiv(offset, line), row // chunk - 1)
+    return tirx.bitwise_xor(offset, term * chunk)
+
+
+def _rows(begin: Any, rows: Any, row: int, chunk: int) -> Any:
+    """The elements from ``begin``, that of a fragment, to where the chunks that ``rows`` names lie.
+
+    Fragments begin at a multiple of 16 rows, so that the permutation depends on the lane alone.
+    """
+    analyzer = tvm.sym.Analyzer()
+    column = analyzer.simplify(tirx.floormod(begin, row))
+    line = row * max(1, LINE_BYTES // COPY_BYTES * chunk // row)
+    term = tirx.bitwise_and(tirx.floordiv(rows, line), row // chunk - 1)
+    inside = tirx.floormod(rows, row)
+    place = tirx.bitwise_xor(column + inside, term * chunk)
+    return rows - inside + place - column
+
+
+__all__ = ["swizzle_tiles"]
