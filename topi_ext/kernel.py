@@ -98,7 +98,7 @@ def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, 
 def direct_convolution(
     data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, pad_value: int = 0
 ) -> te.Tensor:
-    """The compute of a workload by the direct algorithm; a border of two axes is filled with ``pad_value``."""
+    """The compute of a workload by the direct algorithm; ``pad_value`` fills a border of two axes."""
     strides, padding, dilation = workload.strides, workload.padding, workload.dilation
     options: dict[str, Any] = {
         "groups": workload.groups,

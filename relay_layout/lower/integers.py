@@ -25,14 +25,13 @@ from relay_layout.ir import (
 )
 from relay_layout.layout_transform import apply
 from relay_layout.lower.convolutions import call_compute, constant_workload
-from relay_layout.targets import dense
 from relay_layout.quantization.reals import SHIFT
+from relay_layout.targets import dense
 from relay_layout.uses import call_read_once, count_uses
 from topi_ext.indexing import physical_axes
 from topi_ext.integer_forms import integer_form
 from topi_ext.kernel import direct_convolution
 from topi_ext.workload import ConvolutionWorkload
-
 
 Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarray, int], Expression]
 """Calls the kernel for a workload with its data, OIHW weight, and what lies around the image; int32."""
