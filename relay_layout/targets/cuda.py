@@ -24,8 +24,8 @@ PREFIX = "cuda-"
 
 Precision = Literal["fp16", "tf32", "fp32"]
 """``fp16``: tensors between kernels are float16, and all arithmetic but the products of tensor cores is
-float32. ``tf32``: tensors are float32, and products are made on tensor cores of operands that are rounded to 10
-bits of mantissa. ``fp32``: everything is float32, on CUDA cores."""
+float32. ``tf32``: tensors are float32, and products are made on tensor cores of operands that are rounded to
+10 bits of mantissa. ``fp32``: everything is float32, on CUDA cores."""
 
 _MULTIPLIED = {"fp16": "float16", "tf32": "tf32", "fp32": "float32"}
 

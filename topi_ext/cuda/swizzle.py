@@ -1,9 +1,9 @@
 """Tiles in shared memory whose rows lie in different banks without padding.
 
-Rows of a tile are 2, 4 or 8 chunks of 16 bytes, so that 4, 2 or 1 rows fill a line of 32 banks. Chunk ``c`` of the
-row ``r`` lies where chunk ``c ^ (r // rows of a line) % chunks`` would. A copy of a whole line still meets each
-bank once, and so do the eight rows that ldmatrix reads at the same chunk. (The permutation is that of
-CUTLASS's and cuDNN's layouts; see NVIDIA, "CUTLASS: Efficient GEMM in CUDA", shared memory layouts.)
+Rows of a tile are 2, 4 or 8 chunks of 16 bytes, so that 4, 2 or 1 rows fill a line of 32 banks. Chunk ``c``
+of the row ``r`` lies where chunk ``c ^ (r // rows of a line) % chunks`` would. A copy of a whole line still
+meets each bank once, and so do the eight rows that ldmatrix reads at the same chunk. (The permutation is that
+of CUTLASS's and cuDNN's layouts; see NVIDIA, "CUTLASS: Efficient GEMM in CUDA", shared memory layouts.)
 
 A schedule asks for it by rows of a power of two: other rows are left as they are.
 """
@@ -38,7 +38,10 @@ def swizzle_tiles() -> tvm.transform.Pass:
         rows = _row_bytes(func.body)
         if rows not in SWIZZLED_ROWS:
             return func
-        moved = [(Call, lambda call: _moved(call, rows)), (tirx.BufferStore, lambda store: _stored(store, rows))]
+        moved = [
+            (Call, lambda call: _moved(call, rows)),
+            (tirx.BufferStore, lambda store: _stored(store, rows)),
+        ]
         return func.with_body(structural_map(func.body, moved))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.swizzle_tiles")

@@ -1,0 +1,118 @@
+"""Asynchronous copies of as many bytes as lie side by side.
+
+TVM copies element by element where it cannot see, when it makes vectors of loops, that a condition is the
+same for all of them; by the end of its passes the condition has become so simple that it is plain.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Op
+from tvm.ir.expr import TensorLoad
+from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.knobs import DTYPE_BYTES
+
+COPIED_BYTES = (4, 8, 16)
+"""What one asynchronous copy moves."""
+
+_COPY = Op.get("tirx.s_tir.cp_async_raw")
+_EITHER = Op.get("prim.if_then_else")
+_COMMIT = "async_commit_queue_scope"
+
+
+def widen_copies() -> tvm.transform.Pass:
+    """Turn loops over neighbouring elements, within a group of asynchronous copies, into one copy.
+
+    Expects device functions with flat buffers.
+    """
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+
+        def on_group(group: tirx.AttrStmt) -> Any:
+            return structural_map(group, (tirx.For, _widened)) if group.attr_key == _COMMIT else group
+
+        return func.with_body(structural_map(func.body, (tirx.AttrStmt, on_group)))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.widen_copies")
+
+
+def _widened(loop: tirx.For) -> Any:
+    """The copy that a loop is; the loop where it is none."""
+    if not isinstance(loop.extent, tirx.IntImm) or not isinstance(loop.min, tirx.IntImm) or int(loop.min):
+        return loop
+    found = _stored(loop.body) if isinstance(loop.body, tirx.BufferStore) else _copied(loop.body)
+    if found is None:
+        return loop
+    dtype, to, target, origin, source, condition = found
+    count = int(loop.extent)
+    size = count * DTYPE_BYTES[dtype]
+    runs = all(_is_aligned_run(place, loop.loop_var, count) for place in (target, source))
+    if size not in COPIED_BYTES or not runs or (condition is not None and _reads(condition, loop.loop_var)):
+        return loop
+    first = [_at(place, loop.loop_var, 0) for place in (target, source)]
+    arguments = [to, first[0], origin, first[1], tirx.const(size, "int32")]
+    arguments += [] if condition is None else [condition]
+    return tirx.Evaluate(tirx.call_intrin(dtype, _COPY.name, *arguments))
+
+
+def _stored(store: tirx.BufferStore) -> tuple[Any, ...] | None:
+    """Dtype, target and place, origin and place, and condition of an element that is copied, or else 0."""
+    value, condition = store.value, None
+    if not store.buffer.scope().startswith("shared"):
+        return None
+    if isinstance(value, Call) and value.op.same_as(_EITHER):
+        condition, value, otherwise = value.args
+        if getattr(otherwise, "value", None) != 0:
+            return None
+    dtype = str(store.buffer.dtype)
+    if not isinstance(value, TensorLoad) or value.source.scope() not in ("", "global"):
+        return None
+    if str(value.source.dtype) != dtype or dtype not in DTYPE_BYTES:
+        return None
+    return dtype, store.buffer.data, store.indices[0], value.source.data, value.indices[0], condition
+
+
+def _copied(statement: Any) -> tuple[Any, ...] | None:
+    """The same of an asynchronous copy of one element."""
+    call = statement.value if isinstance(statement, tirx.Evaluate) else None
+    if not isinstance(call, Call) or not call.op.same_as(_COPY):
+        return None
+    to, target, origin, source, size, *condition = call.args
+    dtype = str(call.ty.dtype)
+    if DTYPE_BYTES.get(dtype) != int(size):
+        return None
+    return dtype, to, target, origin, source, condition[0] if condition else None
+
+
+def _at(place: Any, variable: Any, number: int) -> Any:
+    value = tirx.const(number, "int32")
+    moved = structural_map(place, (tirx.Var, lambda found: value if found.same_as(variable) else found))
+    return tvm.sym.Analyzer().simplify(moved)
+
+
+def _is_aligned_run(place: Any, variable: Any, count: int) -> bool:
+    """Do the places follow one another, the first at a multiple of their number?"""
+    analyzer = tvm.sym.Analyzer()
+    first = _at(place, variable, 0)
+    steps = [analyzer.simplify(_at(place, variable, number) - first) for number in range(count)]
+    if [getattr(step, "value", None) for step in steps] != list(range(count)):
+        return False
+    modulus = analyzer.modular_set(first)
+    return int(modulus.coeff) % count == 0 and int(modulus.base) % count == 0
+
+
+def _reads(expression: Any, variable: Any) -> bool:
+    found: list[Any] = []
+
+    def visit(other: Any) -> None:
+        if other.same_as(variable):
+            found.append(other)
+
+    structural_walk(expression, (tirx.Var, visit))
+    return bool(found)
+
+
+__all__ = ["widen_copies"]
