@@ -60,7 +60,17 @@ def intrinsics(instruction: str, dtype: str = "float16") -> Intrinsics:
     for role, (description, implementation) in pairs.items():
         names[role] = f"topi_ext.{instruction}.{dtype}.{role}"
         TensorIntrin.register(names[role], description, implementation, override=True)
-    return Intrinsics(*scopes, **names, in_lanes=instruction != "wmma")
+    return Intrinsics(
+        left_scope=scopes[0],
+        right_scope=scopes[1],
+        sum_scope=scopes[2],
+        load_left=names["load_left"],
+        load_right=names["load_right"],
+        multiply=names["multiply"],
+        fill=names["fill"],
+        store=names["store"],
+        in_lanes=instruction != "wmma",
+    )
 
 
 Body = Callable[..., None]

@@ -46,8 +46,9 @@ def _widened(loop: tirx.For) -> Any:
     found = _stored(loop.body) if isinstance(loop.body, tirx.BufferStore) else _copied(loop.body)
     if found is None:
         return loop
-    dtype, to, target, origin, source, condition = found
     count = int(loop.extent)
+    dtype, to, origin = found[0], found[1], found[3]
+    target, source, condition = (_settled(found[place], loop.loop_var, count) for place in (2, 4, 5))
     size = count * DTYPE_BYTES[dtype]
     runs = all(_is_aligned_run(place, loop.loop_var, count) for place in (target, source))
     if size not in COPIED_BYTES or not runs or (condition is not None and _reads(condition, loop.loop_var)):
@@ -87,6 +88,32 @@ def _copied(statement: Any) -> tuple[Any, ...] | None:
     return dtype, to, target, origin, source, condition[0] if condition else None
 
 
+def _settled(expression: Any, variable: Any, count: int) -> Any:
+    """The same with ``variable`` taken out of divisions that it does not change.
+
+    It counts from 0 up to ``count``; added to a multiple of that it reaches no other multiple.
+    """
+
+    def divided(node: Any) -> Any:
+        if not isinstance(node.b, tirx.IntImm) or int(node.b) % count:
+            return node
+        first = _at(node.a, variable, 0)
+        step = tvm.sym.Analyzer().simplify(node.a - first - variable)
+        if getattr(step, "value", None) != 0 or not _is_multiple(first, count):
+            return node
+        settled = type(node)(first, node.b)
+        return settled + variable if isinstance(node, tirx.FloorMod) else settled
+
+    if expression is None:
+        return None
+    return structural_map(expression, ((tirx.FloorDiv, tirx.FloorMod), divided))
+
+
+def _is_multiple(value: Any, count: int) -> bool:
+    modulus = tvm.sym.Analyzer().modular_set(value)
+    return int(modulus.coeff) % count == 0 and int(modulus.base) % count == 0
+
+
 def _at(place: Any, variable: Any, number: int) -> Any:
     value = tirx.const(number, "int32")
     moved = structural_map(place, (tirx.Var, lambda found: value if found.same_as(variable) else found))
@@ -100,8 +127,7 @@ def _is_aligned_run(place: Any, variable: Any, count: int) -> bool:
     steps = [analyzer.simplify(_at(place, variable, number) - first) for number in range(count)]
     if [getattr(step, "value", None) for step in steps] != list(range(count)):
         return False
-    modulus = analyzer.modular_set(first)
-    return int(modulus.coeff) % count == 0 and int(modulus.base) % count == 0
+    return _is_multiple(first, count)
 
 
 def _reads(expression: Any, variable: Any) -> bool:

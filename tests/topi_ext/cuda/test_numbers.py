@@ -87,7 +87,10 @@ def swept(names: Iterable[str], long: Container[str]) -> list[Any]:
 @pytest.mark.parametrize("case", swept(PRODUCTS, LONG))
 def test_products_are_right(case: str) -> None:
     work, knobs = PRODUCTS[case]
-    assert product_error(work, knobs, SM_80) < bound(work.dtype)
+    waited: dict[str, int] = {}
+    assert product_error(work, knobs, SM_80, None, waited) < bound(work.dtype)
+    if knobs.instruction == "mma":
+        assert (waited["ldmatrix"], waited["cp.async"]) == (0, 0)
 
 
 @pytest.mark.parametrize("case", swept(OLDER, LONG))
