@@ -17,6 +17,7 @@ from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.cuda.knobs import SWIZZLED_ROWS
+from topi_ext.cuda.wide_copies import is_multiple
 from topi_ext.cuda.workload import COPY_BYTES
 from topi_ext.knobs import DTYPE_BYTES
 
@@ -94,7 +95,7 @@ def _stored(store: tirx.BufferStore, row_bytes: int) -> Any:
         return store
     scalar, _, lanes = str(store.buffer.dtype).partition("x")
     size = DTYPE_BYTES[scalar] * int(lanes or 1)
-    index = store.indices[0]
+    index = tvm.sym.Analyzer().simplify(store.indices[0])
     ramp = isinstance(index, tirx.Ramp)
     place = _swizzled(index.base if ramp else index, row_bytes // size, COPY_BYTES // size)
     moved = tirx.Ramp(place, index.stride, index.lanes) if ramp else place
@@ -113,10 +114,27 @@ def _reads_global(value: Any) -> bool:
 
 
 def _swizzled(offset: Any, row: int, chunk: int) -> Any:
-    """Where the element at ``offset`` lies; all in elements."""
+    """Where the element at ``offset`` lies; all in elements.
+
+    What is a multiple of the rows after which the permutation begins anew is added behind it, so that threads
+    compute the permutation once for all copies.
+    """
     line = row * max(1, LINE_BYTES // COPY_BYTES * chunk // row)
-    term = tirx.bitwise_and(tirx.floordiv(offset, line), row // chunk - 1)
-    return tirx.bitwise_xor(offset, term * chunk)
+    chunks = row // chunk
+    whole, rest = tirx.const(0, "int32"), tirx.const(0, "int32")
+    for part in _addends(tvm.sym.Analyzer().simplify(offset)):
+        if is_multiple(part, line * chunks):
+            whole = whole + part
+        else:
+            rest = rest + part
+    term = tirx.bitwise_and(tirx.floordiv(rest, line), chunks - 1)
+    return whole + tirx.bitwise_xor(rest, term * chunk)
+
+
+def _addends(expression: Any) -> list[Any]:
+    if isinstance(expression, tirx.Add):
+        return [*_addends(expression.a), *_addends(expression.b)]
+    return [expression]
 
 
 def _rows(begin: Any, rows: Any, row: int, chunk: int) -> Any:

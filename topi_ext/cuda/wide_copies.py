@@ -32,7 +32,9 @@ def widen_copies() -> tvm.transform.Pass:
         del module, context
 
         def on_group(group: tirx.AttrStmt) -> Any:
-            return structural_map(group, (tirx.For, _widened)) if group.attr_key == _COMMIT else group
+            if group.attr_key != _COMMIT:
+                return group
+            return structural_map(group, [(tirx.For, _widened), (tirx.BufferStore, _of_vector)])
 
         return func.with_body(structural_map(func.body, (tirx.AttrStmt, on_group)))
 
@@ -59,6 +61,24 @@ def _widened(loop: tirx.For) -> Any:
     return tirx.Evaluate(tirx.call_intrin(dtype, _COPY.name, *arguments))
 
 
+def _of_vector(store: tirx.BufferStore) -> Any:
+    """The copy that a store of a vector is; TVM makes none where an index is a sum of vectors."""
+    target = tvm.sym.Analyzer().simplify(store.indices[0])
+    found = _stored(store) if isinstance(target, tirx.Ramp) else None
+    if found is None:
+        return store
+    dtype, to, _, origin, index, condition = found
+    source = tvm.sym.Analyzer().simplify(index)
+    count = int(target.lanes)
+    size = count * DTYPE_BYTES[dtype]
+    aligned = isinstance(source, tirx.Ramp) and all(is_multiple(run.base, count) for run in (target, source))
+    if size not in COPIED_BYTES or not aligned:
+        return store
+    arguments = [to, target.base, origin, source.base, tirx.const(size, "int32")]
+    arguments += [] if condition is None else [condition]
+    return tirx.Evaluate(tirx.call_intrin(dtype, _COPY.name, *arguments))
+
+
 def _stored(store: tirx.BufferStore) -> tuple[Any, ...] | None:
     """Dtype, target and place, origin and place, and condition of an element that is copied, or else 0."""
     value, condition = store.value, None
@@ -66,7 +86,8 @@ def _stored(store: tirx.BufferStore) -> tuple[Any, ...] | None:
         return None
     if isinstance(value, Call) and value.op.same_as(_EITHER):
         condition, value, otherwise = value.args
-        if getattr(otherwise, "value", None) != 0:
+        zero = otherwise.value if isinstance(otherwise, tirx.Broadcast) else otherwise
+        if getattr(zero, "value", None) != 0:
             return None
     dtype = str(store.buffer.dtype)
     if not isinstance(value, TensorLoad) or value.source.scope() not in ("", "global"):
@@ -99,7 +120,7 @@ def _settled(expression: Any, variable: Any, count: int) -> Any:
             return node
         first = _at(node.a, variable, 0)
         step = tvm.sym.Analyzer().simplify(node.a - first - variable)
-        if getattr(step, "value", None) != 0 or not _is_multiple(first, count):
+        if getattr(step, "value", None) != 0 or not is_multiple(first, count):
             return node
         settled = type(node)(first, node.b)
         return settled + variable if isinstance(node, tirx.FloorMod) else settled
@@ -109,7 +130,8 @@ def _settled(expression: Any, variable: Any, count: int) -> Any:
     return structural_map(expression, ((tirx.FloorDiv, tirx.FloorMod), divided))
 
 
-def _is_multiple(value: Any, count: int) -> bool:
+def is_multiple(value: Any, count: int) -> bool:
+    """Is it plain that an integer expression is a multiple of ``count``?"""
     modulus = tvm.sym.Analyzer().modular_set(value)
     return int(modulus.coeff) % count == 0 and int(modulus.base) % count == 0
 
@@ -127,7 +149,7 @@ def _is_aligned_run(place: Any, variable: Any, count: int) -> bool:
     steps = [analyzer.simplify(_at(place, variable, number) - first) for number in range(count)]
     if [getattr(step, "value", None) for step in steps] != list(range(count)):
         return False
-    return _is_multiple(first, count)
+    return is_multiple(first, count)
 
 
 def _reads(expression: Any, variable: Any) -> bool:
@@ -141,4 +163,4 @@ def _reads(expression: Any, variable: Any) -> bool:
     return bool(found)
 
 
-__all__ = ["widen_copies"]
+__all__ = ["is_multiple", "widen_copies"]
