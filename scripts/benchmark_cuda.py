@@ -1,7 +1,8 @@
 """Networks on a GPU beside torch: ``python -m scripts.benchmark_cuda [MODEL ...]``, unattended.
 
-Prints one line for each network and batch, milliseconds by CUDA events, medians of warm runs that take turns.
-Needs a GPU, nvcc, and torch with CUDA.
+Prints one line for each network and batch, milliseconds by CUDA events, medians of warm runs that take turns;
+then one line for each of its convolution layers beside cuDNN, with the share of the board's peak. Needs a
+GPU, nvcc, and torch with CUDA.
 """
 
 import argparse
@@ -13,14 +14,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm
 
 import relay_layout
+from relay_layout.bench.cuda_layers import (
+    LayerTime,
+    cudnn_layer,
+    geometric_mean,
+    layers,
+    our_layer,
+    peak_share,
+)
 from relay_layout.cli.options import positive
 from relay_layout.models import build, to_onnx
+from relay_layout.targets import CudaTarget, resolve_target
 
 MODELS = ("resnet50", "mobilenet_v2", "efficientnet_b0")
 PEERS = ("relay-layout", "torch eager", "torch graph", "torch.compile")
 RUNS, ROUNDS = 20, 15
+
+DTYPES = {"fp16": "float16", "tf32": "float32", "fp32": "float32"}
+"""What torch computes in, by precision."""
+
+TOLERANCES = {"fp16": 2e-2, "tf32": 2e-2, "fp32": 1e-4}
+"""Of the largest output."""
 
 
 def main(arguments: list[str]) -> int:
@@ -28,6 +45,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmark_cuda", description=__doc__)
     parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL", help=", ".join(MODELS))
     parser.add_argument("--batches", type=positive, nargs="+", default=[1, 32], metavar="N")
+    parser.add_argument("--precision", choices=DTYPES, default="fp16", help="of ours and of torch (fp16)")
+    parser.add_argument("--only", choices=("networks", "layers"), help="one of both tables alone")
     options = parser.parse_args(arguments)
     try:
         import torch
@@ -36,19 +55,49 @@ def main(arguments: list[str]) -> int:
     if not torch.cuda.is_available():
         parser.error("torch finds no GPU on this machine; run it on one with an NVIDIA GPU")
     major, minor = torch.cuda.get_device_capability()
-    print(f"{torch.cuda.get_device_name()}, float16, ms: {', '.join(PEERS)}; largest difference")
+    target = resolve_target(f"cuda-sm_{major}{minor}", precision=options.precision)
+    assert isinstance(target, CudaTarget)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
     wrong = False
-    for name in options.models:
-        for batch in options.batches:
-            runners, difference = _runners(torch, name, batch, f"cuda-sm_{major}{minor}")
-            times = _measured(torch, runners)
-            row = ", ".join(f"{statistics.median(found):.3f}" for found in times)
-            print(f"{name} batch {batch}: {row}; {difference:.1e}", flush=True)
-            wrong |= not difference < 2e-2
+    if options.only != "layers":
+        wrong = _networks(torch, options, target)
+    if options.only != "networks":
+        for name in options.models:
+            for batch in options.batches:
+                _layers(torch, name, batch, target)
     return int(wrong)
 
 
-def _runners(torch: Any, name: str, batch: int, target: str) -> tuple[list[Callable[[], Any]], float]:
+def _networks(torch: Any, options: argparse.Namespace, target: CudaTarget) -> bool:
+    """Prints the table of networks; whether a result is wrong."""
+    header = f"{torch.cuda.get_device_name()}, {options.precision}, ms"
+    print(f"{header}: {', '.join(PEERS)}; largest difference")
+    wrong = False
+    for name in options.models:
+        for batch in options.batches:
+            runners, difference = _runners(torch, name, batch, target)
+            times = _measured(torch, runners)
+            row = ", ".join(f"{statistics.median(found):.3f}" for found in times)
+            print(f"{name} batch {batch}: {row}; {difference:.1e}", flush=True)
+            wrong |= not difference < TOLERANCES[options.precision]
+    return wrong
+
+
+def _layers(torch: Any, name: str, batch: int, target: CudaTarget) -> None:
+    """Prints the table of a network's layers."""
+    print(f"{name} batch {batch}, layers, us: relay-layout, cuDNN, times faster, share of peak")
+    device, found = tvm.cuda(0), []
+    for workload, uses in layers(name, batch, target).items():
+        pair = [our_layer(workload, target, device), cudnn_layer(workload, torch)]
+        ours, cudnn = (1e3 * statistics.median(times) for times in _measured(torch, pair))
+        share = peak_share(workload, ours, target)
+        found.append(LayerTime(workload, uses, ours, cudnn, share))
+        print(found[-1].row(), flush=True)
+    print(f"{name} batch {batch}, geometric mean: {geometric_mean(found):.2f} times faster than cuDNN")
+
+
+def _runners(torch: Any, name: str, batch: int, target: CudaTarget) -> tuple[list[Callable[[], Any]], float]:
     """One call for each of :data:`PEERS`, and by how much ours is off, relative to the largest output."""
     from relay_layout.bench.torch_onnx import convert
 
@@ -57,7 +106,7 @@ def _runners(torch: Any, name: str, batch: int, target: str) -> tuple[list[Calla
         onnx, artifact = Path(folder) / "model.onnx", Path(folder) / "model.rla"
         onnx.write_bytes(to_onnx(network).SerializeToString())
         module = convert(onnx).eval()
-        relay_layout.compile(str(onnx), target=target, precision="fp16").save(artifact)
+        relay_layout.compile(str(onnx), target=target).save(artifact)
         session = relay_layout.load(artifact)
     (spec,) = session.inputs
     shape = tuple(int(extent) for extent in spec.shape)
@@ -66,15 +115,15 @@ def _runners(torch: Any, name: str, batch: int, target: str) -> tuple[list[Calla
     expected = module(torch.from_numpy(image))[0].detach().numpy()
     session.feed({spec.name: image})
     difference = float(np.abs(found - expected).max() / np.abs(expected).max())
-    torch.backends.cudnn.benchmark = True
-    half = module.half().cuda().to(memory_format=torch.channels_last)
-    data = torch.from_numpy(image).half().cuda().to(memory_format=torch.channels_last)
+    options = {"device": "cuda", "dtype": getattr(torch, DTYPES[target.precision])}
+    peer = module.to(**options).to(memory_format=torch.channels_last)
+    data = torch.from_numpy(image).to(**options).to(memory_format=torch.channels_last)
 
     def eager() -> Any:
         with torch.inference_mode():
-            return half(data)
+            return peer(data)
 
-    compiled = torch.compile(half, mode="max-autotune")
+    compiled = torch.compile(peer, mode="max-autotune")
 
     def autotuned() -> Any:
         with torch.inference_mode():

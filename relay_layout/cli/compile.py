@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--precision",
         choices=("fp16", "tf32", "fp32"),
         default="fp32",
-        help="what CUDA targets compute in: fp32 (the default), or fp16 with float32 sums, on tensor cores",
+        help="what CUDA targets compute in: fp32 (the default), or on tensor cores tf32 or fp16",
     )
 
 

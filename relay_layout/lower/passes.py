@@ -23,7 +23,8 @@ from relay_layout.transform import convert_layout
 def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Operators to loops, each operator a function of its own."""
     kernel = integer_kernel(target) if isinstance(target, CudaTarget) else None
-    signed = target.kernels.processor.signed_words
+    # A GPU's host may be an ARM processor, whose way of reading bytes is not the GPU's.
+    signed = kernel is None and target.kernels.processor.signed_words
     integers = tvm.transform.module_pass(
         lambda module, _: lower_integers(module, kernel, signed_words=signed), 0, "lower_integers"
     )

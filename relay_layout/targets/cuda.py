@@ -24,8 +24,8 @@ PREFIX = "cuda-"
 
 Precision = Literal["fp16", "tf32", "fp32"]
 """``fp16``: tensors between kernels are float16, and all arithmetic but the products of tensor cores is
-float32. ``tf32``: tensors are float32, and products are made on tensor cores of operands that are rounded to 10
-bits of mantissa. ``fp32``: everything is float32, on CUDA cores."""
+float32. ``tf32``: tensors are float32, and products are made on tensor cores of operands that are rounded to
+10 bits of mantissa. ``fp32``: everything is float32, on CUDA cores."""
 
 _MULTIPLIED = {"fp16": "float16", "tf32": "tf32", "fp32": "float32"}
 
@@ -87,8 +87,7 @@ class CudaTarget(BuildTarget):
         if (layouts.data, layouts.out) == (last, last) and weight.constant is not None:
             if convolution.is_depthwise:
                 return memory
-            dtype = data.dtype if self.multiplies_bytes(data.dtype) else self.multiplied
-            workload = gemm_workload(convolution, node.attributes, dtype)
+            workload = gemm_workload(convolution, node.attributes, self._multiplied(data))
             if workload is not None:
                 return cheapest_gemm(workload, self.multiprocessor)[0]
         sums = size_in_bytes(result.shape or (), "int8")
@@ -110,9 +109,13 @@ class CudaTarget(BuildTarget):
             (node.operands[0].shape or (1,))[-1]
         )
         chip = self.multiprocessor
-        rate = chip.macs[self.multiplied] * chip.count * chip.gigahertz
+        rate = chip.macs[self._multiplied(node.operands[0])] * chip.count * chip.gigahertz
         bandwidth = self.facts.gigabytes_per_second * 1e3
         return max(moved / bandwidth, products / (rate * 500)) + self.facts.launch_us
+
+    def _multiplied(self, data: Value) -> str:
+        """What products of ``data`` by a constant are computed of."""
+        return data.dtype if self.multiplies_bytes(data.dtype) else self.multiplied
 
     def _stored(self, *values: Value) -> float:
         """Bytes of values between kernels."""

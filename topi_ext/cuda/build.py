@@ -13,6 +13,7 @@ from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import Cubin, compile_cubin
 from topi_ext.cuda.shared_views import match_pointers
 from topi_ext.cuda.swizzle import swizzle_tiles
+from topi_ext.cuda.wide_copies import widen_copies
 
 PIPELINE = "topi_ext.cuda"
 """For ``relax.build(..., tir_pipeline=PIPELINE)``."""
@@ -32,9 +33,14 @@ def _pipeline() -> tuple[Any, Any, Any]:
             return passes(module)
 
     def finish() -> tvm.transform.Pass:
-        return tvm.transform.Sequential([lower_fragments(), swizzle_tiles(), match_pointers(), finalize_device()])
+        return tvm.transform.Sequential([*device_passes(), finalize_device()])
 
     return tvm.transform.module_pass(lower, 0, "topi_ext.cuda"), finalize_host, finish
+
+
+def device_passes() -> list[tvm.transform.Pass]:
+    """Our own passes over device functions, between TVM's."""
+    return [lower_fragments(), widen_copies(), swizzle_tiles(), match_pointers()]
 
 
 tirx.register_tir_pipeline(PIPELINE, _pipeline)

@@ -60,7 +60,17 @@ def intrinsics(instruction: str, dtype: str = "float16") -> Intrinsics:
     for role, (description, implementation) in pairs.items():
         names[role] = f"topi_ext.{instruction}.{dtype}.{role}"
         TensorIntrin.register(names[role], description, implementation, override=True)
-    return Intrinsics(*scopes, **names, in_lanes=instruction != "wmma")
+    return Intrinsics(
+        left_scope=scopes[0],
+        right_scope=scopes[1],
+        sum_scope=scopes[2],
+        load_left=names["load_left"],
+        load_right=names["load_right"],
+        multiply=names["multiply"],
+        fill=names["fill"],
+        store=names["store"],
+        in_lanes=instruction != "wmma",
+    )
 
 
 Body = Callable[..., None]
@@ -69,14 +79,13 @@ Pair = tuple[tirx.PrimFunc, tirx.PrimFunc]
 
 def _function(buffers: Sequence[Any], reads: Sequence[int], writes: int, body: Body) -> tirx.PrimFunc:
     """A function of ``buffers`` that reads some of them, by place, writes one, whole, and does ``body``."""
-    with IRBuilder() as builder:
-        with T.prim_func(s_tir=True):
-            T.func_name("main")
-            found = [T.arg(f"operand{place}", buffer) for place, buffer in enumerate(buffers)]
-            with T.sblock("root"):
-                T.reads(*(_whole(found[place]) for place in reads))
-                T.writes(_whole(found[writes]))
-                body(*found)
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("main")
+        found = [T.arg(f"operand{place}", buffer) for place, buffer in enumerate(buffers)]
+        with T.sblock("root"):
+            T.reads(*(_whole(found[place]) for place in reads))
+            T.writes(_whole(found[writes]))
+            body(*found)
     return builder.get()
 
 
@@ -245,10 +254,10 @@ def _store(kind: Multiplication) -> Pair:
         _elements((SIDE, SIDE), "SS", element)
 
     def implement(sums: Any, shared: Any) -> None:
-        with T.thread_binding(0, LANES, "threadIdx.x") as lane, T.unroll(0, OWNED_SUMS // 2) as pair:
-            with T.vectorized(0, 2) as side:
-                row, column = pair % 2 * 8 + lane // 4, pair // 2 * 8 + lane % 4 * 2 + side
-                T.buffer_store(shared, sums[lane, pair * 2 + side], [row, column])
+        lanes = T.thread_binding(0, LANES, "threadIdx.x")
+        with lanes as lane, T.unroll(0, OWNED_SUMS // 2) as pair, T.vectorized(0, 2) as side:
+            row, column = pair % 2 * 8 + lane // 4, pair // 2 * 8 + lane % 4 * 2 + side
+            T.buffer_store(shared, sums[lane, pair * 2 + side], [row, column])
 
     return _function(buffers(False), [0], 1, describe), _function(buffers(True), [0], 1, implement)
 
@@ -339,7 +348,9 @@ def _wmma_multiply(kind: Multiplication, scopes: Sequence[str]) -> Pair:
         places = [(found.data, _fragment_number(found)) for found in (sums, left, right, sums)]
         T.evaluate(T.tvm_mma_sync(*(part for pair in places for part in pair)))
 
-    return _function(buffers(False), [2, 0, 1], 2, describe), _function(buffers(True), [2, 0, 1], 2, implement)
+    return _function(buffers(False), [2, 0, 1], 2, describe), _function(
+        buffers(True), [2, 0, 1], 2, implement
+    )
 
 
 __all__ = ["FRAGMENT", "SHARED", "Intrinsics", "intrinsics", "to_tf32"]

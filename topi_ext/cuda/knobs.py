@@ -18,8 +18,8 @@ PAD_BYTES, ROW_BYTES = 16, 64
 them lie in different banks."""
 
 RESULT_PAD = 8
-"""Elements of 4 bytes by which rows of a fragment's results are longer than lines of 32 banks: pairs that half a
-warp writes, two rows of four lanes, then lie in different banks."""
+"""Elements of 4 bytes by which rows of a fragment's results are longer than lines of 32 banks: pairs that
+half a warp writes, two rows of four lanes, then lie in different banks."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,11 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
             knobs.warp_n % piece or knobs.block_n % knobs.warps_n,
             f"{knobs.warps_n} warps of {knobs.block_n} columns",
         ),
+        (knobs.block_k % depth, f"a depth of {knobs.block_k} is no multiple of {depth}"),
         (
             knobs.instruction == "mma" and knobs.block_k * workload.element_bytes not in SWIZZLED_ROWS,
             f"rows of {knobs.block_k * workload.element_bytes} bytes; use one of {SWIZZLED_ROWS}",
         ),
-        (knobs.block_k % depth, f"a depth of {knobs.block_k} is no multiple of {depth}"),
         (knobs.threads > 1024, f"{knobs.threads} threads in a block"),
         (needed > limit, f"{needed} bytes of shared memory of {limit}"),
         (registers(knobs) > 255, f"about {registers(knobs)} registers a thread"),

@@ -1,8 +1,8 @@
 """What tensor cores multiply by ``mma.sync``, and which lane holds which element.
 
 Source: PTX ISA, "Matrix Fragments for mma" of m16n8k8 (.tf32), m16n8k16 (.f16) and m16n8k32 (integers).
-A lane always owns words of 32 bits: the left operand of one instruction is 16 rows of 8 words, the right one 8
-rows (its columns) of 8 words, the sums 16 rows of 8 words. Only how many elements a word has differs.
+A lane always owns words of 32 bits: the left operand of one instruction is 16 rows of 8 words, the right one
+8 rows (its columns) of 8 words, the sums 16 rows of 8 words. Only how many elements a word has differs.
 """
 
 from dataclasses import dataclass

@@ -43,7 +43,7 @@ def gemm_knobs(
 ) -> Iterator[tuple[float, GemmKnobs]]:
     """All knobs that fit, with their estimates."""
     instruction = instruction_of(workload.dtype, multiprocessor)
-    stages = (2, 3, 4, 5) if multiprocessor.has_async_copies else (2,)
+    stages = (2, 3, 4) if multiprocessor.has_async_copies else (2,)
     depths = [row // workload.element_bytes for row in _ROW_BYTES[instruction]]
     for block_m, block_n, block_k in product(_BLOCKS, _BLOCKS, depths):
         if not 32 * 32 <= block_m * block_n <= 128 * 256:

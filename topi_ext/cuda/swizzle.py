@@ -1,9 +1,9 @@
 """Tiles in shared memory whose rows lie in different banks without padding.
 
-Rows of a tile are 2, 4 or 8 chunks of 16 bytes, so that 4, 2 or 1 rows fill a line of 32 banks. Chunk ``c`` of the
-row ``r`` lies where chunk ``c ^ (r // rows of a line) % chunks`` would. A copy of a whole line still meets each
-bank once, and so do the eight rows that ldmatrix reads at the same chunk. (The permutation is that of
-CUTLASS's and cuDNN's layouts; see NVIDIA, "CUTLASS: Efficient GEMM in CUDA", shared memory layouts.)
+Rows of a tile are 2, 4 or 8 chunks of 16 bytes, so that 4, 2 or 1 rows fill a line of 32 banks. Chunk ``c``
+of the row ``r`` lies where chunk ``c ^ (r // rows of a line) % chunks`` would. A copy of a whole line still
+meets each bank once, and so do the eight rows that ldmatrix reads at the same chunk. (The permutation is that
+of CUTLASS's and cuDNN's layouts; see NVIDIA, "CUTLASS: Efficient GEMM in CUDA", shared memory layouts.)
 
 A schedule asks for it by rows of a power of two: other rows are left as they are.
 """
@@ -17,6 +17,7 @@ from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.cuda.knobs import SWIZZLED_ROWS
+from topi_ext.cuda.wide_copies import is_multiple
 from topi_ext.cuda.workload import COPY_BYTES
 from topi_ext.knobs import DTYPE_BYTES
 
@@ -38,7 +39,10 @@ def swizzle_tiles() -> tvm.transform.Pass:
         rows = _row_bytes(func.body)
         if rows not in SWIZZLED_ROWS:
             return func
-        moved = [(Call, lambda call: _moved(call, rows)), (tirx.BufferStore, lambda store: _stored(store, rows))]
+        moved = [
+            (Call, lambda call: _moved(call, rows)),
+            (tirx.BufferStore, lambda store: _stored(store, rows)),
+        ]
         return func.with_body(structural_map(func.body, moved))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.swizzle_tiles")
@@ -91,7 +95,7 @@ def _stored(store: tirx.BufferStore, row_bytes: int) -> Any:
         return store
     scalar, _, lanes = str(store.buffer.dtype).partition("x")
     size = DTYPE_BYTES[scalar] * int(lanes or 1)
-    index = store.indices[0]
+    index = tvm.sym.Analyzer().simplify(store.indices[0])
     ramp = isinstance(index, tirx.Ramp)
     place = _swizzled(index.base if ramp else index, row_bytes // size, COPY_BYTES // size)
     moved = tirx.Ramp(place, index.stride, index.lanes) if ramp else place
@@ -110,10 +114,27 @@ def _reads_global(value: Any) -> bool:
 
 
 def _swizzled(offset: Any, row: int, chunk: int) -> Any:
-    """Where the element at ``offset`` lies; all in elements."""
+    """Where the element at ``offset`` lies; all in elements.
+
+    What is a multiple of the rows after which the permutation begins anew is added behind it, so that threads
+    compute the permutation once for all copies.
+    """
     line = row * max(1, LINE_BYTES // COPY_BYTES * chunk // row)
-    term = tirx.bitwise_and(tirx.floordiv(offset, line), row // chunk - 1)
-    return tirx.bitwise_xor(offset, term * chunk)
+    chunks = row // chunk
+    whole, rest = tirx.const(0, "int32"), tirx.const(0, "int32")
+    for part in _addends(tvm.sym.Analyzer().simplify(offset)):
+        if is_multiple(part, line * chunks):
+            whole = whole + part
+        else:
+            rest = rest + part
+    term = tirx.bitwise_and(tirx.floordiv(rest, line), chunks - 1)
+    return whole + tirx.bitwise_xor(rest, term * chunk)
+
+
+def _addends(expression: Any) -> list[Any]:
+    if isinstance(expression, tirx.Add):
+        return [*_addends(expression.a), *_addends(expression.b)]
+    return [expression]
 
 
 def _rows(begin: Any, rows: Any, row: int, chunk: int) -> Any:

@@ -20,8 +20,8 @@ class GemmConvolution:
 
     The product has a row for every pixel of the result, a column for every output channel of a group, and is
     summed over taps, and for each tap over the input channels of a group.
-    ``dtype`` is what is multiplied: "float16", "tf32" or "float32" with sums of float32, or data of "uint8" or
-    "int8" by weights of int8 with sums of int32.
+    ``dtype`` is what is multiplied: "float16", "tf32" or "float32" with sums of float32, or data of "uint8"
+    or "int8" by weights of int8 with sums of int32.
     """
 
     batch: int

@@ -23,7 +23,7 @@ from topi_ext.cuda.nvcc import find_nvcc
 Lowered = tuple[CudaTarget, tvm.IRModule, list[Kernel]]
 
 
-@pytest.fixture(scope="module", params=["fp16", "fp32"])
+@pytest.fixture(scope="module", params=["fp16", "tf32", "fp32"])
 def network(request: pytest.FixtureRequest) -> Lowered:
     """MobileNetV2, small, down to scheduled functions."""
     target = resolve_target("cuda-sm_80", precision=request.param)
@@ -73,6 +73,12 @@ def test_unknown_architectures_and_precisions_are_refused() -> None:
         resolve_target("cuda-sm_61")
     with pytest.raises(TargetError, match=r"^precision 'fp8' is not known; use one of fp16, tf32, fp32$"):
         resolve_target("cuda-sm_80", precision="fp8")
+
+
+def test_tf32_needs_tensor_cores_that_have_it() -> None:
+    with pytest.raises(TargetError) as raised:
+        resolve_target("cuda-sm_75", precision="tf32")
+    assert str(raised.value) == "precision 'tf32' needs cuda-sm_80 or later, not cuda-sm_75; use fp16 or fp32"
 
 
 def test_tuning_is_for_cpus() -> None:

@@ -1,7 +1,8 @@
 """Banks of shared memory: how often an access takes longer because lanes meet in one.
 
-32 banks of 4 bytes serve 128 bytes at a time (CUDA programming guide, "Shared Memory"): all lanes of a warp with 4
-bytes or less, half a warp with 8, a quarter with 16. Lanes that ask for the same word do not meet.
+Serving 128 bytes at a time (CUDA programming guide, "Shared Memory"), 32 banks of 4 bytes take all lanes of
+a warp with 4 bytes or less, half a warp with 8, a quarter with 16. Lanes that ask for the same word do not
+meet.
 """
 
 import numpy as np

@@ -20,6 +20,7 @@ from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.swizzle import swizzle_tiles
+from topi_ext.cuda.wide_copies import widen_copies
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
@@ -94,19 +95,20 @@ def scheduled_depthwise(shape: tuple[int, ...], kernel: tuple[int, int], **windo
     return schedule.mod["main"]
 
 
-def lowered(func: tirx.PrimFunc, sm: Multiprocessor) -> tirx.PrimFunc:
-    """The device function, as code generation gets it but for TVM's last rewriting of intrinsics."""
+def lowered(func: tirx.PrimFunc, sm: Multiprocessor, swizzled: bool = True) -> tirx.PrimFunc:
+    """The device function, as code generation gets it but for TVM's last rewriting of intrinsics, and for the
+    order of tiles in shared memory unless ``swizzled``.
+    """
     named = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
     module = tirx.transform.BindTarget(sm.target())(tvm.IRModule({"main": named}))
     passes = tirx.get_tir_pipeline(PIPELINE)[0]
-    module = swizzle_tiles()(lower_fragments()(passes(module)))
+    module = widen_copies()(lower_fragments()(passes(module)))
+    module = swizzle_tiles()(module) if swizzled else module
     (device,) = [found for found in module.functions.values() if "kernel" in found.attrs["global_symbol"]]
     return device
 
 
-def convolve(
-    data: np.ndarray, weight: np.ndarray, work: GemmConvolution, pad_value: int = 0
-) -> np.ndarray:
+def convolve(data: np.ndarray, weight: np.ndarray, work: GemmConvolution, pad_value: int = 0) -> np.ndarray:
     """NHWC data by OHWI weights (input channels of a group), in float64."""
     top, left, bottom, right = work.padding
     widths = [(0, 0), (top, bottom), (left, right), (0, 0)]

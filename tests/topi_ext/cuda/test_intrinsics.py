@@ -57,7 +57,8 @@ def test_operands_fill_their_lanes(dtype: str) -> None:
 @pytest.mark.parametrize(
     ("dtype", "row", "k", "left", "right"),
     [
-        # PTX ISA: a0 to a3 of m16n8k8 are (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4); b0, b1 (t, g), (t + 4, g).
+        # PTX ISA: a0 to a3 of m16n8k8 are (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4); b0, b1 (t, g), (t +
+        # 4, g).
         ("tf32", 9, 2, (6, 1), (6, 2)),
         ("tf32", 1, 6, (6, 2), (6, 1)),
         # Those of m16n8k32 hold four bytes in a row: the columns are 4 t and 4 t + 16.

@@ -15,12 +15,30 @@ pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not install
 
 HALF = workload(1, (14, 14), (64, 64))
 FLOAT = workload(1, (14, 14), (64, 64), dtype="float32")
+WORKLOADS = {
+    "tensor cores": HALF,
+    "CUDA cores": FLOAT,
+    "tf32": workload(1, (14, 14), (64, 64), dtype="tf32"),
+    "bytes": workload(1, (14, 14), (64, 64), padding=(0,) * 4, dtype="uint8"),
+}
 FAMILIES = {
     "tensor cores": [
         r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32",
         r"ldmatrix\.sync\.aligned\.m8n8\.x4",
         r"cp\.async\.cg\.shared\.global",
         r"ld\.shared\.v4",
+    ],
+    "tf32": [
+        r"mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.tf32\.tf32\.f32",
+        r"cvt\.rna\.tf32\.f32",
+        r"ldmatrix\.sync\.aligned\.m8n8\.x4",
+        r"cp\.async\.cg\.shared\.global",
+        r"st\.shared\.v2",
+    ],
+    "bytes": [
+        r"mma\.sync\.aligned\.m16n8k32\.row\.col\.(satfinite\.)?s32\.u8\.s8\.s32",
+        r"ldmatrix\.sync\.aligned\.m8n8\.x4",
+        r"cp\.async\.cg\.shared\.global",
     ],
     "CUDA cores": [r"fma\.rn\.f32", r"cp\.async\.cg\.shared\.global", r"ld\.shared\.v4"],
     "depthwise": [r"fma\.rn\.f32", r"ld\.global(\.nc)?\.v[24]"],
@@ -31,7 +49,7 @@ def source_of(family: str, sm: Multiprocessor) -> str:
     if family == "depthwise":
         window = {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1)}
         return cuda_source(scheduled_depthwise((1, 14, 14, 32), (3, 3), **window), sm)
-    work = HALF if family == "tensor cores" else FLOAT
+    work = WORKLOADS[family]
     return cuda_source(scheduled_product(work, cheapest_gemm(work, sm)[1], sm), sm)
 
 

@@ -7,7 +7,8 @@ import pytest
 from gpu_cases import depthwise_error, lowered, product_error, scheduled_product, workload
 from gpu_memory import SimulationError
 from tvm import tirx
-from tvm_ffi import structural_map
+from tvm.ir import Call
+from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
@@ -86,7 +87,10 @@ def swept(names: Iterable[str], long: Container[str]) -> list[Any]:
 @pytest.mark.parametrize("case", swept(PRODUCTS, LONG))
 def test_products_are_right(case: str) -> None:
     work, knobs = PRODUCTS[case]
-    assert product_error(work, knobs, SM_80) < bound(work.dtype)
+    waited: dict[str, int] = {}
+    assert product_error(work, knobs, SM_80, None, waited) < bound(work.dtype)
+    if knobs.instruction == "mma":
+        assert (waited["ldmatrix"], waited["cp.async"]) == (0, 0)
 
 
 @pytest.mark.parametrize("case", swept(OLDER, LONG))
@@ -115,6 +119,25 @@ def test_the_default_of_every_architecture_is_right(arch: str) -> None:
 )
 def test_depthwise_convolutions_are_right(shape: tuple, kernel: tuple, window: dict) -> None:
     assert depthwise_error(shape, kernel, SM_80, **window) < bound("float16")
+
+
+@pytest.mark.parametrize("case", ["odd", "groups", "four channels", "tf32 odd"])
+def test_neighbouring_channels_are_copied_at_once(case: str) -> None:
+    """Also where the depth is no multiple of a tile's, so that conditions change within a tile."""
+    work, knobs = PRODUCTS[case]
+    device = lowered(scheduled_product(work, knobs, SM_80), SM_80)
+    assert copied_bytes(device) == {16, work.copy_elements * work.element_bytes}
+
+
+def copied_bytes(device: tirx.PrimFunc) -> set[int]:
+    found: set[int] = set()
+
+    def visit(call: Call) -> None:
+        if str(call.op.name) == "tirx.s_tir.cp_async_raw":
+            found.add(int(call.args[4]))
+
+    structural_walk(device.body, (Call, visit))
+    return found
 
 
 def _without_barriers(device: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -1,9 +1,10 @@
 """Implicit GEMM: tiles in shared memory, operands and sums in registers, the epilogue from shared memory.
 
 A block of threads computes ``block_m`` x ``block_n`` results. Tiles of both operands arrive in shared memory
-``stages`` deep, by asynchronous copies where the architecture has them; for ldmatrix they are swizzled, for other
-instructions their rows are padded, so that rows lie in different banks. Sums leave through shared memory, so that bias,
-activation and residual work on runs of neighbouring channels and results are written in whole lines.
+``stages`` deep, by asynchronous copies where the architecture has them; for ldmatrix they are swizzled, for
+other instructions their rows are padded, so that rows lie in different banks. Sums leave through shared
+memory, so that bias, activation and residual work on runs of neighbouring channels and results are written in
+whole lines.
 """
 
 from typing import Any

@@ -1,0 +1,125 @@
+"""The convolution layers of a network on a GPU beside cuDNN's; ``scripts.benchmark_cuda`` prints them."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from math import exp, log
+from typing import Any
+
+import numpy as np
+import tvm
+
+from relay_layout.canonicalize import canonicalize
+from relay_layout.compiler import convert
+from relay_layout.lower.passes import fuse_passes, legalize_passes
+from relay_layout.models import build, to_relax
+from relay_layout.targets import CudaTarget
+from topi_ext.compute.implicit_gemm import pack_weight, padded
+from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype
+from topi_ext.cuda.space import cheapest_gemm
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.workload import operator_of
+
+OPERATOR = "gemm_conv2d"
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """Microseconds of ours and of cuDNN; ``share`` is that of the peak that ours reaches."""
+
+    workload: GemmConvolution
+    uses: int
+    ours_us: float
+    cudnn_us: float
+    share: float
+
+    def row(self) -> str:
+        """One line of the table."""
+        work = self.workload
+        window = "x".join(map(str, work.kernel))
+        image = f"{work.batch}x{work.in_height}x{work.in_width}x{work.in_channels}"
+        groups = f" groups {work.groups}" if work.groups > 1 else ""
+        name = f"{self.uses}x {image} -> {work.out_channels} {window} stride {work.strides[0]}{groups}"
+        ratio = self.cudnn_us / self.ours_us
+        return f"{name}: {self.ours_us:.1f}, {self.cudnn_us:.1f}, {ratio:.2f}, {self.share:.0%}"
+
+
+def layers(name: str, batch: int, target: CudaTarget) -> dict[GemmConvolution, int]:
+    """The products of a network with their uses, most work first."""
+    module = canonicalize(convert(to_relax(build(name, batch=batch)), target=target).module)
+    with target.tvm_target:
+        module = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes(target)])(module)
+    found: Counter[GemmConvolution] = Counter()
+    text = module["main"].script()
+    for variable, function in module.functions_items():
+        annotated = (
+            annotated_block(open_schedule(function)) if isinstance(function, tvm.tirx.PrimFunc) else None
+        )
+        if annotated is not None and operator_of(annotated[1]) == OPERATOR:
+            fields = {name: value for name, value in json.loads(annotated[1]).items() if name != "knobs"}
+            workload = GemmConvolution.from_json(json.dumps(fields))
+            found[workload] += text.count(f"({variable.name_hint},")
+    return dict(sorted(found.items(), key=lambda item: -item[0].macs * item[1]))
+
+
+def geometric_mean(times: list[LayerTime]) -> float:
+    """How much faster than cuDNN layers are, each counted once."""
+    return exp(sum(log(time.cudnn_us / time.ours_us) for time in times) / len(times))
+
+
+def peak_share(workload: GemmConvolution, microseconds: float, target: CudaTarget) -> float:
+    """The share of the peak of warp-wide instructions, by the board's clock in the table of facts."""
+    chip = target.multiprocessor
+    return workload.macs / (chip.macs[workload.dtype] * chip.count * chip.gigahertz * 1e3 * microseconds)
+
+
+def our_layer(workload: GemmConvolution, target: CudaTarget, device: Any) -> Any:
+    """A call that runs the kernel by its chosen knobs on ``device``."""
+    knobs = cheapest_gemm(workload, target.multiprocessor)[1]
+    module = compile_module(kernel_module(workload, knobs, target.multiprocessor), target.multiprocessor)
+    random = np.random.default_rng(0)
+    shape = (workload.out_channels, *workload.kernel, workload.group_channels)
+    weight = pack_weight(random.standard_normal(shape).astype("float32"), workload, knobs)
+    image = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
+    data = random.standard_normal(image).astype(workload.data_dtype)
+    extents = (workload.batch, workload.out_height, workload.out_width, workload.out_channels)
+    operands = [tvm.runtime.tensor(array, device) for array in (data, weight)]
+    out = tvm.runtime.empty(extents, result_dtype(workload), device)
+    product = module[PRODUCT]
+    if knobs.split_k == 1:
+        return lambda: product(*operands, out)
+    rows, columns, _ = padded(workload, knobs)
+    slices = tvm.runtime.empty((knobs.split_k, rows, columns), workload.sum_dtype, device)
+    total = module[SUM]
+
+    def both() -> None:
+        product(*operands, slices)
+        total(slices, out)
+
+    return both
+
+
+def cudnn_layer(workload: GemmConvolution, torch: Any) -> Any:
+    """A call that runs the same layer by torch: cuDNN, channels last."""
+    dtype = {"float16": torch.float16}.get(workload.dtype, torch.float32)
+    torch.backends.cudnn.allow_tf32 = workload.dtype == "tf32"
+    shape = (workload.batch, workload.in_channels, workload.in_height, workload.in_width)
+    options = {"device": "cuda", "dtype": dtype}
+    data = torch.randn(shape, **options).to(memory_format=torch.channels_last)
+    kernel = (workload.out_channels, workload.group_channels, *workload.kernel)
+    weight = torch.randn(kernel, **options).to(memory_format=torch.channels_last)
+    top, left, bottom, right = workload.padding
+    if (top, left) != (bottom, right):
+        data = torch.nn.functional.pad(data, (left, right, top, bottom))
+        top = left = 0
+    step, reach = workload.strides, workload.dilation
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return torch.nn.functional.conv2d(data, weight, None, step, (top, left), reach, workload.groups)
+
+    return run
+
+
+__all__ = ["LayerTime", "cudnn_layer", "geometric_mean", "layers", "our_layer", "peak_share"]

@@ -1,0 +1,49 @@
+"""Layers as the benchmark measures them, as far as it goes without a GPU."""
+
+import pytest
+
+from relay_layout.bench.cuda_layers import LayerTime, geometric_mean, layers, peak_share
+from relay_layout.targets import CudaTarget, resolve_target
+from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.nvcc import find_nvcc
+from topi_ext.cuda.workload import GemmConvolution
+
+WORK = GemmConvolution(1, 7, 7, 64, 48, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, "float16")
+
+
+def cuda(precision: str = "fp16") -> CudaTarget:
+    target = resolve_target("cuda-sm_90", precision=precision)
+    assert isinstance(target, CudaTarget)
+    return target
+
+
+def test_a_networks_layers_with_their_uses() -> None:
+    found = layers("resnet18", 1, cuda())
+    # Twenty convolutions and the classifier.
+    assert sum(found.values()) == 21
+    assert len(found) == 12
+    assert {workload.dtype for workload in found} == {"float16"}
+
+
+def test_a_line_of_the_table() -> None:
+    line = LayerTime(WORK, 3, 10.0, 9.0, 0.123)
+    assert line.row() == "3x 1x7x7x64 -> 48 3x3 stride 1: 10.0, 9.0, 0.90, 12%"
+    assert geometric_mean([line, LayerTime(WORK, 1, 9.0, 10.0, 0.1)]) == pytest.approx(1.0)
+
+
+def test_the_share_of_peak_counts_every_multiplication() -> None:
+    # 132 multiprocessors, 1280 products a cycle, 1.75 GHz.
+    expected = 49 * 48 * 576 / (132 * 1280 * 1.75e3 * 2)
+    assert peak_share(WORK, 2.0, cuda()) == pytest.approx(expected)
+
+
+@pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
+def test_kernels_of_split_depths_are_two_functions() -> None:
+    chip = cuda().multiprocessor
+    whole, split = (GemmKnobs("mma", 64, 16, 32, 4, 1, 3, slices) for slices in (1, 3))
+    assert [found.name_hint for found in kernel_module(WORK, whole, chip).get_global_vars()] == [PRODUCT]
+    module = kernel_module(WORK, split, chip)
+    assert {found.name_hint for found in module.get_global_vars()} == {PRODUCT, SUM}
+    assert compile_module(module, chip)[SUM] is not None
+    assert result_dtype(WORK) == "float16"

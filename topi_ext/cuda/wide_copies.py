@@ -1,0 +1,166 @@
+"""Asynchronous copies of as many bytes as lie side by side.
+
+TVM copies element by element where it cannot see, when it makes vectors of loops, that a condition is the
+same for all of them; by the end of its passes the condition has become so simple that it is plain.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Op
+from tvm.ir.expr import TensorLoad
+from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.knobs import DTYPE_BYTES
+
+COPIED_BYTES = (4, 8, 16)
+"""What one asynchronous copy moves."""
+
+_COPY = Op.get("tirx.s_tir.cp_async_raw")
+_EITHER = Op.get("prim.if_then_else")
+_COMMIT = "async_commit_queue_scope"
+
+
+def widen_copies() -> tvm.transform.Pass:
+    """Turn loops over neighbouring elements, within a group of asynchronous copies, into one copy.
+
+    Expects device functions with flat buffers.
+    """
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+
+        def on_group(group: tirx.AttrStmt) -> Any:
+            if group.attr_key != _COMMIT:
+                return group
+            return structural_map(group, [(tirx.For, _widened), (tirx.BufferStore, _of_vector)])
+
+        return func.with_body(structural_map(func.body, (tirx.AttrStmt, on_group)))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.widen_copies")
+
+
+def _widened(loop: tirx.For) -> Any:
+    """The copy that a loop is; the loop where it is none."""
+    if not isinstance(loop.extent, tirx.IntImm) or not isinstance(loop.min, tirx.IntImm) or int(loop.min):
+        return loop
+    found = _stored(loop.body) if isinstance(loop.body, tirx.BufferStore) else _copied(loop.body)
+    if found is None:
+        return loop
+    count = int(loop.extent)
+    dtype, to, origin = found[0], found[1], found[3]
+    target, source, condition = (_settled(found[place], loop.loop_var, count) for place in (2, 4, 5))
+    size = count * DTYPE_BYTES[dtype]
+    runs = all(_is_aligned_run(place, loop.loop_var, count) for place in (target, source))
+    if size not in COPIED_BYTES or not runs or (condition is not None and _reads(condition, loop.loop_var)):
+        return loop
+    first = [_at(place, loop.loop_var, 0) for place in (target, source)]
+    arguments = [to, first[0], origin, first[1], tirx.const(size, "int32")]
+    arguments += [] if condition is None else [condition]
+    return tirx.Evaluate(tirx.call_intrin(dtype, _COPY.name, *arguments))
+
+
+def _of_vector(store: tirx.BufferStore) -> Any:
+    """The copy that a store of a vector is; TVM makes none where an index is a sum of vectors."""
+    target = tvm.sym.Analyzer().simplify(store.indices[0])
+    found = _stored(store) if isinstance(target, tirx.Ramp) else None
+    if found is None:
+        return store
+    dtype, to, _, origin, index, condition = found
+    source = tvm.sym.Analyzer().simplify(index)
+    count = int(target.lanes)
+    size = count * DTYPE_BYTES[dtype]
+    aligned = isinstance(source, tirx.Ramp) and all(is_multiple(run.base, count) for run in (target, source))
+    if size not in COPIED_BYTES or not aligned:
+        return store
+    arguments = [to, target.base, origin, source.base, tirx.const(size, "int32")]
+    arguments += [] if condition is None else [condition]
+    return tirx.Evaluate(tirx.call_intrin(dtype, _COPY.name, *arguments))
+
+
+def _stored(store: tirx.BufferStore) -> tuple[Any, ...] | None:
+    """Dtype, target and place, origin and place, and condition of an element that is copied, or else 0."""
+    value, condition = store.value, None
+    if not store.buffer.scope().startswith("shared"):
+        return None
+    if isinstance(value, Call) and value.op.same_as(_EITHER):
+        condition, value, otherwise = value.args
+        zero = otherwise.value if isinstance(otherwise, tirx.Broadcast) else otherwise
+        if getattr(zero, "value", None) != 0:
+            return None
+    dtype = str(store.buffer.dtype)
+    if not isinstance(value, TensorLoad) or value.source.scope() not in ("", "global"):
+        return None
+    if str(value.source.dtype) != dtype or dtype not in DTYPE_BYTES:
+        return None
+    return dtype, store.buffer.data, store.indices[0], value.source.data, value.indices[0], condition
+
+
+def _copied(statement: Any) -> tuple[Any, ...] | None:
+    """The same of an asynchronous copy of one element."""
+    call = statement.value if isinstance(statement, tirx.Evaluate) else None
+    if not isinstance(call, Call) or not call.op.same_as(_COPY):
+        return None
+    to, target, origin, source, size, *condition = call.args
+    dtype = str(call.ty.dtype)
+    if DTYPE_BYTES.get(dtype) != int(size):
+        return None
+    return dtype, to, target, origin, source, condition[0] if condition else None
+
+
+def _settled(expression: Any, variable: Any, count: int) -> Any:
+    """The same with ``variable`` taken out of divisions that it does not change.
+
+    It counts from 0 up to ``count``; added to a multiple of that it reaches no other multiple.
+    """
+
+    def divided(node: Any) -> Any:
+        if not isinstance(node.b, tirx.IntImm) or int(node.b) % count:
+            return node
+        first = _at(node.a, variable, 0)
+        step = tvm.sym.Analyzer().simplify(node.a - first - variable)
+        if getattr(step, "value", None) != 0 or not is_multiple(first, count):
+            return node
+        settled = type(node)(first, node.b)
+        return settled + variable if isinstance(node, tirx.FloorMod) else settled
+
+    if expression is None:
+        return None
+    return structural_map(expression, ((tirx.FloorDiv, tirx.FloorMod), divided))
+
+
+def is_multiple(value: Any, count: int) -> bool:
+    """Is it plain that an integer expression is a multiple of ``count``?"""
+    modulus = tvm.sym.Analyzer().modular_set(value)
+    return int(modulus.coeff) % count == 0 and int(modulus.base) % count == 0
+
+
+def _at(place: Any, variable: Any, number: int) -> Any:
+    value = tirx.const(number, "int32")
+    moved = structural_map(place, (tirx.Var, lambda found: value if found.same_as(variable) else found))
+    return tvm.sym.Analyzer().simplify(moved)
+
+
+def _is_aligned_run(place: Any, variable: Any, count: int) -> bool:
+    """Do the places follow one another, the first at a multiple of their number?"""
+    analyzer = tvm.sym.Analyzer()
+    first = _at(place, variable, 0)
+    steps = [analyzer.simplify(_at(place, variable, number) - first) for number in range(count)]
+    if [getattr(step, "value", None) for step in steps] != list(range(count)):
+        return False
+    return is_multiple(first, count)
+
+
+def _reads(expression: Any, variable: Any) -> bool:
+    found: list[Any] = []
+
+    def visit(other: Any) -> None:
+        if other.same_as(variable):
+            found.append(other)
+
+    structural_walk(expression, (tirx.Var, visit))
+    return bool(found)
+
+
+__all__ = ["is_multiple", "widen_copies"]
