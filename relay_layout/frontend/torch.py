@@ -36,8 +36,8 @@ def from_torch(
     """A PyTorch program as a Relax module.
 
     ``model`` is a module in evaluation mode with ``example_inputs`` (and ``dynamic_shapes``, as
-    ``torch.export.export`` takes them), an exported program, or a ``.pt2`` file. ``input_shapes`` give the
-    dimensions that the program leaves open.
+    ``torch.export.export`` takes them), an exported program, or a ``.pt2`` file; any of them may be quantized
+    by PT2E. ``input_shapes`` give the dimensions that the program leaves open.
 
     Shapes are the program's own, convolutions NCHW. How tensors lie in memory is declared in the attributes
     "input_dim_orders" and "output_dim_orders" of "main", for each input as the example lay, for each output

@@ -212,7 +212,7 @@ class Outside(nn.Module):
         (
             nn.Conv2d(1, 2, 1).half().eval(),
             (torch.zeros(1, 1, 2, 2).half(),),
-            "torch program: node 'conv2d' gives float16; convolutions and",
+            "torch program: node 'convolution' gives float16; convolutions and",
         ),
         ({}, (torch.zeros(2),), "a dict is no torch program: give a module, an exported program or a"),
         (3, None, "a int is no torch program: give a module, an exported program or a .pt2 file"),
