@@ -125,6 +125,9 @@ class Session:
 
     def _staged(self, inputs: Mapping[str, Any], *, borrow: bool) -> list[Any]:
         """Tensors of the inputs, once checked: over the caller's memory where it may be, or in buffers."""
+        if not isinstance(inputs, Mapping):
+            names = ", ".join(f"'{spec.name}': ..." for spec in self.inputs)
+            raise InputError(f"inputs: expected a dict {{{names}}}, got {type(inputs).__name__}")
         given = {name: as_array(value, name) for name, value in inputs.items()}
         accepted = check_inputs(self.inputs, given, permute=self.permute)
         tensors, copied = [], []

@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,8 @@ def from_torch(
     """A PyTorch program as a Relax module.
 
     ``model`` is a module in evaluation mode with ``example_inputs`` (and ``dynamic_shapes``, as
-    ``torch.export.export`` takes them), an exported program, or a ``.pt2`` file. ``input_shapes`` give the
-    dimensions that the program leaves open.
+    ``torch.export.export`` takes them), an exported program, or a ``.pt2`` file; any of them may be quantized
+    by PT2E. ``input_shapes`` give the dimensions that the program leaves open.
 
     Shapes are the program's own, convolutions NCHW. How tensors lie in memory is declared in the attributes
     "input_dim_orders" and "output_dim_orders" of "main", for each input as the example lay, for each output
@@ -79,7 +80,7 @@ def from_torch(
         names = list(program.graph_signature.user_inputs)
         inputs, outputs = declared_orders(program)
         for name, order in (dim_orders or {}).items():
-            inputs[_place(name, names, label)] = list(order)
+            inputs[_place(name, names, label)] = _checked(order, name, label)
         module = _with_shapes(module, names, input_shapes or {}, label)
         main = module["main"].with_attr("input_names", names)
         for attribute, orders in zip(DECLARED, (inputs, outputs), strict=True):
@@ -104,7 +105,7 @@ def _require_torch() -> Any:
 def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: Any, label: str) -> Any:
     """The exported program of any kind of model."""
     if isinstance(model, torch.nn.Module):
-        if examples is None:
+        if not isinstance(examples, list | tuple):
             raise ModelError("a torch module needs example inputs: from_torch(module, (example,))")
         if model.training and not _is_exported(torch, model):
             raise ModelError("the torch module is in training mode: call its eval() first")
@@ -113,14 +114,14 @@ def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: A
                 return torch.export.export(model, tuple(examples), dynamic_shapes=dynamic, strict=False)
         except Exception as error:
             raise ModelError(f"torch.export cannot export the module: {reason(error)}") from None
+    if not isinstance(model, torch.export.ExportedProgram | str | os.PathLike):
+        raise ModelError(
+            f"a {type(model).__name__} is no torch program: give a module, an exported program or a .pt2 file"
+        )
     if examples is not None or dynamic is not None:
         raise ModelError("an exported program has its inputs: give example inputs with a torch module only")
     if isinstance(model, torch.export.ExportedProgram):
         return model
-    if not isinstance(model, str | os.PathLike):
-        raise ModelError(
-            f"a {type(model).__name__} is no torch program: give a module, an exported program or a .pt2 file"
-        )
     # For what is wrong with the path itself; torch reads the file on its own.
     read_bytes(Path(model))
     from relay_layout.frontend.torch_quantized import register
@@ -179,6 +180,15 @@ def _place(name: str, names: Sequence[str], label: str) -> int:
     if name not in names:
         raise ModelError(f"{label} has no input '{name}'; its inputs are {', '.join(names) or 'none'}")
     return names.index(name)
+
+
+def _checked(order: Sequence[int], name: str, label: str) -> list[int]:
+    if isinstance(order, str) or not all(isinstance(axis, Integral) for axis in order):
+        raise ModelError(
+            f"{label}: input '{name}': {order!r} is no dim_order; write the dimensions as numbers, "
+            "such as (0, 2, 3, 1) for NHWC over NCHW"
+        )
+    return [int(axis) for axis in order]
 
 
 def _with_shapes(module: tvm.IRModule, names: Sequence[str], given: Shapes, label: str) -> tvm.IRModule:

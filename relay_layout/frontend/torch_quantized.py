@@ -49,7 +49,7 @@ def _quantized_weights(program: Any) -> dict[str, np.ndarray]:
         for name, target in targets.items()
     }
     return {
-        node.name: node.target(*map_arg(node.args, lambda known: held[known.name])).detach().numpy()
+        node.name: node.target(*map_arg(node.args, lambda known: held[known.name])).detach().cpu().numpy()
         for node in program.graph.nodes
         if getattr(node.target, "__name__", "") in _QUANTIZE
         and not node.kwargs

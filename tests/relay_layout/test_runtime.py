@@ -101,6 +101,8 @@ def test_inputs_need_not_be_contiguous(artifact: Path, arrange: Callable[[np.nda
         ),
         ({"input": [1.0]}, "input 'input': expected float32 [1, 3, 64, 64], got list"),
         ({"input": np.zeros((1, 3, 64, 64), "float32"), "x": np.zeros(1)}, "unexpected input 'x'; the model"),
+        (np.zeros(3), "inputs: expected a dict {'input': ...}, got ndarray"),
+        (None, "inputs: expected a dict {'input': ...}, got NoneType"),
         ({"x": np.zeros((1, 3, 64, 64), "float32")}, "missing input 'input' and unexpected input 'x'"),
     ],
 )

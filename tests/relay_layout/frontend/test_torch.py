@@ -198,6 +198,23 @@ class Outside(nn.Module):
     [
         (nn.ReLU().train(), (torch.zeros(2),), "the torch module is in training mode: call its eval() first"),
         (nn.ReLU().eval(), None, "a torch module needs example inputs: from_torch(module, (example,))"),
+        (
+            nn.ReLU().eval(),
+            torch.zeros(2),
+            "a torch module needs example inputs: from_torch(module, (example,))",
+        ),
+        (
+            nn.Linear(2, 3).double().eval(),
+            (torch.zeros(1, 2, dtype=torch.float64),),
+            "torch program: node 'addmm' gives float64; convolutions and matrix products are supported in "
+            "float32 alone, so export module.float()",
+        ),
+        (
+            nn.Conv2d(1, 2, 1).half().eval(),
+            (torch.zeros(1, 1, 2, 2).half(),),
+            "torch program: node 'convolution' gives float16; convolutions and",
+        ),
+        ({}, (torch.zeros(2),), "a dict is no torch program: give a module, an exported program or a"),
         (3, None, "a int is no torch program: give a module, an exported program or a .pt2 file"),
         (
             Counting().eval(),
@@ -228,7 +245,7 @@ def test_refusals(model: Any, inputs: Sequence[Any] | None, words: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_files_that_are_no_programs(tmp_path: Path) -> None:
+def test_files_that_are_no_programs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "model.pt2"
     with pytest.raises(ModelError) as raised:
         relay_layout.from_torch(path)
@@ -237,12 +254,23 @@ def test_files_that_are_no_programs(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as raised:
         relay_layout.from_torch(path)
     assert str(raised.value).startswith(f"model '{path}' is not a readable torch.export program: ")
+    # What torch says of it in many lines is not shown besides.
+    assert capfd.readouterr().err == ""
 
 
 def test_unknown_names_of_inputs() -> None:
     with pytest.raises(ModelError) as raised:
         relay_layout.from_torch(nn.ReLU().eval(), (torch.zeros(2),), dim_orders={"x": (0,)})
     assert str(raised.value) == "torch program has no input 'x'; its inputs are input"
+
+
+def test_orders_that_are_no_numbers() -> None:
+    with pytest.raises(ModelError) as raised:
+        relay_layout.from_torch(nn.ReLU().eval(), (torch.zeros(2, 3),), dim_orders={"input": "NC"})
+    assert str(raised.value) == (
+        "torch program: input 'input': 'NC' is no dim_order; write the dimensions as numbers, such as "
+        "(0, 2, 3, 1) for NHWC over NCHW"
+    )
 
 
 def round_trip(
