@@ -58,7 +58,9 @@ def networks(root: BoardRoot, options: argparse.Namespace) -> int:
                     print(json.dumps([*cell, found[cell]]), file=file)
     columns = [(precision, layout) for precision in precisions for layout in LAYOUTS]
     rows = [["network", *(" ".join(column) for column in columns)]]
-    rows += [[name, *(f"{found[(name, *column)]:.1e}" for column in columns)] for name in names()]
+    for name in names():
+        errors = [found[name, precision, layout] for precision, layout in columns]
+        rows.append([name, *(f"{error:.1e}" for error in errors)])
     print(table(rows))
     return int(any(found[cell] >= TOLERANCE for cell in cells if cell[1] == "float32"))
 
