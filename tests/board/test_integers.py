@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.board.networks import LAYOUTS, TARGET, integers_module, on_board, random_convolution
+from tests.board.networks import TARGET, integers_module, on_board, random_convolution
 from tests.board.root import BoardRoot
 from tests.board.servers import Boards
 
@@ -20,7 +20,7 @@ def newest(root: BoardRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield running
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ["NHWC", pytest.param("NCHW8c", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("target", ["aarch64-cortex-a72", TARGET, f"{TARGET}+i8mm"])
 def test_random_convolutions(newest: Boards, tmp_path: Path, target: str, layout: str) -> None:
     module, inputs, expected = integers_module(SEEDS)
