@@ -12,7 +12,6 @@ from tvm import relax
 import relay_layout
 from relay_layout.models import Network, build, export_onnx, names, to_onnx
 from relay_layout.remote import open_session
-from scripts.quantize import quantize
 from topi_ext.tune.tracker import RemoteDevice
 
 Arrays = Mapping[str, np.ndarray]
@@ -53,6 +52,8 @@ def exported(network: Network, precision: str, folder: Path) -> Path:
     path = folder / f"{network.name}-{precision}.onnx"
     match precision:
         case "int8":
+            from scripts.quantize import quantize
+
             return quantize(network, path)
         case "float16":
             import onnx
