@@ -44,8 +44,8 @@ def networks(root: BoardRoot, options: argparse.Namespace) -> int:
     from tests.board.servers import Boards
 
     found = _kept(options.results)
-    precisions = options.precision
-    cells = [(name, precision, layout) for name in names() for precision in precisions for layout in LAYOUTS]
+    precisions, wanted = options.precision, options.network or names()
+    cells = [(name, precision, layout) for name in wanted for precision in precisions for layout in LAYOUTS]
     with tempfile.TemporaryDirectory(prefix="boards-") as logs, Boards(root, 1, Path(logs)) as boards:
         for cell in cells:
             if cell in found:
@@ -58,7 +58,9 @@ def networks(root: BoardRoot, options: argparse.Namespace) -> int:
                     print(json.dumps([*cell, found[cell]]), file=file)
     columns = [(precision, layout) for precision in precisions for layout in LAYOUTS]
     rows = [["network", *(" ".join(column) for column in columns)]]
-    rows += [[name, *(f"{found[(name, *column)]:.1e}" for column in columns)] for name in names()]
+    for name in wanted:
+        errors = [found[name, precision, layout] for precision, layout in columns]
+        rows.append([name, *(f"{error:.1e}" for error in errors)])
     print(table(rows))
     return int(any(found[cell] >= TOLERANCE for cell in cells if cell[1] == "float32"))
 
@@ -92,6 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("verb", choices=VERBS)
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=["float32"], help="of networks")
+    parser.add_argument("--network", nargs="+", metavar="NAME", help="all that are built in by default")
     parser.add_argument("--results", type=Path, help="networks: a file of what is done, from which to go on")
     options = parser.parse_args(arguments)
     try:

@@ -87,7 +87,7 @@ def _tiled_us(
         planes = (convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0])
         workload = in_depth(workload, planes)
     if constant:
-        workload = integer_form(workload, signed_words=target.processor.signed_words)
+        workload = integer_form(workload, signed_words=target.kernels.processor.signed_words)
     # Winograd's weights are transformed when compiling.
     choice = target.kernels.choose(workload, direct=not constant)
     microseconds = choice.microseconds

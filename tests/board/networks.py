@@ -12,7 +12,6 @@ from tvm import relax
 import relay_layout
 from relay_layout.models import Network, build, export_onnx, names, to_onnx
 from relay_layout.remote import open_session
-from scripts.quantize import quantize
 from topi_ext.tune.tracker import RemoteDevice
 
 Arrays = Mapping[str, np.ndarray]
@@ -53,6 +52,8 @@ def exported(network: Network, precision: str, folder: Path) -> Path:
     path = folder / f"{network.name}-{precision}.onnx"
     match precision:
         case "int8":
+            from scripts.quantize import quantize
+
             return quantize(network, path)
         case "float16":
             import onnx
@@ -64,10 +65,12 @@ def exported(network: Network, precision: str, folder: Path) -> Path:
     return path
 
 
-def on_board(module: Any, layout: str, inputs: Arrays, remote: RemoteDevice, folder: Path) -> Arrays:
+def on_board(
+    module: Any, layout: str, inputs: Arrays, remote: RemoteDevice, folder: Path, target: str = TARGET
+) -> Arrays:
     """Compile, write the artifact, read it again, run it on a board."""
     path = folder / f"{layout}.rla"
-    relay_layout.compile(module, target=TARGET, desired_layout=layout, threads=1).save(path)
+    relay_layout.compile(module, target=target, desired_layout=layout, threads=1).save(path)
     return open_session(path, remote, seconds=SESSION_SECONDS).run(inputs)
 
 
@@ -135,16 +138,48 @@ def convolutions_module(seeds: range) -> tuple[tvm.IRModule, dict[str, np.ndarra
     return builder.finalize(), inputs
 
 
+def integers_module(seeds: range) -> tuple[tvm.IRModule, dict[str, np.ndarray], list[np.ndarray]]:
+    """Convolutions of uint8 by int8 whose borders hold a zero point, the inputs, and what they give."""
+    builder = relax.BlockBuilder()
+    cases = {seed: random_convolution(seed) for seed in seeds}
+    generators = {seed: np.random.default_rng(seed) for seed in seeds}
+    inputs = {
+        f"data_{seed}": generators[seed].integers(0, 256, case["data"], dtype="uint8")
+        for seed, case in cases.items()
+    }
+    parameters = [relax.Var(name, relax.TensorType(array.shape, "uint8")) for name, array in inputs.items()]
+    results, expected = [], []
+    with builder.function("main", parameters):
+        with builder.dataflow():
+            for (seed, case), data in zip(cases.items(), parameters, strict=True):
+                weight = generators[seed].integers(-128, 128, case["weight"], dtype="int8")
+                zero_point = int(generators[seed].integers(0, 256))
+                top, left, bottom, right = case["padding"]
+                widths = [0, 0, 0, 0, top, bottom, left, right]
+                bordered = builder.emit(relax.op.nn.pad(data, widths, pad_value=zero_point))
+                case = {**case, "padding": (0, 0, 0, 0), "relu": False}
+                results.append(builder.emit(_convolution(case, bordered, weight, out_dtype="int32")))
+                pads = ((0, 0), (0, 0), (top, bottom), (left, right))
+                image = np.pad(inputs[f"data_{seed}"], pads, constant_values=zero_point)
+                expected.append(_windows(case, image, weight).astype("int32"))
+            outputs = builder.emit_output(relax.Tuple(results))
+        builder.emit_func_output(outputs)
+    return builder.finalize(), inputs, expected
+
+
 def convolutions_by_definition(seeds: range, inputs: Arrays) -> list[np.ndarray]:
     """What the convolutions of the seeds give."""
-    return [_windows(random_convolution(seed), inputs[f"data_{seed}"], seed) for seed in seeds]
+    cases = {seed: random_convolution(seed) for seed in seeds}
+    return [_windows(case, inputs[f"data_{seed}"], _weight(seed, case)) for seed, case in cases.items()]
 
 
 def _weight(seed: int, case: Mapping[str, Any]) -> np.ndarray:
     return np.random.default_rng(seed + 1000).standard_normal(case["weight"], dtype=np.float32)
 
 
-def _convolution(case: Mapping[str, Any], data: relax.Expr, weight: np.ndarray) -> relax.Expr:
+def _convolution(
+    case: Mapping[str, Any], data: relax.Expr, weight: np.ndarray, out_dtype: str = "float32"
+) -> relax.Expr:
     found = relax.op.nn.conv2d(
         data,
         relax.const(weight),
@@ -152,13 +187,14 @@ def _convolution(case: Mapping[str, Any], data: relax.Expr, weight: np.ndarray) 
         padding=case["padding"],
         dilation=case["dilation"],
         groups=case["groups"],
+        out_dtype=out_dtype,
     )
     return relax.op.nn.relu(found) if case["relu"] else found
 
 
-def _windows(case: Mapping[str, Any], data: np.ndarray, seed: int) -> np.ndarray:
+def _windows(case: Mapping[str, Any], data: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Window by window, in float64."""
-    weight = _weight(seed, case).astype(np.float64)
+    weight = weight.astype(np.float64)
     top, left, bottom, right = case["padding"]
     padded = np.pad(data.astype(np.float64), ((0, 0), (0, 0), (top, bottom), (left, right)))
     (rows, columns), (down, across) = case["strides"], case["dilation"]
@@ -192,6 +228,7 @@ __all__ = [
     "TOLERANCE",
     "convolutions_by_definition",
     "convolutions_module",
+    "integers_module",
     "largest_error",
     "names",
     "network_error",

@@ -36,6 +36,13 @@ def test_networks(boards: Boards, tmp_path: Path, name: str, layout: str) -> Non
     assert network_error(name, layout, boards.remote, tmp_path) < TOLERANCE
 
 
+@pytest.mark.parametrize("layout", [pytest.param("NHWC", marks=pytest.mark.slow), "NCHW8c"])
+def test_a_quantized_network_gives_the_bits_of_onnx_runtime(
+    boards: Boards, tmp_path: Path, layout: str
+) -> None:
+    assert network_error("squeezenet1_1", layout, boards.remote, tmp_path, "int8") == 0
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_random_convolutions(boards: Boards, tmp_path: Path, layout: str) -> None:
     module, inputs = convolutions_module(SEEDS)

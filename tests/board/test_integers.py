@@ -1,0 +1,31 @@
+"""Integer convolutions on emulated boards: ARM's instruction sets give the same numbers to the bit."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.board.networks import TARGET, integers_module, on_board, random_convolution
+from tests.board.root import BoardRoot
+from tests.board.servers import Boards
+
+SEEDS = range(16)
+
+
+@pytest.fixture(scope="module")
+def newest(root: BoardRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boards]:
+    """A board with every instruction that can be emulated."""
+    with Boards(root, 1, tmp_path_factory.mktemp("newest"), key="newest", cpu="max") as running:
+        yield running
+
+
+@pytest.mark.parametrize("layout", ["NHWC", pytest.param("NCHW8c", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("target", ["aarch64-cortex-a72", TARGET, f"{TARGET}+i8mm"])
+def test_random_convolutions(newest: Boards, tmp_path: Path, target: str, layout: str) -> None:
+    module, inputs, expected = integers_module(SEEDS)
+    outputs = on_board(module, layout, inputs, newest.remote, tmp_path, target)
+    for seed, found, wanted in zip(SEEDS, outputs.values(), expected, strict=True):
+        np.testing.assert_array_equal(
+            found, wanted, f"random_convolution({seed}) = {random_convolution(seed)}"
+        )
