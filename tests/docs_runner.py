@@ -60,6 +60,16 @@ def blocks(page: Path) -> Iterator[Block]:
             yield Block(page, line, found[1], found[2])
 
 
+def needs_torch(block: Block) -> bool:
+    """Does a snippet import torch, which is no package that tests may take for given?"""
+    return block.language == "python" and "import torch" in block.text.splitlines()
+
+
+def run_snippet(block: Block, names: dict[str, Any]) -> None:
+    """Run a block of Python, in which ``names`` are known and added to."""
+    exec(compile("\n" * (block.line - 1) + block.text, str(block.page), "exec"), names)
+
+
 def commands(block: Block) -> Iterator[tuple[str, str]]:
     """Every command of a block of shell, without its comment, and its place."""
     for offset, line in enumerate(block.text.splitlines()):

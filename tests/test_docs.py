@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
+import relay_layout
 from relay_layout.errors import InputError
 from relay_layout.host import gpu_architecture
 from relay_layout.relay.callbacks import reset
@@ -36,8 +37,8 @@ def test_snippets_and_commands(page: Path, folder: Path) -> None:
         docs.run_small("relay-layout compile model.onnx -o model.rla --report model.html", page.name)
     for block in docs.blocks(page):
         if block.language == "python":
-            code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
-            exec(code, names)
+            if not docs.needs_torch(block):
+                docs.run_snippet(block, names)
             continue
         for command, place in docs.commands(block):
             if page.name in READ:
@@ -45,6 +46,16 @@ def test_snippets_and_commands(page: Path, folder: Path) -> None:
                     docs.parse(command)
                 continue
             docs.run_small(command, place)
+
+
+def test_snippets_with_torch(folder: Path) -> None:
+    pytest.importorskip("torch", reason="these snippets need torch")
+    names = {"relay_layout": relay_layout}
+    snippets = [block for page in docs.PAGES for block in docs.blocks(page) if docs.needs_torch(block)]
+    assert snippets
+    for block in snippets:
+        docs.run_snippet(block, names)
+    assert (folder / "network.rla").is_file()
 
 
 @pytest.mark.slow
