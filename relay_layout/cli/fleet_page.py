@@ -93,6 +93,8 @@ def page(status: "FleetStatus") -> list[str]:
 
 def target_line(status: "FleetStatus", target: "TargetStatus") -> str:
     """A target and its boards on one line."""
+    if not target.tasks:
+        return f"{target.name}: {target.now}"
     boards = status.boards_of(target.key)
     working = sum(board.state != "lost" for board in boards)
     left = "" if target.seconds_left is None else f", {clock(target.seconds_left)} left"

@@ -72,6 +72,7 @@ def test_a_target_in_a_line(status: FleetStatus) -> None:
         "aarch64-cortex-a76 (pi5): 3 of 20 tasks done, 40 trials, 1.250 times as fast, 1:02:05 left, "
         "1 of 2 boards, conv2d 64"
     )
+    assert target_line(status, status.targets[1]) == "aarch64-neoverse-n1 (n1): choosing layouts"
 
 
 def test_lines_where_nobody_looks_at_a_terminal(
