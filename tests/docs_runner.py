@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ import tvm
 from onnx import TensorProto, helper
 
 from relay_layout.cli.main import main
-from relay_layout.errors import TargetError
+from relay_layout.errors import RelayLayoutError, TargetError
 from relay_layout.lower.link import link_command
 from relay_layout.models import names
+from topi_ext.tune.tracker import machines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -33,6 +35,8 @@ ELSEWHERE = {
 
 SWEPT = ("analyse", "bench", "fleet", "tune")
 """Verbs that measure, or need LLVM's analyser: the sweep runs their commands, else they are only read."""
+
+SERVER_SECONDS = 120.0
 
 SHAPE = (1, 8, 12, 12)
 
@@ -159,7 +163,7 @@ def run_whole(command: str, place: str, started: list[subprocess.Popen[str]]) ->
     start = [sys.executable, "-m", "relay_layout"] if program == "relay-layout" else [sys.executable]
     if command.endswith("&"):
         started.append(subprocess.Popen([*start, *words], text=True))
-        time.sleep(8)
+        _wait_for_server(words)
         return
     if words[:1] == ["tune"]:
         words = ["tune", *_with(words[1:], {"--trials": "2", "--time-limit": "60"})]
@@ -167,6 +171,20 @@ def run_whole(command: str, place: str, started: list[subprocess.Popen[str]]) ->
     # What changed beyond the noise is no failure of the documentation.
     allowed = (0, 1) if "--against" in words else (0,)
     assert done.returncode in allowed, f"{place}: {command}\n{done.stdout}\n{done.stderr}"
+
+
+def _wait_for_server(words: list[str]) -> None:
+    """Until a tracker answers, or knows the server that was started."""
+    options = dict(zip(words, words[1:], strict=False))
+    host, port = options.get("--tracker", f"{options['--host']}:{options['--port']}").split(":")
+    limit = time.monotonic() + SERVER_SECONDS
+    while True:
+        with suppress(RelayLayoutError):
+            keys = machines(host, int(port)).values()
+            if options.get("--key") in (None, *keys):
+                return
+        assert time.monotonic() < limit, f"no answer after {SERVER_SECONDS:.0f} s: {words}"
+        time.sleep(0.5)
 
 
 def parse(command: str) -> None:

@@ -20,19 +20,13 @@ _UP_AND_CLEAR = "\x1b[{lines}F\x1b[J"
 
 
 class StatusPage:
-    """A context manager; what is told stays above the page."""
+    """What is told stays above the page."""
 
     def __init__(self) -> None:
         self._live = sys.stderr is not None and sys.stderr.isatty()
         self._page: list[str] = []
         self._drawn = 0
         self._last = -inf
-
-    def __enter__(self) -> "StatusPage":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leaves the last page where it is."""
 
     def show(self, status: "FleetStatus") -> None:
         """Shows the picture of now."""
