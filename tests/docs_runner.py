@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def run_whole(command: str, place: str, started: list[subprocess.Popen[str]]) ->
 
 def _wait_for_server(words: list[str]) -> None:
     """Until a tracker answers, or knows the server that was started."""
-    options = dict(zip(words, words[1:], strict=False))
+    options = dict(pairwise(words))
     host, port = options.get("--tracker", f"{options['--host']}:{options['--port']}").split(":")
     limit = time.monotonic() + SERVER_SECONDS
     while True:
