@@ -163,7 +163,7 @@ def run_whole(command: str, place: str, started: list[subprocess.Popen[str]]) ->
     program, *words = shlex.split(command.removesuffix("&"))
     start = [sys.executable, "-m", "relay_layout"] if program == "relay-layout" else [sys.executable]
     if command.endswith("&"):
-        started.append(subprocess.Popen([*start, *words], text=True))
+        started.append(subprocess.Popen([*start, *words], text=True, start_new_session=True))
         _wait_for_server(words)
         return
     if words[:1] == ["tune"]:

@@ -1,6 +1,8 @@
 """README and docs: every snippet and command runs, tables are current, links lead somewhere."""
 
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,7 +75,8 @@ def test_commands_as_they_stand(page: Path, folder: Path, monkeypatch: pytest.Mo
                     docs.run_whole(command, place, started)
     finally:
         for process in reversed(started):
-            process.terminate()
+            # The whole group: TVM's tracker is a child of what was started.
+            os.killpg(process.pid, signal.SIGTERM)
             process.wait(timeout=30)
 
 
