@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,10 @@ import tvm
 from onnx import TensorProto, helper
 
 from relay_layout.cli.main import main
-from relay_layout.errors import TargetError
+from relay_layout.errors import RelayLayoutError, TargetError
 from relay_layout.lower.link import link_command
 from relay_layout.models import names
+from topi_ext.tune.tracker import machines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -33,6 +36,8 @@ ELSEWHERE = {
 
 SWEPT = ("analyse", "bench", "fleet", "tune")
 """Verbs that measure, or need LLVM's analyser: the sweep runs their commands, else they are only read."""
+
+SERVER_SECONDS = 120.0
 
 SHAPE = (1, 8, 12, 12)
 
@@ -58,6 +63,16 @@ def blocks(page: Path) -> Iterator[Block]:
         line = text.count("\n", 0, found.start()) + 2
         if found[1] in ("sh", "python"):
             yield Block(page, line, found[1], found[2])
+
+
+def needs_torch(block: Block) -> bool:
+    """Does a snippet import torch, which is no package that tests may take for given?"""
+    return block.language == "python" and "import torch" in block.text.splitlines()
+
+
+def run_snippet(block: Block, names: dict[str, Any]) -> None:
+    """Run a block of Python, in which ``names`` are known and added to."""
+    exec(compile("\n" * (block.line - 1) + block.text, str(block.page), "exec"), names)
 
 
 def commands(block: Block) -> Iterator[tuple[str, str]]:
@@ -148,8 +163,8 @@ def run_whole(command: str, place: str, started: list[subprocess.Popen[str]]) ->
     program, *words = shlex.split(command.removesuffix("&"))
     start = [sys.executable, "-m", "relay_layout"] if program == "relay-layout" else [sys.executable]
     if command.endswith("&"):
-        started.append(subprocess.Popen([*start, *words], text=True))
-        time.sleep(8)
+        started.append(subprocess.Popen([*start, *words], text=True, start_new_session=True))
+        _wait_for_server(words)
         return
     if words[:1] == ["tune"]:
         words = ["tune", *_with(words[1:], {"--trials": "2", "--time-limit": "60"})]
@@ -157,6 +172,20 @@ def run_whole(command: str, place: str, started: list[subprocess.Popen[str]]) ->
     # What changed beyond the noise is no failure of the documentation.
     allowed = (0, 1) if "--against" in words else (0,)
     assert done.returncode in allowed, f"{place}: {command}\n{done.stdout}\n{done.stderr}"
+
+
+def _wait_for_server(words: list[str]) -> None:
+    """Until a tracker answers, or knows the server that was started."""
+    options = dict(pairwise(words))
+    host, port = options.get("--tracker", f"{options['--host']}:{options['--port']}").split(":")
+    limit = time.monotonic() + SERVER_SECONDS
+    while True:
+        with suppress(RelayLayoutError):
+            keys = machines(host, int(port)).values()
+            if options.get("--key") in (None, *keys):
+                return
+        assert time.monotonic() < limit, f"no answer after {SERVER_SECONDS:.0f} s: {words}"
+        time.sleep(0.5)
 
 
 def parse(command: str) -> None:

@@ -1,6 +1,8 @@
 """README and docs: every snippet and command runs, tables are current, links lead somewhere."""
 
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
+import relay_layout
 from relay_layout.errors import InputError
 from relay_layout.host import gpu_architecture
 from relay_layout.relay.callbacks import reset
@@ -36,8 +39,8 @@ def test_snippets_and_commands(page: Path, folder: Path) -> None:
         docs.run_small("relay-layout compile model.onnx -o model.rla --report model.html", page.name)
     for block in docs.blocks(page):
         if block.language == "python":
-            code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
-            exec(code, names)
+            if not docs.needs_torch(block):
+                docs.run_snippet(block, names)
             continue
         for command, place in docs.commands(block):
             if page.name in READ:
@@ -45,6 +48,16 @@ def test_snippets_and_commands(page: Path, folder: Path) -> None:
                     docs.parse(command)
                 continue
             docs.run_small(command, place)
+
+
+def test_snippets_with_torch(folder: Path) -> None:
+    pytest.importorskip("torch", reason="these snippets need torch")
+    names = {"relay_layout": relay_layout}
+    snippets = [block for page in docs.PAGES for block in docs.blocks(page) if docs.needs_torch(block)]
+    assert snippets
+    for block in snippets:
+        docs.run_snippet(block, names)
+    assert (folder / "network.rla").is_file()
 
 
 @pytest.mark.slow
@@ -62,7 +75,8 @@ def test_commands_as_they_stand(page: Path, folder: Path, monkeypatch: pytest.Mo
                     docs.run_whole(command, place, started)
     finally:
         for process in reversed(started):
-            process.terminate()
+            # The whole group: TVM's tracker is a child of what was started.
+            os.killpg(process.pid, signal.SIGTERM)
             process.wait(timeout=30)
 
 

@@ -1,11 +1,13 @@
 """The wheel, built from the source distribution, far from the repository."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import venv
 import zipfile
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,19 @@ def test_every_module_is_in_the_wheel(wheel: Path) -> None:
     for package in ("relay_layout", "topi_ext", "tuning_logs"):
         modules = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
         assert modules <= names
+
+
+def test_the_notice_names_all_that_is_installed() -> None:
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    extras = {"dev", "test", "train"}
+    wanted = {
+        re.split(r"[^\w.-]", line)[0]
+        for line in requires("relay-layout") or []
+        if not extras & set(re.findall(r'extra == "(\w+)"', line))
+    }
+    assert len(wanted) > 10
+    named = set(re.findall(r"[\w.-]+", notice))
+    assert wanted - {"relay-layout", "xgboost"} <= named
 
 
 def test_the_wheel_works_without_the_repository(wheel: Path, tmp_path: Path) -> None:

@@ -57,14 +57,15 @@ def run(arguments: Namespace) -> Outcome:
         check_remote(job.remote)
     tell_problems(Database.load(list(dict.fromkeys(log for job in jobs for log in job.job.logs())))[1])
     Path(arguments.output).mkdir(exist_ok=True)
-    with StatusPage() as page, stop_requests(page.tell) as stopped:
+    page = StatusPage()
+    with stop_requests(page.tell) as stopped:
         status = conduct(jobs, show=page.show, tell=page.tell, stop=lambda: bool(stopped))
     return _outcome(status, arguments.output)
 
 
 def format_report(report: Mapping[str, Any]) -> str:
     """The report of a fleet for people."""
-    rows = [["target", "boards", "tasks", "measured", "failed", "gain", "ended", "log"]]
+    rows = [["target", "key", "tasks", "measured", "failed", "gain", "ended", "log"]]
     for target in report["targets"]:
         if target["ended"] == "failed":
             numbers = ["-"] * 4

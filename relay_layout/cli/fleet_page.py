@@ -20,19 +20,13 @@ _UP_AND_CLEAR = "\x1b[{lines}F\x1b[J"
 
 
 class StatusPage:
-    """A context manager; what is told stays above the page."""
+    """What is told stays above the page."""
 
     def __init__(self) -> None:
         self._live = sys.stderr is not None and sys.stderr.isatty()
         self._page: list[str] = []
         self._drawn = 0
         self._last = -inf
-
-    def __enter__(self) -> "StatusPage":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leaves the last page where it is."""
 
     def show(self, status: "FleetStatus") -> None:
         """Shows the picture of now."""
@@ -93,6 +87,8 @@ def page(status: "FleetStatus") -> list[str]:
 
 def target_line(status: "FleetStatus", target: "TargetStatus") -> str:
     """A target and its boards on one line."""
+    if not target.tasks:
+        return f"{target.name}: {target.now}"
     boards = status.boards_of(target.key)
     working = sum(board.state != "lost" for board in boards)
     left = "" if target.seconds_left is None else f", {clock(target.seconds_left)} left"

@@ -86,6 +86,7 @@ class Turns:
         before, self.result = self.result, tuner.tune(self.found.tasks)
         self.result.measured += before.measured
         self.result.failed += before.failed
+        self.result.lost += before.lost
         self.result.seconds += before.seconds
 
 

@@ -72,16 +72,17 @@ def test_a_target_in_a_line(status: FleetStatus) -> None:
         "aarch64-cortex-a76 (pi5): 3 of 20 tasks done, 40 trials, 1.250 times as fast, 1:02:05 left, "
         "1 of 2 boards, conv2d 64"
     )
+    assert target_line(status, status.targets[1]) == "aarch64-neoverse-n1 (n1): choosing layouts"
 
 
 def test_lines_where_nobody_looks_at_a_terminal(
     status: FleetStatus, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status.targets[1].ended = "done"
-    with StatusPage() as shown:
-        shown.show(status)
-        shown.tell("a board is\x1b[2J back")
-        shown.show(status)
+    shown = StatusPage()
+    shown.show(status)
+    shown.tell("a board is\x1b[2J back")
+    shown.show(status)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [target_line(status, status.targets[0]), "a board is\\x1b[2J back"]
 
@@ -92,9 +93,9 @@ def test_the_page_is_drawn_over_itself(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setenv("LINES", "6")
-    with StatusPage() as shown:
-        shown.show(status)
-        shown.tell("a board is back")
+    shown = StatusPage()
+    shown.show(status)
+    shown.tell("a board is back")
     first, second = capsys.readouterr().err.split("\x1b[5F\x1b[J")
     assert first.splitlines()[-1] == "... 6 lines more"
     assert second == f"a board is back\n{first}"

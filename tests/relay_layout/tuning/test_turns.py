@@ -54,7 +54,7 @@ class MadeUp:
             self.database.add(
                 TuningRecord(task.workload, TARGET.processor.name, 2, knobs, (1e-3,) * 3, cpu="test")
             )
-        return TuneResult([], measured=len(tasks), ended=self.ended, seconds=1.0)
+        return TuneResult([], measured=len(tasks), failed=2, lost=3, ended=self.ended, seconds=1.0)
 
     def measure(self, workloads: Sequence[TransformWorkload]) -> int:
         known = {record.workload for record in self.database.transforms(TARGET.processor)}
@@ -92,7 +92,8 @@ def test_what_the_next_choice_needs_is_tuned_too() -> None:
     found, made_up = turns()
     result = found.run()
     assert made_up.tuned == [[BLOCKED], [LAST]]
-    assert (result.measured, result.seconds, result.ended) == (2, 2.0, "done")
+    sums = (result.measured, result.failed, result.lost, result.seconds)
+    assert (sums, result.ended) == ((2, 4, 6, 2.0), "done")
     assert found.transforms_measured == 2
     assert found.found.tasks[0].workload == LAST
 
