@@ -7,10 +7,11 @@ between threads, and the traffic to the level-2 cache.
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from topi_ext.indexing import WORD, block_of
+from topi_ext.indexing import WORD, block_of, physical_axes
 from topi_ext.knobs import (
     DTYPE_BYTES,
     ConvolutionKnobs,
@@ -37,6 +38,17 @@ WIDEST_ROW = 12
 latency of multiply-adds, and what a loop takes besides."""
 MOST_SERIAL = 4.0
 """Kernels of one thread are worth measuring up to that many times the work from which threads should pay."""
+
+CACHED_BYTES = 128 << 10
+"""Weights up to this size stay in the level-2 cache from one run of a network to the next."""
+
+CACHED_BYTES_PER_CYCLE = 32.0
+
+MOST_UNROLLED = 4
+"""Longest row of a kernel that the compiler unrolls."""
+
+SPILL_CYCLES = 0.5
+"""Measured: what each register too few costs a step of first layers."""
 
 AGAIN_BYTES_PER_CYCLE = 16.0
 """From the last-level cache for each thread, where weights come again and again in the same order."""
@@ -152,9 +164,20 @@ def _tile_cycles(
         cycles += max(0, 2 * accumulators + tile_channels * registers - processor.vector_registers)
     elif not workload.is_depthwise:
         cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - 2)
+        live = accumulators + tile_channels * registers + _shared_pixels(workload, tile_pixels)
+        cycles += SPILL_CYCLES * max(0, live - processor.vector_registers)
     # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
     overhead = 12 + 2.0 * accumulators
     return steps * cycles + overhead
+
+
+def _shared_pixels(workload: ConvolutionWorkload, tile_pixels: int) -> int:
+    """Elements of the data that the compiler keeps broadcast: those of a row that several taps meet."""
+    taps, stride, dilation = workload.kernel[1], workload.strides[1], workload.dilation[1]
+    if physical_axes(workload.data_layout)[-1] != ("W", 0) or taps > MOST_UNROLLED:
+        return 0
+    met = Counter(pixel * stride + tap * dilation for pixel in range(tile_pixels) for tap in range(taps))
+    return sum(times > 1 for times in met.values())
 
 
 def _orders(
@@ -245,8 +268,8 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
     if workload.is_depthwise:
         return padding
     if "H" in workload.out_layout:
-        # Weights come from memory once, whatever the order.
-        padding += weights / bytes_per_cycle
+        # Weights come from memory once, whatever the order; few of them stay in the cache.
+        padding += weights / (bytes_per_cycle if weights >= CACHED_BYTES else CACHED_BYTES_PER_CYCLE)
     if knobs.order == "channels":
         passes = max(1, workload.out_channels // (knobs.lanes * knobs.tile_channels))
         if lanes_are_pixels(workload):

@@ -22,6 +22,9 @@ RESULT_CYCLES = {2: 30.0, 4: 100.0}
 
 L2_CYCLES_PER_LINE = 2.0
 
+LAST_CACHE_BYTES = 16 << 20
+"""Of the last cache what one kernel may count on."""
+
 REGION_CYCLES = 16000.0
 """Handing work to all threads and waiting for the last."""
 
@@ -115,8 +118,11 @@ def winograd_cycles(
         else workload.out_channels // (knobs.out_lanes * knobs.tile_channels)
     )
     imbalance = -(-chunks // threads) * threads / chunks
-    # Weights are fetched ahead while the products are computed.
-    fetch, multiply = _weight_cycles(workload, processor, knobs, chunks), multiply * imbalance
+    # Weights and tiles are fetched ahead while the products are computed.
+    fetch = _weight_cycles(workload, processor, knobs, chunks) + _again(
+        workload, processor, knobs, tiles, chunks
+    )
+    multiply *= imbalance
     busy = max(multiply, fetch) + (1 - OVERLAP) * min(multiply, fetch)
     return transform * imbalance + busy + _traffic(workload, processor, knobs, tiles, chunks)
 
@@ -162,10 +168,31 @@ def _traffic(
     if knobs.order == "pixels":
         chunk = places * tiles * (workload.in_channels + workload.out_channels) / chunks
         if chunk > processor.l2_bytes:
-            cycles += 2 * chunk * chunks / processor.cache_bytes_per_cycle
+            cycles += 2 * chunk * chunks / _rate(processor, chunk)
         return cycles
+    products = places * tiles * workload.out_channels
+    if products / chunks > processor.l2_bytes // 2:
+        cycles += 2 * products / processor.cache_bytes_per_cycle
+    # One thread writes what the others read first: it moves from one's cache to the other's.
+    return cycles + REGION_CYCLES + 2 * spread / _rate(processor, spread)
+
+
+def _again(
+    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, tiles: int, chunks: int
+) -> float:
+    """Cycles to read the transformed image once for each chunk of output channels."""
+    if knobs.order == "pixels":
+        return 0.0
+    spread = (knobs.tile + 2) ** 2 * FLOAT_BYTES * tiles * workload.in_channels
     passes = chunks if spread > processor.l2_bytes // 2 else processor.threads
-    return cycles + REGION_CYCLES + spread * (1 + passes) / processor.cache_bytes_per_cycle
+    return spread * passes / _rate(processor, spread)
+
+
+def _rate(processor: Processor, size: float) -> float:
+    """Bytes per cycle of so many that are written and then read."""
+    if size > LAST_CACHE_BYTES:
+        return processor.memory_bytes_per_cycle / 2
+    return processor.cache_bytes_per_cycle
 
 
 __all__ = ["WinogradLoops", "winograd_cycles", "winograd_knobs"]

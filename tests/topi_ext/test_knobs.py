@@ -181,3 +181,20 @@ def test_knobs_that_do_not_fit_are_refused(
 )
 def test_knobs_that_fit_are_accepted(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:
     check_knobs(workload, knobs)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_first_layers_leave_registers_for_the_pixels_that_taps_share(stride: int) -> None:
+    """The compiler keeps them broadcast: 14 x 2 accumulators of 3x3 on NCHW data spill."""
+    workload = workload_for((3, 64, 224, 3, stride, 1), "NCHW", "OIHW16o", "NCHW16c")
+    knobs = direct_knobs(workload, PROCESSORS["avx512"])
+    shared = (knobs.tile_pixels - 1) * stride + 3 - 2 if stride == 1 else knobs.tile_pixels - 1
+    assert knobs.tile_pixels * knobs.tile_channels + knobs.tile_channels + shared <= 32
+
+
+def test_large_images_of_winograd_are_taken_in_chunks() -> None:
+    """Transformed whole, they would go to memory and come back."""
+    workload = workload_for((64, 64, 256, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
+    knobs = default_knobs(workload, PROCESSORS["avx512"])
+    assert isinstance(knobs, WinogradKnobs)
+    assert (knobs.order, knobs.pad_at) == ("pixels", "chunk")

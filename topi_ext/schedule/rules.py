@@ -10,6 +10,7 @@ from topi_ext.chooser import KernelChooser
 from topi_ext.schedule.cpu.convolution import Convolution
 from topi_ext.schedule.cpu.loops import LoopNest
 from topi_ext.schedule.cpu.pooling import WindowPooling
+from topi_ext.schedule.cpu.transpose import Transpose
 
 
 def cpu_rules(chooser: KernelChooser | None = None) -> list[ScheduleRule]:
@@ -17,7 +18,7 @@ def cpu_rules(chooser: KernelChooser | None = None) -> list[ScheduleRule]:
 
     ``chooser`` picks the kernels of convolutions, by default by estimate for the target at hand.
     """
-    return [Convolution(chooser), WindowPooling(), LoopNest()]
+    return [Convolution(chooser), WindowPooling(), Transpose(), LoopNest()]
 
 
-__all__ = ["Convolution", "LoopNest", "WindowPooling", "cpu_rules"]
+__all__ = ["Convolution", "LoopNest", "Transpose", "WindowPooling", "cpu_rules"]

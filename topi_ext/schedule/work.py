@@ -12,6 +12,9 @@ from tvm_ffi import structural_hash, structural_walk
 from topi_ext.schedule.blocks import SBlock, is_reduction, loop_extent
 from topi_ext.schedule.overlap import uses
 
+MOVE_CYCLES = 2.0
+"""A vector from the level-2 cache or to it."""
+
 OPERATION_CYCLES = 0.5
 DIVISION_CYCLES = 4.0
 FUNCTION_CYCLES = 80.0
@@ -40,7 +43,7 @@ ALONG_ROW = 4
 
 
 def block_cycles(sch: Schedule, block: SBlock, lanes: int) -> float:
-    """Cycles of a block on one thread, roughly: a load of a vector takes one, an operation half.
+    """Cycles of a block on one thread, roughly: of moving vectors and of computing with them.
 
     Vectors run along the last axis of the result; an element that is not loaded with its neighbours counts as
     much as a vector. Symbolic extents count as one vector.
@@ -53,8 +56,12 @@ def block_cycles(sch: Schedule, block: SBlock, lanes: int) -> float:
     innermost = spatial[-1].var if spatial else None
     stores: list[tirx.BufferStore] = []
     structural_walk(node.body, (tirx.BufferStore, stores.append))
-    cycles = sum(_value_cycles(store.value, innermost, lanes) for store in stores)
-    if is_reduction(sch, block) and (not spatial or _is_one(spatial[-1].dom.extent)):
+    summed = is_reduction(sch, block)
+    # A sum stays in its register.
+    cycles = sum(
+        _value_cycles(store, innermost, lanes) + (0.0 if summed else MOVE_CYCLES) for store in stores
+    )
+    if summed and (not spatial or _is_one(spatial[-1].dom.extent)):
         cycles *= ALONG_ROW
     return ceil(elements / lanes) * cycles
 
@@ -63,14 +70,16 @@ def _is_one(extent: Any) -> bool:
     return isinstance(extent, (int, tirx.IntImm)) and int(extent) == 1
 
 
-def _value_cycles(value: Any, innermost: tirx.Var | None, lanes: int) -> float:
-    """Of one vector of a value, without what its indices take."""
-    loads = _distinct(value, TensorLoad)
-    inside = {key for load in loads.values() for index in load.indices for key in _operations(index)}
-    cycles = sum(_cycles_of(node) for key, node in _operations(value).items() if key not in inside)
-    for load in loads.values():
+def _value_cycles(store: tirx.BufferStore, innermost: tirx.Var | None, lanes: int) -> float:
+    """Of one vector of what is stored, without what indices take and without reading its own place."""
+    loads = _distinct(store.value, TensorLoad).values()
+    inside = {key for load in loads for index in load.indices for key in _operations(index)}
+    cycles = sum(_cycles_of(node) for key, node in _operations(store.value).items() if key not in inside)
+    for load in loads:
+        if load.source.same_as(store.buffer):
+            continue
         apart = innermost is not None and any(uses(index, innermost) for index in load.indices[:-1])
-        cycles += lanes if apart else 1
+        cycles += lanes if apart else MOVE_CYCLES
     return cycles
 
 

@@ -16,13 +16,11 @@ from typing import Any, Literal
 import tvm
 
 from topi_ext.build import PIPELINE
+from topi_ext.direct_space import CACHED_BYTES
 from topi_ext.tune.tracker import Loan
 
 WORKER_GROUP_BIG = 1
 """TVM's thread affinity mode that starts from the fastest cores."""
-
-CACHED_BYTES = 128 << 10
-"""Weights up to this size are taken to stay in the level-2 cache from one run of a network to the next."""
 
 COLD_BYTES = 96 << 20
 MOST_COPIES = 256

@@ -1,0 +1,145 @@
+"""Copies that bring another axis innermost: exact for every extent, in whole vectors."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_harness import (
+    Array,
+    apply_rules,
+    compile_function,
+    host_cpus,
+    prim_func,
+    run_guarded,
+    scheduled_by,
+    target_for,
+)
+from tvm import te, tirx, topi
+from tvm_ffi import structural_walk
+
+from topi_ext.schedule.rules import Transpose
+
+TARGET = target_for(host_cpus()[-1])
+
+
+def numbered(shape: Sequence[int], dtype: str = "float32") -> Array:
+    return np.arange(np.prod(shape), dtype=dtype).reshape(shape)
+
+
+def check(
+    shape: Sequence[int],
+    build: Callable[[te.Tensor], te.Tensor],
+    expected: Callable[[Array], Array],
+    *,
+    cpu: str | None = host_cpus()[-1],
+    dtype: str = "float32",
+) -> None:
+    """Between guard zones, because indices of vectors are not looked at otherwise."""
+    data = te.placeholder(shape, dtype)
+    func, target = prim_func([data, build(data)]), target_for(cpu)
+    library = compile_function(scheduled_by(Transpose(), func, target).mod["main"], target)
+    array = numbered(shape, dtype)
+    wanted = expected(array)
+    np.testing.assert_array_equal(run_guarded(library, [array], wanted.shape, dtype), wanted)
+
+
+def permuted(*order: int) -> tuple[Callable[[te.Tensor], te.Tensor], Callable[[Array], Array]]:
+    return lambda data: topi.transpose(data, order), lambda array: array.transpose(order)
+
+
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [
+        ((16, 16), (1, 0)),
+        ((4, 5), (1, 0)),
+        ((37, 23), (1, 0)),
+        ((2, 7, 7, 24), (0, 3, 1, 2)),
+        ((2, 24, 7, 7), (0, 2, 3, 1)),
+        ((1, 5, 4, 3), (0, 3, 2, 1)),
+        ((3, 17, 2, 33), (3, 2, 0, 1)),
+        ((2, 19, 3, 5, 6), (0, 2, 3, 4, 1)),
+    ],
+)
+def test_permutations(shape: tuple[int, ...], order: tuple[int, ...], cpu: str | None) -> None:
+    if min(shape[-1], shape[order[-1]]) < 4:
+        data = te.placeholder(shape, "float32")
+        assert Transpose().apply(prim_func([data, topi.transpose(data, order)]), TARGET, False) is None
+        return
+    check(shape, *permuted(*order), cpu=cpu)
+
+
+@pytest.mark.parametrize(("batch", "blocks", "block", "height", "width"), [(2, 3, 16, 5, 7), (1, 2, 8, 4, 4)])
+def test_blocks(batch: int, blocks: int, block: int, height: int, width: int) -> None:
+    channels = blocks * block
+
+    def unblocked(data: te.Tensor) -> te.Tensor:
+        return te.compute(
+            (batch, channels, height, width), lambda n, c, y, x: data[n, c // block, y, x, c % block]
+        )
+
+    def blocked(data: te.Tensor) -> te.Tensor:
+        return te.compute(
+            (batch, blocks, height, width, block), lambda n, c, y, x, lane: data[n, c * block + lane, y, x]
+        )
+
+    check(
+        (batch, blocks, height, width, block),
+        unblocked,
+        lambda array: array.transpose(0, 1, 4, 2, 3).reshape(batch, channels, height, width),
+    )
+    check(
+        (batch, channels, height, width),
+        blocked,
+        lambda array: array.reshape(batch, blocks, block, height, width).transpose(0, 1, 3, 4, 2),
+    )
+
+
+def test_parts_of_a_tensor() -> None:
+    def part(data: te.Tensor) -> te.Tensor:
+        return topi.transpose(topi.strided_slice(data, [0, 0, 0], [2, 20, 22], [1, 2, 1]), (0, 2, 1))
+
+    check((2, 21, 30), part, lambda array: array[:, :20:2, :22].transpose(0, 2, 1))
+
+
+def test_integers_are_moved_as_well() -> None:
+    check((3, 20, 18), *permuted(0, 2, 1), dtype="int32")
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_any_batch(batch: int) -> None:
+    data = te.placeholder((tirx.Var("n", "int64"), 6, 7, 20), "float32")
+    func = prim_func([data, topi.transpose(data, (0, 3, 1, 2))], "int64")
+    array = numbered((batch, 6, 7, 20))
+    library = compile_function(scheduled_by(Transpose(), func, TARGET).mod["main"], TARGET)
+    expected = array.transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(run_guarded(library, [array], expected.shape), expected)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda data: topi.nn.relu(data),
+        lambda data: topi.transpose(data, (0, 2, 1)) + 1.0,
+        lambda data: topi.sum(data, axis=1),
+        lambda data: topi.flip(topi.transpose(data, (0, 2, 1)), 1),
+        lambda data: topi.transpose(topi.nn.pad(data, (0, 1, 0)), (0, 2, 1)),
+        lambda data: topi.transpose(data, (1, 0, 2)),
+        lambda data: topi.transpose(data, (0, 2, 1)).astype("float64"),
+    ],
+)
+def test_what_is_no_such_copy_is_left_to_others(build: Callable[[te.Tensor], te.Tensor]) -> None:
+    data = te.placeholder((2, 20, 24), "float32")
+    func = prim_func([data, build(data)])
+    assert Transpose().apply(func, TARGET, False) is None
+    assert apply_rules(func, TARGET)[0] == "LoopNest"
+
+
+@pytest.mark.parametrize(("shape", "parallel"), [((1, 16, 32), False), ((1, 256, 784), True)])
+def test_threads_are_for_many_tiles(shape: tuple[int, ...], parallel: bool) -> None:
+    data = te.placeholder(shape, "float32")
+    func = prim_func([data, topi.transpose(data, (0, 2, 1))])
+    loops: list[Any] = []
+    structural_walk(scheduled_by(Transpose(), func, TARGET).mod["main"].body, (tirx.For, loops.append))
+    assert [loop.kind == tirx.ForKind.PARALLEL for loop in loops] == [parallel]

@@ -1,0 +1,262 @@
+"""Copies that bring another axis innermost: square tiles, transposed in vector registers.
+
+Whole vectors are read and whole vectors are written. In between, a tile takes log2(n) rounds in which pairs
+of rows exchange halves (Eklundh, IEEE Transactions on Computers, 1972), each a shuffle of two vectors.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log2, prod
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.dlight import ScheduleRule
+from tvm.target import Target
+from tvm_ffi import structural_walk
+
+from topi_ext.indexing import WORD
+from topi_ext.processor import Processor, processor_of
+from topi_ext.schedule.blocks import child_blocks, is_reduction, open_schedule, try_inline
+from topi_ext.schedule.overlap import substitute
+
+_LOG = logging.getLogger(__name__)
+
+SMALLEST_TILE = 4
+
+VECTOR_CYCLES = 3.0
+"""Reading and writing a vector of a tile; each round of exchanges takes one more."""
+
+
+@dataclass(frozen=True)
+class Digit:
+    """A loop of a copy: its extent, and how many elements a step moves on in the source and in the result."""
+
+    extent: Any
+    source: int
+    result: int
+
+
+class Transpose(ScheduleRule):
+    """Functions that copy four-byte elements, of which neighbours in the source are none in the result."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None where the function does more than that, or an axis of the tiles is shorter than a tile."""
+        del tunable
+        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
+            return None
+        try:
+            return _scheduled(func, processor_of(target))
+        except RuntimeError:
+            # What TVM refuses costs speed and no more: the next rule takes the function.
+            _LOG.debug("not a copy: %s", func, exc_info=True)
+            return None
+
+
+def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
+    sch = open_schedule(func)
+    left = [block for block in child_blocks(sch) if is_reduction(sch, block) or not try_inline(sch, block)]
+    if len(left) != 1 or is_reduction(sch, left[0]):
+        return None
+    block = sch.get(left[0])
+    store = block.body
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, TensorLoad):
+        return None
+    source, result = store.value.source, store.buffer
+    if source.dtype != result.dtype or source.dtype.bits != WORD * 8:
+        return None
+    digits = _digits(block, store)
+    if digits is None:
+        return None
+    row = next((digit for digit in digits if digit.source == 1), None)
+    column = next((digit for digit in digits if digit.result == 1), None)
+    if row is None or column is None or row is column:
+        return None
+    size = _tile_size(row.extent, column.extent, processor.lanes(WORD))
+    if size is None:
+        return None
+    outer = [digit for digit in digits if digit is not row and digit is not column]
+    body = _Copy(source, result, outer, row, column, size).loop(processor.parallel_cycles)
+    root = SBlock([], [], [], func.body.block.name_hint, body)
+    return open_schedule(func.with_body(SBlockRealize([], tirx.const(True, "bool"), root)))
+
+
+def _digits(block: Any, store: tirx.BufferStore) -> list[Digit] | None:
+    """The loops of the copy, outermost in the result first and joined where they follow each other in both.
+
+    None where the copy is no permutation of such loops.
+    """
+    load = store.value
+    read, written = _strides(load.source.shape), _strides(store.buffer.shape)
+    axes = [axis.var for axis in block.iter_vars]
+    if read is None or written is None:
+        return None
+    if not all(index.same_as(axis) for index, axis in zip(store.indices, axes, strict=True)):
+        return None
+    offset = sum((index * stride for index, stride in zip(load.indices, read, strict=True)), 0)
+    analyzer = tvm.sym.Analyzer()
+    variables, extents, apart = [], [], []
+    for axis, stride in zip(block.iter_vars, written, strict=True):
+        factors, extent = _factors(load.indices, axis.var), _known(axis.dom.extent)
+        parts = [(extent, stride)]
+        if factors:
+            if len(factors) > 1 or not isinstance(extent, int) or extent % factors[0]:
+                return None
+            parts = [(extent // factors[0], stride * factors[0]), (factors[0], stride)]
+        steps = []
+        for length, step in parts:
+            variable = tirx.Var(axis.var.name, axis.var.ty)
+            analyzer.bind(variable, tvm.ir.Range(0, length))
+            variables.append(variable)
+            extents.append(length)
+            apart.append(step)
+            steps.append(variable * (step // stride))
+        offset = substitute(offset, {axis.var: sum(steps, 0)})
+    found = tvm.sym.detect_linear_equation(analyzer.simplify(offset), variables)
+    if len(found) != len(variables) + 1 or not all(isinstance(part, tirx.IntImm) for part in found):
+        return None
+    digits = [
+        Digit(extent, int(part), step)
+        for extent, part, step in zip(extents, found, apart, strict=False)
+        if not isinstance(extent, int) or extent > 1
+    ]
+    if int(found[-1]) != 0 or any(digit.source < 1 for digit in digits):
+        return None
+    return _joined(digits)
+
+
+def _strides(shape: Sequence[Any]) -> list[int] | None:
+    """Elements between neighbours on each axis; None where they depend on a symbol."""
+    inner = [_known(extent) for extent in shape[1:]]
+    if not all(isinstance(extent, int) for extent in inner):
+        return None
+    return [prod(inner[place:]) for place in range(len(shape))]
+
+
+def _known(extent: Any) -> Any:
+    return int(extent) if isinstance(extent, (int, tirx.IntImm)) else extent
+
+
+def _factors(indices: Sequence[Any], variable: tirx.Var) -> list[int]:
+    """The numbers that a variable is divided by."""
+    found: list[Any] = []
+    for index in indices:
+        for kind in (tirx.FloorDiv, tirx.FloorMod):
+            structural_walk(index, (kind, found.append))
+    return sorted({int(node.b) for node in found if variable.same_as(node.a)})
+
+
+def _joined(digits: list[Digit]) -> list[Digit]:
+    joined: list[Digit] = []
+    for digit in digits:
+        outer = joined[-1] if joined else None
+        if (
+            outer is not None
+            and outer.source == digit.source * digit.extent
+            and outer.result == digit.result * digit.extent
+        ):
+            joined[-1] = Digit(outer.extent * digit.extent, digit.source, digit.result)
+        else:
+            joined.append(digit)
+    return joined
+
+
+def _tile_size(rows: Any, columns: Any, lanes: int) -> int | None:
+    """The size of the tiles that cover both extents in the fewest cycles; the last ones overlap others."""
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        return None
+    sizes = [lanes >> halved for halved in range(3)]
+    fitting = [size for size in sizes if SMALLEST_TILE <= size <= min(rows, columns)]
+    return min(fitting, key=lambda size: _cycles(rows, columns, size), default=None)
+
+
+def _cycles(rows: int, columns: int, size: int) -> float:
+    return ceil(rows / size) * ceil(columns / size) * size * (VECTOR_CYCLES + log2(size))
+
+
+def _flat(tensor: Any) -> Any:
+    """A view of one axis, along which a vector may run over the end of a row."""
+    return tirx.decl_buffer((prod(_known(extent) for extent in tensor.shape),), tensor.dtype, tensor.name)
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """Tiles of ``size`` rows, which lie along ``row`` in the source and along ``column`` in the result."""
+
+    source: Any
+    result: Any
+    outer: list[Digit]
+    row: Digit
+    column: Digit
+    size: int
+
+    def loop(self, parallel_cycles: float) -> Any:
+        """The loop over all tiles, which threads share where they take more cycles than that."""
+        size, tiled = self.size, (self.row, self.column)
+        extents = [*(digit.extent for digit in self.outer), *(ceil(one.extent / size) for one in tiled)]
+        cycles = _cycles(self.row.extent, self.column.extent, size)
+        cycles *= prod(extent for extent in extents[:-2] if isinstance(extent, int))
+        views = [_flat(tensor) for tensor in (self.source, self.result)]
+        lengths = [_known(view.shape[0]) for view in views]
+        small = all(isinstance(length, int) and length < 1 << 31 for length in lengths)
+        dtype = "int32" if small else "int64"
+        counter = tirx.Var("tile", dtype)
+        places: list[Any] = []
+        rest: Any = counter
+        for extent in reversed(extents):
+            places.insert(0, rest % extent)
+            rest = rest // extent
+        starts, statements = [], []
+        for side in ("source", "result"):
+            offset: Any = 0
+            for place, digit in zip(places, self.outer, strict=False):
+                offset += place * getattr(digit, side)
+            for place, digit in zip(places[-2:], tiled, strict=True):
+                offset += tirx.min(place * size, digit.extent - size) * getattr(digit, side)
+            starts.append(tirx.Var(f"{side}_start", dtype))
+            statements.append(tirx.Bind(starts[-1], offset))
+        statements += self._tile(views, starts)
+        kind = tirx.ForKind.PARALLEL if cycles > parallel_cycles else tirx.ForKind.SERIAL
+        body = tirx.For(counter, tirx.const(0, dtype), prod(extents), kind, tirx.SeqStmt(statements))
+        tensors = (self.source, self.result)
+        declared = [
+            tirx.DeclBuffer(view, data=tensor.data) for view, tensor in zip(views, tensors, strict=True)
+        ]
+        return tirx.SeqStmt([*declared, body])
+
+    def _tile(self, views: list[Any], starts: list[Any]) -> list[Any]:
+        """One tile: its rows are read, exchanged and written."""
+        (source, result), size = views, self.size
+        statements: list[Any] = []
+
+        def named(value: Any, place: int) -> Any:
+            variable = tirx.Var(f"row{place}", value.ty)
+            statements.append(tirx.Bind(variable, value))
+            return variable
+
+        def run(start: Any, place: int, apart: int) -> list[Any]:
+            return [tirx.Ramp(start + place * apart, 1, size)]
+
+        rows = [
+            named(tirx.BufferLoad(source, run(starts[0], place, self.column.source)), place)
+            for place in range(size)
+        ]
+        half = size // 2
+        while half:
+            for upper in (place for place in range(size) if not place & half):
+                lower = upper + half
+                pair = [rows[upper], rows[lower]]
+                left = [size + lane - half if lane & half else lane for lane in range(size)]
+                right = [size + lane if lane & half else lane + half for lane in range(size)]
+                rows[upper] = named(tirx.Shuffle(pair, left), upper)
+                rows[lower] = named(tirx.Shuffle(pair, right), lower)
+            half //= 2
+        for place, row in enumerate(rows):
+            statements.append(tirx.BufferStore(result, row, run(starts[1], place, self.row.result)))
+        return statements
+
+
+__all__ = ["Transpose"]
