@@ -24,8 +24,15 @@ from relay_layout.targets import (
     TargetOffers,
 )
 from relay_layout.targets.backend import backend_rules
+from relay_layout.targets.fusion import parting_us
 from relay_layout.targets.offers import FEWEST_FIRST_US
 from relay_layout.targets.transform_cost import TransformPrice, transform_price
+
+TRANSFORM_DOUBT = 2.0
+"""What a transform has to save for each microsecond that it takes.
+
+It leaves its reader with a tensor in another place, and what kernels are said to take is known to a tenth.
+"""
 
 
 @dataclass(frozen=True)
@@ -80,9 +87,12 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
         signatures = {node: choices[:1] for node, choices in signatures.items()}
     price = partial(transform_price, target)
 
-    def cost(value: Value, source: Layout, target: Layout) -> float:
-        plain = price(value, source, target).microseconds
-        return plain + FEWEST_FIRST_US if pinned and plain else plain
+    def cost(value: Value, source: Layout, layout: Layout) -> float:
+        plain = price(value, source, layout).microseconds
+        if not plain:
+            return 0.0
+        doubtful = TRANSFORM_DOUBT * (plain + parting_us(target, value))
+        return doubtful + (FEWEST_FIRST_US if pinned else 0.0)
 
     solution = solve(graph, signatures, cost, outputs)
     reasons = {**(offers.reasons if isinstance(offers, DesiredOffers) else {}), **left_alone}

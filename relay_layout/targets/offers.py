@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from relay_layout.errors import LayoutError
-from relay_layout.graph import Node, Value
+from relay_layout.graph import Node
 from relay_layout.ir import size_in_bytes
 from relay_layout.layout import Layout
-from relay_layout.ops import ConvolutionLayouts, is_elementwise
+from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolution_cost import convolution_us
 from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,
@@ -18,6 +18,7 @@ from relay_layout.targets.convolutions import (
     fitting_layouts,
 )
 from relay_layout.targets.dense import matmul_us
+from relay_layout.targets.fusion import MATMUL, joined_operand
 from relay_layout.targets.target import BuildTarget
 
 COUNTED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
@@ -33,7 +34,6 @@ More than all operators of a network cost together, so that costs only decide be
 """
 
 TRANSPOSE = "permute_dims"
-MATMUL = "matmul"
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
 VIEWS = ("reshape", "flatten", "nn.batch_flatten", "expand_dims", "squeeze")
@@ -78,7 +78,7 @@ class TargetOffers:
         if node.operator in VIEWS:
             return 0.0
         facts = self.target.facts
-        joined = _joined(node)
+        joined = joined_operand(node)
         tensors = [*node.operands, *node.results]
         if joined is not None:
             tensors = [value for value in node.operands if value is not joined]
@@ -99,20 +99,6 @@ class TargetOffers:
         data, kernel = str(attributes.data_layout), str(attributes.kernel_layout)
         out = str(attributes.out_layout or data)
         return convolution_us(node, convolution, ConvolutionLayouts(data, kernel, out), self.target)
-
-
-def _joined(node: Node) -> Value | None:
-    """The operand into whose kernel an elementwise operator is fused, which nothing else then reads."""
-    if not is_elementwise(node.operator):
-        return None
-    for value in node.operands:
-        producer = value.producer
-        computes = producer is not None and (
-            producer.operator in (*CONVOLUTION_AXES, MATMUL) or is_elementwise(producer.operator)
-        )
-        if computes and len(value.consumers) == 1 and value.shape == node.results[0].shape:
-            return value
-    return None
 
 
 def _swept_axes(node: Node) -> str:

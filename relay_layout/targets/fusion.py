@@ -1,0 +1,40 @@
+"""Which elementwise operators join the kernel before them, and what it costs to keep them from it."""
+
+from relay_layout.graph import Node, Value
+from relay_layout.ir import is_static, size_in_bytes
+from relay_layout.ops import is_elementwise
+from relay_layout.targets.convolutions import CONVOLUTION_AXES
+from relay_layout.targets.target import BuildTarget
+
+MATMUL = "matmul"
+
+
+def joined_operand(node: Node) -> Value | None:
+    """The operand into whose kernel an elementwise operator is fused, which nothing else then reads."""
+    if not is_elementwise(node.operator):
+        return None
+    for value in node.operands:
+        producer = value.producer
+        computes = producer is not None and (
+            producer.operator in (*CONVOLUTION_AXES, MATMUL) or is_elementwise(producer.operator)
+        )
+        if computes and len(value.consumers) == 1 and value.shape == node.results[0].shape:
+            return value
+    return None
+
+
+def parting_us(machine: BuildTarget, value: Value) -> float:
+    """Microseconds that a transform of ``value`` costs beside its own, by what it parts.
+
+    An elementwise reader that would have joined the kernel that writes ``value`` becomes a kernel of its own,
+    which reads all of it and writes as much.
+    """
+    if len(value.consumers) != 1 or joined_operand(value.consumers[0][0]) is not value:
+        return 0.0
+    if value.shape is None or not is_static(value.shape):
+        return machine.facts.launch_us
+    moved = 2 * size_in_bytes(value.shape, value.dtype)
+    return machine.facts.launch_us + moved / (machine.facts.gigabytes_per_second * 1e3)
+
+
+__all__ = ["MATMUL", "joined_operand", "parting_us"]
