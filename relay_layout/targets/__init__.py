@@ -4,7 +4,8 @@ from relay_layout.targets.backend import LayoutBackend, OperatorView, Requiremen
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, DEPTHWISE
 from relay_layout.targets.cuda import CudaTarget
 from relay_layout.targets.offers import COUNTED, TRANSPOSED, DesiredOffers, TargetOffers
-from relay_layout.targets.target import BuildTarget, resolve_target
+from relay_layout.targets.resolve import resolve_target
+from relay_layout.targets.target import BuildTarget
 
 __all__ = [
     "CONVOLUTION_AXES",

@@ -194,7 +194,7 @@ def packed_kernel(convolution: Convolution, kernel: str, out: str) -> str:
     if _has_tiled_kernel(convolution):
         if out != convolution.channels_last or convolution.groups == convolution.out_channels > 1:
             return kernel
-        if kernel in (f"O{spatial}I", f"{spatial}OI"):
+        if kernel.isupper():
             kernel = f"{spatial}IO"
         if not kernel.endswith("O"):
             return kernel

@@ -54,7 +54,7 @@ def test_features_that_a_machine_must_have(name: str, features: tuple[str, ...])
 
 def test_threads_are_those_of_a_usual_board(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve_target("aarch64-cortex-a76", threads=2).threads == 2
-    monkeypatch.setattr("relay_layout.targets.target.architecture", lambda: "x86_64")
+    monkeypatch.setattr("relay_layout.targets.resolve.architecture", lambda: "x86_64")
     assert resolve_target("aarch64-cortex-a76").threads == 4
 
 
@@ -188,6 +188,7 @@ def test_an_artifact_for_a_board(small_network: onnx.ModelProto, tmp_path: Path)
 
 def test_no_cross_linker(small_network: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay_layout.targets.target.architecture", lambda: "x86_64")
+    monkeypatch.setattr("relay_layout.targets.resolve.architecture", lambda: "x86_64")
     monkeypatch.delenv("CROSS_CC", raising=False)
     monkeypatch.setattr("relay_layout.lower.link._is_packaged", lambda: False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
@@ -201,6 +202,7 @@ def test_no_cross_linker(small_network: onnx.ModelProto, monkeypatch: pytest.Mon
 
 def test_cross_linking_is_for_linux(small_network: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay_layout.targets.target.architecture", lambda: "x86_64")
+    monkeypatch.setattr("relay_layout.targets.resolve.architecture", lambda: "x86_64")
     raw = {"kind": "llvm", "mtriple": "aarch64-apple-darwin", "mcpu": "apple-a14"}
     with pytest.raises(TargetError) as raised:
         relay_layout.compile(small_network, target=raw)

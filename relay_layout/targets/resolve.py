@@ -1,0 +1,192 @@
+"""Names, descriptions and TVM targets, and what they resolve to."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import tvm
+from tvm.target import codegen
+
+from relay_layout.errors import TargetError
+from relay_layout.host import architecture, cpu_count, cpu_features, normalize_architecture
+from relay_layout.targets.arm import (
+    ARM_BOARDS,
+    PREFIX,
+    arm_facts,
+    arm_features,
+    arm_target,
+    check_arm_cpu,
+    present_attributes,
+    with_tuning,
+)
+from relay_layout.targets.cuda import cuda_target
+from relay_layout.targets.facts import (
+    INSTRUCTION_SETS,
+    X86_AVX2,
+    X86_AVX512,
+    X86_SSE,
+    level_features,
+)
+from relay_layout.targets.records import recorded_kernels
+from relay_layout.targets.target import BuildTarget
+from topi_ext.chooser import KernelChooser
+from topi_ext.processor import processor_of
+from topi_ext.tune.transforms import TransformTimes
+
+
+def resolve_target(
+    target: "str | Mapping[str, Any] | tvm.target.Target | BuildTarget" = "native",
+    *,
+    threads: int | None = None,
+    tuning_records: Sequence[str | os.PathLike[str]] = (),
+    shipped_records: bool = True,
+    winograd: bool = True,
+    precision: str = "fp32",
+) -> BuildTarget:
+    """The target for ``native``, an x86-64 level, an ARM core such as ``aarch64-cortex-a76+i8mm``,
+    ``cuda-sm_90``, a name that LLVM knows, TVM's JSON, or a TVM target.
+
+    ``threads`` is how many threads the kernels are shaped for; by default all cores of this machine, or of a
+    board with such an ARM core. ``tuning_records`` are logs to choose kernels from beside those of the
+    package, which ``shipped_records`` false leaves out; ``winograd`` false keeps to kernels that round like
+    the direct convolution. ``precision`` is what CUDA targets compute in. A target that is resolved stays as
+    it is. Raises :class:`TargetError` with the names that are understood, InputError for a log that cannot
+    be read.
+    """
+    if isinstance(target, BuildTarget):
+        return target
+    if isinstance(target, str) and target.strip().startswith("cuda"):
+        return cuda_target(target.strip(), precision)
+    found = _resolved(target, threads)
+    records = recorded_kernels(tuning_records, shipped_records)
+    return replace(
+        found,
+        kernels=replace(found.kernels, records=records, winograd=winograd),
+        transforms=TransformTimes(records.database.transforms(found.processor)),
+    )
+
+
+def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: int | None) -> BuildTarget:
+    if isinstance(target, tvm.target.Target):
+        return _from_description(str(target.kind.name), dict(target.attrs), target.kind.name, threads)
+    if isinstance(target, Mapping):
+        return _from_description(
+            json.dumps(dict(target)), dict(target), str(target.get("kind", "llvm")), threads
+        )
+    text = target.strip()
+    if text.startswith("{"):
+        try:
+            description = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise TargetError(
+                f"target {text!r} is not valid JSON: {error.msg} at column {error.colno}"
+            ) from None
+        return _from_description(text, description, str(description.get("kind", "llvm")), threads)
+    if text == "native":
+        return _native(threads)
+    if text.startswith(PREFIX):
+        return _from_description(text, arm_target(text), "llvm", threads)
+    if text in INSTRUCTION_SETS:
+        return _build(text, {"mcpu": text}, level_features(text), "x86_64", threads)
+    if architecture() == "x86_64" and text in _known_processors():
+        return _build(text, {"mcpu": text}, _compiled_features(text), "x86_64", threads)
+    raise TargetError(
+        f"target {target!r} is not known; use 'native', one of {', '.join(INSTRUCTION_SETS)}, "
+        "a processor name that LLVM knows, or TVM's target JSON"
+    )
+
+
+def _known_processors() -> set[str]:
+    return {str(name) for name in codegen.llvm_get_cpu_archlist(tvm.target.Target({"kind": "llvm"}))}
+
+
+def _native(threads: int | None) -> BuildTarget:
+    cpu = codegen.llvm_get_system_cpu()
+    present = cpu_features()
+    attributes: dict[str, Any] = {"mcpu": cpu}
+    features: tuple[str, ...] = ()
+    # A virtual machine may hide extensions that the processor's name implies.
+    if present is not None and architecture() == "aarch64":
+        attributes = present_attributes(cpu, _arm_features(attributes), present)
+        features = _arm_features(attributes)
+    elif present is not None:
+        features = tuple(name for name in _compiled_features(cpu) if name in present)
+    return _build("native", attributes, features, architecture(), threads)
+
+
+def _compiled_features(cpu: str) -> tuple[str, ...]:
+    """Vector and scalar extensions of a processor that an operating system reports by the same name."""
+    known = {name for level in INSTRUCTION_SETS.values() for name in level} | _BEYOND_LEVELS
+    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+    compiled = {str(name).replace(".", "_") for name in codegen.llvm_get_cpu_features(target)}
+    aliases = {"bmi": "bmi1"}
+    return tuple(sorted(known & {aliases.get(name, name) for name in compiled}))
+
+
+_BEYOND_LEVELS = {
+    "avx512vnni",
+    "avx512bf16",
+    "avx512vbmi",
+    "avx512vbmi2",
+    "avxvnni",
+    "gfni",
+    "vaes",
+    "vpclmulqdq",
+}
+
+
+def _from_description(name: str, description: dict[str, Any], kind: str, threads: int | None) -> BuildTarget:
+    if kind != "llvm":
+        raise TargetError(f"target {name}: kind '{kind}' has no kernels yet; use a CPU target (kind 'llvm')")
+    attributes = {
+        key: value for key, value in description.items() if key in ("mcpu", "mattr", "mtriple", "num-cores")
+    }
+    if "num-cores" in attributes:
+        threads = threads or int(attributes.pop("num-cores"))
+    triple = str(attributes.get("mtriple", ""))
+    machine = normalize_architecture(triple.split("-")[0]) if triple else architecture()
+    cpu = str(attributes.get("mcpu", ""))
+    features: tuple[str, ...] = ()
+    if machine == "aarch64":
+        check_arm_cpu(name, triple or codegen.llvm_get_system_triple(), cpu or "generic")
+        features = _arm_features(attributes)
+        if machine != architecture() and cpu in ARM_BOARDS:
+            threads = threads or ARM_BOARDS[cpu].cores
+    elif cpu and machine == "x86_64":
+        features = _compiled_features(cpu)
+    return _build(name, attributes, features, machine, threads)
+
+
+def _arm_features(attributes: Mapping[str, Any]) -> tuple[str, ...]:
+    try:
+        return arm_features(tvm.target.Target({"kind": "llvm", **attributes}))
+    except Exception:
+        return ()  # what TVM does not accept, it says where the target is built
+
+
+def _build(
+    name: str, attributes: dict[str, Any], features: tuple[str, ...], machine: str, threads: int | None
+) -> BuildTarget:
+    if machine == "aarch64":
+        attributes = with_tuning(attributes)
+    description = {"kind": "llvm", **attributes, "num-cores": threads or cpu_count()}
+    try:
+        target = tvm.target.Target(description)
+        processor = processor_of(target)
+    except Exception as error:
+        raise TargetError(f"target {name}: TVM does not accept it: {_first_line(error)}") from None
+    if machine == "aarch64":
+        facts = arm_facts(str(attributes.get("mcpu", "")))
+    else:
+        facts = {64: X86_AVX512, 32: X86_AVX2}.get(processor.vector_bytes, X86_SSE)
+    return BuildTarget(name, target, facts, features, machine, KernelChooser(processor, facts.gigahertz))
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+__all__ = ["resolve_target"]
