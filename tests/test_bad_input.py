@@ -123,7 +123,8 @@ def test_unknown_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_flipped_byte(folder: Path, artifact: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = bytearray(artifact.read_bytes())
-    content[len(content) // 2] ^= 1
+    (weights,) = [each for each in read_artifact(artifact).manifest.sections if each.name == "weights"]
+    content[weights.offset + weights.size // 2] ^= 1
     Path("flipped.rla").write_bytes(content)
     assert refused(["run", "flipped.rla"], capsys) == (
         "flipped.rla: damaged in section weights: checksum mismatch; build or copy the artifact again"
