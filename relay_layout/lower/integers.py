@@ -98,9 +98,9 @@ class _Lowering(PyExprMutator):
         shape = shape_of(rows) or ()
         if not isinstance(matrix, Constant) or not is_static(shape) or len(shape_of(matrix) or ()) != 2:
             return None
-        weight = constant_array(matrix).T[:, :, None, None]
         if len(shape) not in dense.ROWS:
             return None
+        weight = constant_array(matrix).T[:, :, None, None]
         workload = dense.product_workload(shape, weight.shape[0], "uint8", "int32")
         return self._kernel(workload, rows, weight, 0)
 
@@ -108,9 +108,11 @@ class _Lowering(PyExprMutator):
         self, workload: ConvolutionWorkload, data: Expression, weight: np.ndarray, pad_value: int
     ) -> Expression:
         """The kernel for ``workload`` with its OIHW ``weight``; int32, whatever it accumulates in."""
-        form = integer_form(workload, signed_words=self.signed_words)
-        if form.dtype == workload.dtype:
+        if not self.signed_words:
             return self.kernel(self.builder_, workload, data, weight, pad_value)
+        form = integer_form(workload, signed_words=True)
+        if form.dtype == workload.dtype:
+            return _call(self.builder_, form, data, weight, pad_value)
         if data not in self.shifted:
             moved = self.builder_.emit(relax.op.bitwise_xor(data, constant(np.array(SHIFT, "uint8"))))
             self.shifted[data] = self.builder_.emit(relax.op.astype(moved, "int8"))

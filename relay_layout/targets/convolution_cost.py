@@ -48,7 +48,7 @@ def _phases_us(node: Node, phases: Phases, target: BuildTarget) -> float:
         return microseconds
     result = node.results[0]
     moved = 2 * size_in_bytes(result.shape or (), result.dtype)
-    return microseconds + moved / (facts.gigabytes_per_second * 1e3) + facts.launch_us
+    return microseconds + facts.moving_us(moved) + facts.launch_us
 
 
 def _tiled_us(
@@ -109,7 +109,7 @@ def _loops_us(
     multiply_adds = _batch(convolution) * pairs * prod(image) * prod(convolution.kernel)
     facts = target.facts
     moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (data, weight, result))
-    microseconds = moved / (facts.gigabytes_per_second * 1e3) + facts.launch_us
+    microseconds = facts.moving_us(moved) + facts.launch_us
     peak = target.multiply_adds_per_us(result.dtype)
     return microseconds + multiply_adds / (peak * _share(convolution, layouts.out))
 

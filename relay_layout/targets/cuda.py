@@ -82,7 +82,7 @@ class CudaTarget(BuildTarget):
         if not is_static([*(data.shape or ()), *(result.shape or ())]):
             return 0.0
         moved = self._stored(data, result)
-        memory = moved / (self.facts.gigabytes_per_second * 1e3) + self.facts.launch_us
+        memory = self.facts.moving_us(moved) + self.facts.launch_us
         last = convolution.channels_last
         if (layouts.data, layouts.out) == (last, last) and weight.constant is not None:
             if convolution.is_depthwise:

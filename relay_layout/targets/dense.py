@@ -42,7 +42,7 @@ def matmul_us(node: Node, target: BuildTarget) -> float:
         return target.kernels.choose(workload).microseconds + facts.launch_us
     multiply_adds = prod(result.shape or ()) * int((left.shape or (1,))[-1])
     moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (left, right, result))
-    microseconds = moved / (facts.gigabytes_per_second * 1e3) + facts.launch_us
+    microseconds = facts.moving_us(moved) + facts.launch_us
     return microseconds + multiply_adds / (target.multiply_adds_per_us(result.dtype) * LOOPS_SHARE)
 
 

@@ -23,6 +23,10 @@ class TargetFacts:
     strided_window_penalty: float
     channels_last_penalty: float
 
+    def moving_us(self, moved: float) -> float:
+        """Microseconds in which ``moved`` bytes are read or written, each once."""
+        return moved / (self.gigabytes_per_second * 1e3)
+
 
 X86_AVX512 = TargetFacts("x86 AVX-512", (16, 8), 3.0, 40.0, 2.0, 8.0, 0.01)
 X86_AVX2 = TargetFacts("x86 AVX2", (8, 16), 3.0, 30.0, 2.0, 6.0, 0.01)

@@ -34,7 +34,7 @@ def parting_us(machine: BuildTarget, value: Value) -> float:
     if value.shape is None or not is_static(value.shape):
         return machine.facts.launch_us
     moved = 2 * size_in_bytes(value.shape, value.dtype)
-    return machine.facts.launch_us + moved / (machine.facts.gigabytes_per_second * 1e3)
+    return machine.facts.launch_us + machine.facts.moving_us(moved)
 
 
 __all__ = ["MATMUL", "joined_operand", "parting_us"]

@@ -85,7 +85,7 @@ class TargetOffers:
         moved = sum(
             size_in_bytes(value.shape or (), value.dtype) for value in tensors if value.constant is None
         )
-        microseconds = moved / (facts.gigabytes_per_second * 1e3)
+        microseconds = facts.moving_us(moved)
         if operands and operands[0].axes and operands[0].axes[-1].name in _swept_axes(node):
             microseconds *= facts.strided_window_penalty
         if node.operator == TRANSPOSE:

@@ -37,7 +37,7 @@ def transform_price(machine: BuildTarget, value: Value, source: Layout, target: 
     if time is not None:
         return TransformPrice(facts.launch_us + time.microseconds, time.source)
     moved = 2 * size_in_bytes(value.shape, value.dtype)
-    return TransformPrice(facts.launch_us + moved / (facts.gigabytes_per_second * 1e3), "modelled")
+    return TransformPrice(facts.launch_us + facts.moving_us(moved), "modelled")
 
 
 def transform_workload(value: Value, source: Layout, target: Layout) -> TransformWorkload | None:
