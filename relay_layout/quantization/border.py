@@ -55,14 +55,22 @@ def with_quantized_border(module: tvm.IRModule) -> tvm.IRModule:
     if not any(variable.name_hint == "main" for variable in module.get_global_vars()):
         return module
     function = module["main"]
-    sides = quantized_border(function)
-    if not any(quantization for side in sides for quantization in side):
+    inputs, outputs = quantized_border(function)
+    stating = with_border(function, inputs, outputs)
+    if stating is function:
         return module
-    for name, side in zip(_ATTRIBUTES, sides, strict=True):
-        function = function.with_attr(name, [_entry(quantization) for quantization in side])
     stated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    stated.update_func(stated.get_global_var("main"), function)
+    stated.update_func(stated.get_global_var("main"), stating)
     return stated
+
+
+def with_border(function: relax.Function, inputs: Quantizations, outputs: Quantizations) -> relax.Function:
+    """The function with attributes that say this of its inputs and outputs; as it is where all are real."""
+    if not any((*inputs, *outputs)):
+        return function
+    for name, side in zip(_ATTRIBUTES, (inputs, outputs), strict=True):
+        function = function.with_attr(name, [_entry(quantization) for quantization in side])
+    return function
 
 
 def _entry(quantization: Quantization | None) -> list[list[float]]:
@@ -97,4 +105,4 @@ def _parameters(value: Expression, verb: str) -> Quantization | None:
     return Quantization(tuple(map(float, scales)), tuple(map(int, points)), axis)
 
 
-__all__ = ["quantized_border", "with_quantized_border"]
+__all__ = ["Quantizations", "quantized_border", "with_border", "with_quantized_border"]

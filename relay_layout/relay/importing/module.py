@@ -10,6 +10,8 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import constant
+from relay_layout.quantization.border import with_border
+from relay_layout.relay.importing.border import quantized_border
 from relay_layout.relay.importing.function import FunctionImporter
 from relay_layout.relay.importing.order import canonical_order
 from relay_layout.relay.syntax.tree import Function, Module
@@ -21,7 +23,8 @@ def from_tree(
     """The Relax module of a Relay module.
 
     Functions and closures that "main" calls become part of it; ``params`` are values for its parameters by
-    name, which then are inputs no longer. ``name`` is what errors call the module.
+    name, which then are inputs no longer. What operators of relay.qnn are told of inputs and outputs becomes
+    attributes of "main". ``name`` is what errors call the module.
 
     ModelError for what cannot be imported: one line with the place in the source.
     """
@@ -30,11 +33,17 @@ def from_tree(
     if main is None:
         held = ", ".join(f"@{function}" for function in functions) or "none"
         raise ModelError(f"{name} has no function @main; its functions are {held}")
-    importer = FunctionImporter(name, functions, _bound(main, params or {}, name))
+    params = params or {}
+    importer = FunctionImporter(name, functions, _bound(main, params, name))
     function = importer.run(main)
     result = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     if not importer.has_branches:
         result = canonical_order(result)
+    inputs, outputs = quantized_border(main, params)
+    left = [
+        found for found, parameter in zip(inputs, main.params, strict=True) if parameter.name not in params
+    ]
+    result.update_func(result.get_global_var("main"), with_border(result["main"], left, outputs))
     return relax.transform.CanonicalizeBindings()(result)
 
 
