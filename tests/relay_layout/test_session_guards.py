@@ -288,3 +288,16 @@ def test_tensors_that_numpy_cannot_hold_are_refused(artifacts: Path) -> None:
         session.run({"x": torch.zeros(3, 5, dtype=torch.bfloat16)})
     assert str(raised.value).startswith("input 'x': numpy cannot read this torch.Tensor in place (")
     session.run({"x": torch.zeros(3, 5, requires_grad=True)})
+
+
+def test_masked_elements_are_refused(artifacts: Path) -> None:
+    """A mask would be lost without a word."""
+    session = relay_layout.load(artifact("matrix", None, artifacts))
+    array = np.ma.masked_array(np.ones((3, 5), "float32"), mask=False)
+    session.run({"x": array})
+    array[1, 2:4] = np.ma.masked
+    with pytest.raises(InputError) as raised:
+        session.run({"x": array})
+    assert str(raised.value) == (
+        "input 'x': expected float32 [3, 5], got an array with 2 masked elements; fill them: x.filled(0)"
+    )
