@@ -112,7 +112,7 @@ class TensorSpec:
         expected = f"{role} {self.name!r}: expected {self.dtype} {_shape_text(self.shape)}"
         if not isinstance(array, np.ndarray):
             raise InputError(f"{expected}, got {type(array).__name__}; convert with numpy.asarray")
-        masked = np.ma.count_masked(array) if isinstance(array, np.ma.MaskedArray) else 0
+        masked = np.count_nonzero(array.mask) if isinstance(array, np.ma.MaskedArray) else 0
         if masked:
             raise InputError(
                 f"{expected}, got an array with {masked} masked elements; fill them: x.filled(0)"
