@@ -3,6 +3,7 @@
 import os
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from relay_layout.host import cpu_count
 from relay_layout.lower.device_code import stored_code
 from relay_layout.lower.workspace import WORKSPACE
 from topi_ext.cuda.nvcc import machine_code
+from topi_ext.threads import SET_THREADS
 
 WORKER_GROUP_BIG = 1
 """TVM's thread affinity mode that starts from the fastest cores."""
@@ -61,7 +63,12 @@ class Session:
         self.copied: tuple[str, ...] = ()
         """Names of the inputs that the last call copied; the others were read where they lie."""
         self._memory = memory_of(build.target)
-        self._machine = relax.VirtualMachine(_load_library(content.library), self._memory.device)
+        library = _load_library(content.library)
+        self._has_threads = has_threads(library, self._threads)
+        if self._has_threads:
+            # TVM keeps what it has loaded for ever.
+            weakref.finalize(self, has_threads, library, 1)
+        self._machine = relax.VirtualMachine(library, self._memory.device)
         weights = [self._memory.weight(array) for array in content.weights.values()]
         # What is saved are the last arguments: calls pass and convert the inputs alone.
         self._machine.save_function("main", _BOUND, *weights, *self._machine[WORKSPACE]())
@@ -149,7 +156,7 @@ class Session:
         return _tensors(self._entry(*self._fed))
 
     def _use_threads(self) -> None:
-        if getattr(_THREAD, "count", None) != self._threads:
+        if not self._has_threads and getattr(_THREAD, "count", None) != self._threads:
             set_threads(self._threads)
 
 
@@ -179,6 +186,14 @@ def set_threads(threads: int | None) -> None:
     os.environ.setdefault("TVM_NUM_THREADS", str(cpu_count()))
     tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
     _THREAD.count = count
+
+
+def has_threads(library: Any, count: int) -> bool:
+    """Whether a library, or what it imports, has threads of its own; then its loops use ``count`` of them."""
+    if not library.implements_function(SET_THREADS, query_imports=True):
+        return False
+    library.get_function(SET_THREADS, query_imports=True)(count)
+    return True
 
 
 def _check_threads(threads: int | None) -> int:

@@ -13,8 +13,12 @@ from typing import Any
 
 from relay_layout.errors import TargetError
 from relay_layout.lower.device_code import assembly
+from topi_ext.threads import ARGUMENTS
 
 COMPILERS = ("cc", "gcc", "clang", "g++", "clang++")
+
+_ALONE = "-nostdlib"
+"""Without a system root there are no startup files and no headers; a library of kernels needs none."""
 
 _PACKAGED = ["-m", "ziglang", "cc"]
 _INSTALL = "install one, or pip install 'relay-layout[linker]'"
@@ -46,8 +50,7 @@ def _cross_command(triple: str) -> list[str]:
     if shutil.which(f"{triple}-gcc"):
         return [f"{triple}-gcc"]
     if shutil.which("clang") and shutil.which("ld.lld"):
-        # Without a system root there are no startup files; a library of kernels needs none.
-        return ["clang", f"--target={triple}", "-fuse-ld=lld", "-nostdlib"]
+        return ["clang", f"--target={triple}", "-fuse-ld=lld", _ALONE]
     if _is_packaged():
         return [sys.executable, *_PACKAGED, "-target", triple]
     raise TargetError(
@@ -64,15 +67,17 @@ def link_executable(
 ) -> bytes:
     """The bytes of a shared library that holds ``executable`` (``tvm.relax.VMExecutable``).
 
-    ``machine`` is as for :func:`link_command`, ``device_code`` machine code for GPUs; see
-    :mod:`relay_layout.lower.device_code`.
+    Its parallel loops have threads of their own (:mod:`topi_ext.threads`), or those of TVM's pool where the
+    driver has no system root to compile for. ``machine`` is as for :func:`link_command`, ``device_code``
+    machine code for GPUs; see :mod:`relay_layout.lower.device_code`.
     """
     command = link_command(machine)
+    threads = [] if _ALONE in command else ARGUMENTS
 
     def link(output: str, objects: list[str], **options: Any) -> None:
         del options
         extra = [str(assembly(device_code, Path(output).parent))] if device_code else []
-        words = [*command, "-shared", "-fPIC", "-o", output, *objects, *extra]
+        words = [*command, "-shared", "-fPIC", "-o", output, *objects, *extra, *threads]
         try:
             done = subprocess.run(words, capture_output=True, text=True, check=False)
         except OSError as error:

@@ -138,7 +138,9 @@ class Real:
     def quantized(self, quantization: Quantization, emit: Emit) -> Expression:
         """The integers of ``quantization``, of which halves are rounded to even.
 
-        Each term is multiplied by its scale over the result's, once.
+        Each term is multiplied by its scale over the result's, once. The sum of two tensors of uint8 starts
+        from what their zero points come to, as ONNX Runtime's QLinearAdd does, and equals it to the bit
+        where the processor multiplies and adds in one step.
         """
         limits = np.iinfo(quantization.dtype)
         low = np.clip(quantization.quantized(self.low), limits.min, limits.max)
@@ -153,8 +155,33 @@ class Real:
         )
         if same and (low == limits.min).all() and (high == limits.max).all():
             return term.tensor
+        if self._is_sum_of_bytes and quantization.dtype == "uint8" and quantization.is_per_tensor:
+            total = self._sum_of_bytes(emit, quantization)
+            return from_steps(total, replace(quantization, zero_point=np.int32(0)), emit, low, high)
         total = self._total(emit, quantization.scale)
         return from_steps(total, quantization, emit, low, high)
+
+    @property
+    def _is_sum_of_bytes(self) -> bool:
+        bytes_only = all(dtype_of(term.tensor) == "uint8" and term.is_per_tensor for term in self.terms)
+        return len(self.terms) == 2 and self.addend is None and bytes_only
+
+    def _sum_of_bytes(self, emit: Emit, quantization: Quantization) -> Expression:
+        """The sum in steps of the result, its zero point included."""
+        left, right = self.terms
+        ratios = [_float32(term.scale / quantization.scale).reshape(()) for term in self.terms]
+        points = [
+            float(array.reshape(())) for array in (left.zero_point, right.zero_point, quantization.zero_point)
+        ]
+        # In float64 the product is exact, so that this is rounded once, as a fused multiply-add is.
+        shift = np.float32(
+            float(ratios[0]) * points[0] + float(np.float32(ratios[1] * np.float32(points[1])))
+        )
+        total: Expression = constant(_float32(np.float32(points[2]) - shift))
+        for term, ratio in ((right, ratios[1]), (left, ratios[0])):
+            value = emit(relax.op.astype(term.tensor, "float32"))
+            total = emit(relax.op.add(emit(relax.op.multiply(value, constant(ratio))), total))
+        return total
 
     def _total(self, emit: Emit, unit: np.ndarray) -> Expression:
         """The sum in multiples of ``unit``."""

@@ -1,5 +1,6 @@
 """Sessions: threads, repeated calls, several inputs and outputs."""
 
+import gc
 import resource
 import time
 from collections.abc import Callable
@@ -146,6 +147,8 @@ def test_threads_do_not_disturb_each_other(artifact: Path, shared: bool) -> None
 
 
 def test_each_session_keeps_its_number_of_threads(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the pool that TVM has for every calling thread, where libraries have none of their own."""
+    monkeypatch.setattr(runtime, "has_threads", lambda library, count: False)
     monkeypatch.setattr(runtime, "cpu_count", lambda: 2)
     set_to: list[int] = []
     original = runtime.set_threads
@@ -327,3 +330,22 @@ def test_kernels_of_a_gpu_are_not_timed_one_by_one(artifact: Path, monkeypatch: 
     with pytest.raises(InputError) as raised:
         profiling.profile(relay_layout.load(artifact), {}, repeat=1)
     assert str(raised.value) == "target native: kernels of a GPU cannot be timed one by one"
+
+
+def test_threads_of_a_session_end_with_it(artifact: Path) -> None:
+    if host.cpu_count() < 2:
+        pytest.skip("one core: no thread is started")
+    before = len(list(Path("/proc/self/task").iterdir()))
+    session = relay_layout.load(artifact, threads=2)
+    loaded = len(list(Path("/proc/self/task").iterdir()))
+    session.run({"input": randoms(0, *session.inputs[0].shape)})
+    assert len(list(Path("/proc/self/task").iterdir())) == loaded + 1
+    del session
+    gc.collect()
+    assert len(list(Path("/proc/self/task").iterdir())) <= max(before, loaded)
+
+
+def test_a_library_without_threads_has_those_of_tvm() -> None:
+    x = tvm.te.placeholder((4,), name="x")
+    kernel = tvm.te.create_prim_func([x, tvm.te.compute((4,), lambda i: x[i] + 1, name="y")])
+    assert not runtime.has_threads(tvm.compile(kernel, target="llvm").mod, 2)

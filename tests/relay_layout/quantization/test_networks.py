@@ -8,6 +8,7 @@ import pytest
 from qdq_graphs import run_both, steps_apart
 
 from relay_layout import models
+from relay_layout.artifact import host_features
 from scripts.quantize import quantize
 
 
@@ -34,7 +35,9 @@ def test_a_small_resnet(tmp_path: Path, activations: str, per_channel: bool) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "resnet50", "squeezenet1_1"])
 def test_networks_in_full(tmp_path: Path, name: str) -> None:
-    largest, share = agreement(tmp_path, name, 224, 1.0, "uint8", True)
-    assert largest <= 1.01 and share <= 0.1, (largest, share)
+    """Equal to the bit, where ONNX Runtime has the instructions that do not saturate."""
+    if not {"avx512vnni", "avxvnni"} & host_features():
+        pytest.skip("no VNNI: ONNX Runtime's own sums of products saturate here")
+    assert agreement(tmp_path, name, 224, 1.0, "uint8", True) == (0, 0)

@@ -1,0 +1,14 @@
+"""The threads of a library of kernels: ``launch.c``, which is linked into it."""
+
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("launch.c")
+"""A file of C that defines what parallel loops call, in place of TVM's thread pool."""
+
+ARGUMENTS = ("-pthread", "-O2", "-std=gnu11", "-x", "c", str(SOURCE), "-x", "none")
+"""How a driver of a compiler of C or C++ compiles and links it."""
+
+SET_THREADS = "relay_layout_threads"
+"""TVM's name of a function of the linked library: it takes the number of threads, 0 for all of the machine."""
+
+__all__ = ["ARGUMENTS", "SET_THREADS", "SOURCE"]
