@@ -9,6 +9,6 @@ ARGUMENTS = ("-pthread", "-O2", "-std=gnu11", "-x", "c", str(SOURCE), "-x", "non
 """How a driver of a compiler of C or C++ compiles and links it."""
 
 SET_THREADS = "relay_layout_threads"
-"""TVM's name of a function of the linked library: it takes the number of threads, 0 for all of the machine."""
+"""TVM's name of a function of the linked library: it takes the number of threads, 0 for all cores."""
 
 __all__ = ["ARGUMENTS", "SET_THREADS", "SOURCE"]
