@@ -39,6 +39,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="S",
         help="running time to spend on each model and peer (5), or on each layer and peer (0.5)",
     )
+    parser.add_argument(
+        "--neighbours",
+        type=options.positive,
+        metavar="N",
+        help="measure beside N processes of low priority that never pause, as on a machine with other work",
+    )
     options.add_record_options(parser)
     parser.add_argument("--save", metavar="FILE", help="write the result to a file, to compare with later")
     parser.add_argument(
@@ -57,14 +63,18 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.layers:
         return _run_layers(arguments, shapes)
     from relay_layout import host
+
+    if arguments.neighbours is not None and (arguments.save is not None or arguments.against is not None):
+        raise InputError("--save and --against are for a machine by itself; leave out --neighbours")
     from relay_layout.bench import format_table, history, run_bench
+    from relay_layout.bench.neighbours import neighbours
 
     threads = arguments.threads or host.cpu_count()
     saved = None
     if arguments.against is not None:
         saved = history.load(arguments.against)
         history.check_comparable(arguments.against, saved, threads)
-    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder, neighbours(arguments.neighbours or 0):
         result = run_bench(
             model_files(arguments.models, Path(folder)),
             arguments.peers,
@@ -93,6 +103,8 @@ def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None
         raise InputError("--layers compares with oneDNN alone; leave out --peers")
     if arguments.save is not None or arguments.against is not None:
         raise InputError("--save and --against are for whole models; leave out --layers")
+    if arguments.neighbours is not None:
+        raise InputError("--neighbours is for whole models; leave out --layers")
     from relay_layout.bench.layers import run_layers
     from relay_layout.bench.layers_results import failed
     from relay_layout.bench.layers_table import format_layers

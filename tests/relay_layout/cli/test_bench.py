@@ -163,3 +163,17 @@ def test_layers_are_not_saved(bench: Bench, capsys: pytest.CaptureFixture[str]) 
     assert main(["bench", "m.onnx", "--layers", "--save", "layers.json"]) == 2
     message = "relay-layout: error: --save and --against are for whole models; leave out --layers\n"
     assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--save", "a.json"], "--save and --against are for a machine by itself; leave out --neighbours"),
+        (["--layers"], "--neighbours is for whole models; leave out --layers"),
+    ],
+)
+def test_neighbours_are_for_whole_models(
+    bench: Bench, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["bench", "m.onnx", "--neighbours", "2", *options]) == 2
+    assert capsys.readouterr().err == f"relay-layout: error: {message}\n"
