@@ -12,9 +12,8 @@ but numpy.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from relay_layout.versions import __version__ as __version__
 from relay_layout.versions import check_versions
-
-__version__ = "0.1.0"
 
 check_versions()
 

@@ -11,7 +11,6 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_layout import __version__
 from relay_layout.artifact import Build, Content, Manifest, Producer, Quantization, TensorSpec, write_artifact
 from relay_layout.artifact.memory_order import channels_last
 from relay_layout.border import (
@@ -42,6 +41,7 @@ from relay_layout.request import LayoutRequest
 from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 from relay_layout.transform import ConversionReport, convert_layout
+from relay_layout.versions import __version__
 from topi_ext.build import PIPELINE
 from topi_ext.cuda.build import PIPELINE as CUDA_PIPELINE
 

@@ -9,8 +9,7 @@ from typing import Any
 from relay_layout.border import with_border_layouts
 from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import InputError
-from relay_layout.explanation import text
-from relay_layout.explanation.facts import Explanation, NodeExplanation
+from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.reasons import COSTS_MORE
 from relay_layout.explanation.words import shown
@@ -93,7 +92,7 @@ def explain_node(plan: LayoutPlan, node: Node) -> NodeExplanation:
     alternatives = reader.alternatives(node)
     reason = reader.kept_because(node, fact.reason, len(alternatives))
     if reason == COSTS_MORE and len(alternatives) > 1 and alternatives[1].more_us is not None:
-        reason += f"; the next best way: {text.difference(alternatives[1])}"
+        reason += f"; the next best way: {difference(alternatives[1])}"
     return NodeExplanation(
         operator=replace(fact, reason=reason),
         operand_names=tuple(value.name for value in node.operands),
