@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from relay_layout.cli.interrupts import noted_interrupts
+from relay_layout.cli.interrupts import INTERRUPTED, noted_interrupts
 from relay_layout.cli.options import Parser
 from relay_layout.cli.output import (
     Outcome,
@@ -42,7 +42,6 @@ VERBS = {
 
 BAD_INPUT = 2
 INTERNAL_ERROR = 1
-INTERRUPTED = 130
 STDOUT_CLOSED = 141
 
 
