@@ -19,6 +19,24 @@ FORBIDDEN = {
 }
 """Packages that a package knows nothing of."""
 
+_BASE = ("topi_ext.errors", "relay_layout.errors", "relay_layout.ir", "relay_layout.layout")
+FOUNDATIONS = {
+    "relay_layout.layout": ("relay_layout.errors",),
+    "relay_layout.graph": _BASE,
+    "relay_layout.ops": (*_BASE, "relay_layout.graph"),
+    "relay_layout.targets": (
+        *_BASE,
+        "relay_layout.graph",
+        "relay_layout.ops",
+        "relay_layout.host",
+        "topi_ext",
+        "tuning_logs",
+    ),
+    "relay_layout.relay.syntax": ("relay_layout.errors",),
+    "relay_layout.relay.operators": (*_BASE, "relay_layout.relay.syntax"),
+}
+"""All that the folders at the bottom import beside their own modules."""
+
 ENTRY_POINTS = ("relay_layout.__main__",)
 """The modules of relay_layout outside of its command line that may import it."""
 
@@ -100,6 +118,20 @@ def test_a_package_knows_nothing_of_those_above_it(package: str) -> None:
         for name in names
         if module.split(".")[0] == package and name.split(".")[0] in FORBIDDEN[package]
     ]
+    fail_for("an import in the wrong direction", wrong)
+
+
+@pytest.mark.parametrize("folder", FOUNDATIONS)
+def test_a_folder_at_the_bottom_stands_on_those_below_it_alone(folder: str) -> None:
+    allowed = (folder, *FOUNDATIONS[folder])
+    wrong = [
+        f"{module} -> {name}"
+        for module, names in project().items()
+        for name in names
+        if f"{module}.".startswith(f"{folder}.")
+        and not any(f"{name}.".startswith(f"{below}.") for below in allowed)
+    ]
+    assert any(f"{module}.".startswith(f"{folder}.") for module in project())
     fail_for("an import in the wrong direction", wrong)
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from relay_layout.artifact import TensorSpec
-    from relay_layout.remote import RemoteSession
-    from relay_layout.runtime import Session
+    from relay_layout.runtime.remote import RemoteSession
+    from relay_layout.runtime.session import Session
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -87,7 +87,7 @@ def run(arguments: Namespace) -> Outcome:
         )
         session, time_runs = here, lambda: measure(lambda: here.run(inputs), arguments.repeat)
     else:
-        from relay_layout.remote import open_session
+        from relay_layout.runtime.remote import open_session
 
         board = open_session(arguments.artifact, remote, threads=arguments.threads, target=arguments.target)
         session, time_runs = board, lambda: summary(board.seconds(inputs, arguments.repeat))

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from relay_layout.border import with_border_layouts
-from relay_layout.canonicalize import canonicalize
+from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.errors import InputError
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.reader import PlanReader
@@ -15,9 +14,10 @@ from relay_layout.explanation.reasons import COSTS_MORE
 from relay_layout.explanation.words import shown
 from relay_layout.frontend import Params, load_model
 from relay_layout.graph import Node
-from relay_layout.plan import LayoutPlan, plan_layout
 from relay_layout.relay.conventions import names_carried
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.border import with_border_layouts
+from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import resolve_target
 from relay_layout.targets.backend import LayoutBackend
 

@@ -13,10 +13,9 @@ import tvm
 from tvm import relax
 
 from relay_layout.artifact import Artifact, read_artifact, write_artifact
-from relay_layout.border import input_names
-from relay_layout.canonicalize import canonicalize
 from relay_layout.compiler import compile as compile_module
 from relay_layout.errors import InputError, ModelError
+from relay_layout.graph.border import input_names
 from relay_layout.ir import constant, dtype_of, function_attributes, shape_of
 from relay_layout.relay.build_targets import build_target
 from relay_layout.relay.callbacks import ALTER
@@ -26,7 +25,8 @@ from relay_layout.relay.params import as_arrays
 from relay_layout.relay.syntax import free_variables, tree
 from relay_layout.relay.transform import AlterOpLayout
 from relay_layout.relay.visitors import bind
-from relay_layout.runtime import Session
+from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.runtime.session import Session
 
 _ALIGNMENT = 64
 """What kernels rely on for addresses of weights, in bytes."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout import layout_grammar
 from relay_layout.errors import LayoutError, ModelError
 from relay_layout.ir import Expression, dtype_of
+from relay_layout.layout import grammar
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.convolutions import build_convolution, build_transposed
 from relay_layout.relay.operators.operator import Build, Operator, Scope, extents, rank_of
@@ -74,7 +74,7 @@ def along_output_channels(zero_point: Expression, kernel: Expression, layout: st
     if count == 1:
         return relax.op.squeeze(zero_point, [0])
     try:
-        axes = layout_grammar.read(layout).axes
+        axes = grammar.read(layout).axes
     except LayoutError as error:
         raise ModelError(str(error)) from None
     shape = extents(kernel)

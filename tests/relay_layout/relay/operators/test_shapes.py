@@ -7,7 +7,7 @@ from relay_harness import evaluate, execute, imported, program
 from tvm import relax, tirx
 
 from relay_layout.errors import ModelError
-from relay_layout.layout_transform import apply
+from relay_layout.layout.transform import apply
 from relay_layout.relay.exporting import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.syntax import module_of_expression, print_text, read_text, tree

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tvm
 
-from relay_layout.device import DeviceMemory, HostMemory, memory_of
 from relay_layout.errors import ArtifactError
+from relay_layout.runtime.device import DeviceMemory, HostMemory, memory_of
 
 
 def address(tensor: tvm.runtime.Tensor) -> int:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from relay_layout.errors import LayoutError
 from relay_layout.layout import Axis, Layout
-from relay_layout.layout_grammar import LARGEST_NUMBER
-from relay_layout.layout_transform import equivalent_memory, from_dim_order, index_map
-from tests.relay_layout.layout_reference import layouts, message, quick
+from relay_layout.layout.grammar import LARGEST_NUMBER
+from relay_layout.layout.transform import equivalent_memory, from_dim_order, index_map
+from tests.relay_layout.layout.layout_reference import layouts, message, quick
 
 
 def test_parts_of_a_split_layout() -> None:

@@ -17,7 +17,7 @@ import tvm
 from relay_layout.bench.layers_peak import CHAINS, STEPS, peak_kernel, peak_operations
 from relay_layout.bench.machine import describe_machine
 from relay_layout.errors import InputError
-from relay_layout.runtime import Session, set_threads
+from relay_layout.runtime.session import Session, set_threads
 from relay_layout.targets import resolve_target
 from topi_ext.build import compile_kernel
 

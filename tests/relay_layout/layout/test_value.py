@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_layout.layout import Layout
-from tests.relay_layout.layout_reference import Symbol, cases, layouts, message, quick
+from tests.relay_layout.layout.layout_reference import Symbol, cases, layouts, message, quick
 
 
 def test_with_block() -> None:

@@ -13,11 +13,11 @@ from tvm import relax
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
 from relay_layout.artifact.fields import first_line
-from relay_layout.device import DeviceMemory, memory_of
 from relay_layout.errors import InputError
 from relay_layout.host import cpu_count
 from relay_layout.lower.device_code import stored_code
 from relay_layout.lower.workspace import WORKSPACE
+from relay_layout.runtime.device import DeviceMemory, memory_of
 from topi_ext.cuda.nvcc import machine_code
 
 WORKER_GROUP_BIG = 1

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_layout.errors import LayoutError
-from relay_layout.layout import Layout, known_extent, layout_of_parts, letters_of, show_shape
+from relay_layout.layout.value import Layout, known_extent, layout_of_parts, letters_of, show_shape
 
 
 class LayoutTransform(NamedTuple):

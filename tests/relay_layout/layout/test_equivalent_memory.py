@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from relay_layout.layout import Layout
-from relay_layout.layout_transform import equivalent_memory
-from tests.relay_layout.layout_reference import Symbol, cases, numbered, place, quick
+from relay_layout.layout.transform import equivalent_memory
+from tests.relay_layout.layout.layout_reference import Symbol, cases, numbered, place, quick
 
 
 def same_buffer(src: Layout, dst: Layout, shape: Sequence[int], order: str) -> bool:

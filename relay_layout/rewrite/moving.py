@@ -6,7 +6,7 @@ from tvm import relax, tirx
 
 from relay_layout.ir import Expression, Extent, shape_of
 from relay_layout.layout import Layout
-from relay_layout.layout_transform import index_map
+from relay_layout.layout.transform import index_map
 
 
 def move(

@@ -9,12 +9,12 @@ from typing import Any
 import tvm
 from tvm_ffi import register_error
 
-from relay_layout.border import with_border_layouts
+from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
 from relay_layout.explanation.reasons import not_converted
-from relay_layout.plan import LayoutPlan, plan_layout
 from relay_layout.request import LayoutRequest
-from relay_layout.rewrite import rewrite
+from relay_layout.rewrite.border import with_border_layouts
+from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, LayoutBackend, resolve_target
 from relay_layout.targets.transform_cost import PRICE_SOURCES
 from relay_layout.verify import verify

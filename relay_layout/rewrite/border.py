@@ -14,20 +14,19 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import LayoutError
-from relay_layout.graph import Graph, build_graph
+from relay_layout.graph import build_graph
+from relay_layout.graph.border import (
+    DECLARED,
+    IN_MEMORY,
+    declared_orders,
+    dimension_letters,
+    input_names,
+    output_names,
+)
 from relay_layout.ir import Expression, as_extent, function_attributes, shape_of
 from relay_layout.layout import Layout
-from relay_layout.layout_transform import dim_order
+from relay_layout.layout.transform import dim_order
 from relay_layout.request import LayoutRequest
-
-USUAL = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
-"""What the dimensions of a tensor are called in a module without convolutions."""
-
-DECLARED = ("input_dim_orders", "output_dim_orders")
-"""Attributes of a function whose tensors are to lie so: a list of ints for each, empty where nobody said."""
-
-IN_MEMORY = ("input_memory_orders", "output_memory_orders")
-"""Attributes of a function whose tensors lie so: its types are the shapes in memory."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class _Side:
 def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRModule:
     """The module, in normal form, whose "main" takes inputs and gives outputs as the request has them.
 
-    What the module's attributes declare (:data:`DECLARED`) holds where the request says nothing, and becomes
-    what :data:`IN_MEMORY` says. LayoutError for a name that main does not have, or a layout or an order that
+    What the module's attributes declare (``DECLARED``) holds where the request says nothing, and becomes
+    what ``IN_MEMORY`` says. LayoutError for a name that main does not have, or a layout or an order that
     does not fit the tensor.
     """
     module = relax.transform.Normalize()(module)
@@ -93,49 +92,14 @@ def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRM
     return relax.transform.Normalize()(converted)
 
 
-def input_names(function: relax.Function) -> list[str]:
-    """Names of the inputs: those that the front end recorded, or the parameters' own."""
-    names = [str(name) for name in function_attributes(function).get("input_names", ())]
-    own = [str(parameter.name) for parameter in function.params]
-    return names if len(names) == len(own) else own
-
-
-def output_names(function: relax.Function) -> list[str]:
-    """Names of the outputs: those that the front end recorded, or ``output``, numbered where several."""
-    names = [str(name) for name in function_attributes(function).get("output_names", ())]
-    result = function.ret_ty
-    count = len(result.fields) if isinstance(result, relax.TupleType) else 1
-    own = ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
-    return names if len(names) == count else own
-
-
-def declared_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """The orders in which inputs and outputs are to lie in memory, empty where nobody said."""
-    return _both(function, DECLARED)
-
-
-def memory_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """The orders in which inputs and outputs lie in memory, empty where nobody declared one."""
-    return _both(function, IN_MEMORY)
-
-
-def dimension_letters(graph: Graph) -> dict[int, str]:
-    """What dimensions are called, by rank: as the first convolution of that rank calls them."""
-    letters = dict(USUAL)
-    for node in reversed(graph.nodes):
-        layout = str(getattr(node.attributes, "data_layout", "")) if node.operator else ""
-        if layout.isupper():
-            letters[len(layout)] = layout
-    return letters
-
-
 def _sides(function: relax.Function, request: LayoutRequest) -> tuple[_Side, _Side]:
     result = function.ret_ty
     results = list(result.fields) if isinstance(result, relax.TupleType) else [result]
-    inputs = "input", DECLARED[0], input_names(function), [parameter.ty for parameter in function.params]
-    outputs = "output", DECLARED[1], output_names(function), results
+    before, after = declared_orders(function)
+    inputs = "input", before, input_names(function), [parameter.ty for parameter in function.params]
+    outputs = "output", after, output_names(function), results
     sides = []
-    for (kind, attribute, names, types), layouts, given in (
+    for (kind, declared, names, types), layouts, given in (
         (inputs, request.input_layouts, request.input_dim_orders),
         (outputs, request.output_layouts, request.output_dim_orders),
     ):
@@ -144,9 +108,11 @@ def _sides(function: relax.Function, request: LayoutRequest) -> tuple[_Side, _Si
         for name in given:
             if name in layouts:
                 raise LayoutError(f"{kind} '{name}' is given a layout and a dim_order; give one of them")
-        declared = dict(zip(names, _listed(function, attribute, len(names)), strict=True))
         # A layout makes another tensor of it, so that an order declared of the old one says nothing.
-        orders = [() if name in layouts else tuple(given.get(name, declared[name])) for name in names]
+        orders = [
+            () if name in layouts else tuple(given.get(name, own))
+            for name, own in zip(names, declared, strict=True)
+        ]
         for place, kept in enumerate(types):
             if _is_empty(kept) and orders[place]:
                 # In memory nothing lies in any order, and TVM transposes nothing.
@@ -158,18 +124,6 @@ def _sides(function: relax.Function, request: LayoutRequest) -> tuple[_Side, _Si
 def _is_empty(kind: Any) -> bool:
     extents = getattr(kind.shape, "values", ()) if isinstance(kind, relax.TensorType) else ()
     return any(isinstance(as_extent(extent), int) and as_extent(extent) == 0 for extent in extents)
-
-
-def _both(
-    function: relax.Function, attributes: tuple[str, str]
-) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    inputs = _listed(function, attributes[0], len(input_names(function)))
-    return inputs, _listed(function, attributes[1], len(output_names(function)))
-
-
-def _listed(function: relax.Function, attribute: str, count: int) -> list[tuple[int, ...]]:
-    found = [tuple(map(int, order)) for order in function_attributes(function).get(attribute, ())]
-    return found if len(found) == count else [()] * count
 
 
 def _results(body: Expression, bindings: list[relax.VarBinding]) -> list[Expression]:

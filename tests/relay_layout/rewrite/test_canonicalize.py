@@ -5,8 +5,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.canonicalize import canonicalize
 from relay_layout.ir import operator_name
+from relay_layout.rewrite.canonicalize import canonicalize
 
 
 def operators(module: tvm.IRModule) -> list[str]:

@@ -14,7 +14,7 @@ The text of a layout, read left to right from the outermost dimension in memory 
 Blocks are written as in TVM's ``Layout``. Alignment and ``*`` are from Glow's layout strings, where ``*`` may
 also stand for a single dimension; here it may not. ``dim_order`` is that of ExecuTorch and PyTorch: the axes
 of a plain layout, outermost in memory first, as numbers of the dimensions of another. The grammar in full is
-in :mod:`relay_layout.layout_grammar`.
+in :mod:`relay_layout.layout.grammar`.
 
 Throughout, *physical* means as in memory, blocks being dimensions of their own, and *primal* or *logical*
 means one dimension per capital letter, in the order of a plain layout that the caller names
@@ -29,9 +29,9 @@ from functools import cache, lru_cache
 from numbers import Integral
 from typing import TypeVar
 
-from relay_layout import layout_grammar
 from relay_layout.errors import LayoutError
-from relay_layout.layout_grammar import Axis
+from relay_layout.layout import grammar
+from relay_layout.layout.grammar import Axis
 
 Dimension = TypeVar("Dimension")
 """An extent: an int, or any other object (a symbolic variable) where it is only passed on."""
@@ -68,7 +68,7 @@ class Layout:
         object.__setattr__(self, "primal", primal)
         object.__setattr__(self, "_blocks", blocks)
         object.__setattr__(self, "_alignments", dict.fromkeys(primal, 1) | dict(self.alignments))
-        text = ANY_TEXT if self.is_any else layout_grammar.write(self.axes, self.alignments)
+        text = ANY_TEXT if self.is_any else grammar.write(self.axes, self.alignments)
         object.__setattr__(self, "_text", text)
 
     @staticmethod
@@ -317,7 +317,7 @@ class Layout:
 def _parse(text: str) -> Layout:
     if text == ANY_TEXT:
         return Layout((), is_any=True)
-    return Layout(*layout_grammar.read(text))
+    return Layout(*grammar.read(text))
 
 
 @cache
@@ -347,7 +347,7 @@ def _relabelled(layout: Layout, letters: tuple[str, ...]) -> Layout:
 @lru_cache(maxsize=1 << 14)
 def layout_of_parts(axes: tuple[Axis, ...], alignments: tuple[tuple[str, int], ...]) -> Layout:
     """The layout of these parts, through the parser: one check for all, and one object per text."""
-    return _parse(layout_grammar.write(axes, alignments)) if axes else Layout(())
+    return _parse(grammar.write(axes, alignments)) if axes else Layout(())
 
 
 def show_shape(shape: Sequence[object]) -> str:

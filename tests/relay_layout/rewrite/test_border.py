@@ -7,11 +7,11 @@ import pytest
 from tvm import relax
 
 import relay_layout
-from relay_layout.border import with_border_layouts
 from relay_layout.errors import LayoutError
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.border import with_border_layouts
+from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target
-from relay_layout.transform import convert_layout
 
 TARGET = resolve_target("native", threads=2)
 WEIGHT = np.random.default_rng(0).standard_normal((8, 4, 3, 3)).astype("float32")

@@ -5,8 +5,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.fold import fold_constants
 from relay_layout.ir import Constant, constant, constant_array
+from relay_layout.rewrite.fold import fold_constants
 
 ARRAY = np.arange(6, dtype="float32").reshape(1, 2, 3)
 CASES = {

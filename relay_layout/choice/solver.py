@@ -12,19 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from relay_layout.choice import (
-    Problem,
-    Reduced,
-    approximate,
-    expanded,
-    expanded_shape,
-    lower_bound,
-    minimise,
-    problem_of,
-    reduce_problem,
-    same_memory,
-    total_cost,
-)
+from relay_layout.choice.heuristic import approximate
+from relay_layout.choice.problem import Problem, lower_bound, problem_of, total_cost
+from relay_layout.choice.program import minimise
+from relay_layout.choice.reduction import Reduced, reduce_problem
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
@@ -108,4 +99,4 @@ def _pick(problem: Problem, place: int, choice: int) -> int:
     return pick
 
 
-__all__ = ["TIE_BREAK_US", "Solution", "TransformCost", "expanded", "expanded_shape", "same_memory", "solve"]
+__all__ = ["TIE_BREAK_US", "Solution", "TransformCost", "solve"]

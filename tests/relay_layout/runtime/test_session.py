@@ -13,9 +13,11 @@ import tvm
 from tvm import relax
 
 import relay_layout
-from relay_layout import host, models, profiling, runtime
+from relay_layout import host, models
 from relay_layout.artifact import host_features, read_artifact
 from relay_layout.errors import ArtifactError, InputError, TargetError
+from relay_layout.runtime import profiling
+from relay_layout.runtime import session as session_module
 from relay_layout.targets.facts import INSTRUCTION_SETS, level_features
 
 
@@ -146,10 +148,10 @@ def test_threads_do_not_disturb_each_other(artifact: Path, shared: bool) -> None
 
 
 def test_each_session_keeps_its_number_of_threads(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "cpu_count", lambda: 2)
+    monkeypatch.setattr(session_module, "cpu_count", lambda: 2)
     set_to: list[int] = []
-    original = runtime.set_threads
-    monkeypatch.setattr(runtime, "set_threads", lambda count: (set_to.append(count), original(count)))
+    original = session_module.set_threads
+    monkeypatch.setattr(session_module, "set_threads", lambda count: (set_to.append(count), original(count)))
     sessions = [relay_layout.load(artifact, threads=threads) for threads in (1, 2)]
     image = {"input": randoms(0, 1, 3, 64, 64)}
 
@@ -323,7 +325,7 @@ def test_a_run_that_takes_the_memory_of_fed_inputs_forgets_them(artifact: Path) 
 
 
 def test_kernels_of_a_gpu_are_not_timed_one_by_one(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime.Session, "on_gpu", True)
+    monkeypatch.setattr(session_module.Session, "on_gpu", True)
     with pytest.raises(InputError) as raised:
         profiling.profile(relay_layout.load(artifact), {}, repeat=1)
     assert str(raised.value) == "target native: kernels of a GPU cannot be timed one by one"

@@ -8,6 +8,8 @@ from tvm import relax
 from tvm.sym import Analyzer
 from tvm_ffi import structural_map
 
+from relay_layout.choice.memory import expanded, expanded_shape, same_memory
+from relay_layout.choice.solver import Solution
 from relay_layout.graph import MATCH_CAST, Graph, Node, Tree, Value
 from relay_layout.ir import (
     Constant,
@@ -19,11 +21,10 @@ from relay_layout.ir import (
     with_attributes,
 )
 from relay_layout.layout import Layout
-from relay_layout.layout_transform import apply
-from relay_layout.moving import move
+from relay_layout.layout.transform import apply
 from relay_layout.ops import TABLE, Signature
 from relay_layout.ops.axis_rules import rebuild_arguments
-from relay_layout.solver import Solution, expanded, expanded_shape, same_memory
+from relay_layout.rewrite.moving import move
 
 
 @dataclass

@@ -9,12 +9,12 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.dim_orders.marker import without_markers
-from relay_layout.fold import fold_constants
+from relay_layout.graph.uses import call_read_once, count_uses
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, rebuild_functions
 from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
+from relay_layout.rewrite.fold import fold_constants
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
-from relay_layout.uses import call_read_once, count_uses
 from relay_layout.verify import verify_module
 
 

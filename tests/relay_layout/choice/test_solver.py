@@ -8,14 +8,19 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout import choice, solver
-from relay_layout.candidates import collect_signatures
-from relay_layout.choice.memory import MemoryOrders
+from relay_layout.choice import solver
+from relay_layout.choice.candidates import collect_signatures
+from relay_layout.choice.costs import TransformCosts
+from relay_layout.choice.heuristic import approximate
+from relay_layout.choice.memory import MemoryOrders, expanded, same_memory
+from relay_layout.choice.problem import Group, Problem, problem_of, total_cost
+from relay_layout.choice.program import Minimum, minimise
+from relay_layout.choice.reduction import Reduced, reduce_problem
+from relay_layout.choice.solver import TIE_BREAK_US, Solution, solve
 from relay_layout.choice.state import state_of
 from relay_layout.graph import Node, Value, build_graph
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
-from relay_layout.solver import TIE_BREAK_US, Solution, expanded, same_memory, solve
 from relay_layout.targets import TargetOffers, resolve_target
 
 MOST_ASSIGNMENTS = 1500
@@ -95,8 +100,8 @@ class Case:
     def solve(self, **options: object) -> Solution:
         return solve(self.graph, self.signatures, self.transform_cost, self.outputs, **options)
 
-    def problem(self) -> choice.Problem:
-        return choice.problem_of(self.graph, self.signatures, self.charged, self.outputs)
+    def problem(self) -> Problem:
+        return problem_of(self.graph, self.signatures, self.charged, self.outputs)
 
     def transform_cost(self, value: Value, source: Layout, target: Layout) -> float:
         if not self.by_pair:
@@ -161,7 +166,7 @@ def check_enumeration(seed: int, by_pair: bool) -> bool:
     for reduce in (True, False):
         solution = case.solve(reduce=reduce)
         found = case.cost(solution.signatures)
-        again = f"tests.relay_layout.test_solver.check_enumeration({seed}, {by_pair})"
+        again = f"tests.relay_layout.choice.test_solver.check_enumeration({seed}, {by_pair})"
         assert found == pytest.approx(least, abs=1e-9), f"{again}: {found} found, {least} is least"
         assert solution.objective_us == pytest.approx(found, abs=1e-9), f"{again}: wrong objective"
         assert solution.status in ("optimal", "trivial"), f"{again}: {solution.status}"
@@ -176,7 +181,7 @@ def test_objective_equals_enumeration(first: int, by_pair: bool) -> None:
     assert sum(checked) >= 33, "too few graphs have several assignments and few enough to enumerate"
 
 
-def random_problem(seed: int, by_pair: bool) -> choice.Problem:
+def random_problem(seed: int, by_pair: bool) -> Problem:
     """Groups that read and write at random, several operators' worth each, beyond what graphs hold."""
     rng = random.Random(seed)
     tensors, orders = rng.randint(1, 6), rng.randint(2, 4)
@@ -202,34 +207,32 @@ def random_problem(seed: int, by_pair: bool) -> choice.Problem:
             for _ in range(rng.randint(1, 5))
         ]
         costs = [rng.choice([rng.uniform(0, 4), 1.0]) for _ in ways]
-        groups.append(choice.Group(tuple(own), ways, costs, list(range(len(ways))), node=place))
+        groups.append(Group(tuple(own), ways, costs, list(range(len(ways))), node=place))
 
-    def pairs() -> choice.TransformCosts:
+    def pairs() -> TransformCosts:
         cost = rng.choice([rng.uniform(0.1, 3), 1.0])
         factors = [0.2, 1.0, 1.0, 3.0] if by_pair else [1.0]
-        return choice.TransformCosts(
-            [[cost * rng.choice(factors) for _ in range(orders)] for _ in range(orders)]
-        )
+        return TransformCosts([[cost * rng.choice(factors) for _ in range(orders)] for _ in range(orders)])
 
     tensor_costs = [pairs() for _ in range(tensors)]
-    return choice.Problem(tensor_costs, fixed, groups, rng.uniform(0, 2), nodes=5)
+    return Problem(tensor_costs, fixed, groups, rng.uniform(0, 2), nodes=5)
 
 
 def check_reduction(seed: int, most_choices: int, by_pair: bool) -> int:
     """Compare a reduced problem with enumeration of the whole; the number of groups that were left."""
     problem = random_problem(seed, by_pair)
     every = itertools.product(*[range(len(group.costs)) for group in problem.groups])
-    least = min(choice.total_cost(problem, chosen) for chosen in every)
-    reduced = choice.reduce_problem(problem, most_choices=most_choices)
+    least = min(total_cost(problem, chosen) for chosen in every)
+    reduced = reduce_problem(problem, most_choices=most_choices)
     left: list[int] = []
     if reduced.problem.groups:
-        minimum = choice.minimise(reduced.problem, 30.0)
+        minimum = minimise(reduced.problem, 30.0)
         assert minimum.choice is not None
         left = minimum.choice
-    again = f"tests.relay_layout.test_solver.check_reduction({seed}, {most_choices}, {by_pair})"
-    found = choice.total_cost(problem, problem.choice_of(reduced.places(left)))
+    again = f"tests.relay_layout.choice.test_solver.check_reduction({seed}, {most_choices}, {by_pair})"
+    found = total_cost(problem, problem.choice_of(reduced.places(left)))
     assert found == pytest.approx(least, abs=1e-9), f"{again}: {found} found, {least} is least"
-    inside = choice.total_cost(reduced.problem, left)
+    inside = total_cost(reduced.problem, left)
     assert inside == pytest.approx(least, abs=1e-9), f"{again}: the reduced problem says {inside}"
     return len(left)
 
@@ -259,10 +262,10 @@ def check_heuristic(seed: int, steps: int | None) -> tuple[float, float]:
     problem = case.problem()
     least = case.solve(time_limit=60.0).objective_us
     costs = []
-    for reduced in (choice.Reduced(problem, ()), choice.reduce_problem(problem)):
-        chosen = choice.approximate(problem, reduced)
-        cost = choice.total_cost(problem, chosen)
-        again = f"tests.relay_layout.test_solver.check_heuristic({seed}, {steps})"
+    for reduced in (Reduced(problem, ()), reduce_problem(problem)):
+        chosen = approximate(problem, reduced)
+        cost = total_cost(problem, chosen)
+        again = f"tests.relay_layout.choice.test_solver.check_heuristic({seed}, {steps})"
         assert cost <= case.cost(case.unchanged()) + 1e-9, f"{again}: worse than the unchanged graph"
         assert cost <= case.cost(case.greedy()) + 1e-9, f"{again}: worse than greedy"
         assert cost <= 1.1 * least, f"{again}: {cost} is more than a tenth above {least}"
@@ -300,10 +303,10 @@ def test_time_limit_takes_the_better_solution_and_tells_the_gap(
     best = case.solve().objective_us
     bound = 0.9 * best
 
-    def stopped(problem: choice.Problem, time_limit: float) -> choice.Minimum:
+    def stopped(problem: Problem, time_limit: float) -> Minimum:
         unchanged = [0] * len(problem.groups)
-        found = unchanged if place == 0 else choice.minimise(problem, 60.0).choice
-        return choice.Minimum(found, False, bound)
+        found = unchanged if place == 0 else minimise(problem, 60.0).choice
+        return Minimum(found, False, bound)
 
     monkeypatch.setattr(solver, "minimise", stopped)
     solution = case.solve(reduce=False)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_layout.layout import Layout
-from relay_layout.layout_transform import apply, dim_order, from_dim_order, index_map
-from tests.relay_layout.layout_reference import (
+from relay_layout.layout.transform import apply, dim_order, from_dim_order, index_map
+from tests.relay_layout.layout.layout_reference import (
     Symbol,
     cases,
     layouts,

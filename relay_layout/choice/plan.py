@@ -6,15 +6,15 @@ from functools import partial
 
 import tvm
 
-from relay_layout.border import dimension_letters
-from relay_layout.candidates import Rules, collect_signatures
+from relay_layout.choice.candidates import Rules, collect_signatures
+from relay_layout.choice.solver import Solution, TransformCost, solve
 from relay_layout.graph import Graph, Node, Value, build_graph
+from relay_layout.graph.border import dimension_letters
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers, Signature
 from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.layout_rules import rules_for
 from relay_layout.request import LayoutRequest
-from relay_layout.solver import Solution, TransformCost, solve
 from relay_layout.targets import (
     CONVOLUTION_AXES,
     COUNTED,

@@ -13,7 +13,7 @@ from relay_layout.errors import ArtifactError
 from relay_layout.host import ARM_CAPABILITY_WORDS, arm_features, normalize_architecture
 from relay_layout.lower.capabilities import CAPABILITIES
 from relay_layout.lower.workspace import ALONE
-from relay_layout.runtime import WORKER_GROUP_BIG
+from relay_layout.runtime.session import WORKER_GROUP_BIG
 from topi_ext.tune.tracker import RemoteDevice, borrow
 
 _STORED = "stored_main"
@@ -22,7 +22,7 @@ _STORED = "stored_main"
 class RemoteSession:
     """A network on the machine at the other end of ``connection`` (``tvm.rpc.RPCSession``).
 
-    As :class:`relay_layout.runtime.Session`, but for one call at a time. The machine needs TVM alone.
+    As :class:`relay_layout.runtime.session.Session`, but for one call at a time. The machine needs TVM alone.
     """
 
     def __init__(

@@ -11,8 +11,8 @@ from relay_layout.errors import LayoutError
 from relay_layout.ir import operator_name
 from relay_layout.lower import pipeline
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.convert_layout import ConvertLayout, convert_layout
 from relay_layout.targets import resolve_target
-from relay_layout.transform import ConvertLayout, convert_layout
 
 TARGET = resolve_target("native", threads=2)
 Emit = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
