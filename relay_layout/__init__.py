@@ -12,9 +12,8 @@ but numpy.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from relay_layout.versions import __version__ as __version__
 from relay_layout.versions import check_versions
-
-__version__ = "0.1.0"
 
 check_versions()
 
@@ -25,23 +24,23 @@ if TYPE_CHECKING:
     from relay_layout.frontend import from_onnx, from_tflite, from_torch
     from relay_layout.layout import Layout
     from relay_layout.lower import pipeline
-    from relay_layout.runtime import Session, load
-    from relay_layout.transform import ConvertLayout
+    from relay_layout.rewrite.convert_layout import ConvertLayout
+    from relay_layout.runtime.session import Session, load
 
 _HOMES = {
     "CompiledModel": "compiler",
     "Conversion": "compiler",
-    "ConvertLayout": "transform",
+    "ConvertLayout": "rewrite.convert_layout",
     "Layout": "layout",
     "RelayLayoutError": "errors",
-    "Session": "runtime",
+    "Session": "runtime.session",
     "compile": "compiler",
     "convert": "compiler",
     "explain": "explanation.explain",
     "from_onnx": "frontend",
     "from_tflite": "frontend",
     "from_torch": "frontend",
-    "load": "runtime",
+    "load": "runtime.session",
     "pipeline": "lower",
 }
 

@@ -11,19 +11,18 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_layout import __version__
 from relay_layout.artifact import Build, Content, Manifest, Producer, Quantization, TensorSpec, write_artifact
 from relay_layout.artifact.memory_order import channels_last
-from relay_layout.border import (
+from relay_layout.choice.plan import LayoutPlan
+from relay_layout.errors import TargetError
+from relay_layout.frontend import Params, load_model
+from relay_layout.graph import build_graph
+from relay_layout.graph.border import (
     dimension_letters,
     input_names,
     memory_orders,
     output_names,
 )
-from relay_layout.canonicalize import canonicalize
-from relay_layout.errors import TargetError
-from relay_layout.frontend import Params, load_model
-from relay_layout.graph import build_graph
 from relay_layout.ir import shape_of
 from relay_layout.lower.calls import KernelCall, called_functions, calls_left, kernel_calls, renamed
 from relay_layout.lower.capabilities import with_capabilities
@@ -32,16 +31,17 @@ from relay_layout.lower.link import link_command, link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
-from relay_layout.plan import LayoutPlan
 from relay_layout.quantization.border import quantized_border
 from relay_layout.relay.conventions import names_carried
 from relay_layout.report.choices import model_report, target_report
 from relay_layout.report.files import check_report_path, write_report
 from relay_layout.report.kernels import described_calls, plain
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
 from relay_layout.targets.backend import LayoutBackend
-from relay_layout.transform import ConversionReport, convert_layout
+from relay_layout.versions import __version__
 from topi_ext.build import PIPELINE
 from topi_ext.cuda.build import PIPELINE as CUDA_PIPELINE
 

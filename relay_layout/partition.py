@@ -15,12 +15,12 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_equal, structural_map
 
-from relay_layout.border import dimension_letters
 from relay_layout.errors import LayoutError, VerificationError
 from relay_layout.graph import build_graph
+from relay_layout.graph.border import dimension_letters
 from relay_layout.ir import Expression, Extent, function_attributes, shape_of
 from relay_layout.layout import Layout
-from relay_layout.moving import move
+from relay_layout.rewrite.moving import move
 from relay_layout.targets.backend import TensorView
 
 _CODEGEN = "Codegen"

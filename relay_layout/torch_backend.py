@@ -13,7 +13,7 @@ import torch
 from relay_layout.compiler import compile
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_torch
-from relay_layout.runtime import Session, load
+from relay_layout.runtime.session import Session, load
 
 _Weight = tuple[torch.Tensor, int, int]
 """A parameter or a buffer, which of its versions it was, and where that lay."""

@@ -1,4 +1,4 @@
-"""Which releases of TVM this package runs on; asked when it is imported, before TVM is.
+"""The release of this package, and which of TVM it runs on; asked when it is imported, before TVM is.
 
 The ranges are those of ``dependencies`` in pyproject.toml, for installations that pip did not make.
 """
@@ -6,6 +6,8 @@ The ranges are those of ``dependencies`` in pyproject.toml, for installations th
 from importlib.metadata import PackageNotFoundError, version
 
 from relay_layout.errors import RelayLayoutError
+
+__version__ = "0.1.0"
 
 SUPPORTED = {
     "apache-tvm": ((0, 27), (0, 28)),
@@ -51,4 +53,4 @@ def _text(release: tuple[int, ...]) -> str:
     return ".".join(map(str, release))
 
 
-__all__ = ["SUPPORTED", "UnsupportedVersionError", "check_versions"]
+__all__ = ["SUPPORTED", "UnsupportedVersionError", "__version__", "check_versions"]

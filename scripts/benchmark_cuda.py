@@ -25,7 +25,7 @@ from relay_layout.bench.cuda_layers import (
     our_layer,
     peak_share,
 )
-from relay_layout.cli.options import positive
+from relay_layout.cli.values import positive
 from relay_layout.models import build, to_onnx
 from relay_layout.targets import CudaTarget, resolve_target
 

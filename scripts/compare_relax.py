@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from relay_layout.graph import build_graph
 from relay_layout.models import build, names, to_relax
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target
-from relay_layout.transform import convert_layout
 from tests import layout_graphs
 
 LAYOUTS = {"NHWC": "OHWI", "NCHW16c": "OIHW16o"}

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
-from relay_layout.cli import options
+from relay_layout.cli import values
 from relay_layout.cli.main import Printed, guarded
 from relay_layout.cli.output import note, one_line, progress, table
 from relay_layout.cli.tune import progress_line
@@ -119,7 +119,7 @@ def compare_logs() -> Printed:
     parser.add_argument("logs", nargs="*", type=Path, metavar="LOG")
     parser.add_argument("--measure", type=Path, metavar="LOG", help="make this log first, or go on with it")
     parser.add_argument(
-        "--time-limit", type=options.seconds, default=math.inf, metavar="S", help="seconds for measuring"
+        "--time-limit", type=values.seconds, default=math.inf, metavar="S", help="seconds for measuring"
     )
     parser.add_argument("--target", default="native")
     parser.add_argument(

@@ -18,10 +18,11 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_layout import plan, transform
+from relay_layout.choice import plan
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite import convert_layout as conversion
+from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import resolve_target
-from relay_layout.transform import ConversionReport, convert_layout
 
 CHANNELS = 32
 
@@ -131,8 +132,8 @@ PHASES = {
     "graph": (plan, "build_graph"),
     "candidates": (plan, "collect_signatures"),
     "solver": (plan, "solve"),
-    "rewrite": (transform, "rewrite"),
-    "verify": (transform, "verify"),
+    "rewrite": (conversion, "rewrite"),
+    "verify": (conversion, "verify"),
 }
 """The steps of a conversion: the module that calls each, and its name there."""
 

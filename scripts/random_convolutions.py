@@ -20,7 +20,7 @@ from relay_layout.bench.layers_results import geometric_mean, is_noisy
 from relay_layout.bench.layers_table import calls_text, knobs_text
 from relay_layout.cli.output import note, table
 from relay_layout.graph import build_graph
-from relay_layout.layout_transform import apply
+from relay_layout.layout.transform import apply
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets import BuildTarget, TargetOffers, resolve_target
 from relay_layout.tuning.tasks import describe, module_workloads

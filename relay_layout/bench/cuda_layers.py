@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import tvm
 
-from relay_layout.canonicalize import canonicalize
 from relay_layout.compiler import convert
 from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.models import build, to_relax
+from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import CudaTarget
 from topi_ext.compute.implicit_gemm import pack_weight, padded
 from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype

@@ -21,7 +21,7 @@ import numpy as np
 
 from relay_layout.bench.layers_peak import CHAINS, peak_kernel
 from relay_layout.bench.peers import Array, CallablePeer, Inputs, Prepared, Runner
-from relay_layout.layout_transform import apply
+from relay_layout.layout.transform import apply
 from topi_ext.workload import ConvolutionWorkload
 
 DATA_AXES, KERNEL_AXES = "NCHW", "OIHW"

@@ -1,25 +1,7 @@
-"""The choice of one signature per operator as a problem of its own: states of tensors, and costs."""
+"""Where layouts are decided: one signature for every operator, at least total cost.
 
-from relay_layout.choice.costs import TransformCosts
-from relay_layout.choice.heuristic import approximate
-from relay_layout.choice.memory import expanded, expanded_shape, same_memory
-from relay_layout.choice.problem import Group, Problem, lower_bound, problem_of, total_cost
-from relay_layout.choice.program import Minimum, minimise
-from relay_layout.choice.reduction import Reduced, reduce_problem
-
-__all__ = [
-    "Group",
-    "Minimum",
-    "Problem",
-    "Reduced",
-    "TransformCosts",
-    "approximate",
-    "expanded",
-    "expanded_shape",
-    "lower_bound",
-    "minimise",
-    "problem_of",
-    "reduce_problem",
-    "same_memory",
-    "total_cost",
-]
+:mod:`.plan` goes from a module and a request to the decision. :mod:`.candidates` are the signatures worth
+offering, :mod:`.solver` picks among them: tensors have states (:mod:`.state`, :mod:`.memory`) whose changes
+cost (:mod:`.costs`), which makes a problem (:mod:`.problem`). It is reduced (:mod:`.reduction`) and solved as
+an integer program (:mod:`.program`), or without proof (:mod:`.heuristic`) where time runs out.
+"""

@@ -6,7 +6,7 @@ from functools import lru_cache
 from relay_layout.graph import Value
 from relay_layout.ir import is_static
 from relay_layout.layout import Layout
-from relay_layout.layout_transform import equivalent_memory
+from relay_layout.layout.transform import equivalent_memory
 
 
 def same_memory(value: Value, left: Layout, right: Layout) -> bool:

@@ -15,21 +15,18 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("models", nargs="+", metavar="MODEL", help=options.MODEL_HELP)
-    options.add_layout_options(parser)
-    options.add_threads_option(parser)
+    options.add(parser, options.MODELS, options.TARGET, *options.LAYOUTS, options.THREADS)
 
 
 def run(arguments: Namespace) -> Outcome:
     """A row for each kernel of the models, beside the kernel that it has without records."""
-    keywords = options.layout_options(arguments)
+    asked = options.ModelOptions.read(arguments)
     from relay_layout.targets import resolve_target
     from relay_layout.tuning.analysis import GOAL, analyse_models
 
-    records = {name: keywords.pop(name) for name in ("tuning_records", "shipped_records", "winograd")}
-    target = resolve_target(keywords.pop("target"), threads=arguments.threads, **records)
+    target = resolve_target(asked.target, threads=arguments.threads, **asked.records)
     found = []
-    for row in analyse_models(arguments.models, target, keywords):
+    for row in analyse_models(arguments.models, target, asked.layouts):
         progress(row.task.name)
         found.append(row)
     if not found:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relay_layout.cli import options
+from relay_layout.cli import options, values
 from relay_layout.cli.output import Outcome, note, progress
 from relay_layout.errors import InputError
 
@@ -19,7 +19,7 @@ MODEL_SECONDS, LAYER_SECONDS = 5.0, 0.5
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("models", nargs="+", metavar="MODEL", help=options.MODEL_HELP)
+    options.add(parser, options.MODELS)
     parser.add_argument(
         "--peers",
         type=_peers,
@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="of onnxruntime, openvino, torch and tvm, or none; otherwise all that are installed; "
         "untuned is relay-layout without tuning records",
     )
-    options.add_threads_option(parser)
+    options.add(parser, options.THREADS)
     parser.add_argument(
         "--layers",
         action="store_true",
@@ -35,24 +35,24 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=options.seconds,
+        type=values.seconds,
         metavar="S",
         help="running time to spend on each model and peer (5), or on each layer and peer (0.5)",
     )
     parser.add_argument(
         "--neighbours",
-        type=options.positive,
+        type=values.positive,
         metavar="N",
         help="measure beside N processes of low priority that never pause, as on a machine with other work",
     )
-    options.add_record_options(parser)
+    options.add(parser, *options.RECORDS)
     parser.add_argument("--save", metavar="FILE", help="write the result to a file, to compare with later")
     parser.add_argument(
         "--against",
         metavar="FILE",
         help="compare with a result that --save wrote; the exit status is 1 where a model became slower",
     )
-    options.add_input_shape_option(parser)
+    options.add(parser, options.INPUT_SHAPE)
 
 
 def run(arguments: Namespace) -> Outcome:
@@ -80,7 +80,7 @@ def run(arguments: Namespace) -> Outcome:
             arguments.peers,
             threads=threads,
             seconds=arguments.seconds or MODEL_SECONDS,
-            ours=_Compiler(Path(folder), options.record_options(arguments)),
+            ours=_Compiler(Path(folder), options.records(arguments)),
             input_shapes=shapes,
             # Who names a peer wants its numbers.
             require_peers=arguments.peers is not None,
@@ -112,7 +112,7 @@ def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None
 
     result = run_layers(
         arguments.models,
-        resolve_target(threads=arguments.threads, **options.record_options(arguments)),
+        resolve_target(threads=arguments.threads, **options.records(arguments)),
         seconds=arguments.seconds or LAYER_SECONDS,
         input_shapes=shapes,
         progress=note,

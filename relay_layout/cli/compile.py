@@ -15,26 +15,19 @@ from relay_layout.report.files import check_report_path
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("model", metavar="MODEL", help=options.MODEL_HELP)
+    options.add(parser, options.MODEL)
     parser.add_argument("-o", "--output", required=True, metavar="ARTIFACT", help="the file to write")
     parser.add_argument(
         "--report",
         metavar="FILE",
         help="also write what was chosen and why: a page (.html) or its data (.json)",
     )
-    options.add_layout_options(parser, several_targets=True)
-    options.add_threads_option(parser)
-    parser.add_argument(
-        "--precision",
-        choices=("fp16", "tf32", "fp32"),
-        default="fp32",
-        help="what CUDA targets compute in: fp32 (the default), or on tensor cores tf32 or fp16",
-    )
+    options.add(parser, options.TARGETS, *options.LAYOUTS, options.THREADS, options.PRECISION)
 
 
 def run(arguments: Namespace) -> Outcome:
     """Compiles the model and writes the artifact, complete or not at all."""
-    keywords = options.layout_options(arguments)
+    keywords = options.ModelOptions.read(arguments).keywords()
     options.check_writable("-o", arguments.output, [arguments.model])
     keywords["target"] = targets(arguments.target)
     keywords["precision"] = arguments.precision

@@ -9,14 +9,13 @@ from relay_layout.cli.output import Outcome, note, table
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("model", metavar="MODEL", help=options.MODEL_HELP)
-    options.add_layout_options(parser)
+    options.add(parser, options.MODEL, options.TARGET, *options.LAYOUTS)
     parser.add_argument("--print", action="store_true", help="print the converted module")
 
 
 def run(arguments: Namespace) -> Outcome:
     """Converts the model; prints the module or what the conversion left."""
-    keywords = options.layout_options(arguments)
+    keywords = options.ModelOptions.read(arguments).keywords()
     import relay_layout
 
     conversion = relay_layout.convert(arguments.model, **keywords)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from relay_layout.cli import options
+from relay_layout.cli import options, values
 from relay_layout.cli.main import guarded, perform
 from relay_layout.cli.output import Outcome, note, progress, table
 from relay_layout.errors import RelayLayoutError
@@ -25,12 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", default="resnet50", metavar="MODEL", help="a built-in network (resnet50)")
     parser.add_argument(
         "--seconds",
-        type=options.seconds,
+        type=values.seconds,
         default=5.0,
         metavar="S",
         help="running time to spend on each runtime (5)",
     )
-    options.add_threads_option(parser)
+    options.add(parser, options.THREADS)
     return guarded(lambda: perform(parser, words, run), with_traceback="--traceback" in words)
 
 

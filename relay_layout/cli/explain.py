@@ -19,14 +19,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="NODE",
         help="one operator: a binding's name, a part of one that no other has, or an index of the table",
     )
-    options.add_layout_options(parser)
+    options.add(parser, options.TARGET, *options.LAYOUTS)
 
 
 def run(arguments: Namespace) -> Outcome:
     """Plans the conversion, or reads a report; tells all operators in a table, or one of them in full."""
     if is_report(arguments.model):
         return _of_report(arguments)
-    keywords = options.layout_options(arguments)
+    keywords = options.ModelOptions.read(arguments).keywords()
     import relay_layout
 
     explanation = relay_layout.explain(arguments.model, arguments.node, **keywords)

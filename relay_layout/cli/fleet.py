@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from relay_layout.cli import options
 from relay_layout.cli.fleet_page import StatusPage
-from relay_layout.cli.interrupts import stop_requests
+from relay_layout.cli.interrupts import INTERRUPTED, stop_requests
 from relay_layout.cli.log import tell_problems
 from relay_layout.cli.output import Outcome, one_line, table
-from relay_layout.cli.tune import INTERRUPTED, add_search_arguments, layout_keywords, tune_options
+from relay_layout.cli.search import SEARCH, tuning_job
 from relay_layout.errors import InputError, RelayLayoutError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("models", nargs="+", metavar="MODEL", help=options.MODEL_HELP)
+    options.add(parser, options.MODELS)
     parser.add_argument(
         "-o",
         "--output",
@@ -38,16 +38,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="KEY=TARGET",
         help="the key that boards have at the tracker, and the target to tune for on them; once for each",
     )
-    options.add_layout_options(parser, with_target=False)
-    options.add_threads_option(parser)
-    add_search_arguments(parser)
-    options.add_remote_options(parser, "the tracker whose boards measure, all at once", with_key=False)
+    options.add(
+        parser,
+        *options.LAYOUTS,
+        options.THREADS,
+        *SEARCH,
+        *options.remote("the tracker whose boards measure, all at once", with_key=False),
+    )
 
 
 def run(arguments: Namespace) -> Outcome:
     """Tunes; exit status 130 where it was interrupted, 1 where a target failed and others did not."""
-    layouts = layout_keywords(arguments)
-    jobs = _jobs(arguments, layouts)
+    jobs = _jobs(arguments, options.ModelOptions.read(arguments))
     from relay_layout.tuning.fleet.conductor import conduct
     from topi_ext.tune.database import Database
     from topi_ext.tune.tracker import check_remote
@@ -80,9 +82,8 @@ def format_report(report: Mapping[str, Any]) -> str:
     return f"{table(rows)}\n{table(boards)}"
 
 
-def _jobs(arguments: Namespace, layouts: Mapping[str, Any]) -> "list[FleetJob]":
+def _jobs(arguments: Namespace, asked: options.ModelOptions) -> "list[FleetJob]":
     from relay_layout.tuning.fleet.conductor import FleetJob
-    from relay_layout.tuning.job import TuningJob
     from topi_ext.tune.tracker import WAIT, RemoteDevice
 
     host, port = arguments.rpc_tracker
@@ -100,16 +101,7 @@ def _jobs(arguments: Namespace, layouts: Mapping[str, Any]) -> "list[FleetJob]":
         log = folder / f"{_file_name(target)}.jsonl"
         if folder.exists():
             options.check_writable("-o", str(log), [*arguments.models, *arguments.tuning_records])
-        job = TuningJob(
-            arguments.models,
-            log,
-            target,
-            arguments.threads,
-            layouts,
-            options.record_options(arguments),
-            tune_options(arguments, "model"),
-            arguments.tasks,
-        )
+        job = tuning_job(arguments, asked, log, target)
         jobs.append(FleetJob(job, RemoteDevice(host, port, key, arguments.rpc_wait or WAIT)))
     return jobs
 

@@ -17,7 +17,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("log", metavar="OLD.log", help="a log of AutoTVM, record version 0.2")
     parser.add_argument("-o", "--output", required=True, metavar="NEW.jsonl", help="the log to write")
-    options.add_threads_option(parser)
+    options.add(parser, options.THREADS)
 
 
 def run(arguments: Namespace) -> Outcome:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+INTERRUPTED = 130
+"""The exit status of a verb that was interrupted."""
+
 
 @contextmanager
 def noted_interrupts() -> Iterator[list[int]]:

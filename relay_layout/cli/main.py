@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from relay_layout import __version__
-from relay_layout.cli.interrupts import noted_interrupts
+from relay_layout.cli.interrupts import INTERRUPTED, noted_interrupts
 from relay_layout.cli.options import Parser
 from relay_layout.cli.output import (
     Outcome,
@@ -23,6 +22,7 @@ from relay_layout.cli.output import (
     write_stdout,
 )
 from relay_layout.errors import InputError, RelayLayoutError
+from relay_layout.versions import __version__
 
 VERBS = {
     "compile": "compile a model into an artifact",
@@ -42,7 +42,6 @@ VERBS = {
 
 BAD_INPUT = 2
 INTERNAL_ERROR = 1
-INTERRUPTED = 130
 STDOUT_CLOSED = 141
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from relay_layout.cli.output import one_line
 from relay_layout.explanation.text import columns
-from relay_layout.profiling import profile
 from relay_layout.report.schema import Report
 from relay_layout.report.times import add_times
+from relay_layout.runtime.profiling import profile
 
 _MOST_ROWS = 30
 

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from relay_layout.cli import options
+from relay_layout.cli import options, values
 from relay_layout.cli.output import Outcome, one_line, progress, table
 from relay_layout.errors import InputError
 from relay_layout.report.files import check_report_path, read_report, write_report
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from relay_layout.artifact import TensorSpec
-    from relay_layout.remote import RemoteSession
-    from relay_layout.runtime import Session
+    from relay_layout.runtime.remote import RemoteSession
+    from relay_layout.runtime.session import Session
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -32,7 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--outputs", metavar="OUT.npz", help="the file to write the outputs to, by name")
     parser.add_argument(
-        "--repeat", type=options.positive, default=10, metavar="N", help="how many runs to time (10)"
+        "--repeat", type=values.positive, default=10, metavar="N", help="how many runs to time (10)"
     )
     parser.add_argument(
         "--target", metavar="NAME", help="which of the artifact's targets; otherwise the last that runs here"
@@ -50,8 +50,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="copy inputs that lie in another memory order than declared, instead of refusing them",
     )
-    options.add_threads_option(parser)
-    options.add_remote_options(parser, "run on a machine that this tracker lends; times are taken there")
+    options.add(
+        parser,
+        options.THREADS,
+        *options.remote("run on a machine that this tracker lends; times are taken there"),
+    )
 
 
 def run(arguments: Namespace) -> Outcome:
@@ -84,7 +87,7 @@ def run(arguments: Namespace) -> Outcome:
         )
         session, time_runs = here, lambda: measure(lambda: here.run(inputs), arguments.repeat)
     else:
-        from relay_layout.remote import open_session
+        from relay_layout.runtime.remote import open_session
 
         board = open_session(arguments.artifact, remote, threads=arguments.threads, target=arguments.target)
         session, time_runs = board, lambda: summary(board.seconds(inputs, arguments.repeat))

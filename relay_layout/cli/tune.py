@@ -2,7 +2,7 @@
 
 import sys
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.cli import options
-from relay_layout.cli.interrupts import stop_requests
+from relay_layout.cli.interrupts import INTERRUPTED, stop_requests
 from relay_layout.cli.log import tell_problems
 from relay_layout.cli.output import Outcome, note, one_line, progress, table
+from relay_layout.cli.search import SEARCH, tuning_job
 from relay_layout.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,64 +21,30 @@ if TYPE_CHECKING:
     from topi_ext.tune.measurement import Measurer
     from topi_ext.tune.tracker import RemoteDevice
     from topi_ext.tune.transform_tuner import TransformProgress
-    from topi_ext.tune.tuner import TuneOptions, TuneProgress
+    from topi_ext.tune.tuner import TuneProgress
 
-STRATEGIES = ("model", "random", "exhaustive", "tiles")
-TASKS = ("all", "kernels", "transforms")
-INTERRUPTED = 130
 _LINE_SECONDS = 10.0
 """How often progress becomes a line of its own where nobody looks at a terminal."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("models", nargs="+", metavar="MODEL", help=options.MODEL_HELP)
+    options.add(parser, options.MODELS)
     parser.add_argument(
         "-o", "--output", required=True, metavar="LOG", help="the log to append to; what it holds counts"
     )
-    options.add_layout_options(parser)
-    options.add_threads_option(parser)
-    add_search_arguments(parser)
+    options.add(parser, options.TARGET, *options.LAYOUTS, options.THREADS, *SEARCH)
     parser.add_argument(
         "--modelled",
         action="store_true",
         help="run nothing: model the time from the compiled loop and llvm-mca; for ARM, without a board",
     )
-    options.add_remote_options(parser, "measure on the machines that this tracker lends, on all at once")
-
-
-def add_search_arguments(parser: ArgumentParser) -> None:
-    """What to measure, how much of it, and for how long."""
-    parser.add_argument(
-        "--trials", type=options.positive, default=64, metavar="N", help="kernels to measure for a task (64)"
-    )
-    parser.add_argument(
-        "--patience",
-        type=options.positive,
-        default=32,
-        metavar="N",
-        help="end a task when N trials have not made it 1%% faster (32)",
-    )
-    parser.add_argument(
-        "--strategy",
-        choices=STRATEGIES,
-        help="what to measure next: what a learned model predicts (the default), at random, everything, or "
-        "the best of each register tile (the default of --modelled)",
-    )
-    parser.add_argument(
-        "--tasks",
-        choices=TASKS,
-        default="all",
-        help="measure layout transforms and tune kernels (the default), or one of both alone",
-    )
-    parser.add_argument(
-        "--time-limit", type=_time_limit, default=inf, metavar="S", help="seconds after which to stop"
-    )
+    options.add(parser, *options.remote("measure on the machines that this tracker lends, on all at once"))
 
 
 def run(arguments: Namespace) -> Outcome:
     """Tunes the kernels of the models; the exit status is 130 where it was interrupted."""
-    layouts = layout_keywords(arguments)
+    asked = options.ModelOptions.read(arguments)
     remote = options.remote_device(arguments)
     if arguments.modelled and remote is not None:
         raise InputError(
@@ -86,19 +53,9 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.modelled and arguments.tasks == "transforms":
         raise InputError("--modelled has no model of layout transforms; leave out --tasks transforms")
     options.check_writable("-o", arguments.output, [*arguments.models, *arguments.tuning_records])
-    from relay_layout.tuning.job import Listener, Tuning, TuningJob
+    from relay_layout.tuning.job import Listener, Tuning
 
-    job = TuningJob(
-        arguments.models,
-        Path(arguments.output),
-        layouts.pop("target"),
-        arguments.threads,
-        layouts,
-        options.record_options(arguments),
-        tune_options(arguments, "tiles" if arguments.modelled else "model"),
-        arguments.tasks,
-        "modelled" if arguments.modelled else "measured",
-    )
+    job = tuning_job(arguments, asked, Path(arguments.output), arguments.target, modelled=arguments.modelled)
     progress("choosing layouts")
     listener = Listener(tell=lambda line: note(one_line(line)), problems=tell_problems)
     tuning = Tuning.prepare(job, listener)
@@ -110,26 +67,6 @@ def run(arguments: Namespace) -> Outcome:
         report = tuning.run(measurer, listener)
     status = INTERRUPTED if report["ended"] == "interrupted" else 0
     return Outcome(report, format_report(report), status)
-
-
-def layout_keywords(arguments: Namespace) -> dict[str, Any]:
-    """The options of ``convert`` that choose layouts, and the target, without those of records."""
-    records = options.record_options(arguments)
-    keywords = options.layout_options(arguments)
-    return {name: value for name, value in keywords.items() if name not in records}
-
-
-def tune_options(arguments: Namespace, strategy: str) -> "TuneOptions":
-    """How to search; ``strategy`` is what is taken where none was asked for."""
-    from topi_ext.tune.tuner import TuneOptions
-
-    return TuneOptions(
-        trials=arguments.trials,
-        patience=arguments.patience,
-        strategy=arguments.strategy or strategy,
-        time_limit=arguments.time_limit,
-        winograd=not arguments.no_winograd,
-    )
 
 
 def format_report(report: Mapping[str, Any]) -> str:
@@ -204,13 +141,3 @@ def progress_line(state: "TuneProgress") -> str:
         f"{state.trials_left} left, best {state.gigaflops:.0f} GFLOP/s, all {state.gain:.3f} times as fast, "
         f"{minutes}:{seconds:02} left"
     )
-
-
-def _time_limit(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < inf:
-        raise ArgumentTypeError(f"expected a number of seconds above 0, got '{text}'")
-    return number

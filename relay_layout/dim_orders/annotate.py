@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import tvm
 from tvm import relax
 
-from relay_layout.border import declared_orders
+from relay_layout.choice.solver import Solution
 from relay_layout.dim_orders.choosing import Order, following, layout_of, order_of, weight_order
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Value, build_graph
+from relay_layout.graph.border import declared_orders
 from relay_layout.ir import function_attributes
 from relay_layout.layout import Layout
 from relay_layout.ops import unchanged
-from relay_layout.rewrite import rewrite
-from relay_layout.solver import Solution
+from relay_layout.rewrite.rewriter import rewrite
 
 VALUES = "dim_orders"
 """Attribute of an annotated function: by name of a value, its dimensions from outermost to innermost."""

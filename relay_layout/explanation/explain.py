@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from relay_layout.border import with_border_layouts
-from relay_layout.canonicalize import canonicalize
+from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.errors import InputError
-from relay_layout.explanation import text
-from relay_layout.explanation.facts import Explanation, NodeExplanation
+from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.reasons import COSTS_MORE
 from relay_layout.explanation.words import shown
 from relay_layout.frontend import Params, load_model
 from relay_layout.graph import Node
-from relay_layout.plan import LayoutPlan, plan_layout
 from relay_layout.relay.conventions import names_carried
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.border import with_border_layouts
+from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import resolve_target
 from relay_layout.targets.backend import LayoutBackend
 
@@ -93,7 +92,7 @@ def explain_node(plan: LayoutPlan, node: Node) -> NodeExplanation:
     alternatives = reader.alternatives(node)
     reason = reader.kept_because(node, fact.reason, len(alternatives))
     if reason == COSTS_MORE and len(alternatives) > 1 and alternatives[1].more_us is not None:
-        reason += f"; the next best way: {text.difference(alternatives[1])}"
+        reason += f"; the next best way: {difference(alternatives[1])}"
     return NodeExplanation(
         operator=replace(fact, reason=reason),
         operand_names=tuple(value.name for value in node.operands),

@@ -1,9 +1,6 @@
-"""What an explanation holds, as plain values: layouts and names are texts, times microseconds."""
+"""What is known of operators and transforms: layouts and names are texts, times microseconds."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
-from relay_layout.explanation import text
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -67,49 +64,3 @@ class Obstacle:
     value: str
     layout: str
     reason: str
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Every operator that chooses or carries a layout, and what the whole function costs.
-
-    ``others`` counts operators that no layout but their own reaches.
-    """
-
-    operators: tuple[OperatorFact, ...]
-    others: int
-    transforms: tuple[TransformFact, ...]
-    solver_status: str
-    objective_us: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return text.of_function(self)
-
-
-@dataclass(frozen=True)
-class NodeExplanation:
-    """Everything about one operator.
-
-    ``transforms`` are those of its operands and of its results. ``reason`` of ``operator`` is what keeps it
-    in its own layouts; ``obstacles`` are layouts that it cannot have.
-    """
-
-    operator: OperatorFact
-    operand_names: tuple[str, ...]
-    result_names: tuple[str, ...]
-    alternatives: tuple[Alternative, ...]
-    transforms: tuple[TransformFact, ...]
-    obstacles: tuple[Obstacle, ...]
-    solver_status: str
-    objective_us: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return text.of_node(self)

@@ -2,8 +2,8 @@
 
 from string import ascii_uppercase
 
-from relay_layout.border import dimension_letters
 from relay_layout.graph import Graph, Node, Value
+from relay_layout.graph.border import dimension_letters
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 

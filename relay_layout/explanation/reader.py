@@ -4,6 +4,8 @@ import time
 from collections.abc import Sequence
 from math import inf
 
+from relay_layout.choice.plan import LayoutPlan, operator_us
+from relay_layout.choice.solver import Solution, solve
 from relay_layout.explanation.facts import Alternative, Obstacle, OperatorFact, TransformFact
 from relay_layout.explanation.readable import Letters
 from relay_layout.explanation.reasons import (
@@ -23,8 +25,6 @@ from relay_layout.graph import Node
 from relay_layout.ir import size_in_bytes
 from relay_layout.ops import Signature
 from relay_layout.ops.convolution_rule import ConvolutionRule
-from relay_layout.plan import LayoutPlan, operator_us
-from relay_layout.solver import Solution, solve
 
 SECONDS_FOR_ALTERNATIVES = 3.0
 """After this long no further alternative of a node is solved for."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
+from relay_layout.choice.memory import same_memory
+from relay_layout.choice.plan import LayoutPlan
 from relay_layout.explanation.readable import Letters
 from relay_layout.explanation.refusals import convolution_refusal, refusal
 from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import KEEPS, ConvolutionLayouts, Rule, Signature, Wanted, unchanged
 from relay_layout.ops.convolution_rule import ConvolutionRule
-from relay_layout.plan import LayoutPlan
-from relay_layout.solver import same_memory
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, convolution_of
 from relay_layout.targets.offers import desired_entry
 

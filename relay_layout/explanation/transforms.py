@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from relay_layout.choice.memory import same_memory
+from relay_layout.choice.plan import LayoutPlan
 from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
-from relay_layout.plan import LayoutPlan
-from relay_layout.solver import same_memory
 from relay_layout.targets.transform_cost import TransformPrice
 
 Signatures = Mapping[Node, Signature]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import tvm
 from tvm import relax
 
-from relay_layout.border import DECLARED
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.input_shapes import Input, settle_shapes
 from relay_layout.frontend.onnx_messages import reason
+from relay_layout.graph.border import DECLARED
 from relay_layout.ir import shape_of
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import tvm
 from tvm import relax, tirx
 
+from relay_layout.graph.uses import variables_read
 from relay_layout.ir import (
     Expression,
     as_extent,
@@ -19,7 +20,6 @@ from relay_layout.ir import (
     size_in_bytes,
 )
 from relay_layout.lower.memory import RESHAPE, STORAGE, TENSOR, is_known
-from relay_layout.uses import variables_read
 
 CONCAT = "relay_layout.concat"
 """Attribute of functions that do nothing but join their operands, one after the other in memory."""

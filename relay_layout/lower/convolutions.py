@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax, te
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, shape_of
-from relay_layout.layout_transform import apply
+from relay_layout.layout.transform import apply
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,

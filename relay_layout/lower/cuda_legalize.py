@@ -11,7 +11,7 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, is_static, shape_of
-from relay_layout.layout_transform import apply
+from relay_layout.layout.transform import apply
 from relay_layout.lower.convolutions import call_compute, ints
 from relay_layout.lower.half import KEEPS_DTYPE
 from relay_layout.lower.transposed import phased_call

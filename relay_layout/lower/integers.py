@@ -13,6 +13,7 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from relay_layout.graph.uses import call_read_once, count_uses
 from relay_layout.ir import (
     Constant,
     Expression,
@@ -23,11 +24,10 @@ from relay_layout.ir import (
     operator_name,
     shape_of,
 )
-from relay_layout.layout_transform import apply
+from relay_layout.layout.transform import apply
 from relay_layout.lower.convolutions import call_compute, constant_workload
 from relay_layout.quantization.reals import SHIFT
 from relay_layout.targets import dense
-from relay_layout.uses import call_read_once, count_uses
 from topi_ext.indexing import physical_axes
 from topi_ext.integer_forms import integer_form
 from topi_ext.kernel import direct_convolution

@@ -22,7 +22,7 @@ from relay_layout.ir import (
     operator_name,
     shape_of,
 )
-from relay_layout.layout_transform import apply
+from relay_layout.layout.transform import apply
 from relay_layout.lower.concat import CONCAT
 from relay_layout.lower.convolutions import (
     call_compute,

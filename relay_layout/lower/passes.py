@@ -5,7 +5,6 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from relay_layout.canonicalize import canonicalize
 from relay_layout.lower.concat import concat_in_place
 from relay_layout.lower.cuda_graph import capture
 from relay_layout.lower.cuda_integers import integer_kernel
@@ -16,8 +15,9 @@ from relay_layout.lower.legalize import Legalizer, legalization_map
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.lower.workspace import lift_workspace
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
-from relay_layout.transform import convert_layout
 
 
 def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:

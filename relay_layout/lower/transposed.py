@@ -12,7 +12,7 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, shape_of
-from relay_layout.layout_transform import apply
+from relay_layout.layout.transform import apply
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, Convolution
 from relay_layout.targets.phases import Phases, phases_of
 from topi_ext.indexing import (

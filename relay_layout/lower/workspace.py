@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import tvm
 from tvm import relax
 
+from relay_layout.graph.uses import variables_read
 from relay_layout.ir import function_attributes, operator_name
 from relay_layout.lower.memory import POINTED, RESHAPE, STORAGE, TENSOR, is_known
-from relay_layout.uses import variables_read
 
 WORKSPACE = "main_workspace"
 """A function that :func:`lift_workspace` adds: it takes nothing and gives a tuple of tensors."""

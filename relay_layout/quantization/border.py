@@ -7,9 +7,9 @@ import tvm
 from tvm import relax
 
 from relay_layout.artifact import Quantization
+from relay_layout.graph.uses import variables_read
 from relay_layout.ir import Expression, constant_array, function_attributes, operator_name, shape_of
 from relay_layout.quantization.reals import quantization_of
-from relay_layout.uses import variables_read
 
 Quantizations = list[Quantization | None]
 

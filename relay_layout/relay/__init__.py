@@ -17,6 +17,8 @@ Modules are modules of Relax; :func:`astext` prints them as Relay, and :func:`pa
 from importlib import import_module
 from typing import Any as _Anything
 
+from relay_layout.relay.syntax import tree as _tree
+
 _EXPRESSION = (
     "Any",
     "Call",
@@ -69,6 +71,10 @@ _MODULES = (
 
 _ALIASES = {"expr": "expression", "function": "expression", "ty": "expression", "param_dict": "params"}
 """Relay's modules whose names are in one of ours."""
+
+
+# Files are read into trees without TVM; what an expression means takes TVM, from the first question on.
+_tree.tell_meaning(lambda: import_module(f"{__name__}.meaning").MEANING)
 
 
 def __getattr__(name: str) -> _Anything:

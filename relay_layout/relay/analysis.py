@@ -12,19 +12,19 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.relay.exporting import function_to_tree
 from relay_layout.relay.expression import TupleWrapper
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import free_variables, post_order, tree
 from relay_layout.relay.visitors import bind
 
 
 def free_vars(expr: Any) -> list[tree.Var]:
     """The variables that an expression uses and does not bind, in the order of their first use."""
-    return list(tree.free_variables(_as_tree(expr)))
+    return list(free_variables(_as_tree(expr)))
 
 
 def bound_vars(expr: Any) -> list[tree.Var]:
     """The variables that functions and ``let`` in an expression bind, in order."""
     found: dict[tree.Var, None] = {}
-    for part in tree.post_order(_as_tree(expr)):
+    for part in post_order(_as_tree(expr)):
         found.update(dict.fromkeys(_binds(part)))
     return list(found)
 
@@ -33,7 +33,7 @@ def all_vars(expr: Any) -> list[tree.Var]:
     """Every variable in an expression: a function's parameters, then the others by first use."""
     root = _as_tree(expr)
     found = dict.fromkeys(root.params) if isinstance(root, tree.Function) else {}
-    for part in tree.post_order(root):
+    for part in post_order(root):
         found.update(dict.fromkeys([part] if isinstance(part, tree.Var) else _binds(part)))
     return list(found)
 
@@ -44,7 +44,7 @@ def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
     A function's parameters are visited even where it does not use them.
     """
     seen: set[int] = set()
-    for part in tree.post_order(_as_tree(expr)):
+    for part in post_order(_as_tree(expr)):
         for visited in (*_binds(part), part):
             if id(visited) not in seen:
                 seen.add(id(visited))
@@ -58,7 +58,7 @@ def list_op_freqs(mod: tvm.IRModule) -> dict[str, int]:
         if isinstance(function, relax.Function):
             counts.update(
                 str(part.op)
-                for part in tree.post_order(function_to_tree(function))
+                for part in post_order(function_to_tree(function))
                 if isinstance(part, tree.Call) and isinstance(part.op, str)
             )
     return dict(counts)
@@ -67,7 +67,7 @@ def list_op_freqs(mod: tvm.IRModule) -> dict[str, int]:
 def well_formed(expr: Any) -> bool:
     """Whether no variable is bound twice, and a function uses none that it does not bind."""
     root = _as_tree(expr)
-    bound = [variable for part in tree.post_order(root) for variable in _binds(part)]
+    bound = [variable for part in post_order(root) for variable in _binds(part)]
     return len(bound) == len(set(bound)) and not (isinstance(root, tree.Function) and free_vars(root))
 
 

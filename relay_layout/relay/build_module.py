@@ -13,17 +13,20 @@ import tvm
 from tvm import relax
 
 from relay_layout.artifact import Artifact, read_artifact, write_artifact
-from relay_layout.border import input_names
-from relay_layout.canonicalize import canonicalize
 from relay_layout.compiler import compile as compile_module
 from relay_layout.errors import InputError, ModelError
+from relay_layout.graph.border import input_names
 from relay_layout.ir import constant, dtype_of, function_attributes, shape_of
 from relay_layout.relay.build_targets import build_target
+from relay_layout.relay.callbacks import ALTER
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.graph_executor import GraphModule, OutputTensor, RuntimeModule, check_device
 from relay_layout.relay.params import as_arrays
-from relay_layout.relay.syntax import tree
-from relay_layout.runtime import Session
+from relay_layout.relay.syntax import free_variables, tree
+from relay_layout.relay.transform import AlterOpLayout
+from relay_layout.relay.visitors import bind
+from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.runtime.session import Session
 
 _ALIGNMENT = 64
 """What kernels rely on for addresses of weights, in bytes."""
@@ -158,9 +161,6 @@ def build(
     _check_results(module)
     layout = "none"
     if _alters_layouts():
-        from relay_layout.relay.callbacks import ALTER
-        from relay_layout.relay.transform import AlterOpLayout
-
         layout = "auto"
         if ALTER:
             with resolved.tvm_target:
@@ -182,8 +182,6 @@ def optimize(
     module, _ = bind_params(as_module(mod), params)
     module = canonicalize(module)
     if _alters_layouts():
-        from relay_layout.relay.transform import AlterOpLayout
-
         with build_target(target).tvm_target:
             module = AlterOpLayout()(module)
     return module, {}
@@ -234,8 +232,6 @@ class Executor:
                 raise ValueError("evaluate() needs an expression where the executor has no module")
             expr = self.mod
         if binds:
-            from relay_layout.relay.visitors import bind
-
             expr = bind(expr, binds)
         built = as_module(expr)
         is_tuple = isinstance(main_function(built).ret_ty, relax.TupleType)
@@ -256,7 +252,7 @@ class Executor:
             return results if is_tuple else results[0]
 
         is_value = isinstance(expr, tree.EXPRESSIONS) and not isinstance(expr, tree.Function)
-        return call() if is_value and not tree.free_variables(expr) else call
+        return call() if is_value and not free_variables(expr) else call
 
 
 def as_module(source: Any) -> tvm.IRModule:

@@ -15,10 +15,9 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.relay.exporting import function_to_tree, to_tree
 from relay_layout.relay.importing import from_tree
-from relay_layout.relay.operators import TABLE, declared
-from relay_layout.relay.syntax import print_text, tree
-from relay_layout.relay.syntax.attribute_kinds import REQUIRED
+from relay_layout.relay.syntax import module_of_expression, print_text, tree
 
 
 class _Kind(type):
@@ -331,19 +330,9 @@ def operand_beside(expression: tree.Expression, value: Anything) -> Anything:
     return const(value, dtype)
 
 
-def default_of(operator: str, name: str) -> tree.AttributeValue:
-    """The declared default of an operator's attribute. KeyError where there is none."""
-    row = TABLE.get(operator)
-    attribute = declared(row.attributes).get(name) if row is not None else None
-    if attribute is None or attribute.default is REQUIRED:
-        raise KeyError(name)
-    default: Anything = attribute.default
-    return default
-
-
 def to_relax_function(expression: tree.Expression) -> relax.Function:
     """The Relax function of a function, or of an expression's free variables. ModelError where impossible."""
-    return from_tree(tree.module_of_expression(expression), name="expression")["main"]
+    return from_tree(module_of_expression(expression), name="expression")["main"]
 
 
 def astext(source: Anything, show_meta_data: bool = True) -> str:
@@ -351,14 +340,12 @@ def astext(source: Anything, show_meta_data: bool = True) -> str:
 
     Without ``show_meta_data``, large constants are only referred to.
     """
-    from relay_layout.relay.exporting import function_to_tree, to_tree
-
     if isinstance(source, TupleWrapper):
         source = source.tuple_value
     if isinstance(source, tvm.IRModule):
         module = to_tree(source)
     elif isinstance(source, tree.EXPRESSIONS):
-        module = tree.module_of_expression(source)
+        module = module_of_expression(source)
     else:
         module = tree.Module({"main": function_to_tree(source)})
     text = print_text(module)

@@ -15,9 +15,9 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_map
 
-from relay_layout.border import input_names
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx as import_onnx
+from relay_layout.graph.border import input_names
 from relay_layout.ir import Constant, constant_array, dtype_of, shape_of
 from relay_layout.relay.build_module import main_function
 from relay_layout.relay.expression import dtype_text

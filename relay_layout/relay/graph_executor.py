@@ -14,7 +14,7 @@ from tvm.runtime.module import BenchmarkResult
 from relay_layout.artifact import TensorSpec
 from relay_layout.errors import InputError, TargetError
 from relay_layout.relay.params import as_array, load_param_dict
-from relay_layout.runtime import Session
+from relay_layout.runtime.session import Session
 
 _FUNCTIONS = (
     "get_input",

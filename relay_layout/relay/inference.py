@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from relay_layout.errors import ModelError
 from relay_layout.relay.importing.function import FunctionImporter
 from relay_layout.relay.importing.types import to_relay
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import free_variables, tree
 
 _KNOWN: WeakKeyDictionary[Any, tree.RelayType] = WeakKeyDictionary()
 """Types found so far, for as long as their expressions live; also those that operators tell of variables."""
@@ -82,7 +82,7 @@ def _infer(expression: tree.Expression) -> tree.RelayType:
         and all(_is_static(_known(part)) for part in _flat(expression.args))
     ):
         return _call_type(expression)
-    return _whole(tree.Function(tree.free_variables(expression), expression)).result
+    return _whole(tree.Function(free_variables(expression), expression)).result
 
 
 def _field(kind: tree.RelayType, index: int) -> tree.RelayType:
@@ -94,7 +94,7 @@ def _field(kind: tree.RelayType, index: int) -> tree.RelayType:
 
 
 def _function_type(function: tree.Function) -> tree.FuncType:
-    captured = tree.free_variables(function)
+    captured = free_variables(function)
     kind = _whole(tree.Function((*captured, *function.params), function.body))
     return tree.FuncType(kind.parameters[len(captured) :], kind.result)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from tvm import relax
 
-from relay_layout.border import dimension_letters
-from relay_layout.candidates import Rules, table_rule
+from relay_layout.choice.candidates import Rules, table_rule
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value
+from relay_layout.graph.border import dimension_letters
 from relay_layout.ir import Expression, with_attributes
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers, Rule, Signature, Wanted

@@ -10,7 +10,7 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.compositions import COMPOSITIONS
 from relay_layout.relay.operator_functions import operator_function
 from relay_layout.relay.operators import TABLE
-from relay_layout.relay.syntax.node import OperatorName
+from relay_layout.relay.syntax.tree import OperatorName
 
 
 def namespace(module: str, prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -12,15 +12,15 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from relay_layout.fold import fold_constants
 from relay_layout.relay.callbacks import LayoutConfig
 from relay_layout.relay.conventions import check_desired
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
 from relay_layout.relay.passes.inference import simplify_inference
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
+from relay_layout.rewrite.fold import fold_constants
 from relay_layout.targets import resolve_target
-from relay_layout.transform import ConversionReport, convert_layout
 from relay_layout.verify import verify_module
 
 

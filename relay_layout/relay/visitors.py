@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from relay_layout.relay.expression import Function
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.expression import Function, as_expression
+from relay_layout.relay.syntax import children, free_variables, post_order, tree
 
 
 def rebuilt(
@@ -17,8 +17,8 @@ def rebuilt(
     None keeps the expression. What does not change is not copied.
     """
     new: dict[int, tree.Expression] = {}
-    for part in tree.post_order(root):
-        same = all(new[id(operand)] is operand for operand in tree.children(part))
+    for part in post_order(root):
+        same = all(new[id(operand)] is operand for operand in children(part))
         copy = part if same else with_children(part, lambda operand: new[id(operand)])
         changed = change(copy)
         new[id(part)] = copy if changed is None else changed
@@ -39,7 +39,7 @@ def with_children(
     if isinstance(expression, tree.Let):
         return tree.Let(expression.var, change(expression.value), change(expression.body))
     if isinstance(expression, tree.If):
-        return tree.If(*map(change, tree.children(expression)))
+        return tree.If(*map(change, children(expression)))
     if isinstance(expression, tree.Function):
         return Function(expression.params, change(expression.body), attrs=expression.attrs)
     return expression
@@ -50,8 +50,6 @@ def bind(expr: tree.Expression, binds: Mapping[tree.Var, Any]) -> tree.Expressio
 
     Parameters that get a value are parameters no longer; variables that values bring in become some.
     """
-    from relay_layout.relay.expression import as_expression
-
     values = {variable: as_expression(value) for variable, value in binds.items()}
 
     def change(part: tree.Expression) -> tree.Expression | None:
@@ -62,12 +60,9 @@ def bind(expr: tree.Expression, binds: Mapping[tree.Var, Any]) -> tree.Expressio
     body = rebuilt(expr.body, change)
     kept = [parameter for parameter in expr.params if parameter not in values]
     brought = {
-        variable
-        for value in values.values()
-        for variable in tree.free_variables(value)
-        if variable not in kept
+        variable for value in values.values() for variable in free_variables(value) if variable not in kept
     }
-    added = [variable for variable in tree.free_variables(body) if variable in brought]
+    added = [variable for variable in free_variables(body) if variable in brought]
     return Function((*kept, *added), body, attrs=expr.attrs)
 
 
@@ -92,7 +87,7 @@ class ExprVisitor:
                 self.visit(parameter)
         if isinstance(expr, tree.Let):
             self.visit(expr.var)
-        for operand in tree.children(expr):
+        for operand in children(expr):
             self.visit(operand)
         return None
 

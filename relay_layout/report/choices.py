@@ -10,13 +10,13 @@ import numpy as np
 import tvm
 
 from relay_layout.artifact import Build, Producer
+from relay_layout.choice.plan import LayoutPlan, operator_us
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.transforms import of_value
 from relay_layout.graph import Node as GraphNode
 from relay_layout.graph import Value
 from relay_layout.lower.memory_plan import planned_memory
 from relay_layout.ops import Signature, unchanged
-from relay_layout.plan import LayoutPlan, operator_us
 from relay_layout.report.schema import (
     KIND,
     SCHEMA,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from relay_layout.errors import InputError
-from relay_layout.profiling import Profile as Measured
 from relay_layout.report.schema import Profile, Report, Target
+from relay_layout.runtime.profiling import Profile as Measured
 
 
 def add_times(report: Report, name: str, measured: Measured) -> None:

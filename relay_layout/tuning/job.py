@@ -9,12 +9,12 @@ from typing import Any, Literal
 import tvm
 
 import tuning_logs
-from relay_layout import __version__
 from relay_layout.errors import InputError
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning import tasks
 from relay_layout.tuning.transforms import transform_function
 from relay_layout.tuning.turns import Turns, with_transforms
+from relay_layout.versions import __version__
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import Problem
 from topi_ext.tune.measurement import Measurer

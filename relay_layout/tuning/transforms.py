@@ -7,14 +7,14 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from relay_layout.choice.memory import same_memory
+from relay_layout.choice.plan import LayoutPlan
 from relay_layout.explanation.transforms import transforms_of
 from relay_layout.graph import Value
 from relay_layout.layout import Layout
 from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.schedule import schedule_functions
-from relay_layout.moving import emit_transform
-from relay_layout.plan import LayoutPlan
-from relay_layout.solver import same_memory
+from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets import BuildTarget
 from relay_layout.targets.transform_cost import transform_workload
 from topi_ext.workload import TransformWorkload

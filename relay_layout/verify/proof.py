@@ -8,11 +8,11 @@ from typing import Any
 from tvm import relax
 from tvm_ffi import structural_equal, structural_map
 
+from relay_layout.choice.memory import expanded_shape
 from relay_layout.errors import VerificationError
 from relay_layout.graph import Graph, Node, Value, leaves
 from relay_layout.layout import Layout
-from relay_layout.rewrite import Placement
-from relay_layout.solver import expanded_shape
+from relay_layout.rewrite.rewriter import Placement
 from relay_layout.verify.borders import Borders
 from relay_layout.verify.casts import Casts
 from relay_layout.verify.comparing import Mismatch, Provided, by_origin, is_empty, same_tree

@@ -7,7 +7,7 @@ import pytest
 
 import relay_layout
 from relay_layout.errors import ArtifactError
-from relay_layout.remote import open_session
+from relay_layout.runtime.remote import open_session
 from tests.board.networks import (
     LAYOUTS,
     TARGET,

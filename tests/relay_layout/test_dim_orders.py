@@ -10,8 +10,6 @@ from tvm import relax
 
 import relay_layout
 from relay_layout import models
-from relay_layout.border import DECLARED
-from relay_layout.canonicalize import canonicalize
 from relay_layout.dim_orders import (
     annotate_dim_orders,
     explicit_dim_orders,
@@ -20,7 +18,9 @@ from relay_layout.dim_orders import (
     without_markers,
 )
 from relay_layout.errors import LayoutError
+from relay_layout.graph.border import DECLARED
 from relay_layout.ir import as_extent, operator_name
+from relay_layout.rewrite.canonicalize import canonicalize
 
 LAST, PLAIN = [0, 2, 3, 1], [0, 1, 2, 3]
 Emit = Callable[[relax.Expr], relax.Var]

@@ -10,6 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 import relay_layout
+from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.errors import InputError
 from relay_layout.explanation import reader as explaining
 from relay_layout.explanation.explain import explain_plan
@@ -20,10 +21,9 @@ from relay_layout.explanation.transforms import transforms_of
 from relay_layout.ops import Wanted
 from relay_layout.ops.axis_rules import AxisRule
 from relay_layout.ops.convolution_rule import ConvolutionRule
-from relay_layout.plan import LayoutPlan, plan_layout
 from relay_layout.relay import callbacks
 from relay_layout.request import LayoutRequest
-from relay_layout.rewrite import rewrite
+from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.targets import resolve_target
 from relay_layout.targets.backend import OperatorView, Requirement
 from tests import layout_graphs

@@ -8,12 +8,12 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
 import relay_layout
-from relay_layout.canonicalize import canonicalize
 from relay_layout.frontend import from_onnx
 from relay_layout.ir import operator_name
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target
-from relay_layout.transform import convert_layout
 from tests.layout_graphs import execute
 
 TARGET = resolve_target("native", threads=2)

@@ -6,7 +6,7 @@ import pytest
 
 from relay_layout.errors import LayoutError
 from relay_layout.ir import constant, constant_array
-from relay_layout.layout_transform import apply
+from relay_layout.layout.transform import apply
 
 DTYPES = ("bool", "int8", "uint8", "int64", "float16", "float32", "float64")
 

@@ -15,8 +15,8 @@ from tvm import relax
 from relay_layout.graph import Node, build_graph
 from relay_layout.models import build, to_relax
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import resolve_target
-from relay_layout.transform import ConversionReport, convert_layout
 from scripts import compare_relax
 from tests.layout_graphs import execute
 

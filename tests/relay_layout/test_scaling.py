@@ -12,15 +12,17 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout import candidates, choice
-from relay_layout.candidates import collect_signatures
+from relay_layout.choice import candidates
+from relay_layout.choice.candidates import collect_signatures
+from relay_layout.choice.problem import problem_of
+from relay_layout.choice.reduction import reduce_problem
+from relay_layout.choice.solver import solve
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 from relay_layout.request import LayoutRequest
-from relay_layout.solver import solve
+from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import TargetOffers, resolve_target
-from relay_layout.transform import convert_layout
 from scripts import conversion_time
 from scripts.conversion_time import NETWORKS, network
 
@@ -48,8 +50,8 @@ def test_a_thousand_operators(name: str) -> None:
 def test_nothing_is_left_to_the_integer_program(name: str) -> None:
     graph, signatures = offered(network(name, 200))
     outputs = {value: value.identity for value in graph.outputs()}
-    problem = choice.problem_of(graph, signatures, lambda value, source, target: 5.0, outputs)
-    assert not choice.reduce_problem(problem).problem.groups
+    problem = problem_of(graph, signatures, lambda value, source, target: 5.0, outputs)
+    assert not reduce_problem(problem).problem.groups
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -121,8 +123,8 @@ def test_choice_is_optimal_where_features_are_read_far_ahead(seed: int) -> None:
         return costs[value]
 
     outputs = {value: value.identity for value in graph.outputs()}
-    problem = choice.problem_of(graph, signatures, transform_cost, outputs)
-    assert choice.reduce_problem(problem).problem.groups
+    problem = problem_of(graph, signatures, transform_cost, outputs)
+    assert reduce_problem(problem).problem.groups
     reduced, full = (
         solve(graph, signatures, transform_cost, outputs, reduce=reduce) for reduce in (True, False)
     )
@@ -174,7 +176,7 @@ MEMORY = """
     from tvm import relax
 
     from relay_layout.targets import resolve_target
-    from relay_layout.transform import LayoutRequest, convert_layout
+    from relay_layout.rewrite.convert_layout import LayoutRequest, convert_layout
 
     channels, layers = int(sys.argv[1]), int(sys.argv[2])
     peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -10,7 +10,7 @@ from relay_layout.artifact import Quantization
 from relay_layout.quantization.border import Quantizations
 from relay_layout.relay.operators.operator import Operator
 from relay_layout.relay.operators.table import TABLE
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import children, post_order, tree
 
 _SCALES = {"data": ("input_scale",), "weight": ("kernel_scale",), "x": ("scale", "input_scale")}
 """What an operand's scale may be called, other than by its name and ``_scale``."""
@@ -30,10 +30,10 @@ def quantized_border(
     """
     told: dict[int, list[Quantization | None]] = {}
     bound: dict[int, tree.Expression] = {}
-    for expression in tree.post_order(main):
+    for expression in post_order(main):
         if isinstance(expression, tree.Let):
             bound[id(expression.var)] = expression.value
-        for place, operand in enumerate(tree.children(expression)):
+        for place, operand in enumerate(children(expression)):
             told.setdefault(id(operand), []).append(_of_operand(expression, place, values))
     inputs = [_agreed(told.get(id(parameter), [])) for parameter in main.params]
 
@@ -84,7 +84,7 @@ def _told(
     call: tree.Expression, operator: Operator, scales: tuple[str, ...], values: Mapping[str, np.ndarray]
 ) -> Iterator[Quantization]:
     """The pairs of numbers that a call has as scale and zero point under one of the names."""
-    named = dict(zip(operator.operands, tree.children(call), strict=False))
+    named = dict(zip(operator.operands, children(call), strict=False))
     for name in scales:
         if name not in named:
             continue

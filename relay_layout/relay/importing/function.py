@@ -12,7 +12,7 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, Expression, constant
 from relay_layout.relay.importing.operation import Operations
 from relay_layout.relay.importing.types import show, to_relax, to_relay
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import post_order, tree
 from relay_layout.relay.syntax.trampoline import Step, run
 
 MOST_OPERATORS = 200_000
@@ -291,4 +291,4 @@ def emit_expression(
 
 
 def _has_branches(function: tree.Function) -> bool:
-    return any(isinstance(part, tree.If) for part in tree.post_order(function))
+    return any(isinstance(part, tree.If) for part in post_order(function))

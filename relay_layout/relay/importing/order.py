@@ -5,8 +5,8 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
+from relay_layout.graph.uses import variables_read
 from relay_layout.ir import Expression, function_attributes, rebuild_functions
-from relay_layout.uses import variables_read
 
 
 def canonical_order(module: tvm.IRModule) -> tvm.IRModule:

@@ -15,7 +15,8 @@ from tvm.ir import Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.ir import Expression
-from relay_layout.relay.operators.attributes import Attributes
+from relay_layout.relay.operators.attributes import Attributes, declared
+from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import Operator, Scope
 
 PREFIX = "relay."
@@ -53,9 +54,6 @@ def call(row: Operator, operands: list[Expression], attributes: Mapping[str, Any
 
 def attributes_of(expression: relax.Call) -> Attributes:
     """The complete attributes of a carried call."""
-    from relay_layout.relay.operators.attributes import declared
-    from relay_layout.relay.operators.direct import plain
-
     row = _ROWS[str(expression.op.name)]
     held = dict(expression.attrs.items()) if expression.attrs is not None else {}
     return Attributes({name: plain(held.get(name)) for name in declared(row.attributes)})

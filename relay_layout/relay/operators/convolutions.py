@@ -31,7 +31,7 @@ def _convolution(rank: int) -> Operator:
     return Operator(
         name,
         ("data", "weight"),
-        _build(rank),
+        build_convolution(rank),
         f"Conv{rank}DAttrs",
         signature=(
             f"data, weight, strides={_ONES[rank]}, padding={_ZEROS[rank]}, dilation={_ONES[rank]}, groups=1, "
@@ -45,7 +45,8 @@ def _convolution(rank: int) -> Operator:
     )
 
 
-def _build(rank: int) -> Build:
+def build_convolution(rank: int) -> Build:
+    """How a convolution over ``rank`` axes is computed, of floating point or of integers."""
     function = relax_function(f"nn.conv{rank}d")
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
@@ -111,7 +112,7 @@ def _transposed(rank: int) -> Operator:
     return Operator(
         name,
         ("data", "weight"),
-        _build_transposed(rank),
+        build_transposed(rank),
         f"Conv{rank}DTransposeAttrs",
         signature=(
             f"data, weight, strides={one}, padding={zero}, dilation={one}, groups=1, "
@@ -125,7 +126,8 @@ def _transposed(rank: int) -> Operator:
     )
 
 
-def _build_transposed(rank: int) -> Build:
+def build_transposed(rank: int) -> Build:
+    """How a transposed convolution over ``rank`` axes is computed, of floating point or of integers."""
     function = relax_function(f"nn.conv{rank}d_transpose")
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
@@ -155,7 +157,7 @@ def _contributed(name: str) -> Operator:
     return Operator(
         name,
         ("data", "kernel"),
-        _build(2),
+        build_convolution(2),
         "Conv2DAttrs",
         signature=(
             "data, kernel, strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels=None, "

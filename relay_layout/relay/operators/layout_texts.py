@@ -10,7 +10,7 @@ from tvm.relax import prim_value
 from relay_layout.errors import RelayLayoutError
 from relay_layout.ir import Extent
 from relay_layout.layout import Layout
-from relay_layout.layout_transform import index_map
+from relay_layout.layout.transform import index_map
 
 _FAR = 2**40
 """An index so large that blocks do not reach it, only primal dimensions do."""

@@ -53,7 +53,7 @@ def _pool(rank: int, kind: str) -> Operator:
     return Operator(
         name,
         ("data",),
-        _build_pool(rank, averages),
+        build_pool(rank, averages),
         f"{kind.capitalize()}Pool{rank}DAttrs",
         signature=(
             f"data, pool_size={_ONES[rank]}, strides={_ONES[rank]}, dilation={_ONES[rank]}, "
@@ -66,7 +66,8 @@ def _pool(rank: int, kind: str) -> Operator:
     )
 
 
-def _build_pool(rank: int, averages: bool) -> Build:
+def build_pool(rank: int, averages: bool) -> Build:
+    """How a window's average, or its maximum, is taken over ``rank`` axes."""
     function = relax_function(f"nn.{'avg' if averages else 'max'}_pool{rank}d")
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout import layout_grammar
 from relay_layout.errors import LayoutError, ModelError
 from relay_layout.ir import Expression, dtype_of
+from relay_layout.layout import grammar
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of
+from relay_layout.relay.operators.convolutions import build_convolution, build_transposed
+from relay_layout.relay.operators.operator import Build, Operator, Scope, extents, rank_of
 from relay_layout.relay.operators.quantization import (
     check_dtype,
     check_dtype_attribute,
@@ -73,7 +74,7 @@ def along_output_channels(zero_point: Expression, kernel: Expression, layout: st
     if count == 1:
         return relax.op.squeeze(zero_point, [0])
     try:
-        axes = layout_grammar.read(layout).axes
+        axes = grammar.read(layout).axes
     except LayoutError as error:
         raise ModelError(str(error)) from None
     shape = extents(kernel)
@@ -99,10 +100,8 @@ def _extent(names: Sequence[str], shape: Sequence[Any], letters: str) -> int:
     return product
 
 
-def _convolution(name: str, data_dtypes: Sequence[str], kernel_dtypes: Sequence[str]) -> Any:
+def _convolution(unquantized: Build, data_dtypes: Sequence[str], kernel_dtypes: Sequence[str]) -> Any:
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-        from relay_layout.relay.operators.table import TABLE
-
         out_dtype = check_dtype_attribute(attributes.out_dtype, ("int16", "int32", "int64"))
         check_dtype(operands[0], "the data", data_dtypes)
         check_dtype(operands[1], "the kernel", kernel_dtypes)
@@ -112,7 +111,7 @@ def _convolution(name: str, data_dtypes: Sequence[str], kernel_dtypes: Sequence[
             out_dtype,
             lambda: along_output_channels(operands[3], operands[1], attributes.kernel_layout),
         )
-        return TABLE[name].build(scope, (data, kernel), attributes)
+        return unquantized(scope, (data, kernel), attributes)
 
     return build
 
@@ -160,7 +159,7 @@ ROWS = (
     Operator(
         "qnn.conv2d",
         _CONVOLUTION_OPERANDS,
-        _convolution("nn.conv2d", (*_EIGHT_BITS, "int16"), (*_EIGHT_BITS, "int16")),
+        _convolution(build_convolution(2), (*_EIGHT_BITS, "int16"), (*_EIGHT_BITS, "int16")),
         "Conv2DAttrs",
         signature=(
             "data, kernel, input_zero_point, kernel_zero_point, input_scale, kernel_scale, kernel_size, "
@@ -173,7 +172,7 @@ ROWS = (
     Operator(
         "qnn.conv2d_transpose",
         _TRANSPOSED_OPERANDS,
-        _convolution("nn.conv2d_transpose", (*_EIGHT_BITS, "int16", "uint16"), _EIGHT_BITS),
+        _convolution(build_transposed(2), (*_EIGHT_BITS, "int16", "uint16"), _EIGHT_BITS),
         "Conv2DTransposeAttrs",
         signature=(
             "data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, strides=(1, 1), "

@@ -14,6 +14,7 @@ from relay_layout.ir import Expression, constant, dtype_of
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.fixed_point import fixed_point_multiply, saturate
 from relay_layout.relay.operators.operator import Operator, Scope, rank_of, scalar
+from relay_layout.relay.operators.pooling import build_pool
 from relay_layout.relay.operators.quantization import (
     axis_of,
     channelwise,
@@ -111,12 +112,10 @@ def _concatenate(scope: Scope, operands: Sequence[Expression], attributes: Attri
 
 
 def _average_pool(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-    from relay_layout.relay.operators.table import TABLE
-
     data = operands[0]
     check_dtype(data, "the data", _EIGHT_BITS)
     wide = scope.emit(requantize_or_widen(scope, *operands))
-    pooled = scope.emit(TABLE["nn.avg_pool2d"].build(scope, (wide,), attributes))
+    pooled = scope.emit(build_pool(2, averages=True)(scope, (wide,), attributes))
     return saturate(pooled, dtype_of(data))
 
 

@@ -9,7 +9,7 @@ from tvm import relax, topi
 from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, Expression, constant_array, dtype_of, is_static, shape_of
 from relay_layout.layout import Layout
-from relay_layout.layout_transform import index_map
+from relay_layout.layout.transform import index_map
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import (
     MOST_DIMENSIONS,

@@ -6,8 +6,8 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from relay_layout.graph.uses import call_read_once, count_uses
 from relay_layout.ir import Expression, is_static, operator_name, rebuild_functions, shape_of, with_attributes
-from relay_layout.uses import call_read_once, count_uses
 
 
 def fold_scale_axis(module: tvm.IRModule) -> tvm.IRModule:

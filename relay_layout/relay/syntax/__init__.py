@@ -9,6 +9,7 @@ from .json_reader import read_json
 from .params import read_params, read_tensor, write_params, write_tensor
 from .printer import print_text
 from .text_reader import read_text
+from .traversal import children, free_variables, module_of_expression, post_order
 from .tree import (
     AttributeValue,
     Call,
@@ -27,9 +28,6 @@ from .tree import (
     TupleGetItem,
     TupleType,
     Var,
-    children,
-    free_variables,
-    post_order,
 )
 
 __all__ = [
@@ -52,6 +50,7 @@ __all__ = [
     "Var",
     "children",
     "free_variables",
+    "module_of_expression",
     "post_order",
     "print_text",
     "read_json",

@@ -10,6 +10,7 @@ from .attribute_table import declaration, is_attributes
 from .json_nodes import NodeTable
 from .json_view import Attributes, NodeView, Operator, Pairs, Unsupported
 from .source import decode, shorten
+from .traversal import module_of_expression
 from .tree import (
     EXPRESSIONS,
     MAX_TYPE_NESTING,
@@ -27,7 +28,6 @@ from .tree import (
     TupleGetItem,
     TupleType,
     Var,
-    module_of_expression,
 )
 
 # A list may hold the same list many times, so its size is bounded as if each were written out.

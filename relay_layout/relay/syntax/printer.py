@@ -15,6 +15,7 @@ from .metadata_writer import MetadataWriter
 from .source import shorten
 from .text_reader import RESERVED_NAMES
 from .trampoline import Step, run
+from .traversal import children, post_order
 from .tree import (
     MAX_EXPRESSION_NESTING,
     AttributeValue,
@@ -32,8 +33,6 @@ from .tree import (
     Tuple,
     TupleGetItem,
     Var,
-    children,
-    post_order,
 )
 
 # The reader counts some of what is written on one line as well.

@@ -11,6 +11,7 @@ from .metadata_section import refers_to_attributes
 from .source import Source, decode, shorten
 from .text_cursor import Cursor, read_attribute, read_type
 from .trampoline import Step, run
+from .traversal import module_of_expression
 from .tree import (
     MAX_EXPRESSION_NESTING,
     MAX_TYPE_NESTING,
@@ -27,7 +28,6 @@ from .tree import (
     Tuple,
     TupleGetItem,
     Var,
-    module_of_expression,
 )
 
 _UNSUPPORTED = {

@@ -7,13 +7,11 @@ network is a chain of thousands of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-
-from .node import CallAttributes, Node, OperatorName
 
 MAX_TYPE_NESTING = 64
 """How deep types and attribute values may nest; the readers refuse more, so comparing them may recurse."""
@@ -62,6 +60,167 @@ class FuncType:
 
 
 RelayType = TensorType | TupleType | FuncType
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What scripts ask of expressions and only the operators, which need TVM, can tell.
+
+    ``default_of`` gives the declared default of an operator's attribute, KeyError where there is none;
+    ``operand_beside`` a number or an array as an operand beside an expression, NotImplemented for other
+    things; ``type_of`` an expression's type, ``to_relax_function`` the Relax function of its free variables,
+    and ``astext`` its Relay text, without large constants where the second argument is false.
+    """
+
+    default_of: Callable[[str, str], AttributeValue]
+    operand_beside: Callable[[Expression, Any], Any]
+    type_of: Callable[[Expression], RelayType]
+    to_relax_function: Callable[[Expression], Any]
+    astext: Callable[[Expression, bool], str]
+
+
+_meaning: Callable[[], Meaning]
+
+
+def tell_meaning(load: Callable[[], Meaning]) -> None:
+    """Say where the meaning of expressions comes from: ``load`` is called whenever a script asks for it."""
+    global _meaning
+    _meaning = load
+
+
+class OperatorName(str):
+    """The name of an operator, which scripts also read as ``call.op.name``."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name as plain text."""
+        return str(self)
+
+
+class CallAttributes(dict[str, "AttributeValue"]):
+    """The attributes that a call names; ``attrs["strides"]`` and ``attrs.strides`` tell defaults as well."""
+
+    __slots__ = ("_operator",)
+
+    def __init__(self, operator: str, given: Mapping[str, AttributeValue]) -> None:
+        super().__init__(given)
+        self._operator = operator
+
+    def __missing__(self, name: str) -> AttributeValue:
+        return _meaning().default_of(self._operator, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"{self._operator} has no attribute '{name}'") from None
+
+    def get_int(self, name: str) -> int:
+        """One number."""
+        value: Any = self[name]
+        return int(value)
+
+    def get_int_tuple(self, name: str) -> tuple[int, ...]:
+        """A list of numbers."""
+        values: Any = self[name]
+        return tuple(int(value) for value in values)
+
+    def get_str(self, name: str) -> str:
+        """A text."""
+        return str(self[name])
+
+
+class Node:
+    """What expressions have in common: how they show, and the operators that build new ones.
+
+    The representation is short and does not descend into operands. ``==`` compares identity.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    # Arrays on the left side leave the operators to the expression on the right.
+    __array_ufunc__ = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def _binary(self, operator: str, other: Any, *, swapped: bool = False) -> Call:
+        expression: Any = self
+        if not isinstance(other, EXPRESSIONS):
+            other = _meaning().operand_beside(expression, other)
+            if other is NotImplemented:
+                return NotImplemented
+        return Call(operator, (other, expression) if swapped else (expression, other))
+
+    def __add__(self, other: Any) -> Call:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Any) -> Call:
+        return self._binary("add", other, swapped=True)
+
+    def __sub__(self, other: Any) -> Call:
+        return self._binary("subtract", other)
+
+    def __rsub__(self, other: Any) -> Call:
+        return self._binary("subtract", other, swapped=True)
+
+    def __mul__(self, other: Any) -> Call:
+        return self._binary("multiply", other)
+
+    def __rmul__(self, other: Any) -> Call:
+        return self._binary("multiply", other, swapped=True)
+
+    def __truediv__(self, other: Any) -> Call:
+        return self._binary("divide", other)
+
+    def __rtruediv__(self, other: Any) -> Call:
+        return self._binary("divide", other, swapped=True)
+
+    def __lt__(self, other: Any) -> Call:
+        return self._binary("less", other)
+
+    def __gt__(self, other: Any) -> Call:
+        return self._binary("greater", other)
+
+    def __le__(self, other: Any) -> Call:
+        return self._binary("less_equal", other)
+
+    def __ge__(self, other: Any) -> Call:
+        return self._binary("greater_equal", other)
+
+    def __neg__(self) -> Call:
+        expression: Any = self
+        return Call("negative", (expression,))
+
+    def __call__(self, *args: Any) -> Call:
+        """A call of a function, with expressions for its parameters."""
+        expression: Any = self
+        return Call(expression, args)
+
+    def astype(self, dtype: Any) -> Call:
+        """The same values in another data type."""
+        expression: Any = self
+        return Call("cast", (expression,), {"dtype": str(dtype)})
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """Relay text of the expression, free variables as parameters of a function."""
+        expression: Any = self
+        return _meaning().astext(expression, show_meta_data)
+
+    @property
+    def checked_type(self) -> RelayType:
+        """The type; ModelError where there is none. Every access asks for what is not known yet."""
+        expression: Any = self
+        return _meaning().type_of(expression)
+
+    def __tvm_ffi_object__(self) -> Any:
+        """TVM's functions take an expression as the Relax function of its free variables."""
+        expression: Any = self
+        return _meaning().to_relax_function(expression)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -213,62 +372,3 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<Module {', '.join('@' + name for name in self.functions)}>"
-
-
-def children(expression: Expression) -> tuple[Expression, ...]:
-    """The operands of an expression, in the order in which they are evaluated; variables it binds are not."""
-    if isinstance(expression, Call):
-        if isinstance(expression.op, str):
-            return expression.args
-        return (*expression.args, expression.op)
-    if isinstance(expression, Tuple):
-        return expression.fields
-    if isinstance(expression, TupleGetItem):
-        return (expression.tuple_value,)
-    if isinstance(expression, Let):
-        return (expression.value, expression.body)
-    if isinstance(expression, If):
-        return (expression.condition, expression.true_branch, expression.false_branch)
-    if isinstance(expression, Function):
-        return (expression.body,)
-    return ()
-
-
-def post_order(root: Expression) -> Iterator[Expression]:
-    """Every expression reachable from `root` once, operands before their users, without recursion."""
-    finished: set[int] = set()
-    opened: set[int] = set()
-    stack = [root]
-    while stack:
-        expression = stack[-1]
-        key = id(expression)
-        if key in finished:
-            stack.pop()
-        elif key in opened:
-            stack.pop()
-            finished.add(key)
-            yield expression
-        else:
-            opened.add(key)
-            stack.extend(operand for operand in reversed(children(expression)) if id(operand) not in finished)
-
-
-def module_of_expression(expression: Expression) -> Module:
-    """The module whose `main` is a function, or computes an expression of its free variables."""
-    if not isinstance(expression, Function):
-        expression = Function(free_variables(expression), expression)
-    return Module({"main": expression})
-
-
-def free_variables(expression: Expression) -> tuple[Var, ...]:
-    """The variables that an expression uses and does not bind, in the order of their first use."""
-    used: dict[Var, None] = {}
-    bound: set[Var] = set()
-    for part in post_order(expression):
-        if isinstance(part, Var):
-            used[part] = None
-        elif isinstance(part, Let):
-            bound.add(part.var)
-        elif isinstance(part, Function):
-            bound.update(part.params)
-    return tuple(variable for variable in used if variable not in bound)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tvm
 
-from relay_layout.border import input_names
 from relay_layout.errors import ModelError
+from relay_layout.graph.border import input_names
 from relay_layout.ir import dtype_of, shape_of
 from relay_layout.relay.build_module import as_module, main_function
 

@@ -20,9 +20,9 @@ import relay_layout  # noqa: E402
 from relay_layout import models  # noqa: E402
 from relay_layout.artifact import Quantization  # noqa: E402
 from relay_layout.bench.torch_onnx import convert  # noqa: E402
-from relay_layout.canonicalize import canonicalize  # noqa: E402
 from relay_layout.errors import ModelError  # noqa: E402
 from relay_layout.ir import dtype_of, operator_name  # noqa: E402
+from relay_layout.rewrite.canonicalize import canonicalize  # noqa: E402
 
 
 class Network(nn.Module):

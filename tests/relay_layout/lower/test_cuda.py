@@ -8,7 +8,6 @@ import tvm
 
 import relay_layout
 from relay_layout import models
-from relay_layout.canonicalize import canonicalize
 from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
 from relay_layout.lower.device_code import stored_code
@@ -16,8 +15,9 @@ from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_pass
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import CudaTarget, resolve_target
-from relay_layout.transform import convert_layout
 from topi_ext.cuda.nvcc import find_nvcc
 
 Lowered = tuple[CudaTarget, tvm.IRModule, list[Kernel]]

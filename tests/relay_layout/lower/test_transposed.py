@@ -9,7 +9,7 @@ import tvm
 from tvm import relax, tirx
 
 from relay_layout.graph import build_graph
-from relay_layout.layout_transform import apply
+from relay_layout.layout.transform import apply
 from relay_layout.lower.legalize import legalization_map
 from relay_layout.lower.passes import fuse_passes, legalize_passes, pipeline
 from relay_layout.ops import ConvolutionLayouts

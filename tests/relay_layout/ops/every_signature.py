@@ -10,12 +10,12 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from relay_layout.choice.solver import Solution
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.layout import Layout
 from relay_layout.lower.legalize import legalization_map
 from relay_layout.ops import TABLE, ConvolutionLayouts, Signature, Wanted, unchanged
-from relay_layout.rewrite import rewrite
-from relay_layout.solver import Solution
+from relay_layout.rewrite.rewriter import rewrite
 
 Emit = Callable[..., Any]
 """The expression under test, from the variables of the function."""

@@ -7,8 +7,8 @@ import tvm
 from tvm import relax
 
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target
-from relay_layout.transform import convert_layout
 from tests.layout_graphs import execute
 from tests.relay_layout.ops.every_signature import image, integers
 

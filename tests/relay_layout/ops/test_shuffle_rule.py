@@ -3,9 +3,9 @@
 import numpy as np
 from tvm import relax
 
+from relay_layout.choice.solver import Solution
 from relay_layout.graph import build_graph
-from relay_layout.rewrite import rewrite
-from relay_layout.solver import Solution
+from relay_layout.rewrite.rewriter import rewrite
 from tests.relay_layout.ops.every_signature import (
     data_layouts,
     function_of,

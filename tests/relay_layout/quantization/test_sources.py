@@ -9,9 +9,9 @@ import tvm
 from tvm import relax
 
 import relay_layout
-from relay_layout.canonicalize import canonicalize
 from relay_layout.ir import dtype_of, operator_name
 from relay_layout.quantization import to_integers
+from relay_layout.rewrite.canonicalize import canonicalize
 
 
 def run(module: Any, folder: Path, **inputs: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:

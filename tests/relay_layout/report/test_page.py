@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.compiler import convert
-from relay_layout.plan import LayoutPlan, plan_layout
 from relay_layout.report.choices import described_graph
 from relay_layout.report.files import write_report
 from relay_layout.report.schema import KIND, SCHEMA, Report

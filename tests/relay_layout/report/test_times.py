@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from relay_layout.errors import InputError
-from relay_layout.profiling import Profile
 from relay_layout.report.rates import gflops, peak_share
 from relay_layout.report.schema import Report
 from relay_layout.report.times import add_times
+from relay_layout.runtime.profiling import Profile
 
 
 def measured(report: Report, **changes: Any) -> Profile:

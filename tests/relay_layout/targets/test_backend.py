@@ -10,9 +10,9 @@ from tvm import relax
 
 from relay_layout.errors import LayoutError
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target
 from relay_layout.targets.backend import OperatorView, Requirement
-from relay_layout.transform import convert_layout
 from tests.layout_graphs import execute
 
 op = relax.op

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tvm
 
-from relay_layout.layout_transform import apply
-from relay_layout.plan import LayoutPlan, plan_layout
+from relay_layout.choice.plan import LayoutPlan, plan_layout
+from relay_layout.layout.transform import apply
 from relay_layout.targets import resolve_target
 from relay_layout.tuning.transforms import (
     MOST_SIZES,

@@ -20,7 +20,7 @@ from relay_layout.ir import (
     with_attributes,
 )
 from relay_layout.layout import Layout
-from relay_layout.layout_transform import equivalent_memory
+from relay_layout.layout.transform import equivalent_memory
 
 TRANSFORMS = ("permute_dims", "layout_transform")
 LAYOUT_ATTRIBUTES = ("data_layout", "kernel_layout", "out_layout", "layout")

@@ -10,15 +10,15 @@ import pytest
 import tvm
 from tvm import relax
 
+from relay_layout.choice.solver import Solution
 from relay_layout.errors import VerificationError
 from relay_layout.graph import build_graph
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature, unchanged
-from relay_layout.rewrite import rewrite
-from relay_layout.solver import Solution
+from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.verify import verify
 from tests import layout_graphs
-from tests.relay_layout.test_transform import module_of
+from tests.relay_layout.rewrite.test_convert_layout import module_of
 from tests.relay_layout.verify.test_verify import (
     check_mutants,
     function_of,

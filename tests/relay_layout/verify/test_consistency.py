@@ -9,11 +9,11 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.canonicalize import canonicalize
 from relay_layout.compiler import convert
 from relay_layout.errors import VerificationError
 from relay_layout.frontend import load_model
 from relay_layout.relay import transform
+from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.verify import verify_module
 from tests import layout_graphs
 

@@ -10,15 +10,15 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
+from relay_layout.choice.plan import plan_layout
 from relay_layout.errors import VerificationError
 from relay_layout.graph import build_graph
-from relay_layout.plan import plan_layout
 from relay_layout.request import LayoutRequest
-from relay_layout.rewrite import rewrite
+from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.targets import resolve_target
 from relay_layout.verify import verify
 from tests import layout_graphs
-from tests.relay_layout.test_transform import MODULES, module_of
+from tests.relay_layout.rewrite.test_convert_layout import MODULES, module_of
 from tests.relay_layout.verify.mutation import Mutant, mutants
 
 op = relax.op

@@ -8,13 +8,13 @@ from gpu_cases import lowered
 from gpu_simulator import Grid
 from tvm import relax, tirx
 
-from relay_layout.canonicalize import canonicalize
 from relay_layout.ir import Constant, constant_array, operator_name
 from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import CudaTarget, resolve_target
-from relay_layout.transform import convert_layout
 
 SIMULATED = ("default", "loops")
 """Kernels of our own rules; what TVM's rules schedule runs on the CPU, from its plain loops."""

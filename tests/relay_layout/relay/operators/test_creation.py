@@ -6,7 +6,7 @@ from relay_harness import evaluate, execute, imported, program
 
 from relay_layout.errors import ModelError
 from relay_layout.relay.operators import TABLE
-from relay_layout.relay.syntax import print_text, tree
+from relay_layout.relay.syntax import module_of_expression, print_text, tree
 
 X = np.arange(6.0, dtype="float32").reshape(2, 3)
 
@@ -38,7 +38,7 @@ def arange(start: float, stop: float, step: float, dtype: str) -> np.ndarray:
     assert prepare is not None
     operands, attributes = prepare(start=start, stop=stop, step=step, dtype=dtype)
     call = tree.Call("arange", tuple(operands), attributes)
-    (result,) = execute(imported(print_text(tree.module_of_expression(call))), [])
+    (result,) = execute(imported(print_text(module_of_expression(call))), [])
     return result
 
 

@@ -6,7 +6,7 @@ from relay_harness import evaluate, execute, imported, program
 
 from relay_layout.errors import ModelError
 from relay_layout.relay.operators import TABLE
-from relay_layout.relay.syntax import print_text, tree
+from relay_layout.relay.syntax import module_of_expression, print_text, tree
 
 GENERATOR = np.random.default_rng(11)
 X = GENERATOR.standard_normal((2, 5, 6)).astype("float32")
@@ -177,7 +177,7 @@ def test_strided_set_in_python_takes_lists() -> None:
     assert prepare is not None
     operands, attributes = prepare(data=data, v=values, begin=[0, 1], end=[2, 3], strides=None)
     call = tree.Call("strided_set", (*operands[:4], tree.Constant(np.array([1, 1], "int32"))), attributes)
-    (result,) = execute(imported(print_text(tree.module_of_expression(call))), [np.zeros((3, 4), "float32")])
+    (result,) = execute(imported(print_text(module_of_expression(call))), [np.zeros((3, 4), "float32")])
     want = np.zeros((3, 4))
     want[:2, 1:3] = 1
     np.testing.assert_array_equal(result, want)

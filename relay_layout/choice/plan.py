@@ -1,0 +1,158 @@
+"""From a module and a request to the chosen signature of every operator."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import tvm
+
+from relay_layout.choice.candidates import Rules, collect_signatures
+from relay_layout.choice.solver import Solution, TransformCost, solve
+from relay_layout.graph import Graph, Node, Value, build_graph
+from relay_layout.graph.border import dimension_letters
+from relay_layout.layout import Layout
+from relay_layout.ops import Offers, Signature
+from relay_layout.relay.callbacks import CONVERT
+from relay_layout.relay.layout_rules import rules_for
+from relay_layout.request import LayoutRequest
+from relay_layout.targets import (
+    CONVOLUTION_AXES,
+    COUNTED,
+    TRANSPOSED,
+    BuildTarget,
+    DesiredOffers,
+    TargetOffers,
+)
+from relay_layout.targets.backend import backend_rules
+from relay_layout.targets.fusion import parting_us
+from relay_layout.targets.offers import FEWEST_FIRST_US
+from relay_layout.targets.transform_cost import TransformPrice, transform_price
+
+TRANSFORM_DOUBT = 2.0
+"""What a transform has to save for each microsecond that it takes.
+
+It leaves its reader with a tensor in another place, and what kernels are said to take is known to a tenth.
+"""
+
+
+@dataclass(frozen=True)
+class LayoutPlan:
+    """What was chosen for one function, and what it was chosen from.
+
+    ``signatures`` are the alternatives of each node, ``price`` says what a transform of a value from one
+    layout to another costs, ``outputs`` are the layouts that results must have. ``reasons`` says by node name
+    why a desired layout was not offered. ``rules`` and ``offers`` gave the alternatives, ``desired`` and
+    ``skipped`` are what the caller asked for and left out, ``solver_cost`` is what the solver counts for a
+    transform.
+    """
+
+    graph: Graph
+    signatures: Mapping[Node, Sequence[Signature]]
+    solution: Solution
+    outputs: Mapping[Value, Layout]
+    price: Callable[[Value, Layout, Layout], TransformPrice]
+    reasons: Mapping[str, str]
+    rules: Rules
+    offers: Offers
+    desired: Mapping[str, Sequence[str]] | None
+    skipped: frozenset[Node]
+    solver_cost: TransformCost
+
+    def microseconds(self, chosen: Mapping[Node, Signature], transforms: Iterable[TransformPrice]) -> float:
+        """The estimate for the whole function: its operators, and the transforms listed."""
+        return sum(map(operator_us, chosen.values())) + sum(each.microseconds for each in transforms)
+
+
+def operator_us(signature: Signature) -> float:
+    """Estimated microseconds of an operator, less what counts transposes where they are to be few."""
+    return signature.cost % FEWEST_FIRST_US
+
+
+def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarget) -> LayoutPlan:
+    """Choose layouts for the function "main" of a module in normal form.
+
+    LayoutError for a request that does not fit the module.
+    """
+    graph = build_graph(module["main"])
+    desired = _desired(graph, request)
+    offers, pinned = _offers(graph, desired, request, target)
+    outputs = {value: value.identity for value in graph.outputs()}
+    skipped = _skipped(graph, request.skip_layers)
+    left_alone: dict[str, str] = {}
+    rules = rules_for(graph, desired, request.alter, skipped, left_alone)
+    if request.backend is not None:
+        rules = backend_rules(request.backend, dimension_letters(graph), rules)
+    signatures = collect_signatures(graph, offers, rules=rules, pinned=pinned)
+    if request.desired_layouts == {} and request.for_all is None:
+        signatures = {node: choices[:1] for node, choices in signatures.items()}
+    price = partial(transform_price, target)
+
+    def cost(value: Value, source: Layout, layout: Layout) -> float:
+        plain = price(value, source, layout).microseconds
+        if not plain:
+            return 0.0
+        doubtful = TRANSFORM_DOUBT * (plain + parting_us(target, value))
+        return doubtful + (FEWEST_FIRST_US if pinned else 0.0)
+
+    solution = solve(graph, signatures, cost, outputs)
+    reasons = {**(offers.reasons if isinstance(offers, DesiredOffers) else {}), **left_alone}
+    return LayoutPlan(
+        graph,
+        signatures,
+        solution,
+        outputs,
+        price,
+        reasons,
+        rules,
+        offers,
+        desired,
+        skipped,
+        cost,
+    )
+
+
+def _desired(graph: Graph, request: LayoutRequest) -> Mapping[str, Sequence[str]] | None:
+    if request.for_all is None:
+        return request.desired_layouts
+    return _for_every(request.for_all, _convolutions(graph))
+
+
+def _offers(
+    graph: Graph,
+    desired: Mapping[str, Sequence[str]] | None,
+    request: LayoutRequest,
+    target: BuildTarget,
+) -> tuple[Offers, bool]:
+    """What convolutions are offered; those that a callback of the caller's decides are offered nothing."""
+    base = TargetOffers(target)
+    if desired is None:
+        return base, False
+    positions: dict[Node, int | None] = dict.fromkeys(_convolutions(graph))
+    positions |= {node: place for place, node in enumerate(_counted(graph))}
+    offered = {name: layouts for name, layouts in desired.items() if CONVERT.get(name) is None}
+    followers = frozenset(name for name in TRANSPOSED if name not in desired) if offered else frozenset()
+    return DesiredOffers(offered, base, request.skip_layers, {}, positions, followers), True
+
+
+def _convolutions(graph: Graph) -> list[Node]:
+    return [node for node in graph.nodes if node.operator in CONVOLUTION_AXES]
+
+
+def _counted(graph: Graph) -> list[Node]:
+    """The convolutions that ``skip_layers`` counts: as Relay does, and those of one and three dimensions."""
+    counted = (*COUNTED, "relay.nn.deformable_conv2d")
+    return [node for node in graph.nodes if node.operator in counted]
+
+
+def _skipped(graph: Graph, positions: frozenset[int]) -> frozenset[Node]:
+    return frozenset(node for place, node in enumerate(_counted(graph)) if place in positions)
+
+
+def _for_every(layout: str, convolutions: Sequence[Node]) -> dict[str, Sequence[str]]:
+    """The operators among ``convolutions`` that have the axes of ``layout``; an error if none has."""
+    axes = sorted(Layout.parse(layout).primal)
+    fitting = {name for name, own in CONVOLUTION_AXES.items() if sorted(own) == axes}
+    present = {node.operator for node in convolutions}
+    if convolutions and not fitting & present:
+        fitting = {convolutions[0].operator}
+    return {name: [layout, "default"] for name in fitting}

@@ -1,0 +1,63 @@
+"""What a function says of its border: the names of inputs and outputs, and how they lie in memory."""
+
+from tvm import relax
+
+from relay_layout.graph.nodes import Graph
+from relay_layout.ir import function_attributes
+
+USUAL = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
+"""What the dimensions of a tensor are called in a module without convolutions."""
+
+DECLARED = ("input_dim_orders", "output_dim_orders")
+"""Attributes of a function whose tensors are to lie so: a list of ints for each, empty where nobody said."""
+
+IN_MEMORY = ("input_memory_orders", "output_memory_orders")
+"""Attributes of a function whose tensors lie so: its types are the shapes in memory."""
+
+
+def input_names(function: relax.Function) -> list[str]:
+    """Names of the inputs: those that the front end recorded, or the parameters' own."""
+    names = [str(name) for name in function_attributes(function).get("input_names", ())]
+    own = [str(parameter.name) for parameter in function.params]
+    return names if len(names) == len(own) else own
+
+
+def output_names(function: relax.Function) -> list[str]:
+    """Names of the outputs: those that the front end recorded, or ``output``, numbered where several."""
+    names = [str(name) for name in function_attributes(function).get("output_names", ())]
+    result = function.ret_ty
+    count = len(result.fields) if isinstance(result, relax.TupleType) else 1
+    own = ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
+    return names if len(names) == count else own
+
+
+def declared_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The orders in which inputs and outputs are to lie in memory, empty where nobody said."""
+    return _both(function, DECLARED)
+
+
+def memory_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The orders in which inputs and outputs lie in memory, empty where nobody declared one."""
+    return _both(function, IN_MEMORY)
+
+
+def dimension_letters(graph: Graph) -> dict[int, str]:
+    """What dimensions are called, by rank: as the first convolution of that rank calls them."""
+    letters = dict(USUAL)
+    for node in reversed(graph.nodes):
+        layout = str(getattr(node.attributes, "data_layout", "")) if node.operator else ""
+        if layout.isupper():
+            letters[len(layout)] = layout
+    return letters
+
+
+def _both(
+    function: relax.Function, attributes: tuple[str, str]
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    inputs = _listed(function, attributes[0], len(input_names(function)))
+    return inputs, _listed(function, attributes[1], len(output_names(function)))
+
+
+def _listed(function: relax.Function, attribute: str, count: int) -> list[tuple[int, ...]]:
+    found = [tuple(map(int, order)) for order in function_attributes(function).get(attribute, ())]
+    return found if len(found) == count else [()] * count

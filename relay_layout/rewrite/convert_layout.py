@@ -1,0 +1,156 @@
+"""ConvertLayout: plan, rewriter and verifier as one TVM pass."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+from tvm_ffi import register_error
+
+from relay_layout.choice.plan import LayoutPlan, plan_layout
+from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
+from relay_layout.explanation.reasons import not_converted
+from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.border import with_border_layouts
+from relay_layout.rewrite.rewriter import rewrite
+from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, LayoutBackend, resolve_target
+from relay_layout.targets.transform_cost import PRICE_SOURCES
+from relay_layout.verify import verify
+
+for _error in (LayoutError, ModelError, TargetError, VerificationError):
+    # What a pass raises goes through TVM, which gives back as they were only the exceptions that it knows.
+    register_error(_error)
+
+
+@dataclass(frozen=True)
+class ConversionReport:
+    """What one conversion did; counts are of transforms left to run, bytes of what they move.
+
+    ``layout_transform_us`` is what they are estimated to take, ``layout_transform_prices`` counts them by
+    where that comes from: "measured", "fitted" or "modelled". ``plan`` is what it was chosen from, ``names``
+    gives the operator that a binding computes.
+    """
+
+    layout_transforms: int
+    layout_transforms_weights: int
+    layout_transform_bytes: int
+    layout_transform_us: float
+    layout_transform_prices: Mapping[str, int]
+    solver_status: str
+    objective_us: float
+    solver_seconds: float
+    seconds: float
+    verified: bool
+    layouts: Mapping[str, str]
+    not_converted: Mapping[str, str]
+    plan: LayoutPlan = field(repr=False, compare=False)
+    names: Mapping[str, str] = field(repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields under the names that the command line prints."""
+        return {
+            "layout_transforms": self.layout_transforms,
+            "layout_transforms_weights": self.layout_transforms_weights,
+            "layout_transform_bytes": self.layout_transform_bytes,
+            "layout_transform_us": round(self.layout_transform_us, 3),
+            "layout_transform_prices": {
+                source: self.layout_transform_prices.get(source, 0) for source in PRICE_SOURCES
+            },
+            "solver": {
+                "status": self.solver_status,
+                "objective_us": round(self.objective_us, 3),
+                "seconds": round(self.solver_seconds, 4),
+            },
+            "verified": self.verified,
+            "layouts": dict(self.layouts),
+            "not_converted": dict(self.not_converted),
+            "conversion_seconds": round(self.seconds, 4),
+        }
+
+
+def convert_layout(
+    module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
+) -> tuple[tvm.IRModule, ConversionReport]:
+    """Convert the function "main" of a Relax module; other functions are left as they are."""
+    start = time.perf_counter()
+    module = with_border_layouts(module, request)
+    plan = plan_layout(module, request, target)
+    rewritten = rewrite(plan.graph, plan.solution, dict(plan.outputs))
+    verify("main", plan.graph, rewritten.function, plan.outputs, rewritten.placements)
+    converted = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    converted.update_func(module.get_global_var("main"), rewritten.function)
+    prices = [plan.price(*move) for move in rewritten.transforms.moves]
+    report = ConversionReport(
+        layout_transforms=rewritten.transforms.activations,
+        layout_transforms_weights=rewritten.transforms.weights,
+        layout_transform_bytes=rewritten.transforms.activation_bytes,
+        layout_transform_us=sum(price.microseconds for price in prices),
+        layout_transform_prices=Counter(price.source for price in prices),
+        solver_status=plan.solution.status,
+        objective_us=plan.microseconds(plan.solution.signatures, prices),
+        solver_seconds=plan.solution.seconds,
+        seconds=time.perf_counter() - start,
+        verified=True,
+        layouts=_convolution_layouts(plan),
+        not_converted=not_converted(plan),
+        plan=plan,
+        names=rewritten.names,
+    )
+    return converted, report
+
+
+def _convolution_layouts(plan: LayoutPlan) -> dict[str, str]:
+    """Data layout to result layout of each convolution, by binding."""
+    chosen = {}
+    for node in plan.graph.nodes:
+        if node.operator in CONVOLUTION_AXES:
+            attributes = {
+                "data_layout": str(node.attributes.data_layout),
+                "out_layout": str(node.attributes.out_layout or node.attributes.data_layout),
+                **plan.solution.signatures[node].attributes,
+            }
+            chosen[node.name] = f"{attributes['data_layout']}->{attributes['out_layout']}"
+    return chosen
+
+
+@tvm.transform.module_pass(opt_level=0, name="relay_layout.ConvertLayout")
+class ConvertLayout:
+    """Relay's ConvertLayout as a pass over Relax modules.
+
+    ``desired_layouts`` is Relay's dictionary, e.g. ``{"nn.conv2d": ["NHWC", "default"]}``, a layout
+    name for all convolutions, or None for the choice that costs least on ``target``. A ``backend``
+    (:class:`relay_layout.targets.LayoutBackend`) is asked per operator. ``input_layouts`` and
+    ``output_layouts`` fix layouts at the border of the function, by name, ``input_dim_orders`` and
+    ``output_dim_orders`` the order in memory of tensors whose shape the model keeps.
+    """
+
+    def __init__(
+        self,
+        desired_layouts: Mapping[str, Sequence[str]] | str | None = None,
+        *,
+        target: Any = "native",
+        skip_layers: Sequence[int] = (),
+        backend: LayoutBackend | None = None,
+        input_layouts: Mapping[str, str] | None = None,
+        output_layouts: Mapping[str, str] | None = None,
+        input_dim_orders: Mapping[str, Sequence[int]] | None = None,
+        output_dim_orders: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        self.request = LayoutRequest.parse(
+            desired_layouts if isinstance(desired_layouts, str) else "auto",
+            desired_layouts=None if isinstance(desired_layouts, str) else desired_layouts,
+            skip_layers=skip_layers,
+            input_layouts=input_layouts,
+            output_layouts=output_layouts,
+            backend=backend,
+            input_dim_orders=input_dim_orders,
+            output_dim_orders=output_dim_orders,
+        )
+        self.target = resolve_target(target)
+
+    def transform_module(self, module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
+        """The converted module; a transform cost report is not kept (see :func:`convert_layout`)."""
+        del context
+        return convert_layout(module, self.request, self.target)[0]

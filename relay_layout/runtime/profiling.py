@@ -1,0 +1,129 @@
+"""How long each kernel of a loaded network takes, in its place between the others.
+
+TVM's virtual machine calls an observer before and after every call. Memory is as cold as the calls before
+leave it, and the threads as awake. What observing itself takes, some microseconds, is that of the quickest
+call and is taken off all times.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+
+from relay_layout.bench.layers_peak import CHAINS, STEPS, peak_kernel, peak_operations
+from relay_layout.bench.machine import describe_machine
+from relay_layout.errors import InputError
+from relay_layout.runtime.session import Session, set_threads
+from relay_layout.targets import resolve_target
+from topi_ext.build import compile_kernel
+
+_WARM_UP_RUNS = 5
+_PEAK_RUNS = 100
+_BUILTIN = "vm.builtin."
+_GO_ON = 0
+"""What an observer returns so that the call is made."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Medians of ``repeat`` runs, in microseconds.
+
+    ``calls`` are the kernels in the order in which they run, ``run_us`` is a whole run without observer.
+    ``peak_gflops`` is what this machine multiplies and adds at most with so many ``threads``, in 1e9
+    operations a second.
+    """
+
+    calls: tuple[tuple[str, float], ...]
+    run_us: float
+    repeat: int
+    threads: int
+    cpu: str
+    peak_gflops: float
+
+
+def profile(
+    session: Session, inputs: Mapping[str, np.ndarray], *, repeat: int, clock: Callable[[], int] | None = None
+) -> Profile:
+    """Time whole runs of ``inputs``, then each of their calls; ``session`` stays slower by the observer.
+
+    ``clock`` gives nanoseconds. Raises InputError for inputs that the network does not take, and for a GPU's
+    code, whose calls are one launch.
+    """
+    if session.on_gpu:
+        raise InputError(f"target {session.target}: kernels of a GPU cannot be timed one by one")
+    now = clock or time.perf_counter_ns
+    session.feed(inputs)
+    for _ in range(_WARM_UP_RUNS):
+        session.execute()
+    runs = []
+    for _ in range(repeat):
+        start = now()
+        session.execute()
+        runs.append((now() - start) / 1e3)
+    names, times = _observed(session, repeat, now)
+    peak = measure_peak(session.threads)
+    set_threads(session.threads)
+    return Profile(
+        tuple(zip(names, times, strict=True)),
+        statistics.median(runs),
+        repeat,
+        session.threads,
+        describe_machine()["cpu"],
+        peak,
+    )
+
+
+def _observed(session: Session, repeat: int, now: Callable[[], int]) -> tuple[list[str], list[float]]:
+    """The kernels that a run calls, and the median microseconds of each."""
+    events: list[tuple[str, int]] = []
+
+    def observe(function: Any, name: str, before: bool, result: Any, *arguments: Any) -> int:
+        # The clock last before the call, and first after it.
+        if before:
+            events.append((name, now()))
+        else:
+            ended = now()
+            began = events[-1][1]
+            events[-1] = name, ended - began
+        return _GO_ON
+
+    session.observe(observe)
+    samples: list[list[int]] = []
+    for run in range(repeat + 1):
+        events.clear()
+        session.execute()
+        if run:
+            samples.append([taken for _, taken in events])
+    medians = [statistics.median(taken) / 1e3 for taken in zip(*samples, strict=True)]
+    least = min(medians, default=0.0)
+    found = [
+        (name, median - least)
+        for (name, _), median in zip(events, medians, strict=True)
+        if not name.startswith(_BUILTIN)
+    ]
+    return [name for name, _ in found], [round(taken, 3) for _, taken in found]
+
+
+def measure_peak(threads: int) -> float:
+    """What ``threads`` of this machine multiply and add in float32 at most, in 1e9 operations a second."""
+    target = resolve_target(threads=threads)
+    lanes = target.processor.lanes(4)
+    kernel = compile_kernel(peak_kernel(threads, lanes, STEPS), target.tvm_target)["main"]
+    start = np.random.default_rng(0).random((threads, CHAINS, lanes), np.float32)
+    # The sums go to one: nothing that overflows, or is too small to be a normal number.
+    arguments = [tvm.runtime.tensor(array) for array in (start, np.full(lanes, 0.5, np.float32))]
+    result = tvm.runtime.empty(start.shape, "float32")
+    set_threads(threads)
+    quickest = float("inf")
+    for _ in range(_PEAK_RUNS):
+        began = time.perf_counter()
+        kernel(*arguments, result)
+        quickest = min(quickest, time.perf_counter() - began)
+    return peak_operations(threads, lanes, STEPS) / quickest / 1e9
+
+
+__all__ = ["Profile", "measure_peak", "profile"]

@@ -1,0 +1,165 @@
+"""Running an artifact on a board: upload its library and weights over RPC, feed arrays by name."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.artifact import Artifact, Build, Content, TensorSpec, check_inputs, read_artifact
+from relay_layout.errors import ArtifactError
+from relay_layout.host import ARM_CAPABILITY_WORDS, arm_features, normalize_architecture
+from relay_layout.lower.capabilities import CAPABILITIES
+from relay_layout.lower.workspace import ALONE
+from relay_layout.runtime.session import WORKER_GROUP_BIG, has_threads
+from topi_ext.tune.tracker import RemoteDevice, borrow
+
+_STORED = "stored_main"
+
+
+class RemoteSession:
+    """A network on the machine at the other end of ``connection`` (``tvm.rpc.RPCSession``).
+
+    As :class:`relay_layout.runtime.session.Session`, but for one call at a time. The machine needs TVM alone.
+    """
+
+    def __init__(
+        self, artifact: Artifact, connection: Any, *, threads: int | None = None, target: str | None = None
+    ) -> None:
+        """Upload the library and the weights.
+
+        ``threads`` is how many a call uses, by default as many as the kernels are shaped for. ``target``
+        names one of the artifact's targets; otherwise it is the last one for the machine's architecture that
+        the machine can run, or the first where it does not tell its CPU features: only code for 64-bit ARM
+        can ask for them. Raises :class:`ArtifactError` where there is none.
+        """
+        self._device = connection.cpu(0)
+        fitting = _fitting(artifact, _architecture(connection), target)
+        library = _load(connection, fitting[0][1], "first.so")
+        features = _features(library, self._device)
+        build, content = _runnable(artifact, fitting, features)
+        if content is not fitting[0][1]:
+            # Under another name: the first library is loaded, and its file must stay as it is.
+            library = _load(connection, content, "chosen.so")
+        self.target = build.name
+        self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
+        self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
+        count = threads or build.num_threads_hint
+        if count is not None and not has_threads(library, count):
+            connection.get_function("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
+        self._machine = relax.VirtualMachine(library, self._device)
+        self._size = connection.get_function("ffi.ArraySize")
+        self._item = connection.get_function("ffi.ArrayGetItem")
+        self._weights = [self._send(array) for array in content.weights.values()]
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name, in the model's order.
+
+        Raises :class:`InputError` naming the input where a shape, a dtype or a name is wrong.
+        """
+        self._store(inputs)
+        arrays = [tensor.numpy() for tensor in self._fields(self._machine[_STORED]())]
+        return dict(zip([spec.name for spec in self.outputs], arrays, strict=True))
+
+    def seconds(self, inputs: Mapping[str, np.ndarray], repeat: int) -> list[float]:
+        """Times of ``repeat`` calls on the machine itself, after one that does not count."""
+        self._store(inputs)
+        evaluate = self._machine.time_evaluator(_STORED, self._device, number=1, repeat=repeat)
+        return [float(time) for time in evaluate().results]
+
+    def _store(self, inputs: Mapping[str, np.ndarray]) -> None:
+        """Send the inputs and keep them and the weights as arguments of a function of its own."""
+        tensors = [self._send(array) for array in check_inputs(self.inputs, inputs).values()]
+        self._machine.save_function(ALONE, _STORED, *tensors, *self._weights)
+
+    def _send(self, array: np.ndarray) -> Any:
+        return tvm.runtime.tensor(np.ascontiguousarray(array), self._device)
+
+    def _fields(self, result: Any) -> Sequence[Any]:
+        """The tensors of a result, which is a reference to a tuple over there, or one tensor."""
+        if isinstance(result, tvm.runtime.Tensor):
+            return [result]
+        return [self._item(result, index) for index in range(self._size(result))]
+
+
+def open_session(
+    path: str | os.PathLike[str],
+    remote: RemoteDevice,
+    *,
+    seconds: float = 0.0,
+    threads: int | None = None,
+    target: str | None = None,
+) -> RemoteSession:
+    """Read an artifact and load it on a machine that a tracker lends, for at most ``seconds`` (0 for ever).
+
+    ``threads`` and ``target`` as for :class:`RemoteSession`. Raises :class:`RelayLayoutError`.
+    """
+    artifact = read_artifact(path)
+    return RemoteSession(artifact, borrow(remote, seconds), threads=threads, target=target)
+
+
+def _architecture(connection: Any) -> str:
+    """The architecture of the machine; empty where its TVM has no LLVM to tell."""
+    try:
+        triple = str(connection.get_function("target.llvm_get_system_triple")())
+    except Exception:
+        return ""
+    return normalize_architecture(triple.split("-", 1)[0])
+
+
+def _load(connection: Any, content: Content, name: str) -> Any:
+    connection.upload(bytearray(content.library), name)
+    return connection.load_module(name)
+
+
+def _features(library: Any, device: Any) -> frozenset[str] | None:
+    """The CPU features of the machine that has loaded ``library``; None where it cannot tell."""
+    if not library.implements_function(CAPABILITIES, True):
+        return None
+    words = tvm.runtime.tensor(np.zeros(len(ARM_CAPABILITY_WORDS), "uint64"), device)
+    library.get_function(CAPABILITIES, True)(words)
+    return arm_features([int(word) for word in words.numpy()])
+
+
+def _fitting(artifact: Artifact, architecture: str, target: str | None) -> list[tuple[Build, Content]]:
+    """The targets in question that are for an architecture, which is empty where it is not known."""
+    found = list(zip(artifact.manifest.builds, artifact.contents, strict=True))
+    fitting = [
+        (build, content)
+        for build, content in found
+        if target in (None, build.name) and (not architecture or _built_for(build) == architecture)
+    ]
+    if fitting:
+        return fitting
+    names = ", ".join(f"{build.name} ({_built_for(build)})" for build, _ in found)
+    wanted = f"{target} " if target is not None else ""
+    raise ArtifactError(
+        f"{artifact.path}: holds no code {wanted}for the board, which is {architecture or 'not told'}; "
+        f"it was built for {names}"
+    )
+
+
+def _runnable(
+    artifact: Artifact, fitting: Sequence[tuple[Build, Content]], features: frozenset[str] | None
+) -> tuple[Build, Content]:
+    """The last of the targets that a machine with these features can run; the first if it tells none."""
+    if features is None:
+        return fitting[0]
+    lacking = [set(build.target.get("features", ())) - features for build, _ in fitting]
+    runnable = [found for missing, found in zip(lacking, fitting, strict=True) if not missing]
+    if runnable:
+        return runnable[-1]
+    missing = min(lacking, key=len)
+    raise ArtifactError(
+        f"{artifact.path}: needs CPU feature{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))} "
+        "which the board lacks; compile it for the board's processor"
+    )
+
+
+def _built_for(build: Build) -> str:
+    return normalize_architecture(str(build.target["mtriple"]).split("-", 1)[0])
+
+
+__all__ = ["RemoteSession", "open_session"]

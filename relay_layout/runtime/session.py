@@ -1,0 +1,240 @@
+"""Running an artifact: load it once, then feed arrays by name."""
+
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
+from relay_layout.artifact.fields import first_line
+from relay_layout.errors import InputError
+from relay_layout.host import cpu_count
+from relay_layout.lower.device_code import stored_code
+from relay_layout.lower.workspace import WORKSPACE
+from relay_layout.runtime.device import DeviceMemory, memory_of
+from topi_ext.cuda.nvcc import machine_code
+from topi_ext.threads import SET_THREADS
+
+WORKER_GROUP_BIG = 1
+"""TVM's thread affinity mode that starts from the fastest cores."""
+
+_BOUND = "bound_main"
+"""What "main" is saved as with its weights and the memory of its intermediate results."""
+
+_THREAD = threading.local()
+"""``count``: how many threads the pool of this thread was last told to use."""
+
+
+class Session:
+    """A loaded network, with the memory of its intermediate results. Calls from several threads take turns.
+
+    ``target`` is the name of the target whose code it runs.
+    """
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        *,
+        threads: int | None = None,
+        target: str | None = None,
+        permute: bool | None = None,
+    ) -> None:
+        """Map the weights, load the library, and allocate the memory of intermediate results.
+
+        ``threads`` is how many a call uses, all cores by default. ``target`` names one of the artifact's
+        targets; otherwise it is the last that this machine can run. ``permute`` says what becomes of an
+        input that does not lie in memory as the artifact expects: True copies it into order, False refuses
+        it, None refuses it where the order was declared by the model or its user.
+        """
+        build, content = artifact.choose(target)
+        self._threads = _check_threads(threads)
+        self.permute = permute
+        self.target = build.name
+        self.artifact = artifact
+        self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
+        self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
+        self.copied: tuple[str, ...] = ()
+        """Names of the inputs that the last call copied; the others were read where they lie."""
+        self._memory = memory_of(build.target)
+        library = _load_library(content.library)
+        self._has_threads = has_threads(library, self._threads)
+        if self._has_threads:
+            # TVM keeps what it has loaded for ever.
+            weakref.finalize(self, has_threads, library, 1)
+        self._machine = relax.VirtualMachine(library, self._memory.device)
+        weights = [self._memory.weight(array) for array in content.weights.values()]
+        # What is saved are the last arguments: calls pass and convert the inputs alone.
+        self._machine.save_function("main", _BOUND, *weights, *self._machine[WORKSPACE]())
+        self._entry: Callable[..., Any] = self._machine[_BOUND]
+        self._fed: list[Any] | None = None
+        self._lock = threading.Lock()
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Outputs by name, in the model's order; they are the caller's own.
+
+        Inputs are numpy arrays, or anything on the CPU that DLPack takes: tensors of PyTorch, TVM and
+        others. One that lies in the declared order, at an address that is a multiple of 64, is read where it
+        lies, unless the code is a GPU's. Outputs lie in their declared order, too.
+
+        Raises :class:`InputError` naming the input where a shape, a dtype, a name or an order is wrong.
+        """
+        with self._lock:
+            tensors = self._staged(inputs, borrow=True)
+            if any(one is other for one, other in zip(tensors, self._fed or (), strict=False)):
+                # What was fed is overwritten.
+                self._fed = None
+            self._use_threads()
+            found = self._entry(*tensors)
+            arrays = [self._memory.fetched(tensor) for tensor in _tensors(found)]
+        return {spec.name: _as_shaped(array, spec) for spec, array in zip(self.outputs, arrays, strict=True)}
+
+    def feed(self, inputs: Mapping[str, Any]) -> None:
+        """Check the inputs and keep copies of them for :meth:`execute`; raises what :meth:`run` does."""
+        with self._lock:
+            self._fed = self._staged(inputs, borrow=False)
+
+    def execute(self) -> list[Any]:
+        """The outputs of the inputs fed last, in the model's order, as TVM's tensors of their own.
+
+        An output with a dim_order has the shape that it has in memory.
+        """
+        with self._lock:
+            return [tvm.runtime.empty(found.shape, found.dtype).copyfrom(found) for found in self._execute()]
+
+    def launch(self) -> None:
+        """Run on the inputs fed last, leave the outputs where they are; a GPU may then still be at work."""
+        with self._lock:
+            self._execute()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the code is a GPU's; its kernels are launched all at once then."""
+        return isinstance(self._memory, DeviceMemory)
+
+    @property
+    def threads(self) -> int:
+        """How many threads a call uses."""
+        return self._threads
+
+    def observe(self, observer: Callable[..., int]) -> None:
+        """Have ``observer`` called before and after every call of the virtual machine, from now on.
+
+        Its arguments are those of ``tvm.relax.VirtualMachine.set_instrument``.
+        """
+        self._machine.set_instrument(observer)
+
+    def _staged(self, inputs: Mapping[str, Any], *, borrow: bool) -> list[Any]:
+        """Tensors of the inputs, once checked: over the caller's memory where it may be, or in buffers."""
+        if not isinstance(inputs, Mapping):
+            names = ", ".join(f"'{spec.name}': ..." for spec in self.inputs)
+            raise InputError(f"inputs: expected a dict {{{names}}}, got {type(inputs).__name__}")
+        given = {name: as_array(value, name) for name, value in inputs.items()}
+        accepted = check_inputs(self.inputs, given, permute=self.permute)
+        tensors, copied = [], []
+        for name, array in accepted.items():
+            shared = borrow and np.may_share_memory(array, given[name])
+            tensor = self._memory.borrowed(array) if shared else None
+            if tensor is None:
+                tensor = self._memory.copied(name, array)
+                copied.append(name)
+            tensors.append(tensor)
+        self.copied = tuple(copied)
+        return tensors
+
+    def _execute(self) -> Sequence[Any]:
+        """The outputs in memory that the next call overwrites."""
+        if self._fed is None:
+            raise InputError("there is nothing to run before the inputs are fed")
+        self._use_threads()
+        return _tensors(self._entry(*self._fed))
+
+    def _use_threads(self) -> None:
+        if not self._has_threads and getattr(_THREAD, "count", None) != self._threads:
+            set_threads(self._threads)
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    target: str | None = None,
+    permute: bool | None = None,
+) -> Session:
+    """Read, check and load an artifact; the options are those of :class:`Session`.
+
+    Raises :class:`ArtifactError` where it is damaged or was built for other machines, :class:`InputError` for
+    a ``target`` that it was not built for.
+    """
+    return Session(read_artifact(Path(path)), threads=threads, target=target, permute=permute)
+
+
+def set_threads(threads: int | None) -> None:
+    """How many threads the pool that TVM has for the calling thread uses from now on; all cores for None.
+
+    TVM by itself takes half of an x86 machine's. The pool's size is fixed when it is first used, so it is
+    made as large as the machine; more threads than cores only wait for each other, so a larger number is
+    taken as all cores.
+    """
+    count = _check_threads(threads)
+    os.environ.setdefault("TVM_NUM_THREADS", str(cpu_count()))
+    tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
+    _THREAD.count = count
+
+
+def has_threads(library: Any, count: int) -> bool:
+    """Whether a library, or what it imports, has threads of its own; then its loops use ``count`` of them."""
+    if not library.implements_function(SET_THREADS, query_imports=True):
+        return False
+    library.get_function(SET_THREADS, query_imports=True)(count)
+    return True
+
+
+def _check_threads(threads: int | None) -> int:
+    if threads is not None and threads < 1:
+        raise InputError(f"threads: expected at least 1, got {threads}")
+    cores = cpu_count()
+    return min(threads or cores, cores)
+
+
+def _load_library(library: bytes | bytearray | memoryview) -> Any:
+    """Load a shared library from memory, through a file that is gone again when this returns."""
+    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+        path = Path(folder) / "library.so"
+        path.write_bytes(library)
+        with machine_code(stored_code(path)):
+            return tvm.runtime.load_module(str(path))
+
+
+def as_array(value: Any, name: str) -> Any:
+    """A numpy array over the memory of anything that DLPack takes; what it does not take is given back.
+
+    InputError for a tensor that is not in this machine's memory, or that numpy cannot hold.
+    """
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+        return value
+    try:
+        # A tensor of PyTorch that records gradients gives no memory away.
+        return np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
+    except Exception as error:
+        kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
+        raise InputError(
+            f"input {name!r}: numpy cannot read this {kind} in place ({first_line(error)}); "
+            "move it to the CPU and convert it to a dtype of numpy"
+        ) from None
+
+
+def _tensors(found: Any) -> Sequence[Any]:
+    return [found] if isinstance(found, tvm.runtime.Tensor) else found
+
+
+def _as_shaped(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
+    """A view of what lies in memory with the dimensions of the model."""
+    order = spec.memory_order
+    return array if order == tuple(range(array.ndim)) else array.transpose(np.argsort(order))
