@@ -24,7 +24,6 @@ from topi_ext.compute.implicit_gemm import (
     result_of,
     rows_as_image,
 )
-from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.workload import GemmConvolution
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
@@ -162,7 +161,7 @@ def product_call(
     ``data`` is NHWC, or where the window is one pixel of any rank with channels last; ``weight`` is OHWI;
     ``extents`` are those of the result but for its channels. ``pad_value`` lies around the image.
     """
-    knobs = cheapest_gemm(workload, target.multiprocessor)[1]
+    knobs = target.kernels.choose(workload).knobs
     packed = constant(pack_weight(weight, workload, knobs))
     expected = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
 

@@ -97,7 +97,7 @@ class Tuning:
         job, target = self.job, self.target
         versions = {"relay_layout": __version__, "tvm": str(tvm.__version__)}
         transforms = TransformMeasurer(
-            target.processor,
+            target.machine,
             measurer,
             job.log,
             self.database,
@@ -108,7 +108,7 @@ class Tuning:
             time_limit=job.options.time_limit,
         )
         tuner = Tuner(
-            target.processor,
+            target.machine,
             measurer,
             job.log,
             self.database,

@@ -1,13 +1,16 @@
 """The choices that a matrix product on a GPU leaves open."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
 from topi_ext.errors import CudaError
+
+ALGORITHM = "implicit_gemm"
 
 Instruction = Literal["mma", "wmma", "fma"]
 """``mma``: mma.sync on fragments that ldmatrix loads. ``wmma``: the 16x16x16 fragments of float16 that every
@@ -58,16 +61,33 @@ class GemmKnobs:
         return self.block_n // self.warps_n
 
     def to_dict(self) -> dict[str, Any]:
-        return {"algorithm": "implicit_gemm", **asdict(self)}
+        return {"algorithm": ALGORITHM, **asdict(self)}
 
     @staticmethod
     def from_dict(fields: Mapping[str, Any]) -> "GemmKnobs":
         """What :meth:`to_dict` wrote; CudaError for anything else."""
         named = {name: value for name, value in fields.items() if name != "algorithm"}
+        numbers = {name: value for name, value in named.items() if name != "instruction"}
         try:
-            return GemmKnobs(**named)
+            if fields.get("algorithm", ALGORITHM) == ALGORITHM and {*map(type, numbers.values())} <= {int}:
+                return GemmKnobs(**named)
         except TypeError:
-            raise CudaError(f"{dict(fields)} are no knobs of an implicit GEMM") from None
+            pass
+        raise CudaError(f"{dict(fields)} are no knobs of an implicit GEMM")
+
+
+def describe_product(workload: GemmConvolution, knobs: GemmKnobs) -> str:
+    """The annotation of a block that multiplies: one line of JSON."""
+    return json.dumps({**json.loads(workload.to_json()), "knobs": knobs.to_dict()}, sort_keys=True)
+
+
+def product_of(annotation: str) -> tuple[GemmConvolution, GemmKnobs] | None:
+    """What :func:`describe_product` described; None of another annotation."""
+    fields = json.loads(annotation)
+    if fields["operator"] != GEMM_CONVOLUTION:
+        return None
+    knobs = GemmKnobs.from_dict(fields.pop("knobs"))
+    return GemmConvolution.from_json(json.dumps(fields)), knobs
 
 
 def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
@@ -170,6 +190,7 @@ def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiproc
 
 
 __all__ = [
+    "ALGORITHM",
     "PAD_BYTES",
     "RESULT_PAD",
     "ROW_BYTES",
@@ -177,8 +198,10 @@ __all__ = [
     "GemmKnobs",
     "Instruction",
     "check",
+    "describe_product",
     "fragment_depth",
     "misfit",
+    "product_of",
     "registers",
     "shared_bytes",
 ]

@@ -1,6 +1,5 @@
 """Schedule rules of CUDA targets, in the order in which they are asked."""
 
-import json
 import logging
 
 from tvm import tirx
@@ -9,9 +8,8 @@ from tvm.s_tir.dlight import ScheduleRule, gpu
 from tvm.target import Target
 
 from topi_ext.compute.depthwise import DEPTHWISE
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.knobs import product_of
 from topi_ext.cuda.multiprocessor import multiprocessor_of
-from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
@@ -27,11 +25,10 @@ class MatrixProduct(ScheduleRule):
         """None where the function is no such product, or what follows it cannot be fused."""
         del tunable
         found = annotated_block(open_schedule(func))
-        if found is None or "knobs" not in (fields := json.loads(found[1])):
+        product = product_of(found[1]) if found is not None else None
+        if product is None:
             return None
-        knobs = GemmKnobs.from_dict(fields.pop("knobs"))
-        workload = GemmConvolution.from_json(json.dumps(fields))
-        return schedule_product(func, workload, knobs, multiprocessor_of(target))
+        return schedule_product(func, *product, multiprocessor_of(target))
 
 
 class Depthwise(ScheduleRule):
