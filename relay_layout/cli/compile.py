@@ -24,12 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     options.add_layout_options(parser, several_targets=True)
     options.add_threads_option(parser)
-    parser.add_argument(
-        "--precision",
-        choices=("fp16", "tf32", "fp32"),
-        default="fp32",
-        help="what CUDA targets compute in: fp32 (the default), or on tensor cores tf32 or fp16",
-    )
+    options.add_precision_option(parser)
 
 
 def run(arguments: Namespace) -> Outcome:

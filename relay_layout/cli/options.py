@@ -106,6 +106,16 @@ def add_record_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_precision_option(parser: argparse.ArgumentParser) -> None:
+    """What GPUs compute in."""
+    parser.add_argument(
+        "--precision",
+        choices=("fp16", "tf32", "fp32"),
+        default="fp32",
+        help="what CUDA targets compute in: fp32 (the default), or on tensor cores tf32 or fp16",
+    )
+
+
 def add_input_shape_option(parser: argparse.ArgumentParser) -> None:
     """The shape of an input whose model leaves dimensions open."""
     parser.add_argument(
@@ -318,6 +328,7 @@ __all__ = [
     "Parser",
     "add_input_shape_option",
     "add_layout_options",
+    "add_precision_option",
     "add_record_options",
     "add_remote_options",
     "add_threads_option",

@@ -37,6 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     options.add_layout_options(parser)
     options.add_threads_option(parser)
+    options.add_precision_option(parser)
     add_search_arguments(parser)
     parser.add_argument(
         "--modelled",
@@ -98,6 +99,7 @@ def run(arguments: Namespace) -> Outcome:
         tune_options(arguments, "tiles" if arguments.modelled else "model"),
         arguments.tasks,
         "modelled" if arguments.modelled else "measured",
+        arguments.precision,
     )
     progress("choosing layouts")
     listener = Listener(tell=lambda line: note(one_line(line)), problems=tell_problems)

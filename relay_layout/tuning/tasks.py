@@ -1,5 +1,6 @@
 """The kernels that models need, as tasks for a tuner."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,7 +54,8 @@ def model_tasks(
         conversion = convert(model, **{**(options or {}), "target": target})
         found, skipped = module_workloads(canonicalize(conversion.module), target)
         counts.update(found)
-        notes += [f"{model}: {note}" for note in skipped]
+        name = model if isinstance(model, str | os.PathLike) else "a model"
+        notes += [f"{name}: {note}" for note in skipped]
         considered += considered_transforms(conversion.plan)
         chosen += chosen_transforms(conversion.plan)
     transforms = list(dict.fromkeys([*sampled(considered), *chosen]))

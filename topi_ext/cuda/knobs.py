@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
@@ -61,7 +61,7 @@ class GemmKnobs:
         return self.block_n // self.warps_n
 
     def to_dict(self) -> dict[str, Any]:
-        return {"algorithm": ALGORITHM, **asdict(self)}
+        return {"algorithm": ALGORITHM, **vars(self)}
 
     @staticmethod
     def from_dict(fields: Mapping[str, Any]) -> "GemmKnobs":
