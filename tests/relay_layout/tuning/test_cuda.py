@@ -195,8 +195,8 @@ def test_without_a_gpu_there_is_one_line(
     words = ["tune", "resnet18", "--input-shape", "input:1,3,32,32", "-o", str(tmp_path / "log.jsonl")]
     assert main([*words, "--target", TARGET, "--precision", "fp16"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "relay-layout: error: target cuda-sm_90: tuning runs kernels, and no GPU is found here; tune on a machine "
-        "with one of sm_90, or name such machines with --rpc-tracker"
+        "relay-layout: error: target cuda-sm_90: tuning runs kernels, and no GPU is found here; "
+        "tune on a machine with one of sm_90, or name such machines with --rpc-tracker"
     )
 
 
