@@ -50,6 +50,21 @@ class Elementwise(ScheduleRule):
         return schedule_elementwise(func)
 
 
+class Unannotated(ScheduleRule):
+    """A rule of TVM's, kept from the loops of our convolutions: what it makes of these, code generation
+    refuses.
+    """
+
+    def __init__(self, rule: ScheduleRule) -> None:
+        self.rule = rule
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """What the rule says."""
+        if annotated_block(open_schedule(func)) is not None:
+            return None
+        return self.rule.apply(func, target, tunable)
+
+
 class Guarded(ScheduleRule):
     """A rule of which a refusal by TVM only means that the next one is asked."""
 
@@ -69,15 +84,9 @@ class Guarded(ScheduleRule):
 
 def cuda_rules() -> list[Guarded]:
     """Most specific first; dlight's last one takes every function of loops."""
-    rules = [
-        MatrixProduct(),
-        Depthwise(),
-        Elementwise(),
-        gpu.Matmul(),
-        gpu.Reduction(),
-        gpu.GeneralReduction(),
-    ]
-    return [Guarded(rule) for rule in (*rules, gpu.Fallback())]
+    ours = [MatrixProduct(), Depthwise(), Elementwise()]
+    theirs = [Unannotated(rule) for rule in (gpu.Matmul(), gpu.Reduction(), gpu.GeneralReduction())]
+    return [Guarded(rule) for rule in (*ours, *theirs, gpu.Fallback())]
 
 
 __all__ = ["Depthwise", "Elementwise", "Guarded", "MatrixProduct", "cuda_rules"]
