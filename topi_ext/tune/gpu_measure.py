@@ -58,6 +58,7 @@ class GpuMeasurer:
             raise CudaError("tuning needs nvcc; install the CUDA toolkit or set CUDA_HOME to where it is")
         self.cpu = cpu
         self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
+        self._libraries: dict[gpu_workers.Product, Library] = {}
         self._build_one = partial(gpu_workers.build, self._folder.name, tuple(link), multiprocessor.arch)
         try:
             self._pool = builder_pool(builders, BUILD_TIMEOUT)
@@ -85,7 +86,7 @@ class GpuMeasurer:
         self, workload: GemmConvolution, knobs: Sequence[GemmKnobs], rounds: int = 1
     ) -> Iterator[Measurement]:
         """As :meth:`topi_ext.tune.measurement.Measurer.measure`."""
-        return measured(self._runner, self._build([(workload, one) for one in knobs]), rounds)
+        return measured(self._runner, self._products([(workload, one) for one in knobs]), rounds)
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
         """As :meth:`topi_ext.tune.measurement.Measurer.measure_functions`."""
@@ -95,7 +96,7 @@ class GpuMeasurer:
         """What is wrong with a kernel's result on this machine; of another one's results nothing is said."""
         if self._here is None:
             return ""
-        ((library, _),) = self._build([(workload, knobs)])
+        ((library, _),) = self._products([(workload, knobs)])
         if library is None:
             return ""  # It was built and run before: a machine that is busy says nothing of its result.
         try:
@@ -111,6 +112,13 @@ class GpuMeasurer:
         self._pool.shutdown(wait=False)
         self._runner.close()
         self._folder.cleanup()
+
+    def _products(self, products: Sequence[gpu_workers.Product]) -> list[Built]:
+        """Each is built once: the best are run again and checked later, and nvcc takes seconds."""
+        missing = [product for product in dict.fromkeys(products) if product not in self._libraries]
+        found = dict(zip(missing, self._build(missing), strict=True))
+        self._libraries |= {product: library for product, (library, _) in found.items() if library}
+        return [found.get(product) or (self._libraries[product], "") for product in products]
 
     def _build(self, jobs: Sequence[gpu_workers.Job]) -> list[Built]:
         return built(self._pool, self._build_one, jobs, BUILD_TIMEOUT)

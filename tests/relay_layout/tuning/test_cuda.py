@@ -15,17 +15,20 @@ from relay_layout.cli.main import main
 from relay_layout.targets import CudaTarget, resolve_target
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from relay_layout.tuning.tasks import model_tasks
+from relay_layout.tuning.transforms import transform_function
 from scripts import benchmark_cuda
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.nvcc import find_nvcc
 from topi_ext.cuda.space import estimated_us
 from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.tune import gpu_workers
 from topi_ext.tune.log import append, load
 from topi_ext.tune.measurement import Measurement
 from topi_ext.tune.record import TransformRecord, TuningRecord
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneOptions
+from topi_ext.workload import TransformWorkload
 
 TARGET = "cuda-sm_90"
 SLOW_ROWS = 16
@@ -186,6 +189,14 @@ def test_a_tuner_that_was_killed_goes_on(tmp_path: Path) -> None:
     # Of the one at which it was killed there is no record.
     assert len(first.runs) - 1 + len(second.runs) == 48
     assert not set(first.runs[:-1]) & set(second.runs)
+
+
+@pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
+def test_layout_transforms_are_built_to_be_measured(tmp_path: Path) -> None:
+    moved = TransformWorkload("NCHW", (1, 8, 4, 6), "NCHW", "NHWC", "float32")
+    found = gpu_workers.build(str(tmp_path), ("cc",), "sm_90", transform_function(target_of(), moved))
+    assert found.arguments == [((1, 8, 4, 6), "float32"), ((1, 4, 6, 8), "float32")]
+    assert (found.calls, found.device) == ([("main", (0, 1))], "cuda")
 
 
 def test_without_a_gpu_there_is_one_line(

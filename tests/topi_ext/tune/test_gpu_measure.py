@@ -189,6 +189,22 @@ def test_a_kernel_that_fails_costs_its_process_alone(
     assert run(_hang) == ((), "run: longer than 3 s")
 
 
+def test_a_kernel_is_built_once(measurer: GpuMeasurer, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def build(jobs: list[object]) -> list[tuple[Library | None, str]]:
+        asked.extend(jobs)
+        return [(Library(str(job), []), "") if job != (HALF, bad) else (None, "build: no") for job in jobs]
+
+    bad, good = replace(KNOBS, stages=4), replace(KNOBS, stages=2)
+    monkeypatch.setattr(measurer, "_build", build)
+    first = measurer._products([(HALF, good), (HALF, bad), (HALF, good)])
+    assert [error for _, error in first] == ["", "build: no", ""]
+    assert asked == [(HALF, good), (HALF, bad)]
+    assert measurer._products([(HALF, good)]) == first[:1]
+    assert len(asked) == 2
+
+
 def test_without_nvcc_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_measure, "find_nvcc", lambda: None)
     with pytest.raises(CudaError) as raised:
