@@ -1,5 +1,6 @@
 """What CUDA kernels compute, on a GPU that numpy simulates."""
 
+import random
 from collections.abc import Container, Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ from tvm_ffi import structural_map, structural_walk
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm
+from topi_ext.tune.space import Space
 
 SM_80, SM_75 = MULTIPROCESSORS["sm_80"], MULTIPROCESSORS["sm_75"]
 
@@ -97,6 +99,21 @@ def test_products_are_right(case: str) -> None:
 def test_products_are_right_without_asynchronous_copies(case: str) -> None:
     work, knobs = OLDER[case]
     assert product_error(work, knobs, SM_75) < bound(work.dtype)
+
+
+def check_point(case: str, seed: int) -> None:
+    """A point of the space that a tuner searches computes what it should."""
+    work = PRODUCTS[case][0]
+    (candidate,) = random.Random(seed).sample(Space(work, SM_80).candidates, 1)
+    again = f"check_point({case!r}, {seed}): {candidate.knobs}"
+    assert product_error(work, candidate.knobs, SM_80) < bound(work.dtype), again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("case", ["odd", "groups", "float32 slices", "tf32 odd", "uint8 odd"])
+def test_points_of_a_tuners_space_are_right(case: str, seed: int) -> None:
+    check_point(case, seed)
 
 
 @pytest.mark.parametrize("arch", swept(MULTIPROCESSORS, set(MULTIPROCESSORS) - {"sm_75", "sm_80", "sm_90"}))
