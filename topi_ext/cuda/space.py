@@ -6,6 +6,7 @@ others' work.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import ceil
@@ -51,8 +52,15 @@ def gemm_knobs(
             continue
         for (warps_m, warps_n), count, split_k in product(_WARPS, stages, _SLICES):
             knobs = GemmKnobs(instruction, block_m, block_n, block_k, warps_m, warps_n, count, split_k)
-            if misfit(workload, knobs, multiprocessor) is None:
-                yield estimated_us(workload, knobs, multiprocessor), knobs
+            if misfit(workload, knobs, multiprocessor) is not None:
+                continue
+            estimate = estimated_us(workload, knobs, multiprocessor)
+            yield estimate, knobs
+            # Of two with the same estimate the first is the default.
+            other = replace(knobs, order="columns")
+            differ = workload.rows > block_m and workload.columns > block_n
+            if differ and misfit(workload, other, multiprocessor) is None:
+                yield estimate, other
 
 
 def gemm_cycles(

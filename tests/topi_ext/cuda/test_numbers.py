@@ -31,6 +31,10 @@ PRODUCTS = {
         GemmKnobs("mma", 32, 32, 16, 2, 1, 4),
     ),
     "slices": (workload(1, (7, 7), (64, 48)), GemmKnobs("mma", 64, 16, 32, 4, 1, 3, 3)),
+    "columns first": (
+        workload(1, (7, 7), (32, 48)),
+        GemmKnobs("mma", 32, 16, 32, 2, 1, 2, order="columns"),
+    ),
     "groups": (workload(2, (9, 9), (32, 48), groups=2), GemmKnobs("mma", 64, 32, 32, 2, 2, 3)),
     "three channels": (workload(1, (9, 9), (3, 20)), GemmKnobs("mma", 64, 32, 32, 2, 2, 3)),
     "four channels": (

@@ -71,7 +71,7 @@ def test_the_choice_is_what_was_measured() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "tf32", "float32", "uint8"])
 def test_a_space_has_features_and_neighbours(dtype: str) -> None:
     space = Space(replace(WORK, dtype=dtype), SM_90)
-    assert space.default is space.candidates[0]
+    assert space.default.cycles == space.candidates[0].cycles
     assert space.default.knobs == cheapest_gemm(space.workload, SM_90)[1]
     assert {len(space.features(candidate)) for candidate in space.candidates} == {
         len(space.features(space.default))
