@@ -99,15 +99,16 @@ def is_blocked(attributes: Any) -> bool:
 
 
 def _unblocked(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:
-    """The same convolution in NHWC, for its image brought there and its result brought back."""
+    """The same convolution in NHWC, for its image brought there and its result brought back; None of other
+    dtypes than the image's, or of weights that are not constant.
+    """
     data, weight = call.args
-    attributes = call.attrs
-    if not isinstance(weight, Constant):
+    attributes, dtype = call.attrs, str(call.ty.dtype)
+    if not isinstance(weight, Constant) or dtype != str(data.ty.dtype):
         return None
     plain = apply(constant_array(weight), str(attributes.kernel_layout), "OHWI")
     source = Layout.parse(str(attributes.data_layout))
     wanted = Layout.parse(str(attributes.out_layout or attributes.data_layout))
-    dtype = str(call.ty.dtype)
     moved = emit_transform(builder, data, source, CHANNELS_LAST, dtype)
     same = relax.op.nn.conv2d(
         moved,

@@ -110,7 +110,8 @@ def describe(workload: Workload) -> str:
 
 def _describe(workload: Workload, layouts: str) -> str:
     image = f"{workload.in_channels}x{workload.in_height}x{workload.in_width}"
-    parts = [f"conv2d {image} -> {workload.out_channels}", "x".join(map(str, workload.kernel))]
+    name = "conv2d" if isinstance(workload, GemmConvolution) else workload.operator
+    parts = [f"{name} {image} -> {workload.out_channels}", "x".join(map(str, workload.kernel))]
     if workload.strides != (1, 1):
         parts.append(f"stride {_pair(workload.strides)}")
     if workload.dilation != (1, 1):

@@ -62,10 +62,10 @@ class GpuMeasurer:
         self._build_one = partial(gpu_workers.build, self._folder.name, tuple(link), multiprocessor.arch)
         try:
             self._pool = builder_pool(builders, BUILD_TIMEOUT)
-            self._here = _GpuProcess() if remote is None else None
+            self._here: _GpuProcess | None = None
             self._runner: Runner
             if remote is None:
-                assert self._here is not None
+                self._here = _GpuProcess()
                 self._runner = _LocalRunner(self._here, repeats, min_repeat_ms)
             else:
                 self._runner = BoardRunner(

@@ -13,7 +13,10 @@ from topi_ext.cuda.nvcc import find_nvcc
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 
 
-@pytest.mark.parametrize(("layout", "source"), [("NCHW32c", "default"), ("NCHW", "fallback")])
+@pytest.mark.parametrize(
+    ("layout", "source"),
+    [pytest.param("NCHW32c", "default", marks=pytest.mark.slow), ("NCHW", "fallback")],
+)
 def test_bytes_compile_in_every_layout(layout: str, source: str) -> None:
     graph = QdqGraph()
     result = graph.convolution(graph.input("x", (1, 32, 7, 6)), (32, 32, 3, 3), pads=[1, 1, 1, 1])

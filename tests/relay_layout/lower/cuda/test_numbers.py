@@ -41,7 +41,10 @@ def test_quantized_networks_give_onnx_runtimes_integers(zero_point: int) -> None
     assert not [kernel.name for kernel in network.kernels.values() if kernel.source == "fallback"]
 
 
-@pytest.mark.parametrize(("layout", "target"), [("NCHW4c", "cuda-sm_80"), ("NHWC", "cuda-sm_75")])
+@pytest.mark.parametrize(
+    ("layout", "target"),
+    [("NCHW4c", "cuda-sm_80"), pytest.param("NHWC", "cuda-sm_75", marks=pytest.mark.slow)],
+)
 def test_other_layouts_and_architectures_give_the_same_integers(layout: str, target: str) -> None:
     graph = quantized(117)
     model = graph.model(graph.result)
