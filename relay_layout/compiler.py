@@ -26,7 +26,7 @@ from relay_layout.graph.border import (
 from relay_layout.ir import shape_of
 from relay_layout.lower.calls import KernelCall, called_functions, calls_left, kernel_calls, renamed
 from relay_layout.lower.capabilities import with_capabilities
-from relay_layout.lower.device_code import compiler_of, machine_code_of
+from relay_layout.lower.device_code import compiler_of, device_code
 from relay_layout.lower.link import link_command, link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
@@ -276,7 +276,7 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
             relax_pipeline=tvm.transform.Sequential(machine_passes(graph=on_gpu)),
             tir_pipeline=CUDA_PIPELINE if on_gpu else PIPELINE,
         )
-        code = machine_code_of(executable, target) if isinstance(target, CudaTarget) else {}
+        code = device_code(executable, target) if isinstance(target, CudaTarget) else {}
     say("linking")
     return link_executable(executable, target.foreign_machine, code)
 

@@ -1,14 +1,16 @@
 """Networks on a GPU beside torch: ``python -m scripts.benchmark_cuda [MODEL ...]``, unattended.
 
-Prints one line for each network and batch, milliseconds by CUDA events, medians of warm runs that take turns;
-then one line for each of its convolution layers beside cuDNN, with the share of the board's peak. Needs a
-GPU, nvcc, and torch with CUDA.
+With ``--tune-seconds`` first tunes for so long, into the log that ``--records`` names; what that holds
+already counts, so that a command that was cut off goes on where it was. Then prints one line for each
+network and batch, milliseconds by CUDA events, medians of warm runs that take turns; then one line for each
+of its convolution layers beside cuDNN, with the share of the peak. Needs a GPU, nvcc, and torch with CUDA.
 """
 
 import argparse
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,13 +27,19 @@ from relay_layout.bench.cuda_layers import (
     our_layer,
     peak_share,
 )
+from relay_layout.cli.tune import format_report, progress_line
 from relay_layout.cli.values import positive
-from relay_layout.models import build, to_onnx
+from relay_layout.models import build, to_onnx, to_relax
 from relay_layout.targets import CudaTarget, resolve_target
+from relay_layout.tuning.job import Listener, Tuning, TuningJob
+from relay_layout.tuning.measurers import local_measurer
+from topi_ext.tune.measurement import Measurer
+from topi_ext.tune.tuner import TuneOptions, TuneProgress
 
 MODELS = ("resnet50", "mobilenet_v2", "efficientnet_b0")
 PEERS = ("relay-layout", "torch eager", "torch graph", "torch.compile")
 RUNS, ROUNDS = 20, 15
+PROGRESS_SECONDS = 20.0
 
 DTYPES = {"fp16": "float16", "tf32": "float32", "fp32": "float32"}
 """What torch computes in, by precision."""
@@ -47,6 +55,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--batches", type=positive, nargs="+", default=[1, 32], metavar="N")
     parser.add_argument("--precision", choices=DTYPES, default="fp16", help="of ours and of torch (fp16)")
     parser.add_argument("--only", choices=("networks", "layers"), help="one of both tables alone")
+    parser.add_argument("--tune-seconds", type=positive, metavar="S", help="tune for so long first")
+    parser.add_argument(
+        "--records",
+        type=Path,
+        default=Path("cuda-records.jsonl"),
+        metavar="LOG",
+        help="the log of tuning, which kernels are chosen from where it exists (%(default)s)",
+    )
     options = parser.parse_args(arguments)
     try:
         import torch
@@ -55,7 +71,11 @@ def main(arguments: list[str]) -> int:
     if not torch.cuda.is_available():
         parser.error("torch finds no GPU on this machine; run it on one with an NVIDIA GPU")
     major, minor = torch.cuda.get_device_capability()
-    target = resolve_target(f"cuda-sm_{major}{minor}", precision=options.precision)
+    name = f"cuda-sm_{major}{minor}"
+    if options.tune_seconds is not None:
+        tune(name, options)
+    records = [options.records] if options.records.exists() else []
+    target = resolve_target(name, precision=options.precision, tuning_records=records)
     assert isinstance(target, CudaTarget)
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
@@ -67,6 +87,34 @@ def main(arguments: list[str]) -> int:
             for batch in options.batches:
                 _layers(torch, name, batch, target)
     return int(wrong)
+
+
+def tune(target: str, options: argparse.Namespace, measurer: Measurer | None = None) -> None:
+    """Tunes all networks together, for at most ``options.tune_seconds``, by default on this machine's GPU."""
+    job = TuningJob(
+        [to_relax(build(name, batch=batch)) for name in options.models for batch in options.batches],
+        options.records,
+        target,
+        options=TuneOptions(time_limit=options.tune_seconds),
+        precision=options.precision,
+    )
+    listener = Listener(tell=print, kernel=_Progress().show)
+    tuning = Tuning.prepare(job, listener)
+    report = tuning.run(measurer or local_measurer(tuning.target), listener)
+    print(format_report(report), flush=True)
+
+
+class _Progress:
+    """A line now and then."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def show(self, state: TuneProgress) -> None:
+        """Tells where tuning stands."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + PROGRESS_SECONDS
+            print(progress_line(state), flush=True)
 
 
 def _networks(torch: Any, options: argparse.Namespace, target: CudaTarget) -> bool:

@@ -52,7 +52,9 @@ def recorded(logs: Sequence[Path], target: BuildTarget) -> list[tuple[Convolutio
     return [
         (record.workload, knobs_from_dict(record.workload, record.knobs))
         for record in best
-        if record.origin == "measured" and record.workload.dtype == record.workload.out_dtype == DTYPE
+        if record.origin == "measured"
+        and isinstance(record.workload, ConvolutionWorkload)
+        and record.workload.dtype == record.workload.out_dtype == DTYPE
     ]
 
 

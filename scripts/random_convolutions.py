@@ -141,6 +141,7 @@ def in_cheapest_layouts(workload: ConvolutionWorkload, target: BuildTarget) -> C
     layouts = min(TargetOffers(target).convolution_layouts(node), key=lambda offer: offer.cost)
     workloads, _ = module_workloads(_convolution(workload, layouts), target)
     (compiled,) = workloads
+    assert isinstance(compiled, ConvolutionWorkload)
     return compiled
 
 

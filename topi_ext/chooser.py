@@ -1,11 +1,9 @@
 """Which kernel computes a workload: the one on record, else the best by estimate."""
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from topi_ext.kernel import Knobs, cheapest
-from topi_ext.processor import Processor
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.family import Machine, Workload, family_of
 
 Source = Literal["tuned", "inherited", "modelled", "default"]
 """Where knobs come from: measured, translated from an old log, found by a model, or estimated."""
@@ -15,7 +13,7 @@ Source = Literal["tuned", "inherited", "modelled", "default"]
 class KernelChoice:
     """Knobs for a workload, where they come from, and the microseconds they take, measured or estimated."""
 
-    knobs: Knobs
+    knobs: Any
     source: Source
     microseconds: float
 
@@ -24,53 +22,52 @@ class Records(Protocol):
     """What tuning has found."""
 
     def choice(
-        self, workload: ConvolutionWorkload, processor: Processor, gigahertz: float, winograd: bool
+        self, workload: Workload, processor: Machine, gigahertz: float, winograd: bool
     ) -> KernelChoice | None:
         """The best kernel on record; of the direct ones alone where ``winograd`` is false."""
 
-    def estimate_scale(self, processor: Processor, gigahertz: float) -> float:
+    def estimate_scale(self, processor: Machine, gigahertz: float) -> float:
         """Measured over estimated times of tuned kernels: what an estimate must be multiplied with."""
 
 
-def estimated_us(
-    workload: ConvolutionWorkload, processor: Processor, gigahertz: float, winograd: bool = True
-) -> float:
-    """Microseconds of the default kernel by estimate, on all threads of the processor."""
-    return cheapest(workload, processor, winograd)[0] / processor.threads / (gigahertz * 1e3)
+def estimated_us(workload: Workload, machine: Machine, gigahertz: float, winograd: bool = True) -> float:
+    """Microseconds of the default kernel by estimate, on all threads of the machine."""
+    return family_of(workload).cheapest(workload, machine, winograd)[0] / machine.threads / (gigahertz * 1e3)
 
 
 @dataclass(frozen=True)
 class KernelChooser:
-    """Chooses the kernels of one processor.
+    """Chooses the kernels of one machine, ``processor``: a CPU's, or a GPU's multiprocessor.
 
     ``winograd`` false keeps to the direct convolution and its rounding. ``gigahertz`` is the clock that
     turns estimated cycles into time.
     """
 
-    processor: Processor
+    processor: Any
     gigahertz: float = 3.0
     records: Records | None = None
     winograd: bool = True
-    _chosen: dict[tuple[ConvolutionWorkload, bool], KernelChoice] = field(
+    _chosen: dict[tuple[Workload, bool], KernelChoice] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def choose(self, workload: ConvolutionWorkload, *, direct: bool = False) -> KernelChoice:
+    def choose(self, workload: Workload, *, direct: bool = False) -> KernelChoice:
         """The kernel for a workload with static height, width and channels; ``direct`` rules out Winograd."""
         key = (workload, self.winograd and not direct)
         if key not in self._chosen:
             self._chosen[key] = self._recorded(*key) or self._estimated(*key)
         return self._chosen[key]
 
-    def _recorded(self, workload: ConvolutionWorkload, winograd: bool) -> KernelChoice | None:
+    def _recorded(self, workload: Workload, winograd: bool) -> KernelChoice | None:
         if self.records is None:
             return None
         return self.records.choice(workload, self.processor, self.gigahertz, winograd)
 
-    def _estimated(self, workload: ConvolutionWorkload, winograd: bool) -> KernelChoice:
+    def _estimated(self, workload: Workload, winograd: bool) -> KernelChoice:
         scale = self.records.estimate_scale(self.processor, self.gigahertz) if self.records else 1.0
         microseconds = scale * estimated_us(workload, self.processor, self.gigahertz, winograd)
-        return KernelChoice(cheapest(workload, self.processor, winograd)[1], "default", microseconds)
+        knobs = family_of(workload).cheapest(workload, self.processor, winograd)[1]
+        return KernelChoice(knobs, "default", microseconds)
 
 
 __all__ = ["KernelChoice", "KernelChooser", "Records", "Source", "estimated_us"]

@@ -10,13 +10,16 @@ _EXACT_IN_FLOAT = 1 << 24
 """Integers up to this are float32, and so are all sums on the way to them."""
 
 
-def integer_form(workload: ConvolutionWorkload, *, signed_words: bool = False) -> ConvolutionWorkload:
+def integer_form(
+    workload: ConvolutionWorkload, *, signed_words: bool = False, words: bool = True
+) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of uint8 data that accumulates int32.
 
     Dot products run along the input channels where words of these lie side by side, else along a row, with
     zeros that fill up the window. Without either, as in depthwise convolutions, sums that float32 holds
     exactly are made of float32. Other workloads, and those of three dimensions, stay as they are. With
-    ``signed_words`` dot products take data of int8, which the caller has to subtract 128 for.
+    ``signed_words`` dot products take data of int8, which the caller has to subtract 128 for. Without
+    ``words`` there are none.
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
@@ -26,7 +29,7 @@ def integer_form(workload: ConvolutionWorkload, *, signed_words: bool = False) -
         workload = replace(workload, kernel_layout=plain)
     taps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
     channels_innermost = physical_axes(workload.out_layout)[-1][0] == "C"
-    if channels_innermost and not workload.is_depthwise:
+    if words and channels_innermost and not workload.is_depthwise:
         block = block_of(workload.data_layout, "C")
         if workload.group_in_channels % WORD == 0 and (block == 1 or block % WORD == 0):
             worded = replace(workload, kernel_layout=_words_of_channels(workload.kernel_layout))

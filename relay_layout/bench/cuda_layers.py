@@ -1,7 +1,5 @@
 """The convolution layers of a network on a GPU beside cuDNN's; ``scripts.benchmark_cuda`` prints them."""
 
-import json
-from collections import Counter
 from dataclasses import dataclass
 from math import exp, log
 from typing import Any
@@ -9,19 +7,12 @@ from typing import Any
 import numpy as np
 import tvm
 
-from relay_layout.compiler import convert
-from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.models import build, to_relax
-from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import CudaTarget
+from relay_layout.tuning.tasks import model_tasks
 from topi_ext.compute.implicit_gemm import pack_weight, padded
 from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype
-from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.schedule.blocks import annotated_block, open_schedule
-from topi_ext.workload import operator_of
-
-OPERATOR = "gemm_conv2d"
 
 
 @dataclass(frozen=True)
@@ -47,20 +38,8 @@ class LayerTime:
 
 def layers(name: str, batch: int, target: CudaTarget) -> dict[GemmConvolution, int]:
     """The products of a network with their uses, most work first."""
-    module = canonicalize(convert(to_relax(build(name, batch=batch)), target=target).module)
-    with target.tvm_target:
-        module = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes(target)])(module)
-    found: Counter[GemmConvolution] = Counter()
-    text = module["main"].script()
-    for variable, function in module.functions_items():
-        annotated = (
-            annotated_block(open_schedule(function)) if isinstance(function, tvm.tirx.PrimFunc) else None
-        )
-        if annotated is not None and operator_of(annotated[1]) == OPERATOR:
-            fields = {name: value for name, value in json.loads(annotated[1]).items() if name != "knobs"}
-            workload = GemmConvolution.from_json(json.dumps(fields))
-            found[workload] += text.count(f"({variable.name_hint},")
-    return dict(sorted(found.items(), key=lambda item: -item[0].macs * item[1]))
+    found = model_tasks([to_relax(build(name, batch=batch))], target).tasks
+    return {task.workload: task.weight for task in found if isinstance(task.workload, GemmConvolution)}
 
 
 def geometric_mean(times: list[LayerTime]) -> float:
@@ -76,7 +55,7 @@ def peak_share(workload: GemmConvolution, microseconds: float, target: CudaTarge
 
 def our_layer(workload: GemmConvolution, target: CudaTarget, device: Any) -> Any:
     """A call that runs the kernel by its chosen knobs on ``device``."""
-    knobs = cheapest_gemm(workload, target.multiprocessor)[1]
+    knobs = target.kernels.choose(workload).knobs
     module = compile_module(kernel_module(workload, knobs, target.multiprocessor), target.multiprocessor)
     random = np.random.default_rng(0)
     shape = (workload.out_channels, *workload.kernel, workload.group_channels)

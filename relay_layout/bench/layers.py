@@ -248,10 +248,12 @@ def run_layers(
         peak, calls = measurer.peak_gflops(), measurer.call_us()
         for model, layers in zip(models, found, strict=True):
             for place, task in enumerate(layers.tasks, 1):
-                if task.workload not in measured and task.workload.dtype == task.workload.out_dtype == DTYPE:
+                workload = task.workload
+                assert isinstance(workload, ConvolutionWorkload)
+                if workload not in measured and workload.dtype == workload.out_dtype == DTYPE:
                     progress(f"{model}: layer {place} of {len(layers.tasks)}: {task.name}")
-                    choice = target.kernels.choose(task.workload)
-                    measured[task.workload] = measurer.measure(task.workload, choice.knobs)
+                    choice = target.kernels.choose(workload)
+                    measured[workload] = measurer.measure(workload, choice.knobs)
         # Its processor may have been slower in the beginning; what it reached at its best is its peak.
         peak = max(peak, measurer.peak_gflops())
         versions, missing = measurer.versions(), measurer.missing

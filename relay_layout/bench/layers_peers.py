@@ -247,7 +247,8 @@ def _load(function: Any, target: Mapping[str, Any], threads: int) -> Any:
     import tvm
 
     from relay_layout.lower.link import link_command
-    from topi_ext.tune.workers import ENTRY, WORKER_GROUP_BIG, build_and_export, named
+    from topi_ext.tune.library import ENTRY
+    from topi_ext.tune.workers import WORKER_GROUP_BIG, build_and_export, named
 
     tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, threads)
     with tempfile.TemporaryDirectory(prefix="relay-layout-layer-") as folder:

@@ -42,7 +42,13 @@ SEARCH = (
 
 
 def tuning_job(
-    arguments: Namespace, asked: ModelOptions, log: Path, target: str, *, modelled: bool = False
+    arguments: Namespace,
+    asked: ModelOptions,
+    log: Path,
+    target: str,
+    *,
+    modelled: bool = False,
+    precision: str = "fp32",
 ) -> "TuningJob":
     """The job of tuning for one target into one log; ``modelled`` runs nothing to know the times."""
     from relay_layout.tuning.job import TuningJob
@@ -65,4 +71,5 @@ def tuning_job(
         search,
         arguments.tasks,
         "modelled" if modelled else "measured",
+        precision,
     )

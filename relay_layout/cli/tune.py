@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="LOG", help="the log to append to; what it holds counts"
     )
-    options.add(parser, options.TARGET, *options.LAYOUTS, options.THREADS, *SEARCH)
+    options.add(parser, options.TARGET, *options.LAYOUTS, options.THREADS, options.PRECISION, *SEARCH)
     parser.add_argument(
         "--modelled",
         action="store_true",
@@ -55,7 +55,14 @@ def run(arguments: Namespace) -> Outcome:
     options.check_writable("-o", arguments.output, [*arguments.models, *arguments.tuning_records])
     from relay_layout.tuning.job import Listener, Tuning
 
-    job = tuning_job(arguments, asked, Path(arguments.output), arguments.target, modelled=arguments.modelled)
+    job = tuning_job(
+        arguments,
+        asked,
+        Path(arguments.output),
+        arguments.target,
+        modelled=arguments.modelled,
+        precision=arguments.precision,
+    )
     progress("choosing layouts")
     listener = Listener(tell=lambda line: note(one_line(line)), problems=tell_problems)
     tuning = Tuning.prepare(job, listener)

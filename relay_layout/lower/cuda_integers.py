@@ -1,18 +1,25 @@
 """Convolutions and matrix products of bytes on the tensor cores of a GPU."""
 
+from dataclasses import replace
+
 import numpy as np
 from tvm import relax
 
 from relay_layout.ir import Expression, shape_of
-from relay_layout.lower.cuda_legalize import product_call, with_channels
+from relay_layout.layout import Layout
+from relay_layout.lower.cuda_legalize import CHANNELS_LAST, is_blocked, product_call, with_channels
 from relay_layout.lower.integers import Kernel, dot_products
+from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.cuda import CudaTarget, padded_channels
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.workload import ConvolutionWorkload
 
 
 def integer_kernel(target: CudaTarget) -> Kernel:
-    """What calls kernels of bytes for a target: implicit GEMMs where channels are last, loops elsewhere."""
+    """What calls kernels of bytes for a target: implicit GEMMs where channels are last, loops elsewhere.
+
+    Images whose channels lie in blocks are brought into NHWC, and results back.
+    """
 
     def call(
         builder: relax.BlockBuilder,
@@ -21,8 +28,15 @@ def integer_kernel(target: CudaTarget) -> Kernel:
         weight: np.ndarray,
         pad_value: int,
     ) -> Expression:
+        if is_blocked(workload):
+            # mma.sync takes rows of channels, which blocks of 4 or 32 cut into pieces.
+            last = replace(workload, data_layout="NHWC", kernel_layout="OHWI", out_layout="NHWC")
+            source, target_layout = Layout.parse(workload.data_layout), Layout.parse(workload.out_layout)
+            moved = emit_transform(builder, data, source, CHANNELS_LAST, workload.dtype)
+            result = builder.emit(call(builder, last, moved, weight, pad_value))
+            return emit_transform(builder, result, CHANNELS_LAST, target_layout, workload.out_dtype)
         if not _is_product(workload, target):
-            return dot_products(builder, workload, data, weight, pad_value)
+            return dot_products(builder, workload, data, weight, pad_value, words=False)
         inputs = workload.in_channels
         gemm = GemmConvolution(
             batch=workload.batch * (1 if workload.data_layout == "NHWC" else workload.in_width),

@@ -6,15 +6,18 @@ Everything else goes to TVM's own legalisation.
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 from tvm import relax, te, tirx
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, is_static, shape_of
+from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.lower.convolutions import call_compute, ints
 from relay_layout.lower.half import KEEPS_DTYPE
 from relay_layout.lower.transposed import phased_call
+from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.cuda import CudaTarget, gemm_workload, padded_channels
 from topi_ext.compute import depthwise
@@ -24,10 +27,12 @@ from topi_ext.compute.implicit_gemm import (
     result_of,
     rows_as_image,
 )
-from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.indexing import physical_axes
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
+
+CHANNELS_LAST = Layout.parse("NHWC")
 
 OPAQUE = 8
 """TVM's operator pattern kind: nothing may join this function."""
@@ -56,7 +61,9 @@ def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
 
 
 def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:
-    """An NHWC convolution with a constant weight; None for any other."""
+    """An NHWC convolution with a constant weight, or one of channels in blocks; None for any other."""
+    if is_blocked(call.attrs):
+        return _unblocked(builder, call, target)
     data, weight = call.args
     attributes = call.attrs
     shape = shape_of(data) or ()
@@ -83,6 +90,41 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarg
     data, plain = with_channels(builder, data, plain, workload.in_channels)
     extents = (workload.batch, workload.out_height, workload.out_width)
     return product_call(builder, data, plain, workload, extents, target, "conv2d")
+
+
+def is_blocked(attributes: Any) -> bool:
+    """Are channels of the image or of the result in blocks?"""
+    layouts = (str(attributes.data_layout), str(attributes.out_layout or attributes.data_layout))
+    return any(factor for layout in layouts for _, factor in physical_axes(layout))
+
+
+def _unblocked(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:
+    """The same convolution in NHWC, for its image brought there and its result brought back; None of other
+    dtypes than the image's, or of weights that are not constant.
+    """
+    data, weight = call.args
+    attributes, dtype = call.attrs, str(call.ty.dtype)
+    if not isinstance(weight, Constant) or dtype != str(data.ty.dtype):
+        return None
+    plain = apply(constant_array(weight), str(attributes.kernel_layout), "OHWI")
+    source = Layout.parse(str(attributes.data_layout))
+    wanted = Layout.parse(str(attributes.out_layout or attributes.data_layout))
+    moved = emit_transform(builder, data, source, CHANNELS_LAST, dtype)
+    same = relax.op.nn.conv2d(
+        moved,
+        constant(plain),
+        strides=list(attributes.strides),
+        padding=list(attributes.padding),
+        dilation=list(attributes.dilation),
+        groups=int(attributes.groups),
+        data_layout="NHWC",
+        kernel_layout="OHWI",
+        out_layout="NHWC",
+    )
+    result = _convolution(builder, builder.normalize(same), target)
+    if result is None:
+        return None
+    return emit_transform(builder, builder.emit(result), CHANNELS_LAST, wanted, dtype)
 
 
 def with_channels(
@@ -162,7 +204,7 @@ def product_call(
     ``data`` is NHWC, or where the window is one pixel of any rank with channels last; ``weight`` is OHWI;
     ``extents`` are those of the result but for its channels. ``pad_value`` lies around the image.
     """
-    knobs = cheapest_gemm(workload, target.multiprocessor)[1]
+    knobs = target.kernels.choose(workload).knobs
     packed = constant(pack_weight(weight, workload, knobs))
     expected = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
 
@@ -191,4 +233,4 @@ def product_call(
     )
 
 
-__all__ = ["cuda_legalization_map", "product_call", "with_channels"]
+__all__ = ["CHANNELS_LAST", "cuda_legalization_map", "is_blocked", "product_call", "with_channels"]

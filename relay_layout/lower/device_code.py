@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from relay_layout.targets import BuildTarget, CudaTarget
-from topi_ext.cuda.nvcc import compile_cubin, digest, machine_code
+from topi_ext.cuda.build import machine_code_of
+from topi_ext.cuda.nvcc import machine_code
 
 SYMBOL = "relay_layout_device_code"
 """Bytes: for each module the SHA-256 of its source in 64 digits, the length of its code as u64, and the
@@ -27,17 +28,10 @@ def compiler_of(target: BuildTarget) -> AbstractContextManager[None]:
     return machine_code({}, target.multiprocessor.arch) if isinstance(target, CudaTarget) else nullcontext()
 
 
-def machine_code_of(executable: Any, target: CudaTarget) -> dict[str, bytes]:
+def device_code(executable: Any, target: CudaTarget) -> dict[str, bytes]:
     """The machine code of every CUDA module in ``executable``, by the digest of its source."""
-    found: dict[str, bytes] = {}
-    pending = [executable.mod]
-    while pending:
-        module = pending.pop()
-        pending += list(module.imports)
-        if module.kind == "cuda":
-            source = str(module.inspect_source("cuda"))
-            found[digest(source)] = compile_cubin(source, target.multiprocessor.arch).code
-    return found
+    found = machine_code_of(executable, target.multiprocessor.arch)
+    return {source: cubin.code for source, cubin in found.items()}
 
 
 def assembly(code: Mapping[str, bytes], folder: Path) -> Path:
@@ -70,4 +64,4 @@ def stored_code(library: Path) -> dict[str, bytes]:
         start += _ENTRY.size + size
 
 
-__all__ = ["SYMBOL", "assembly", "compiler_of", "machine_code_of", "stored_code"]
+__all__ = ["SYMBOL", "assembly", "compiler_of", "device_code", "stored_code"]

@@ -146,9 +146,13 @@ def dot_products(
     data: Expression,
     weight: np.ndarray,
     pad_value: int,
+    *,
+    words: bool = True,
 ) -> Expression:
-    """The kernel of a CPU for ``workload``, in dot products of unsigned data where there are any."""
-    return _call(builder, integer_form(workload), data, weight, pad_value)
+    """Loops for ``workload``: those of a CPU, in dot products of unsigned data where there are any, or
+    without ``words`` such as any target runs.
+    """
+    return _call(builder, integer_form(workload, words=words), data, weight, pad_value)
 
 
 def _call(

@@ -7,6 +7,10 @@ from typing import Any
 from relay_layout.lower.calls import KernelCall
 from relay_layout.lower.schedule import Kernel
 from relay_layout.report.schema import Call
+from topi_ext.compute.depthwise import DEPTHWISE_OPERATOR
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
+from topi_ext.family import Workload
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.workload import ConvolutionWorkload, PoolingWorkload
 
@@ -43,21 +47,28 @@ def _call(call: KernelCall, kernel: Kernel | None) -> Call:
     )
 
 
-def _workload(kernel: Kernel) -> ConvolutionWorkload | PoolingWorkload:
+def _workload(kernel: Kernel) -> Workload | PoolingWorkload | None:
+    """None of a kernel that nothing tells from others of its kind."""
+    if kernel.operator == GEMM_CONVOLUTION:
+        return GemmConvolution.from_json(kernel.workload)
+    if kernel.operator == DEPTHWISE_OPERATOR:
+        return None
     if kernel.operator.startswith("conv"):
         return ConvolutionWorkload.from_json(kernel.workload)
     return PoolingWorkload.from_json(kernel.workload)
 
 
-def _gigaflop(workload: ConvolutionWorkload | PoolingWorkload | None) -> float | None:
-    if not isinstance(workload, ConvolutionWorkload):
+def _gigaflop(workload: Workload | PoolingWorkload | None) -> float | None:
+    if workload is None or isinstance(workload, PoolingWorkload):
         return None
     extents = (workload.batch, workload.in_height, workload.in_width)
     return 2 * workload.macs / 1e9 if all(isinstance(extent, int) for extent in extents) else None
 
 
 def _algorithm(knobs: Any) -> str:
-    return f"Winograd F({knobs.tile},3)" if isinstance(knobs, WinogradKnobs) else "direct"
+    if isinstance(knobs, WinogradKnobs):
+        return f"Winograd F({knobs.tile},3)"
+    return "implicit GEMM" if isinstance(knobs, GemmKnobs) else "direct"
 
 
 __all__ = ["described_calls", "plain"]

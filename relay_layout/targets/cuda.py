@@ -15,9 +15,8 @@ from relay_layout.targets.facts import TargetFacts
 from relay_layout.targets.target import BuildTarget
 from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
-from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
-from topi_ext.processor import Processor, processor_of
+from topi_ext.processor import Processor
 
 PREFIX = "cuda-"
 """A target's name is this and an architecture: ``cuda-sm_90``."""
@@ -46,10 +45,12 @@ class CudaTarget(BuildTarget):
 
     @property
     def processor(self) -> Processor:
-        """TargetError: kernels of GPUs are neither tuned nor analysed."""
-        raise TargetError(
-            f"target {self.name}: only kernels of CPUs are tuned or analysed; give a CPU target"
-        )
+        """TargetError: nothing models the machine code of GPUs."""
+        raise TargetError(f"target {self.name}: only kernels of CPUs are analysed; give a CPU target")
+
+    @property
+    def machine(self) -> Multiprocessor:
+        return self.multiprocessor
 
     @property
     def description(self) -> str:
@@ -89,7 +90,7 @@ class CudaTarget(BuildTarget):
                 return memory
             workload = gemm_workload(convolution, node.attributes, self._multiplied(data))
             if workload is not None:
-                return cheapest_gemm(workload, self.multiprocessor)[0]
+                return self.kernels.choose(workload).microseconds
         sums = size_in_bytes(result.shape or (), "int8")
         products = convolution.in_channels // convolution.groups
         for extent in convolution.kernel:
@@ -189,7 +190,7 @@ def cuda_target(name: str, precision: str) -> CudaTarget:
         facts=facts,
         features=(),
         architecture=architecture(),
-        kernels=KernelChooser(processor_of(target.host)),
+        kernels=KernelChooser(multiprocessor, multiprocessor.gigahertz),
         multiprocessor=multiprocessor,
         precision=precision,  # type: ignore[arg-type]
     )

@@ -58,13 +58,14 @@ def resolve_target(
     if isinstance(target, BuildTarget):
         return target
     if isinstance(target, str) and target.strip().startswith("cuda"):
-        return cuda_target(target.strip(), precision)
-    found = _resolved(target, threads)
+        found: BuildTarget = cuda_target(target.strip(), precision)
+    else:
+        found = _resolved(target, threads)
     records = recorded_kernels(tuning_records, shipped_records)
     return replace(
         found,
         kernels=replace(found.kernels, records=records, winograd=winograd),
-        transforms=TransformTimes(records.database.transforms(found.processor)),
+        transforms=TransformTimes(records.database.transforms(found.machine)),
     )
 
 

@@ -9,6 +9,7 @@ from tvm.target import codegen
 from relay_layout.host import architecture
 from relay_layout.targets.facts import TargetFacts
 from topi_ext.chooser import KernelChooser
+from topi_ext.family import Machine
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune.transforms import TransformTimes
@@ -34,6 +35,11 @@ class BuildTarget:
     @property
     def processor(self) -> Processor:
         return processor_of(self.tvm_target)
+
+    @property
+    def machine(self) -> Machine:
+        """What kernels are chosen and tuned for; records are kept under its name."""
+        return self.processor
 
     @property
     def threads(self) -> int:

@@ -12,6 +12,7 @@ from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.tune.machine_code import Analysis
 from topi_ext.tune.static_model import KernelModel
 from topi_ext.tune.task import Task
+from topi_ext.workload import ConvolutionWorkload
 
 GOAL = 0.9
 """The share of the core's multiply-adds that an inner loop is to reach."""
@@ -63,10 +64,12 @@ def analyse_models(
 
 
 def _analyse(model: KernelModel, kernels: KernelChooser, task: Task) -> KernelAnalysis:
-    choice = kernels.choose(task.workload)
+    workload = task.workload
+    assert isinstance(workload, ConvolutionWorkload)
+    choice = kernels.choose(workload)
     try:
-        loop = model.analysis(task.workload, choice.knobs)
-        microseconds = model.seconds(task.workload, choice.knobs) * 1e6
+        loop = model.analysis(workload, choice.knobs)
+        microseconds = model.seconds(workload, choice.knobs) * 1e6
     except RelayLayoutError as error:
         return KernelAnalysis(choice.knobs, choice.source, error=str(error))
     return KernelAnalysis(choice.knobs, choice.source, loop, microseconds)

@@ -1,7 +1,7 @@
 """Tuning models for one target: layout transforms and kernels, into one log."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -9,8 +9,9 @@ from typing import Any, Literal
 import tvm
 
 import tuning_logs
+from relay_layout import host
 from relay_layout.errors import InputError
-from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
 from relay_layout.tuning import tasks
 from relay_layout.tuning.transforms import transform_function
 from relay_layout.tuning.turns import Turns, with_transforms
@@ -29,11 +30,13 @@ Tasks = Literal["all", "kernels", "transforms"]
 class TuningJob:
     """What to tune, and the log to append to; what that holds already counts.
 
+    ``models`` are as :func:`relay_layout.convert` takes them, ``precision`` is what CUDA targets compute in.
+
     ``layouts`` are options of :func:`relay_layout.convert` without the target, ``records`` the keyword
     arguments of :func:`relay_layout.targets.resolve_target` that say which records to start from.
     """
 
-    models: Sequence[str]
+    models: Sequence[Any]
     log: Path
     target: str = "native"
     threads: int | None = None
@@ -42,10 +45,11 @@ class TuningJob:
     options: TuneOptions = field(default_factory=TuneOptions)
     tasks: Tasks = "all"
     origin: Origin = "measured"
+    precision: str = "fp32"
 
     def resolved_target(self) -> BuildTarget:
         """The target, with its records. Raises what ``resolve_target`` raises."""
-        return resolve_target(self.target, threads=self.threads, **self.records)
+        return resolve_target(self.target, threads=self.threads, precision=self.precision, **self.records)
 
     def logs(self) -> list[Path]:
         """All logs to start from."""
@@ -97,7 +101,7 @@ class Tuning:
         job, target = self.job, self.target
         versions = {"relay_layout": __version__, "tvm": str(tvm.__version__)}
         transforms = TransformMeasurer(
-            target.processor,
+            target.machine,
             measurer,
             job.log,
             self.database,
@@ -108,11 +112,11 @@ class Tuning:
             time_limit=job.options.time_limit,
         )
         tuner = Tuner(
-            target.processor,
+            target.machine,
             measurer,
             job.log,
             self.database,
-            job.options,
+            self._options(),
             progress=listener.kernel,
             stop=listener.stop,
             versions=versions,
@@ -138,6 +142,13 @@ class Tuning:
             "transforms": {"tasks": len(turns.found.transforms), "measured": turns.transforms_measured},
             **summary(result),
         }
+
+    def _options(self) -> TuneOptions:
+        """Of GPUs a batch has a kernel for each core: nvcc takes seconds for one, the GPU no time at all."""
+        options = self.job.options
+        if not isinstance(self.target, CudaTarget):
+            return options
+        return replace(options, batch=max(options.batch, host.cpu_count()))
 
 
 __all__ = ["Listener", "Tasks", "Tuning", "TuningJob"]

@@ -1,5 +1,6 @@
 """The kernels that models need, as tasks for a tuner."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +15,14 @@ from relay_layout.lower.weights import lift_weights
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import BuildTarget
 from relay_layout.tuning.transforms import chosen_transforms, considered_transforms, sampled
+from topi_ext.cuda.knobs import product_of
+from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
+from topi_ext.family import Workload
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.tune.task import Task
 from topi_ext.workload import ConvolutionWorkload, TransformWorkload, operator_of
 
-TUNABLE = ("conv2d",)
+TUNABLE = ("conv2d", GEMM_CONVOLUTION)
 """Operators of workloads whose kernels have knobs."""
 
 
@@ -42,7 +46,7 @@ def model_tasks(
     ``options`` are the layout options of :func:`relay_layout.convert`: layouts are chosen as compilation
     chooses them. Raises members of :class:`RelayLayoutError`.
     """
-    counts: Counter[ConvolutionWorkload] = Counter()
+    counts: Counter[Workload] = Counter()
     notes: list[str] = []
     considered: list[TransformWorkload] = []
     chosen: list[TransformWorkload] = []
@@ -50,23 +54,22 @@ def model_tasks(
         conversion = convert(model, **{**(options or {}), "target": target})
         found, skipped = module_workloads(canonicalize(conversion.module), target)
         counts.update(found)
-        notes += [f"{model}: {note}" for note in skipped]
+        name = model if isinstance(model, str | os.PathLike) else "a model"
+        notes += [f"{name}: {note}" for note in skipped]
         considered += considered_transforms(conversion.plan)
         chosen += chosen_transforms(conversion.plan)
     transforms = list(dict.fromkeys([*sampled(considered), *chosen]))
     return ModelTasks(as_tasks(counts), list(dict.fromkeys(notes)), transforms)
 
 
-def module_workloads(
-    module: tvm.IRModule, target: BuildTarget
-) -> tuple[Counter[ConvolutionWorkload], list[str]]:
+def module_workloads(module: tvm.IRModule, target: BuildTarget) -> tuple[Counter[Workload], list[str]]:
     """The tunable workloads of a converted module with their uses, and why others were skipped."""
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(module)
         module, _ = lift_weights(module)
         module = tvm.transform.Sequential(fuse_passes(target))(module)
     calls = _calls(module["main"])
-    found: Counter[ConvolutionWorkload] = Counter()
+    found: Counter[Workload] = Counter()
     notes = []
     for variable, function in module.functions_items():
         uses = calls[str(variable.name_hint)]
@@ -77,7 +80,8 @@ def module_workloads(
             if annotated is not None and operator_of(annotated[1]) == "conv3d":
                 notes.append(f"{variable.name_hint} is of three dimensions and is not tuned")
             continue
-        workload = ConvolutionWorkload.from_json(annotated[1])
+        product = product_of(annotated[1])
+        workload = ConvolutionWorkload.from_json(annotated[1]) if product is None else product[0]
         if is_static(workload):
             found[workload] += uses
         else:
@@ -85,27 +89,34 @@ def module_workloads(
     return found, notes
 
 
-def as_tasks(counts: Mapping[ConvolutionWorkload, int]) -> list[Task]:
+def as_tasks(counts: Mapping[Workload, int]) -> list[Task]:
     """Tasks with names for people, most work first."""
     ordered = sorted(counts, key=lambda workload: (-workload.macs * counts[workload], workload.to_json()))
     return [Task(describe(workload), workload, counts[workload]) for workload in ordered]
 
 
-def describe(workload: ConvolutionWorkload) -> str:
+def describe(workload: Workload) -> str:
     """A workload in a few words, such as ``conv2d 64x56x56 -> 64 3x3 NCHW16c``."""
+    if isinstance(workload, GemmConvolution):
+        return _describe(workload, f"NHWC {workload.dtype}")
     layouts = workload.data_layout
     if workload.out_layout != workload.data_layout:
         layouts += f" -> {workload.out_layout}"
     if "H" not in workload.data_layout:
         batch = "" if workload.in_width == 1 else f"{workload.in_width}x"
         return f"dense {batch}{workload.in_channels} -> {workload.out_channels}"
+    return _describe(workload, layouts)
+
+
+def _describe(workload: Workload, layouts: str) -> str:
     image = f"{workload.in_channels}x{workload.in_height}x{workload.in_width}"
-    parts = [f"{workload.operator} {image} -> {workload.out_channels}", "x".join(map(str, workload.kernel))]
+    name = "conv2d" if isinstance(workload, GemmConvolution) else workload.operator
+    parts = [f"{name} {image} -> {workload.out_channels}", "x".join(map(str, workload.kernel))]
     if workload.strides != (1, 1):
         parts.append(f"stride {_pair(workload.strides)}")
     if workload.dilation != (1, 1):
         parts.append(f"dilation {_pair(workload.dilation)}")
-    if workload.is_depthwise:
+    if isinstance(workload, ConvolutionWorkload) and workload.is_depthwise:
         parts.append("depthwise")
     elif workload.groups > 1:
         parts.append(f"{workload.groups} groups")
@@ -114,7 +125,7 @@ def describe(workload: ConvolutionWorkload) -> str:
     return " ".join([*parts, layouts])
 
 
-def is_static(workload: ConvolutionWorkload) -> bool:
+def is_static(workload: Workload) -> bool:
     """Are all extents numbers?"""
     extents: Iterable[Any] = (
         workload.batch,

@@ -18,7 +18,7 @@ MOST_PLANS = 3
 
 def with_transforms(target: BuildTarget, database: Database) -> BuildTarget:
     """The target, whose layouts are chosen by the transforms of a database."""
-    return replace(target, transforms=TransformTimes(database.transforms(target.processor)))
+    return replace(target, transforms=TransformTimes(database.transforms(target.machine)))
 
 
 def with_records(target: BuildTarget, database: Database) -> BuildTarget:

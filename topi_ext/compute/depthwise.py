@@ -1,5 +1,6 @@
 """Depthwise convolutions of NHWC data, for GPUs: a thread computes neighbouring channels."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,8 @@ from tvm import te, tirx
 
 from topi_ext.workload import ANNOTATION
 
-DEPTHWISE = '{"operator": "depthwise_conv2d_nhwc"}'
+DEPTHWISE_OPERATOR = "depthwise_conv2d_nhwc"
+DEPTHWISE = json.dumps({"operator": DEPTHWISE_OPERATOR})
 """What the annotation of the summing block says."""
 
 
@@ -46,4 +48,4 @@ def depthwise_conv2d(
     )
 
 
-__all__ = ["DEPTHWISE", "depthwise_conv2d"]
+__all__ = ["DEPTHWISE", "DEPTHWISE_OPERATOR", "depthwise_conv2d"]

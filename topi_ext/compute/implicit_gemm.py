@@ -3,7 +3,6 @@
 The loops are padded to whole tiles; what lies outside is zero and is never written.
 """
 
-import json
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.knobs import GemmKnobs, describe_product
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.workload import ANNOTATION
 
@@ -106,8 +105,8 @@ def partial_products(
         sums = workload.sum_dtype
         return te.sum(left[batch, m, k].astype(sums) * right.astype(sums), axis=[k])
 
-    described = json.dumps({**json.loads(workload.to_json()), "knobs": knobs.to_dict()}, sort_keys=True)
-    return te.compute((batches, rows, columns), product, name=PRODUCT, attrs={ANNOTATION: described})
+    attributes = {ANNOTATION: describe_product(workload, knobs)}
+    return te.compute((batches, rows, columns), product, name=PRODUCT, attrs=attributes)
 
 
 def result_of(sums: te.Tensor, workload: GemmConvolution, extents: Sequence[int], slices: int) -> te.Tensor:

@@ -10,7 +10,7 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline
 
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.nvcc import Cubin, compile_cubin
+from topi_ext.cuda.nvcc import Cubin, compile_cubin, digest
 from topi_ext.cuda.shared_views import match_pointers
 from topi_ext.cuda.swizzle import swizzle_tiles
 from topi_ext.cuda.wide_copies import widen_copies
@@ -50,6 +50,19 @@ def compile_kernel(func: tirx.PrimFunc, multiprocessor: Multiprocessor) -> tuple
     """A scheduled function as CUDA source and machine code."""
     source = cuda_source(func, multiprocessor)
     return source, compile_cubin(source, multiprocessor.arch)
+
+
+def machine_code_of(built: Any, arch: str) -> dict[str, Cubin]:
+    """The machine code of every CUDA module within what TVM built, by the digest of its source."""
+    found: dict[str, Cubin] = {}
+    pending = [built.mod]
+    while pending:
+        module = pending.pop()
+        pending += list(module.imports)
+        if module.kind == "cuda":
+            source = str(module.inspect_source("cuda"))
+            found[digest(source)] = compile_cubin(source, arch)
+    return found
 
 
 def cuda_source(func: tirx.PrimFunc, multiprocessor: Multiprocessor) -> str:

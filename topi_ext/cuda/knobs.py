@@ -1,17 +1,27 @@
 """The choices that a matrix product on a GPU leaves open."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
 from topi_ext.errors import CudaError
+
+ALGORITHM = "implicit_gemm"
 
 Instruction = Literal["mma", "wmma", "fma"]
 """``mma``: mma.sync on fragments that ldmatrix loads. ``wmma``: the 16x16x16 fragments of float16 that every
 architecture with tensor cores has. ``fma``: float32 on CUDA cores."""
+
+Order = Literal["rows", "columns"]
+"""Which blocks start one after the other: those of different rows, which share a tile of the weights, or
+those of different columns, which share a tile of the data."""
+
+MOST_BLOCKS = 65535
+"""Of a grid along its second axis."""
 
 PAD_BYTES, ROW_BYTES = 16, 64
 """Rows in shared memory that are not swizzled take a multiple of the second and the first, so that eight of
@@ -29,7 +39,7 @@ class GemmKnobs:
     ``block_m`` x ``block_n``: pixels and output channels of a thread block, ``block_k``: depth of one tile
     in shared memory. ``warps_m`` x ``warps_n``: how warps divide the block's tile. ``stages``: tiles in
     shared memory, one being multiplied while the others arrive. ``split_k``: slices of the depth that blocks
-    of their own sum, whose partial sums a second kernel adds.
+    of their own sum, whose partial sums a second kernel adds. ``order``: which blocks start first.
     """
 
     instruction: Instruction
@@ -40,6 +50,7 @@ class GemmKnobs:
     warps_n: int
     stages: int
     split_k: int = 1
+    order: Order = "rows"
 
     @property
     def warps(self) -> int:
@@ -58,16 +69,33 @@ class GemmKnobs:
         return self.block_n // self.warps_n
 
     def to_dict(self) -> dict[str, Any]:
-        return {"algorithm": "implicit_gemm", **asdict(self)}
+        return {"algorithm": ALGORITHM, **vars(self)}
 
     @staticmethod
     def from_dict(fields: Mapping[str, Any]) -> "GemmKnobs":
         """What :meth:`to_dict` wrote; CudaError for anything else."""
         named = {name: value for name, value in fields.items() if name != "algorithm"}
+        numbers = {name: value for name, value in named.items() if name not in ("instruction", "order")}
         try:
-            return GemmKnobs(**named)
+            if fields.get("algorithm", ALGORITHM) == ALGORITHM and {*map(type, numbers.values())} <= {int}:
+                return GemmKnobs(**named)
         except TypeError:
-            raise CudaError(f"{dict(fields)} are no knobs of an implicit GEMM") from None
+            pass
+        raise CudaError(f"{dict(fields)} are no knobs of an implicit GEMM")
+
+
+def describe_product(workload: GemmConvolution, knobs: GemmKnobs) -> str:
+    """The annotation of a block that multiplies: one line of JSON."""
+    return json.dumps({**json.loads(workload.to_json()), "knobs": knobs.to_dict()}, sort_keys=True)
+
+
+def product_of(annotation: str) -> tuple[GemmConvolution, GemmKnobs] | None:
+    """What :func:`describe_product` described; None of another annotation."""
+    fields = json.loads(annotation)
+    if fields["operator"] != GEMM_CONVOLUTION:
+        return None
+    knobs = GemmKnobs.from_dict(fields.pop("knobs"))
+    return GemmConvolution.from_json(json.dumps(fields)), knobs
 
 
 def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
@@ -114,11 +142,15 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
     numbers = (knobs.block_m, knobs.block_n, knobs.block_k, knobs.warps_m, knobs.warps_n)
     if knobs.instruction not in get_args(Instruction):
         return f"unknown instruction '{knobs.instruction}'"
+    if knobs.order not in get_args(Order):
+        return f"unknown order '{knobs.order}'"
     if min(*numbers, knobs.stages, knobs.split_k) < 1:
         return "a tile is empty"
     piece = SIDE if knobs.instruction != "fma" else 4
     depth = fragment_depth(workload, knobs)
     tiles = -(-workload.depth // knobs.block_k)
+    across, down = -(-workload.columns // knobs.block_n), -(-workload.rows // knobs.block_m)
+    second = across if knobs.order == "rows" else down
     limit = multiprocessor.block_shared_bytes
     needed = shared_bytes(knobs, workload.element_bytes)
     if knobs.instruction == "fma" and (knobs.warp_m % 4 or knobs.warp_n % 8):
@@ -156,6 +188,7 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
             workload.dtype not in _MULTIPLIED[knobs.instruction],
             f"{knobs.instruction} for {workload.dtype}",
         ),
+        (second > MOST_BLOCKS, f"{second} blocks along the second axis of the grid"),
         (knobs.split_k > tiles, f"{knobs.split_k} slices of {tiles} tiles"),
         (knobs.split_k > 1 and workload.groups > 1, "slices of the depth in a grouped convolution"),
     ]
@@ -170,15 +203,19 @@ def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiproc
 
 
 __all__ = [
+    "ALGORITHM",
     "PAD_BYTES",
     "RESULT_PAD",
     "ROW_BYTES",
     "SWIZZLED_ROWS",
     "GemmKnobs",
     "Instruction",
+    "Order",
     "check",
+    "describe_product",
     "fragment_depth",
     "misfit",
+    "product_of",
     "registers",
     "shared_bytes",
 ]

@@ -42,6 +42,16 @@ class Multiprocessor:
     launch_us: float = 2.5
 
     @property
+    def name(self) -> str:
+        """What tuning records are kept under."""
+        return self.arch
+
+    @property
+    def threads(self) -> int:
+        """Of the host's: one launches all kernels."""
+        return 1
+
+    @property
     def macs(self) -> dict[str, int]:
         """Multiply-adds per cycle and multiprocessor, by what is multiplied."""
         return {

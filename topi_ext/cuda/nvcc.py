@@ -45,6 +45,11 @@ class Cubin:
     code: bytes
     resources: Mapping[str, Resources]
 
+    @property
+    def spilled(self) -> int:
+        """Bytes per thread of registers that its kernels keep in local memory."""
+        return sum(used.spill_stores for used in self.resources.values())
+
 
 def find_nvcc() -> Path | None:
     """nvcc of ``$CUDA_HOME`` or ``$CUDA_PATH``, on the path, or in /usr/local; the newest where there are

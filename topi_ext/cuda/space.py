@@ -5,13 +5,15 @@ blocks take shared memory, registers and places for warps, and what they wait fo
 others' work.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import ceil
+from typing import Any
 
 from topi_ext.compute.implicit_gemm import padded
-from topi_ext.cuda.knobs import GemmKnobs, Instruction, misfit, registers, shared_bytes
+from topi_ext.cuda.knobs import GemmKnobs, Instruction, check, misfit, registers, shared_bytes
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 
@@ -50,8 +52,41 @@ def gemm_knobs(
             continue
         for (warps_m, warps_n), count, split_k in product(_WARPS, stages, _SLICES):
             knobs = GemmKnobs(instruction, block_m, block_n, block_k, warps_m, warps_n, count, split_k)
-            if misfit(workload, knobs, multiprocessor) is None:
-                yield estimated_us(workload, knobs, multiprocessor), knobs
+            if misfit(workload, knobs, multiprocessor) is not None:
+                continue
+            estimate = estimated_us(workload, knobs, multiprocessor)
+            yield estimate, knobs
+            # Of two with the same estimate the first is the default.
+            other = replace(knobs, order="columns")
+            differ = workload.rows > block_m and workload.columns > block_n
+            if differ and misfit(workload, other, multiprocessor) is None:
+                yield estimate, other
+
+
+def gemm_cycles(
+    workload: GemmConvolution, multiprocessor: Multiprocessor
+) -> Iterator[tuple[float, GemmKnobs]]:
+    """As :func:`gemm_knobs`, with the estimates in cycles of the board's clock."""
+    for microseconds, knobs in gemm_knobs(workload, multiprocessor):
+        yield microseconds * multiprocessor.gigahertz * 1e3, knobs
+
+
+def cheapest_cycles(
+    workload: GemmConvolution, multiprocessor: Multiprocessor, winograd: bool = True
+) -> tuple[float, GemmKnobs]:
+    """The knobs with the least estimated cycles; ``winograd`` or not, there are only direct ones."""
+    del winograd
+    microseconds, knobs = cheapest_gemm(workload, multiprocessor)
+    return microseconds * multiprocessor.gigahertz * 1e3, knobs
+
+
+def fitting_knobs(
+    workload: GemmConvolution, multiprocessor: Multiprocessor, fields: Mapping[str, Any]
+) -> GemmKnobs:
+    """Knobs that were written down; CudaError where they do not fit."""
+    knobs = GemmKnobs.from_dict(fields)
+    check(workload, knobs, multiprocessor)
+    return knobs
 
 
 @lru_cache(maxsize=4096)
@@ -109,4 +144,13 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     return microseconds
 
 
-__all__ = ["cheapest_gemm", "estimated_us", "gemm_knobs", "instruction_of", "resident_blocks"]
+__all__ = [
+    "cheapest_cycles",
+    "cheapest_gemm",
+    "estimated_us",
+    "fitting_knobs",
+    "gemm_cycles",
+    "gemm_knobs",
+    "instruction_of",
+    "resident_blocks",
+]

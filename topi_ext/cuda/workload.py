@@ -8,6 +8,8 @@ from typing import Any
 COPY_BYTES = 16
 """What one copy from global to shared memory moves at most."""
 
+GEMM_CONVOLUTION = "gemm_conv2d"
+
 INTEGERS = ("uint8", "int8")
 """What is multiplied by int8 weights and summed as int32."""
 
@@ -35,6 +37,7 @@ class GemmConvolution:
     dilation: tuple[int, int]
     groups: int
     dtype: str
+    operator: str = GEMM_CONVOLUTION
 
     @property
     def out_height(self) -> int:
@@ -94,16 +97,15 @@ class GemmConvolution:
 
     def to_json(self) -> str:
         """One line, keys sorted."""
-        return json.dumps({"operator": "gemm_conv2d", **asdict(self)}, sort_keys=True)
+        return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
     def from_json(text: str) -> "GemmConvolution":
         fields: dict[str, Any] = json.loads(text)
-        fields.pop("operator")
         named: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
         }
         return GemmConvolution(**named)
 
 
-__all__ = ["COPY_BYTES", "INTEGERS", "GemmConvolution"]
+__all__ = ["COPY_BYTES", "GEMM_CONVOLUTION", "INTEGERS", "GemmConvolution"]

@@ -13,7 +13,7 @@ from topi_ext.indexing import physical_axes
 from topi_ext.kernel import cheapest, kernel_arguments
 from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.processor import Processor
-from topi_ext.tune.workers import ENTRY
+from topi_ext.tune.library import ENTRY
 from topi_ext.winograd import transform_weight
 from topi_ext.workload import ConvolutionWorkload
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Literal
 
 from topi_ext.tune import workers
+from topi_ext.tune.library import Library
 from topi_ext.tune.measurement import Measurement, last_line
 from topi_ext.tune.tracker import Lender, Loan, RemoteDevice, check_remote, none_left
 
@@ -30,14 +31,6 @@ _GRACE = 10.0
 _POLL = 0.02
 _SILENT = 2.0
 """Seconds without a machine before anything is said of it."""
-
-
-@dataclass(frozen=True)
-class Library:
-    """A kernel's library, and shape and dtype of each argument."""
-
-    path: str
-    arguments: Sequence[tuple[Sequence[int], str]]
 
 
 @dataclass(frozen=True)
@@ -106,7 +99,7 @@ class BoardRunner:
                         loan = lender.lend(_POLL)
                         if loan is not None:
                             kernel = kernels[waiting[0]]
-                            future = self._pool.submit(self._run, loan, kernel.path, kernel.arguments)
+                            future = self._pool.submit(self._run, loan, kernel)
                             running[future] = waiting.popleft(), loan
                             self._watch(BoardEvent(loan.place, "busy"))
                     timeout = 0.0 if waiting else None
@@ -201,4 +194,4 @@ def _outcome(future: concurrent.futures.Future[Any]) -> tuple[workers.Outcome, A
     return outcome, value
 
 
-__all__ = ["ATTEMPTS", "BoardEvent", "BoardRunner", "Library"]
+__all__ = ["ATTEMPTS", "BoardEvent", "BoardRunner"]

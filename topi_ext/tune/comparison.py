@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from math import inf
 from statistics import mean
 
+from topi_ext.family import Workload
 from topi_ext.processor import Processor
 from topi_ext.tune.ranking import rank_records
 from topi_ext.tune.record import Record, TuningRecord
 from topi_ext.tune.search import Strategy
 from topi_ext.tune.space import Space
-from topi_ext.workload import ConvolutionWorkload
 
 GOOD = 0.95
 """The share of the best speed that a search has to reach."""
@@ -25,7 +25,7 @@ BATCH = 8
 class Replay:
     """A space with the measured seconds of its candidates, infinite for those that failed or are missing."""
 
-    workload: ConvolutionWorkload
+    workload: Workload
     space: Space
     seconds: dict[str, float]
 
@@ -68,7 +68,7 @@ class Comparison:
     speed after a quarter of the space.
     """
 
-    workload: ConvolutionWorkload
+    workload: Workload
     size: int
     best: float
     trials: tuple[int, ...]
@@ -89,7 +89,7 @@ class Comparison:
 
 def replays(records: Iterable[Record], processor: Processor) -> list[Replay]:
     """The measured workloads of a log with their spaces, most of them covered first."""
-    by_workload: dict[ConvolutionWorkload, list[TuningRecord]] = {}
+    by_workload: dict[Workload, list[TuningRecord]] = {}
     for record in records:
         ours = record.processor == processor.name and record.threads == processor.threads
         if ours and isinstance(record, TuningRecord) and record.origin == "measured":

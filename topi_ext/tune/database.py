@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.kernel import knobs_from_dict
-from topi_ext.processor import Processor
+from topi_ext.family import Machine, Workload, family_of
 from topi_ext.tune.log import Problem, load
 from topi_ext.tune.ranking import best_repeated, rank_records
 from topi_ext.tune.record import ANY_THREADS, Record, TransformRecord, TuningRecord
-from topi_ext.workload import ConvolutionWorkload, TransformWorkload
+from topi_ext.workload import TransformWorkload
 
 
 class Database:
@@ -41,7 +40,7 @@ class Database:
         self._records.setdefault((record.workload.to_json(), record.processor), []).append(record)
         self._best.clear()
 
-    def records(self, workload: ConvolutionWorkload, processor: Processor) -> list[TuningRecord]:
+    def records(self, workload: Workload, processor: Machine) -> list[TuningRecord]:
         """Everything known of a workload on that processor and number of threads, failures too."""
         return [
             record
@@ -49,9 +48,7 @@ class Database:
             if record.threads in (processor.threads, ANY_THREADS)
         ]
 
-    def best(
-        self, workload: ConvolutionWorkload, processor: Processor, winograd: bool = True
-    ) -> TuningRecord | None:
+    def best(self, workload: Workload, processor: Machine, winograd: bool = True) -> TuningRecord | None:
         """The record to compile with; None where none succeeded, or none fits any more.
 
         Measured records come before inherited ones and those before modelled ones, then the fastest.
@@ -64,10 +61,10 @@ class Database:
                 for record in self.records(workload, processor)
                 if winograd or record.algorithm != "winograd"
             ]
-            self._best[key] = next(self._fitting(workload, found), None)
+            self._best[key] = next(self._fitting(workload, processor, found), None)
         return self._best[key]
 
-    def inherited(self, workload: ConvolutionWorkload, processor: Processor) -> list[TuningRecord]:
+    def inherited(self, workload: Workload, processor: Machine) -> list[TuningRecord]:
         """Where to start tuning: inherited and modelled records of this processor, best first.
 
         Those of any number of threads count: a good tile seldom depends on it.
@@ -75,9 +72,9 @@ class Database:
         found = self._records.get((workload.to_json(), processor.name), ())
         ours = [record for record in found if record.origin != "measured"]
         ours += [record for record in found if record.threads not in (processor.threads, ANY_THREADS)]
-        return list(self._fitting(workload, ours))
+        return list(self._fitting(workload, processor, ours))
 
-    def transforms(self, processor: Processor) -> list[TransformRecord]:
+    def transforms(self, processor: Machine) -> list[TransformRecord]:
         """The layout transforms that were measured on that processor with that number of threads."""
         return [
             record
@@ -85,7 +82,7 @@ class Database:
             if (record.processor, record.threads) == (processor.name, processor.threads)
         ]
 
-    def has_transform(self, workload: TransformWorkload, processor: Processor, cpu: str) -> bool:
+    def has_transform(self, workload: TransformWorkload, processor: Machine, cpu: str) -> bool:
         """Was that layout transform measured on that machine, with or without success?"""
         key = workload, processor.name, processor.threads, cpu
         return any(
@@ -93,7 +90,7 @@ class Database:
             for record in self._transforms
         )
 
-    def of_processor(self, processor: Processor) -> list[TuningRecord]:
+    def of_processor(self, processor: Machine) -> list[TuningRecord]:
         """All records of a kind of processor, to learn from."""
         return [
             record
@@ -102,18 +99,18 @@ class Database:
             for record in records
         ]
 
-    def best_of(self, processor: Processor) -> list[TuningRecord]:
+    def best_of(self, processor: Machine) -> list[TuningRecord]:
         """The record to compile with of every workload that has one on that processor."""
         workloads = {record.workload.to_json(): record.workload for record in self.of_processor(processor)}
         found = [self.best(workload, processor) for workload in workloads.values()]
         return [record for record in found if record is not None]
 
     def _fitting(
-        self, workload: ConvolutionWorkload, records: Iterable[TuningRecord]
+        self, workload: Workload, processor: Machine, records: Iterable[TuningRecord]
     ) -> Iterator[TuningRecord]:
         for record in rank_records(records):
             try:
-                knobs_from_dict(workload, record.knobs)
+                family_of(workload).knobs_from_dict(workload, processor, record.knobs)
             except RelayLayoutError:
                 self.misfits += 1
                 continue

@@ -1,11 +1,8 @@
 """Measuring kernels: built in worker processes, run here by MetaSchedule's runner or on boards over RPC.
 
-A kernel that crashes, hangs or does not compile costs a worker and becomes an error text. Workers stay
-alive between kernels, because starting one takes longer than measuring: MetaSchedule's own builder starts
-new ones for every batch, and each imports all tensor intrinsics, which takes 15 seconds.
+A kernel that crashes, hangs or does not compile costs a worker and becomes an error text.
 """
 
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -19,7 +16,9 @@ from topi_ext.kernel import scheduled_kernel
 from topi_ext.processor import processor_of
 from topi_ext.tune import workers
 from topi_ext.tune.agreement import Kernel, difference, reference_knobs, tolerance
-from topi_ext.tune.boards import BoardEvent, BoardRunner, Library
+from topi_ext.tune.boards import BoardEvent, BoardRunner
+from topi_ext.tune.builders import Built, Runner, builder_pool, built, measured
+from topi_ext.tune.library import Library
 from topi_ext.tune.measurement import Measurement, last_line
 from topi_ext.tune.record import WRONG
 from topi_ext.tune.tracker import RemoteDevice
@@ -30,9 +29,6 @@ MIN_REPEAT_MS = 30
 BUILD_TIMEOUT = 30.0
 RUN_TIMEOUT = 20.0
 """Seconds for one kernel."""
-
-_USES = 500
-"""Kernels after which a builder's process is replaced: code generation does not give all memory back."""
 
 
 class KernelMeasurer:
@@ -62,9 +58,9 @@ class KernelMeasurer:
         self._target = target
         self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
         try:
-            self._pool = _pool(builders)
+            self._pool = builder_pool(builders, BUILD_TIMEOUT)
             self._link = tuple(link)
-            self._runner: BoardRunner | _LocalRunner
+            self._runner: Runner
             if remote is None:
                 self._runner = _LocalRunner(threads, repeats, min_repeat_ms)
             else:
@@ -101,28 +97,7 @@ class KernelMeasurer:
 
     def _measure(self, jobs: Sequence[tirx.PrimFunc | str], rounds: int) -> Iterator[Measurement]:
         """Of scheduled functions; of what is an error already, that."""
-        built = self._build(jobs)
-        seconds: list[tuple[float, ...]] = [() for _ in jobs]
-        for turn in range(rounds):
-            runs = self._runner.run(
-                [
-                    Library(path, _arguments(job))
-                    for job, (path, error) in zip(jobs, built, strict=True)
-                    if not error
-                ]
-            )
-            for place, (path, error) in enumerate(built):
-                if not error:
-                    found = next(runs)
-                    error = found.error
-                    built[place] = path, error
-                    seconds[place] += found.seconds
-                if turn < rounds - 1:
-                    continue
-                if error:
-                    yield Measurement((), error)
-                else:
-                    yield Measurement(seconds[place], lost=not seconds[place])
+        return measured(self._runner, self._build(jobs), rounds)
 
     def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
         """As :meth:`Measurer.wrong`, on this machine alone: of another one's results nothing is said."""
@@ -132,10 +107,12 @@ class KernelMeasurer:
         if self._remote is not None or knobs == reference:
             return ""
         both = [knobs, reference]
-        built = self._build([scheduled_kernel(workload, one) for one in both])
-        if any(error for _, error in built):
+        outcomes = self._build([scheduled_kernel(workload, one) for one in both])
+        kernels = [
+            Kernel(library.path, one) for (library, _), one in zip(outcomes, both, strict=True) if library
+        ]
+        if len(kernels) < len(both):
             return ""  # It was built and run before: a machine that is busy says nothing of its result.
-        kernels = [Kernel(path, one) for (path, _), one in zip(built, both, strict=True)]
         compare = partial(_difference, workload)
         (result,) = self._pool.map_with_error_catching(compare, [kernels])
         if result.status == StatusKind.TIMEOUT:
@@ -153,52 +130,19 @@ class KernelMeasurer:
         self._runner.close()
         self._folder.cleanup()
 
-    def _build(self, jobs: Sequence[tirx.PrimFunc | str]) -> list[tuple[str, str]]:
-        """Path and error of each kernel, one of them empty; all are built before any is run."""
-        from tvm.support.popen_pool import StatusKind
-
-        modules = [workers.named(job) for job in jobs if not isinstance(job, str)]
+    def _build(self, jobs: Sequence[tirx.PrimFunc | str]) -> list[Built]:
+        """All are built before any is run."""
         build = partial(workers.build_and_export, self._folder.name, self._link)
-        results = iter(self._pool.map_with_error_catching(partial(_apply, build, self._target), modules))
-        outcomes: list[tuple[str, str]] = []
-        for job in jobs:
-            if isinstance(job, str):
-                outcomes.append(("", job))
-                continue
-            result = next(results)
-            if result.status == StatusKind.COMPLETE:
-                outcomes.append((str(result.value), ""))
-            elif result.status == StatusKind.TIMEOUT:
-                outcomes.append(("", f"build: longer than {BUILD_TIMEOUT:.0f} s"))
-            else:
-                outcomes.append(("", f"build: {last_line(str(result.value))}"))
-        return outcomes
-
-
-def _arguments(function: tirx.PrimFunc) -> list[tuple[tuple[int, ...], str]]:
-    """Shape and dtype of each parameter."""
-    return [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in function.params]
+        return built(self._pool, partial(_library, build, self._target), jobs, BUILD_TIMEOUT)
 
 
 def _difference(workload: ConvolutionWorkload, kernels: Sequence[Kernel]) -> float:
     return difference(workload, *kernels)
 
 
-def _apply(build: Any, target: Any, module: tvm.IRModule) -> str:
-    return str(build(module, target))
-
-
-def _pool(processes: int) -> Any:
-    from tvm.support.popen_pool import PopenPoolExecutor
-
-    return PopenPoolExecutor(
-        max_workers=processes,
-        timeout=BUILD_TIMEOUT,
-        initializer=workers.prepare_worker,
-        initargs=(1,),
-        maximum_process_uses=_USES,
-        stderr=subprocess.DEVNULL,
-    )
+def _library(build: Any, target: Any, function: tirx.PrimFunc) -> Library:
+    path = str(build(workers.named(function), target))
+    return Library(path, [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in function.params])
 
 
 class _LocalRunner:

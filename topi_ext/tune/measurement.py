@@ -6,8 +6,6 @@ from typing import Any, Protocol
 
 from tvm import tirx
 
-from topi_ext.workload import ConvolutionWorkload
-
 
 @dataclass(frozen=True)
 class Measurement:
@@ -22,14 +20,12 @@ class Measurement:
 
 
 class Measurer(Protocol):
-    """Something that times kernels."""
+    """Something that times kernels of one :class:`topi_ext.family.Family`, whose workloads it takes."""
 
     cpu: str
     """The model of the machine that runs them."""
 
-    def measure(
-        self, workload: ConvolutionWorkload, knobs: Sequence[Any], rounds: int = 1
-    ) -> Iterator[Measurement]:
+    def measure(self, workload: Any, knobs: Sequence[Any], rounds: int = 1) -> Iterator[Measurement]:
         """One measurement for each of ``knobs`` in order, each as soon as it is there.
 
         With several rounds all knobs are run once in each round, so that a busy moment of the machine
@@ -41,7 +37,7 @@ class Measurer(Protocol):
         """The same for scheduled functions of one tensor each that is read, and one that is written."""
         ...
 
-    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+    def wrong(self, workload: Any, knobs: Any) -> str:
         """What is wrong with a kernel's result; empty where nothing is."""
         ...
 

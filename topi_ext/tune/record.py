@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
@@ -10,8 +9,9 @@ from statistics import median
 from typing import Any, Literal, NoReturn, get_args
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.knobs import DTYPE_BYTES
-from topi_ext.workload import LAYOUT_TRANSFORM, ConvolutionWorkload, TransformWorkload
+from topi_ext.family import Workload
+from topi_ext.tune.record_workload import check_names, is_whole, kernel_workload, refuse, transform_workload
+from topi_ext.workload import LAYOUT_TRANSFORM, TransformWorkload
 
 SCHEMA = 1
 
@@ -27,26 +27,18 @@ Origin = Literal["measured", "inherited", "modelled"]
 ORIGINS: tuple[str, ...] = get_args(Origin)
 """From the most to the least trustworthy."""
 
-_LARGEST_EXTENT = 1 << 31
-_LAYOUT = re.compile(r"(?=.*[A-Z])(?:[A-Z]|[1-9]\d{0,8}[a-z])+")
-_AXES = re.compile(r"[A-Z]+")
-_PAIRS = {"kernel": 2, "strides": 2, "padding": 4, "dilation": 2}
-_LEAST = {"strides": 1, "kernel": 1, "padding": 0, "dilation": 1}
-_EXTENTS = ("batch", "in_channels", "out_channels", "in_height", "in_width", "groups")
-_LAYOUTS = ("data_layout", "kernel_layout", "out_layout")
-
 
 @dataclass(frozen=True)
 class TuningRecord:
     """The outcome of one trial.
 
-    ``processor`` is the name of a :class:`topi_ext.processor.Processor`, ``cpu`` the model of the machine.
+    ``processor`` is the name of a :class:`topi_ext.family.Machine`, ``cpu`` the model of what ran the kernel.
     ``seconds`` holds one run time for each repeat, or nothing where ``error`` says what went wrong.
     ``time`` is UTC in ISO 8601. ``knobs`` are those of ``to_dict``; whether they still fit the workload is
     known only when they are looked up.
     """
 
-    workload: ConvolutionWorkload
+    workload: Workload
     processor: str
     threads: int
     knobs: Mapping[str, Any]
@@ -144,35 +136,31 @@ def knobs_key(knobs: Mapping[str, Any]) -> str:
     return json.dumps(dict(knobs), sort_keys=True)
 
 
-def _refuse(reason: str) -> NoReturn:
-    raise RelayLayoutError(reason)
-
-
 def _object(text: str) -> dict[str, Any]:
     def not_a_number(name: str) -> NoReturn:
-        _refuse(f"holds {name}, which is no number")
+        refuse(f"holds {name}, which is no number")
 
     try:
         found = json.loads(text, parse_constant=not_a_number)
     except RelayLayoutError:
         raise
     except json.JSONDecodeError as error:
-        _refuse(f"not JSON: {error.msg} at column {error.colno}")
+        refuse(f"not JSON: {error.msg} at column {error.colno}")
     except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of brackets
-        _refuse("not readable as JSON")
+        refuse("not readable as JSON")
     if not isinstance(found, dict):
-        _refuse("not a JSON object")
+        refuse("not a JSON object")
     return found
 
 
 def _kernel_record(found: dict[str, Any]) -> TuningRecord:
     _check_fields(found, TuningRecord)
     if found["origin"] not in ORIGINS:
-        _refuse(f"unknown origin; expected one of {', '.join(ORIGINS)}")
+        refuse(f"unknown origin; expected one of {', '.join(ORIGINS)}")
     return TuningRecord(
         **{
             **_measured(found, ANY_THREADS if found["origin"] == "inherited" else 1),
-            "workload": _workload(found["workload"]),
+            "workload": kernel_workload(found["workload"]),
             "knobs": _flat("knobs", found["knobs"], (bool, int, float, str)),
         }
     )
@@ -180,47 +168,35 @@ def _kernel_record(found: dict[str, Any]) -> TuningRecord:
 
 def _transform_record(found: dict[str, Any]) -> TransformRecord:
     _check_fields(found, TransformRecord)
-    return TransformRecord(**{**_measured(found, 1), "workload": _transform(found["workload"])})
+    return TransformRecord(**{**_measured(found, 1), "workload": transform_workload(found["workload"])})
 
 
 def _check_fields(found: dict[str, Any], kind: type[Record]) -> None:
     """Takes the schema out of what was found."""
     if "schema" not in found:
-        _refuse("not a tuning record: it has no schema")
+        refuse("not a tuning record: it has no schema")
     schema = found.pop("schema")
-    if not _is_whole(schema, SCHEMA) or schema > SCHEMA:
-        _refuse(f"unknown schema; this version reads schema {SCHEMA}")
-    _check_names("record", found, {item.name for item in fields(kind)})
+    if not is_whole(schema, SCHEMA) or schema > SCHEMA:
+        refuse(f"unknown schema; this version reads schema {SCHEMA}")
+    check_names("record", found, {item.name for item in fields(kind)})
 
 
 def _measured(found: Mapping[str, Any], least_threads: int) -> dict[str, Any]:
     """The fields of a record with those in the right types that say how it was measured."""
-    if not _is_whole(found["threads"], least_threads):
-        _refuse(f"threads: expected a whole number of at least {least_threads}")
+    if not is_whole(found["threads"], least_threads):
+        refuse(f"threads: expected a whole number of at least {least_threads}")
     for name in ("processor", "error", "cpu", "time"):
         if not isinstance(found[name], str):
-            _refuse(f"{name}: expected a string")
+            refuse(f"{name}: expected a string")
     if not found["processor"]:
-        _refuse("processor: expected a name")
+        refuse("processor: expected a name")
     seconds = found["seconds"]
     if not isinstance(seconds, list) or not all(map(_is_time, seconds)):
-        _refuse("seconds: expected a list of run times above 0")
+        refuse("seconds: expected a list of run times above 0")
     if bool(seconds) == bool(found["error"]):
-        _refuse("expected either seconds or an error")
+        refuse("expected either seconds or an error")
     versions = _flat("versions", found["versions"], (str,))
     return {**found, "seconds": tuple(map(float, seconds)), "versions": versions}
-
-
-def _check_names(what: str, found: Mapping[str, Any], expected: set[str]) -> None:
-    missing, unknown = sorted(expected - set(found)), sorted(set(found) - expected)
-    if missing:
-        _refuse(f"{what} without field '{missing[0]}'")
-    if unknown:
-        _refuse(f"{what} with unknown field {json.dumps(unknown[0])[:80]}")
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < _LARGEST_EXTENT
 
 
 def _is_time(value: Any) -> bool:
@@ -231,61 +207,10 @@ def _is_time(value: Any) -> bool:
 
 def _flat(name: str, found: Any, kinds: tuple[type, ...]) -> dict[str, Any]:
     if not isinstance(found, dict) or not all(isinstance(value, kinds) for value in found.values()):
-        _refuse(f"{name}: expected an object of {'strings' if kinds == (str,) else 'numbers and strings'}")
+        refuse(f"{name}: expected an object of {'strings' if kinds == (str,) else 'numbers and strings'}")
     if any(isinstance(value, float) and not math.isfinite(value) for value in found.values()):
-        _refuse(f"{name}: a number is too large")
+        refuse(f"{name}: a number is too large")
     return found
-
-
-def _workload(found: Any) -> ConvolutionWorkload:
-    if not isinstance(found, dict):
-        _refuse("workload: expected an object")
-    _check_names("workload", found, {item.name for item in fields(ConvolutionWorkload)})
-    for name in _EXTENTS:
-        if not _is_whole(found[name], 1):
-            _refuse(f"workload: {name}: expected a whole number of at least 1")
-    for name, count in _PAIRS.items():
-        values = found[name]
-        if (
-            not isinstance(values, list)
-            or len(values) != count
-            or not all(_is_whole(value, _LEAST[name]) for value in values)
-        ):
-            _refuse(f"workload: {name}: expected {count} whole numbers of at least {_LEAST[name]}")
-    for name in _LAYOUTS:
-        if not isinstance(found[name], str) or not _LAYOUT.fullmatch(found[name]):
-            _refuse(f"workload: {name}: expected a layout such as NCHW16c")
-    for name in ("dtype", "out_dtype"):
-        if not isinstance(found[name], str) or found[name] not in DTYPE_BYTES:
-            _refuse(f"workload: {name}: expected a data type such as float32")
-    if not isinstance(found["operator"], str):
-        _refuse("workload: operator: expected a string")
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
-    }
-    workload = ConvolutionWorkload(**given)
-    if workload.out_height < 1 or workload.out_width < 1:
-        _refuse("workload: the kernel is larger than the image")
-    if workload.in_channels % workload.groups or workload.out_channels % workload.groups:
-        _refuse(f"workload: {workload.groups} groups do not divide the channels")
-    return workload
-
-
-def _transform(found: Mapping[str, Any]) -> TransformWorkload:
-    _check_names("workload", found, {item.name for item in fields(TransformWorkload)})
-    axes, shape = found["axes"], found["shape"]
-    if not isinstance(axes, str) or not _AXES.fullmatch(axes) or len(set(axes)) != len(axes):
-        _refuse("workload: axes: expected different capital letters such as NCHW")
-    if not isinstance(shape, list) or len(shape) != len(axes) or not all(_is_whole(one, 1) for one in shape):
-        _refuse(f"workload: shape: expected {len(axes)} whole numbers of at least 1")
-    for name in ("source_layout", "target_layout"):
-        layout = found[name]
-        fits = isinstance(layout, str) and _LAYOUT.fullmatch(layout)
-        if not fits or sorted(filter(str.isupper, layout)) != sorted(axes):
-            _refuse(f"workload: {name}: expected a layout of the axes {axes}")
-    if not isinstance(found["dtype"], str) or not found["dtype"]:
-        _refuse("workload: dtype: expected a data type such as float32")
-    return TransformWorkload(**{**found, "shape": tuple(shape)})
 
 
 __all__ = [

@@ -4,11 +4,9 @@ from dataclasses import replace
 from math import exp, log
 
 from topi_ext.chooser import KernelChoice, Source, estimated_us
-from topi_ext.kernel import knobs_from_dict
-from topi_ext.processor import Processor
+from topi_ext.family import Machine, Workload, family_of
 from topi_ext.tune.database import Database
 from topi_ext.tune.record import Origin
-from topi_ext.workload import ConvolutionWorkload
 
 _SOURCES: dict[Origin, Source] = {"measured": "tuned", "inherited": "inherited", "modelled": "modelled"}
 
@@ -18,10 +16,10 @@ class RecordedKernels:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._scales: dict[tuple[Processor, float], dict[Origin, float]] = {}
+        self._scales: dict[tuple[Machine, float], dict[Origin, float]] = {}
 
     def choice(
-        self, workload: ConvolutionWorkload, processor: Processor, gigahertz: float, winograd: bool
+        self, workload: Workload, processor: Machine, gigahertz: float, winograd: bool
     ) -> KernelChoice | None:
         """The best kernel on record; one for a batch of 1 serves where the batch is symbolic.
 
@@ -39,9 +37,10 @@ class RecordedKernels:
             microseconds *= scale / self._scales_of(processor, gigahertz).get("modelled", scale)
         elif record.origin == "inherited":
             microseconds = scale * estimated_us(workload, processor, gigahertz, winograd)
-        return KernelChoice(knobs_from_dict(workload, record.knobs), _SOURCES[record.origin], microseconds)
+        knobs = family_of(workload).knobs_from_dict(workload, processor, record.knobs)
+        return KernelChoice(knobs, _SOURCES[record.origin], microseconds)
 
-    def estimate_scale(self, processor: Processor, gigahertz: float) -> float:
+    def estimate_scale(self, processor: Machine, gigahertz: float) -> float:
         """Measured over estimated times, the geometric mean over the workloads on record.
 
         Estimates stand beside measured times when layouts are chosen, and must not win by being wrong.
@@ -50,7 +49,7 @@ class RecordedKernels:
         scales = self._scales_of(processor, gigahertz)
         return scales.get("measured", scales.get("modelled", 1.0))
 
-    def _scales_of(self, processor: Processor, gigahertz: float) -> dict[Origin, float]:
+    def _scales_of(self, processor: Machine, gigahertz: float) -> dict[Origin, float]:
         """Recorded over estimated times by origin; nothing for an origin without records."""
         key = processor, gigahertz
         if key not in self._scales:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from topi_ext.kernel import cheapest, knob_space
+from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.family import Machine, Workload, family_of
 from topi_ext.processor import Processor
 from topi_ext.tune.features import Features, knob_features, workload_features
+from topi_ext.tune.product_features import block_features, product_features
 from topi_ext.tune.record import knobs_key
-from topi_ext.workload import ConvolutionWorkload
 
 _WORST_ESTIMATE = 1e30
 
@@ -38,17 +40,17 @@ class Candidate:
 
 
 class Space:
-    """The candidates of one workload on one processor, the least estimated cycles first.
+    """The candidates of one workload on one machine, the least estimated cycles first.
 
     Without ``winograd`` those kernels are left out that round differently from the direct convolution.
     """
 
-    def __init__(self, workload: ConvolutionWorkload, processor: Processor, *, winograd: bool = True) -> None:
+    def __init__(self, workload: Workload, processor: Machine, *, winograd: bool = True) -> None:
         self.workload = workload
         self.processor = processor
         self._winograd = winograd
         found: dict[str, Candidate] = {}
-        for cycles, knobs in knob_space(workload, processor):
+        for cycles, knobs in family_of(workload).knob_space(workload, processor):
             if not winograd and knobs.to_dict()["algorithm"] == "winograd":
                 continue
             key = knobs_key(knobs.to_dict())
@@ -67,7 +69,7 @@ class Space:
     @cached_property
     def default(self) -> Candidate:
         """What is compiled where nothing was measured."""
-        _, knobs = cheapest(self.workload, self.processor, self._winograd)
+        _, knobs = family_of(self.workload).cheapest(self.workload, self.processor, self._winograd)
         chosen = self.find(knobs.to_dict())
         return self.candidates[0] if chosen is None else chosen
 
@@ -88,14 +90,22 @@ class Space:
     def features(self, candidate: Candidate) -> Features:
         """What a model sees of a candidate."""
         if candidate.key not in self._features:
-            self._features[candidate.key] = self._of_workload | knob_features(
-                self.workload, self.processor, candidate.fields, candidate.cycles
-            )
+            self._features[candidate.key] = self._of_workload | self._of_candidate(candidate)
         return self._features[candidate.key]
 
     @cached_property
     def _of_workload(self) -> Features:
+        if isinstance(self.workload, GemmConvolution):
+            return product_features(self.workload)
         return workload_features(self.workload)
+
+    def _of_candidate(self, candidate: Candidate) -> Features:
+        workload, machine = self.workload, self.processor
+        if isinstance(workload, GemmConvolution):
+            assert isinstance(machine, Multiprocessor)
+            return block_features(workload, machine, candidate.knobs, candidate.cycles)
+        assert isinstance(machine, Processor)
+        return knob_features(workload, machine, candidate.fields, candidate.cycles)
 
 
 __all__ = ["Candidate", "Knobs", "Space"]

@@ -4,14 +4,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from topi_ext.processor import Processor
+from topi_ext.family import Machine, Workload
 from topi_ext.tune.cost_model import SharedSamples
 from topi_ext.tune.database import Database
 from topi_ext.tune.ranking import CONFIRMED, rank_records, ranking_seconds
 from topi_ext.tune.record import Origin, TuningRecord
 from topi_ext.tune.search import STRATEGIES, ModelSearch, Strategy
 from topi_ext.tune.space import Candidate, Space
-from topi_ext.workload import ConvolutionWorkload
 
 GAIN = 0.99
 """A trial that makes a task no faster than this factor does not count as progress."""
@@ -31,7 +30,7 @@ class Task:
     """A kernel to tune; ``weight`` is how often the networks have it."""
 
     name: str
-    workload: ConvolutionWorkload
+    workload: Workload
     weight: int = 1
 
 
@@ -46,7 +45,7 @@ class TaskState:
     def __init__(
         self,
         task: Task,
-        processor: Processor,
+        processor: Machine,
         database: Database,
         cpu: str,
         strategy: str = "model",
@@ -181,7 +180,7 @@ def _strategy(name: str, seed: int, space: Space, shared: SharedSamples) -> Stra
 
 
 def known_samples(
-    processor: Processor, database: Database, without: Collection[ConvolutionWorkload] = ()
+    processor: Machine, database: Database, without: Collection[Workload] = ()
 ) -> SharedSamples:
     """The latest measured trials of other workloads, each with the estimate that its space gives it."""
     excluded = set(without)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tvm import tirx
 
-from topi_ext.processor import Processor
+from topi_ext.family import Machine
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import append
 from topi_ext.tune.measurement import Measurement, Measurer
@@ -37,7 +37,7 @@ class TransformMeasurer:
     ``function_of`` gives the scheduled function that compilation runs for a transform.
     """
 
-    processor: Processor
+    processor: Machine
     measurer: Measurer
     log: Path
     database: Database

@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from topi_ext.processor import Processor
+from topi_ext.family import Machine
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import append
 from topi_ext.tune.measurement import Measurement, Measurer
@@ -90,7 +90,7 @@ class Tuner:
     others are starting points. ``stop`` is asked between trials. ``origin`` is that of the measurer's times.
     """
 
-    processor: Processor
+    processor: Machine
     measurer: Measurer
     log: Path
     database: Database = field(default_factory=Database)

@@ -81,12 +81,10 @@ def test_tf32_needs_tensor_cores_that_have_it() -> None:
     assert str(raised.value) == "precision 'tf32' needs cuda-sm_80 or later, not cuda-sm_75; use fp16 or fp32"
 
 
-def test_tuning_is_for_cpus() -> None:
+def test_analysis_is_for_cpus() -> None:
     with pytest.raises(TargetError) as raised:
         print(resolve_target("cuda-sm_80").processor)
-    assert str(raised.value) == (
-        "target cuda-sm_80: only kernels of CPUs are tuned or analysed; give a CPU target"
-    )
+    assert str(raised.value) == "target cuda-sm_80: only kernels of CPUs are analysed; give a CPU target"
 
 
 def small_network() -> tvm.IRModule:

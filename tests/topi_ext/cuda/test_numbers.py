@@ -1,5 +1,6 @@
 """What CUDA kernels compute, on a GPU that numpy simulates."""
 
+import random
 from collections.abc import Container, Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ from tvm_ffi import structural_map, structural_walk
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm
+from topi_ext.tune.space import Space
 
 SM_80, SM_75 = MULTIPROCESSORS["sm_80"], MULTIPROCESSORS["sm_75"]
 
@@ -29,6 +31,10 @@ PRODUCTS = {
         GemmKnobs("mma", 32, 32, 16, 2, 1, 4),
     ),
     "slices": (workload(1, (7, 7), (64, 48)), GemmKnobs("mma", 64, 16, 32, 4, 1, 3, 3)),
+    "columns first": (
+        workload(1, (7, 7), (32, 48)),
+        GemmKnobs("mma", 32, 16, 32, 2, 1, 2, order="columns"),
+    ),
     "groups": (workload(2, (9, 9), (32, 48), groups=2), GemmKnobs("mma", 64, 32, 32, 2, 2, 3)),
     "three channels": (workload(1, (9, 9), (3, 20)), GemmKnobs("mma", 64, 32, 32, 2, 2, 3)),
     "four channels": (
@@ -97,6 +103,21 @@ def test_products_are_right(case: str) -> None:
 def test_products_are_right_without_asynchronous_copies(case: str) -> None:
     work, knobs = OLDER[case]
     assert product_error(work, knobs, SM_75) < bound(work.dtype)
+
+
+def check_point(case: str, seed: int) -> None:
+    """A point of the space that a tuner searches computes what it should."""
+    work = PRODUCTS[case][0]
+    (candidate,) = random.Random(seed).sample(Space(work, SM_80).candidates, 1)
+    again = f"check_point({case!r}, {seed}): {candidate.knobs}"
+    assert product_error(work, candidate.knobs, SM_80) < bound(work.dtype), again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("case", ["odd", "groups", "float32 slices", "tf32 odd", "uint8 odd"])
+def test_points_of_a_tuners_space_are_right(case: str, seed: int) -> None:
+    check_point(case, seed)
 
 
 @pytest.mark.parametrize("arch", swept(MULTIPROCESSORS, set(MULTIPROCESSORS) - {"sm_75", "sm_80", "sm_90"}))

@@ -19,6 +19,7 @@ KNOBS = GemmKnobs("mma", 64, 64, 32, 2, 2, 3)
     ("change", "problem"),
     [
         ({"instruction": "wgmma"}, "unknown instruction 'wgmma'"),
+        ({"order": "diagonal"}, "unknown order 'diagonal'"),
         ({"stages": 0}, "a tile is empty"),
         ({"warps_m": 3}, "3 warps of 64 rows"),
         ({"block_k": 24}, "a depth of 24 is no multiple of 16"),
@@ -58,6 +59,20 @@ def test_more_shared_memory_means_fewer_resident_blocks() -> None:
     blocks = [resident_blocks(WORK, replace(KNOBS, stages=stages), SM_80) for stages in (2, 4, 8)]
     assert blocks == sorted(blocks, reverse=True)
     assert blocks[0] > blocks[-1]
+
+
+def test_a_grid_has_only_so_many_blocks_along_its_second_axis() -> None:
+    work = workload(512, (128, 128), (16, 64), (1, 1), padding=(0,) * 4)
+    assert misfit(work, replace(KNOBS, block_k=16), SM_80) is None
+    columns = replace(KNOBS, block_k=16, order="columns")
+    assert misfit(work, columns, SM_80) == "131072 blocks along the second axis of the grid"
+
+
+def test_orders_are_a_choice_where_they_differ() -> None:
+    several, one = workload(1, (14, 14), (64, 64)), workload(1, (14, 14), (64, 16))
+    assert {knobs.order for _, knobs in gemm_knobs(several, SM_80)} == {"rows", "columns"}
+    assert {knobs.order for _, knobs in gemm_knobs(one, SM_80)} == {"rows"}
+    assert cheapest_gemm(several, SM_80)[1].order == "rows"
 
 
 def test_a_space_has_something_to_tune() -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,14 @@ import pytest
 from tvm.rpc import base
 from tvm.target import Target
 
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.nvcc import find_nvcc
+from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import RelayLayoutError
 from topi_ext.processor import processor_of
 from topi_ext.tune import measure, workers
+from topi_ext.tune.gpu_measure import GpuMeasurer
 from topi_ext.tune.measure import KernelMeasurer
 from topi_ext.tune.space import Space
 from topi_ext.tune.tracker import RemoteDevice, check_remote
@@ -95,7 +100,13 @@ class Board:
 
 @pytest.fixture(scope="module")
 def board() -> Iterator[Board]:
-    tracker = Tracker()
+    with closing(Tracker()) as tracker, rpc_server(tracker) as process:
+        yield Board(tracker, process)
+
+
+@contextmanager
+def rpc_server(tracker: Tracker) -> Iterator[int]:
+    """A machine with the key "board"; gives the process."""
     words = ["--host=127.0.0.1", f"--tracker=127.0.0.1:{tracker.port}", "--key=board", "--silent"]
     server = subprocess.Popen(
         [sys.executable, "-m", "tvm.exec.rpc_server", *words],
@@ -105,11 +116,10 @@ def board() -> Iterator[Board]:
         start_new_session=True,
     )
     tracker.wait_for("board")
-    yield Board(tracker, server.pid)
+    yield server.pid
     if server.poll() is None:
         os.killpg(server.pid, signal.SIGKILL)
     server.wait()
-    tracker.close()
 
 
 def test_a_machine_that_there_is_not(board: Board) -> None:
@@ -153,6 +163,19 @@ def test_kernels_run_on_the_machine_that_is_lent_until_it_is_gone(
     assert str(caught.value) == (
         f"the RPC tracker at 127.0.0.1:{port} has no machine with key 'board', none at all"
     )
+
+
+@pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
+def test_a_machine_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with closing(Tracker()) as tracker, rpc_server(tracker):
+        remote = RemoteDevice("127.0.0.1", tracker.port, "board", wait=10.0)
+        with closing(GpuMeasurer(MULTIPROCESSORS["sm_90"], cpu="rpc:board", remote=remote)) as measurer:
+            knobs = GemmKnobs("mma", 32, 32, 32, 1, 1, 2)
+            work = GemmConvolution(1, 4, 4, 32, 32, (1, 1), (1, 1), (0,) * 4, (1, 1), 1, "float16")
+            (found,) = measurer.measure(work, [knobs])
+            assert measurer.wrong(work, knobs) == ""
+    assert found.error == "run: the machine has no GPU that TVM can use"
 
 
 def test_something_else_than_a_tracker() -> None:

@@ -1,6 +1,5 @@
 """Schedule rules of CUDA targets, in the order in which they are asked."""
 
-import json
 import logging
 
 from tvm import tirx
@@ -9,9 +8,8 @@ from tvm.s_tir.dlight import ScheduleRule, gpu
 from tvm.target import Target
 
 from topi_ext.compute.depthwise import DEPTHWISE
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.knobs import product_of
 from topi_ext.cuda.multiprocessor import multiprocessor_of
-from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
@@ -27,11 +25,10 @@ class MatrixProduct(ScheduleRule):
         """None where the function is no such product, or what follows it cannot be fused."""
         del tunable
         found = annotated_block(open_schedule(func))
-        if found is None or "knobs" not in (fields := json.loads(found[1])):
+        product = product_of(found[1]) if found is not None else None
+        if product is None:
             return None
-        knobs = GemmKnobs.from_dict(fields.pop("knobs"))
-        workload = GemmConvolution.from_json(json.dumps(fields))
-        return schedule_product(func, workload, knobs, multiprocessor_of(target))
+        return schedule_product(func, *product, multiprocessor_of(target))
 
 
 class Depthwise(ScheduleRule):
@@ -53,6 +50,21 @@ class Elementwise(ScheduleRule):
         return schedule_elementwise(func)
 
 
+class Unannotated(ScheduleRule):
+    """A rule of TVM's, kept from the loops of our convolutions: what it makes of these, code generation
+    refuses.
+    """
+
+    def __init__(self, rule: ScheduleRule) -> None:
+        self.rule = rule
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """What the rule says."""
+        if annotated_block(open_schedule(func)) is not None:
+            return None
+        return self.rule.apply(func, target, tunable)
+
+
 class Guarded(ScheduleRule):
     """A rule of which a refusal by TVM only means that the next one is asked."""
 
@@ -72,15 +84,9 @@ class Guarded(ScheduleRule):
 
 def cuda_rules() -> list[Guarded]:
     """Most specific first; dlight's last one takes every function of loops."""
-    rules = [
-        MatrixProduct(),
-        Depthwise(),
-        Elementwise(),
-        gpu.Matmul(),
-        gpu.Reduction(),
-        gpu.GeneralReduction(),
-    ]
-    return [Guarded(rule) for rule in (*rules, gpu.Fallback())]
+    ours = [MatrixProduct(), Depthwise(), Elementwise()]
+    theirs = [Unannotated(rule) for rule in (gpu.Matmul(), gpu.Reduction(), gpu.GeneralReduction())]
+    return [Guarded(rule) for rule in (*ours, *theirs, gpu.Fallback())]
 
 
 __all__ = ["Depthwise", "Elementwise", "Guarded", "MatrixProduct", "cuda_rules"]

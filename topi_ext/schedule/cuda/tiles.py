@@ -106,7 +106,7 @@ class TensorTiles(Tiles):
         self.tile_loop, self.step_loop = sch.split(k, [None, knobs.block_k // self.depth])
         sch.reorder(block_i, block_j, warp_i, warp_j, self.tile_loop, self.step_loop, i, j)
         self.thread_loop = sch.fuse(warp_i, warp_j)
-        _bind(sch, batch, block_i, block_j, self.thread_loop)
+        _bind(sch, knobs, batch, block_i, block_j, self.thread_loop)
         self.block_loop = block_j
 
     def load_operands(self) -> None:
@@ -171,7 +171,7 @@ class ScalarTiles(Tiles):
         )
         warp = sch.fuse(warp_i, warp_j)
         self.thread_loop = sch.fuse(lane_i, lane_j)
-        _bind(sch, batch, block_i, block_j, warp)
+        _bind(sch, knobs, batch, block_i, block_j, warp)
         sch.bind(self.thread_loop, "threadIdx.x")
         self.block_loop = block_j
 
@@ -191,10 +191,11 @@ class ScalarTiles(Tiles):
             sch.unroll(loop)
 
 
-def _bind(sch: Schedule, batch: Any, block_i: Any, block_j: Any, warp: Any) -> None:
+def _bind(sch: Schedule, knobs: GemmKnobs, batch: Any, block_i: Any, block_j: Any, warp: Any) -> None:
+    first, second = (block_i, block_j) if knobs.order == "rows" else (block_j, block_i)
     sch.bind(batch, "blockIdx.z")
-    sch.bind(block_i, "blockIdx.x")
-    sch.bind(block_j, "blockIdx.y")
+    sch.bind(first, "blockIdx.x")
+    sch.bind(second, "blockIdx.y")
     sch.bind(warp, "threadIdx.y")
 
 

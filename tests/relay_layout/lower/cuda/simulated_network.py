@@ -23,11 +23,13 @@ SIMULATED = ("default", "loops")
 class SimulatedNetwork:
     """``operators`` are those of the kernels that were simulated, in order of their first call."""
 
-    def __init__(self, module: tvm.IRModule, target: str, precision: str = "fp32") -> None:
+    def __init__(
+        self, module: tvm.IRModule, target: str, precision: str = "fp32", layout: str = "NHWC"
+    ) -> None:
         found = resolve_target(target, precision=precision)
         assert isinstance(found, CudaTarget)
         self.target = found
-        module, _ = convert_layout(canonicalize(module), LayoutRequest.parse("NHWC"), found)
+        module, _ = convert_layout(canonicalize(module), LayoutRequest.parse(layout), found)
         with found.tvm_target:
             passes = [*legalize_passes(found), *fuse_passes(found)]
             self.plain = tvm.transform.Sequential(passes)(canonicalize(module))

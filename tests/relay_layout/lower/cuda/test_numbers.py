@@ -41,6 +41,22 @@ def test_quantized_networks_give_onnx_runtimes_integers(zero_point: int) -> None
     assert not [kernel.name for kernel in network.kernels.values() if kernel.source == "fallback"]
 
 
+@pytest.mark.parametrize(
+    ("layout", "target"),
+    [("NCHW4c", "cuda-sm_80"), pytest.param("NHWC", "cuda-sm_75", marks=pytest.mark.slow)],
+)
+def test_other_layouts_and_architectures_give_the_same_integers(layout: str, target: str) -> None:
+    graph = quantized(117)
+    model = graph.model(graph.result)
+    feed = (1.5 * np.random.default_rng(0).standard_normal((2, 16, 7, 6))).astype("float32")
+    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = reference.run(None, {"x": feed})
+    network = SimulatedNetwork(load_model(model), target, layout=layout)
+    (found,) = network.run(feed)
+    np.testing.assert_array_equal(np.rint(found / STEP), np.rint(expected / STEP))
+    assert ("gemm_conv2d" in network.operators) == (target == "cuda-sm_80")
+
+
 def residual_network() -> models.Network:
     builder = models.NetworkBuilder("residual")
     image = builder.input("input", (1, 32, 7, 7))
@@ -62,6 +78,21 @@ def test_networks_are_as_exact_as_their_precision(precision: str, tolerance: flo
     assert error < tolerance
     assert (error > 1e-5) == (precision != "fp32")
     assert "gemm_conv2d" in simulated.operators
+
+
+@pytest.mark.parametrize(("layout", "precision"), [("NCHW4c", "fp16"), ("NCHW32c", "fp32")])
+def test_channels_in_blocks_are_multiplied_in_nhwc(layout: str, precision: str) -> None:
+    network = residual_network()
+    image = np.random.default_rng(0).standard_normal((1, 32, 7, 7)).astype("float32")
+    reference = onnxruntime.InferenceSession(
+        models.to_onnx(network).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (expected,) = reference.run(None, {"input": image})
+    simulated = SimulatedNetwork(models.to_relax(network), "cuda-sm_80", precision, layout)
+    (found,) = simulated.run(image)
+    assert "gemm_conv2d" in simulated.operators
+    error = float(np.abs(found - expected).max() / np.abs(expected).max())
+    assert error < (2e-3 if precision == "fp16" else 2e-6)
 
 
 def test_tf32_is_to_nearest() -> None:

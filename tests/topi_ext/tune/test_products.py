@@ -1,0 +1,80 @@
+"""Matrix products of GPUs in records, in spaces, and to a model."""
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.space import cheapest_gemm
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.errors import RelayLayoutError
+from topi_ext.tune.database import Database
+from topi_ext.tune.record import TuningRecord, record_from_json
+from topi_ext.tune.recorded import RecordedKernels
+from topi_ext.tune.space import Space
+
+SM_80, SM_90 = MULTIPROCESSORS["sm_80"], MULTIPROCESSORS["sm_90"]
+WORK = GemmConvolution(1, 7, 7, 64, 48, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, "float16")
+KNOBS = cheapest_gemm(WORK, SM_90)[1].to_dict()
+RECORD = TuningRecord(WORK, "sm_90", 1, KNOBS, (1e-5,) * 3, cpu="H100")
+
+
+def test_a_record_survives_a_log() -> None:
+    assert record_from_json(RECORD.to_json()) == RECORD
+    assert RECORD.algorithm == "implicit_gemm"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"dtype": "bfloat16"}, r"workload: dtype: expected one of float16, tf32, uint8, int8, float32"),
+        ({"groups": 7}, "workload: 7 groups do not divide the channels"),
+        ({"kernel": [9, 9], "padding": [0, 0, 0, 0]}, "workload: the kernel is larger than the image"),
+        ({"data_layout": "NHWC"}, 'workload with unknown field "data_layout"'),
+        ({"strides": [0, 1]}, "workload: strides: expected 2 whole numbers of at least 1"),
+    ],
+)
+def test_what_is_wrong_with_a_workload_is_named(change: dict[str, Any], problem: str) -> None:
+    fields = json.loads(RECORD.to_json())
+    fields["workload"] |= change
+    with pytest.raises(RelayLayoutError, match=f"^{problem}$"):
+        record_from_json(json.dumps(fields))
+
+
+def test_a_database_tells_architectures_and_precisions_apart() -> None:
+    database = Database([RECORD])
+    assert database.best(WORK, SM_90) == RECORD
+    assert database.best(WORK, SM_80) is None
+    assert database.best(replace(WORK, dtype="tf32"), SM_90) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"stages": 99}, {"block_m": "64"}, {"tile": 1}, {"algorithm": "direct"}], ids=str
+)
+def test_knobs_that_do_not_fit_are_misfits(change: dict[str, Any]) -> None:
+    database = Database([replace(RECORD, knobs=KNOBS | change)])
+    assert (database.best(WORK, SM_90), database.misfits) == (None, 1)
+
+
+def test_the_choice_is_what_was_measured() -> None:
+    other = next(one for one in Space(WORK, SM_90).candidates if one.fields != KNOBS)
+    faster = replace(RECORD, knobs=other.fields, seconds=(5e-6,) * 3)
+    choice = RecordedKernels(Database([RECORD, faster])).choice(WORK, SM_90, SM_90.gigahertz, True)
+    assert choice is not None
+    assert (choice.knobs, choice.source) == (other.knobs, "tuned")
+    assert choice.microseconds == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "tf32", "float32", "uint8"])
+def test_a_space_has_features_and_neighbours(dtype: str) -> None:
+    space = Space(replace(WORK, dtype=dtype), SM_90)
+    assert space.default.cycles == space.candidates[0].cycles
+    assert space.default.knobs == cheapest_gemm(space.workload, SM_90)[1]
+    assert {len(space.features(candidate)) for candidate in space.candidates} == {
+        len(space.features(space.default))
+    }
+    assert all(map(math.isfinite, space.features(space.candidates[-1]).values()))
+    assert len(space.neighbours(space.default)) >= 8

@@ -1,0 +1,51 @@
+"""Families of kernels with knobs: what a chooser and a tuner ask, whatever a kernel computes and where."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from topi_ext import kernel
+from topi_ext.cuda import space
+from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.knobs import knobs_from_dict
+from topi_ext.processor import Processor
+from topi_ext.workload import ConvolutionWorkload
+
+Workload = ConvolutionWorkload | GemmConvolution
+"""What kernels with knobs compute: on CPUs, and on GPUs."""
+
+
+Machine = Processor | Multiprocessor
+"""Where they run: records are kept under its ``name``; ``threads`` are the host's that a kernel takes."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of kernels, as functions of a workload and of the machine that such workloads run on.
+
+    ``knob_space`` gives all knobs worth trying, each with its estimated cycles on all threads, ``cheapest``
+    the best by estimate, of those that round like the direct convolution if its last argument is false.
+    ``knobs_from_dict`` reads what ``to_dict`` of knobs wrote; RelayLayoutError for what does not fit.
+    """
+
+    knob_space: Callable[[Any, Any], Iterator[tuple[float, Any]]]
+    cheapest: Callable[[Any, Any, bool], tuple[float, Any]]
+    knobs_from_dict: Callable[[Any, Any, Mapping[str, Any]], Any]
+
+
+def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: Mapping[str, Any]) -> Any:
+    del machine
+    return knobs_from_dict(workload, fields)
+
+
+_CONVOLUTIONS = Family(kernel.knob_space, kernel.cheapest, _convolution_knobs)
+_PRODUCTS = Family(space.gemm_cycles, space.cheapest_cycles, space.fitting_knobs)
+
+
+def family_of(workload: Workload) -> Family:
+    """The kernels that compute a workload."""
+    return _PRODUCTS if isinstance(workload, GemmConvolution) else _CONVOLUTIONS
+
+
+__all__ = ["Family", "Machine", "Workload", "family_of"]

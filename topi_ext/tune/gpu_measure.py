@@ -1,0 +1,181 @@
+"""Measuring kernels of a GPU: built by nvcc in worker processes, run on this machine's or on machines that a
+tracker lends.
+
+A GPU that a kernel has crashed refuses whatever else the same process asks of it, so that such a process is
+replaced.
+"""
+
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from tvm import tirx
+
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.nvcc import find_nvcc
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.errors import CudaError, RelayLayoutError
+from topi_ext.tune import gpu_workers, product_check
+from topi_ext.tune.boards import BoardEvent, BoardRunner
+from topi_ext.tune.builders import Built, Runner, builder_pool, built, measured
+from topi_ext.tune.library import Library
+from topi_ext.tune.measurement import Measurement, last_line
+from topi_ext.tune.record import WRONG
+from topi_ext.tune.tracker import RemoteDevice
+
+REPEATS = 3
+MIN_REPEAT_MS = 10
+BUILD_TIMEOUT = 120.0
+RUN_TIMEOUT = 20.0
+"""Seconds for one kernel."""
+
+
+class GpuMeasurer:
+    """Measures on this machine's first GPU, or on the machines of ``remote``, as many at once as it lends."""
+
+    def __init__(
+        self,
+        multiprocessor: Multiprocessor,
+        *,
+        cpu: str,
+        link: Sequence[str] = (),
+        remote: RemoteDevice | None = None,
+        builders: int = 1,
+        repeats: int = REPEATS,
+        min_repeat_ms: int = MIN_REPEAT_MS,
+        tell: Callable[[str], None] = lambda line: None,
+        watch: Callable[[BoardEvent], None] = lambda event: None,
+    ) -> None:
+        """``cpu`` is the model of the GPU; the rest is as for :class:`topi_ext.tune.measure.KernelMeasurer`.
+
+        CudaError without nvcc, RelayLayoutError where the tracker does not answer, has no such machine, or a
+        package is missing.
+        """
+        if find_nvcc() is None:
+            raise CudaError("tuning needs nvcc; install the CUDA toolkit or set CUDA_HOME to where it is")
+        self.cpu = cpu
+        self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
+        self._libraries: dict[gpu_workers.Product, Library] = {}
+        self._build_one = partial(gpu_workers.build, self._folder.name, tuple(link), multiprocessor.arch)
+        try:
+            self._pool = builder_pool(builders, BUILD_TIMEOUT)
+            self._here: _GpuProcess | None = None
+            self._runner: Runner
+            if remote is None:
+                self._here = _GpuProcess()
+                self._runner = _LocalRunner(self._here, repeats, min_repeat_ms)
+            else:
+                self._runner = BoardRunner(
+                    remote,
+                    threads=multiprocessor.threads,
+                    repeats=repeats,
+                    min_repeat_ms=min_repeat_ms,
+                    limit=RUN_TIMEOUT,
+                    tell=tell,
+                    watch=watch,
+                )
+        except ImportError as error:
+            raise RelayLayoutError(
+                f"tuning needs the package {error.name}: pip install 'relay-layout[tune]'"
+            ) from None
+
+    def measure(
+        self, workload: GemmConvolution, knobs: Sequence[GemmKnobs], rounds: int = 1
+    ) -> Iterator[Measurement]:
+        """As :meth:`topi_ext.tune.measurement.Measurer.measure`."""
+        return measured(self._runner, self._products([(workload, one) for one in knobs]), rounds)
+
+    def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
+        """As :meth:`topi_ext.tune.measurement.Measurer.measure_functions`."""
+        return measured(self._runner, self._build(functions), rounds)
+
+    def wrong(self, workload: GemmConvolution, knobs: GemmKnobs) -> str:
+        """What is wrong with a kernel's result on this machine; of another one's results nothing is said."""
+        if self._here is None:
+            return ""
+        ((library, _),) = self._products([(workload, knobs)])
+        if library is None:
+            return ""  # It was built and run before: a machine that is busy says nothing of its result.
+        try:
+            error = self._here.ask(gpu_workers.error_here, library, workload, knobs)
+        except TimeoutError:
+            return ""
+        except Exception as failure:
+            return f"{WRONG}{last_line(str(failure))}"
+        return judgement(workload, error)
+
+    def close(self) -> None:
+        """End the processes and remove what was built."""
+        self._pool.shutdown(wait=False)
+        self._runner.close()
+        self._folder.cleanup()
+
+    def _products(self, products: Sequence[gpu_workers.Product]) -> list[Built]:
+        """Each is built once: the best are run again and checked later, and nvcc takes seconds."""
+        missing = [product for product in dict.fromkeys(products) if product not in self._libraries]
+        found = dict(zip(missing, self._build(missing), strict=True))
+        self._libraries |= {product: library for product, (library, _) in found.items() if library}
+        return [found.get(product) or (self._libraries[product], "") for product in products]
+
+    def _build(self, jobs: Sequence[gpu_workers.Job]) -> list[Built]:
+        return built(self._pool, self._build_one, jobs, BUILD_TIMEOUT)
+
+
+def judgement(workload: GemmConvolution, error: float) -> str:
+    """What is wrong with a result that is so far from what it should be; empty where rounding explains it."""
+    allowed = product_check.allowed_error(workload)
+    if error <= allowed:
+        return ""
+    return f"{WRONG}differs by {error:.1e} of the largest, {allowed:.0e} are allowed"
+
+
+class _GpuProcess:
+    """A process that uses the GPU, and is replaced after anything that goes wrong in it."""
+
+    def __init__(self) -> None:
+        from tvm.support.popen_pool import PopenWorker
+
+        self._worker = PopenWorker(gpu_workers.prepare, stderr=subprocess.DEVNULL)
+
+    def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the function returns there; raises TimeoutError after :data:`RUN_TIMEOUT`, and whatever it
+        raises.
+        """
+        try:
+            self._worker.send(function, arguments, timeout=RUN_TIMEOUT)
+            return self._worker.recv()
+        except Exception:
+            self._worker.kill()
+            raise
+
+    def close(self) -> None:
+        """End it."""
+        self._worker.kill()
+
+
+class _LocalRunner:
+    """Runs kernels here, one after the other."""
+
+    def __init__(self, process: _GpuProcess, repeats: int, min_repeat_ms: int) -> None:
+        self._process = process
+        self._options = repeats, min_repeat_ms
+
+    def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
+        """One measurement for each kernel in order, each as soon as it is there."""
+        for kernel in kernels:
+            try:
+                yield Measurement(tuple(self._process.ask(gpu_workers.run_here, kernel, *self._options)))
+            except TimeoutError:
+                yield Measurement((), f"run: longer than {RUN_TIMEOUT:.0f} s")
+            except Exception as error:
+                yield Measurement((), f"run: {last_line(str(error))}")
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.close()
+
+
+__all__ = ["GpuMeasurer", "judgement"]

@@ -1,0 +1,103 @@
+"""What the processes that build and run kernels of GPUs do."""
+
+import contextlib
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import tvm
+from tvm import tirx
+
+from topi_ext.compute.implicit_gemm import pack_weight
+from topi_ext.cuda.build import machine_code_of
+from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.nvcc import machine_code
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.errors import CudaError
+from topi_ext.tune import product_check, workers
+from topi_ext.tune.library import ENTRY, Library
+
+Product = tuple[GemmConvolution, GemmKnobs]
+Job: TypeAlias = "tirx.PrimFunc | Product"
+"""A scheduled function of one tensor that is read and one that is written, or a product to schedule."""
+
+
+def build(folder: str, link: tuple[str, ...], arch: str, job: Job) -> Library:
+    """Machine code of a kernel in a new folder in ``folder``; CudaError for one that spills registers.
+
+    Beside the library lies the machine code that a TVM without a driver cannot put into it.
+    """
+    multiprocessor = MULTIPROCESSORS[arch]
+    if isinstance(job, tuple):
+        module = kernel_module(job[0], job[1], multiprocessor)
+        tensors, calls = _of_product(module)
+    else:
+        module = workers.named(job.with_attr("tirx.is_scheduled", True))
+        tensors, calls = list(job.params), [(ENTRY, (0, 1))]
+    built = compile_module(module, multiprocessor)
+    machine = machine_code_of(built, arch)
+    spilled = sum(cubin.spilled for cubin in machine.values())
+    if spilled and isinstance(job, tuple):
+        raise CudaError(f"{spilled} bytes of registers are spilled")
+    path = workers.export(folder, link, built)
+    for source, cubin in machine.items():
+        (Path(path).parent / f"{source}.cubin").write_bytes(cubin.code)
+    arguments = [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in tensors]
+    return Library(path, arguments, calls, "cuda")
+
+
+def _of_product(module: tvm.IRModule) -> tuple[list[Any], list[tuple[str, tuple[int, ...]]]]:
+    """Parameters of all functions, and the calls."""
+    product = list(module[PRODUCT].params)
+    if SUM not in [variable.name_hint for variable in module.get_global_vars()]:
+        return product, [(PRODUCT, (0, 1, 2))]
+    return [*product, module[SUM].params[1]], [(PRODUCT, (0, 1, 2)), (SUM, (2, 3))]
+
+
+def prepare() -> None:
+    """Leave Ctrl-C to the tuner, which ends its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def run_here(kernel: Library, repeats: int, min_repeat_ms: int) -> list[float]:
+    """Run times in seconds on this machine's first GPU."""
+    device = tvm.cuda(0)
+    module = _loaded(kernel)
+    fill = tvm.get_global_func("tvm.contrib.random.random_fill_for_measure")
+    tensors = [tvm.runtime.empty(shape, dtype, device) for shape, dtype in kernel.arguments]
+    for tensor in tensors:
+        fill(tensor)
+    return workers.device_times(module, device, tensors, kernel, repeats, min_repeat_ms)
+
+
+def error_here(kernel: Library, workload: GemmConvolution, knobs: GemmKnobs) -> float:
+    """How far a product's results on this machine's first GPU are from what they should be; see
+    :func:`topi_ext.tune.product_check.largest_error`.
+    """
+    device = tvm.cuda(0)
+    module = _loaded(kernel)
+    data, weight = product_check.operands(workload)
+    given = [data, pack_weight(weight, workload, knobs)]
+    # What a kernel leaves out must not be right by chance.
+    rest = [np.full(shape, 77, dtype) for shape, dtype in kernel.arguments[len(given) :]]
+    tensors = [tvm.runtime.tensor(array, device) for array in (*given, *rest)]
+    for name, places in kernel.calls:
+        module[name](*[tensors[place] for place in places])
+    return product_check.largest_error(tensors[-1].numpy(), data, weight, workload)
+
+
+def _loaded(kernel: Library) -> Any:
+    known = _stored(Path(kernel.path).parent)
+    with machine_code(known) if known else contextlib.nullcontext():
+        return tvm.runtime.load_module(kernel.path)
+
+
+def _stored(folder: Path) -> Mapping[str, bytes]:
+    return {path.stem: path.read_bytes() for path in folder.glob("*.cubin")}
+
+
+__all__ = ["Job", "build", "error_here", "prepare", "run_here"]

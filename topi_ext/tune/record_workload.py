@@ -1,0 +1,102 @@
+"""The workloads of records: what was written down is checked field by field."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, NoReturn
+
+from topi_ext.cuda.multiplication import MULTIPLICATIONS
+from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
+from topi_ext.errors import RelayLayoutError
+from topi_ext.family import Workload
+from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.workload import ConvolutionWorkload, TransformWorkload
+
+_LARGEST_EXTENT = 1 << 31
+_LAYOUT = re.compile(r"(?=.*[A-Z])(?:[A-Z]|[1-9]\d{0,8}[a-z])+")
+_AXES = re.compile(r"[A-Z]+")
+_PAIRS = {"kernel": 2, "strides": 2, "padding": 4, "dilation": 2}
+_LEAST = {"strides": 1, "kernel": 1, "padding": 0, "dilation": 1}
+_EXTENTS = ("batch", "in_channels", "out_channels", "in_height", "in_width", "groups")
+_LAYOUTS = ("data_layout", "kernel_layout", "out_layout")
+_MULTIPLIED = (*MULTIPLICATIONS, "float32")
+
+
+def kernel_workload(found: Any) -> Workload:
+    """What a kernel computes; RelayLayoutError with the first thing that is wrong with it."""
+    if not isinstance(found, dict):
+        refuse("workload: expected an object")
+    is_product = found.get("operator") == GEMM_CONVOLUTION
+    kind: type[Workload] = GemmConvolution if is_product else ConvolutionWorkload
+    check_names("workload", found, {item.name for item in fields(kind)})
+    for name in _EXTENTS:
+        if not is_whole(found[name], 1):
+            refuse(f"workload: {name}: expected a whole number of at least 1")
+    for name, count in _PAIRS.items():
+        values = found[name]
+        if (
+            not isinstance(values, list)
+            or len(values) != count
+            or not all(is_whole(value, _LEAST[name]) for value in values)
+        ):
+            refuse(f"workload: {name}: expected {count} whole numbers of at least {_LEAST[name]}")
+    for name in () if is_product else _LAYOUTS:
+        if not isinstance(found[name], str) or not _LAYOUT.fullmatch(found[name]):
+            refuse(f"workload: {name}: expected a layout such as NCHW16c")
+    if is_product and found["dtype"] not in _MULTIPLIED:
+        refuse(f"workload: dtype: expected one of {', '.join(_MULTIPLIED)}")
+    for name in () if is_product else ("dtype", "out_dtype"):
+        if not isinstance(found[name], str) or found[name] not in DTYPE_BYTES:
+            refuse(f"workload: {name}: expected a data type such as float32")
+    if not isinstance(found["operator"], str):
+        refuse("workload: operator: expected a string")
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
+    }
+    workload = kind(**given)
+    if workload.out_height < 1 or workload.out_width < 1:
+        refuse("workload: the kernel is larger than the image")
+    if workload.in_channels % workload.groups or workload.out_channels % workload.groups:
+        refuse(f"workload: {workload.groups} groups do not divide the channels")
+    return workload
+
+
+def transform_workload(found: Mapping[str, Any]) -> TransformWorkload:
+    """What a layout transform moves; RelayLayoutError with the first thing that is wrong with it."""
+    check_names("workload", found, {item.name for item in fields(TransformWorkload)})
+    axes, shape = found["axes"], found["shape"]
+    if not isinstance(axes, str) or not _AXES.fullmatch(axes) or len(set(axes)) != len(axes):
+        refuse("workload: axes: expected different capital letters such as NCHW")
+    if not isinstance(shape, list) or len(shape) != len(axes) or not all(is_whole(one, 1) for one in shape):
+        refuse(f"workload: shape: expected {len(axes)} whole numbers of at least 1")
+    for name in ("source_layout", "target_layout"):
+        layout = found[name]
+        fits = isinstance(layout, str) and _LAYOUT.fullmatch(layout)
+        if not fits or sorted(filter(str.isupper, layout)) != sorted(axes):
+            refuse(f"workload: {name}: expected a layout of the axes {axes}")
+    if not isinstance(found["dtype"], str) or not found["dtype"]:
+        refuse("workload: dtype: expected a data type such as float32")
+    return TransformWorkload(**{**found, "shape": tuple(shape)})
+
+
+def check_names(what: str, found: Mapping[str, Any], expected: set[str]) -> None:
+    """RelayLayoutError unless ``found`` has the expected fields and no others; ``what`` is its name."""
+    missing, unknown = sorted(expected - set(found)), sorted(set(found) - expected)
+    if missing:
+        refuse(f"{what} without field '{missing[0]}'")
+    if unknown:
+        refuse(f"{what} with unknown field {json.dumps(unknown[0])[:80]}")
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Is it a whole number of at least ``least``, of a size that a tensor can have?"""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < _LARGEST_EXTENT
+
+
+def refuse(reason: str) -> NoReturn:
+    """Raises RelayLayoutError."""
+    raise RelayLayoutError(reason)
+
+
+__all__ = ["check_names", "is_whole", "kernel_workload", "refuse", "transform_workload"]
