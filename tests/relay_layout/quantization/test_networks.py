@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from each_step import steps_apart_each
 from qdq_graphs import run_both, steps_apart
 
 from relay_layout import models
@@ -41,3 +42,21 @@ def test_networks_in_full(tmp_path: Path, name: str) -> None:
     if not {"avx512vnni", "avxvnni"} & host_features():
         pytest.skip("no VNNI: ONNX Runtime's own sums of products saturate here")
     assert agreement(tmp_path, name, 224, 1.0, "uint8", True) == (0, 0)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW16c"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "convnext_tiny" else [pytest.mark.slow])
+        for name in models.names()
+    ],
+)
+def test_each_step(tmp_path: Path, name: str, layout: str) -> None:
+    """Given ONNX Runtime's integers before it, a step's are equal, or one apart where a number is a half."""
+    size = {"inception_v3": 107, "unet": 32}.get(name, 64)
+    network = models.build(name, image_size=size, width=0.25)
+    path = quantize(network, tmp_path / "int8.onnx")
+    image = np.random.default_rng(7).standard_normal((1, 3, size, size), dtype="float32")
+    largest, share = steps_apart_each(onnx.load(path), image, tmp_path, desired_layout=layout)
+    assert largest <= 1 and share < 2e-4, (largest, share)

@@ -1,0 +1,59 @@
+"""A quantized network taken apart, so that what follows quantized integers is given the reference's."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import relay_layout
+
+_GIVEN = "_given"
+
+
+def taken_apart(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The network whose quantized activations are outputs, and inputs (``..._given``) of what reads them."""
+    apart = onnx.ModelProto()
+    apart.CopyFrom(model)
+    graph = apart.graph
+    weights = {each.name for each in graph.initializer}
+    infos = {each.name: each for each in onnx.shape_inference.infer_shapes(model).graph.value_info}
+    cuts = [
+        node.output[0]
+        for node in graph.node
+        if node.op_type == "QuantizeLinear" and node.input[0] not in weights
+    ]
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            if name in cuts:
+                node.input[place] = name + _GIVEN
+    for name in cuts:
+        graph.output.append(infos[name])
+        graph.input.append(infos[name])
+        graph.input[-1].name = name + _GIVEN
+    return apart
+
+
+def steps_apart_each(
+    model: onnx.ModelProto, image: np.ndarray, folder: Path, **options: Any
+) -> tuple[int, float]:
+    """The largest difference of quantized activations in steps, and the share of them that differs.
+
+    Each is computed from the integers that ONNX Runtime has before it. ``options`` are of the compiler.
+    """
+    apart = taken_apart(model)
+    cuts = [each.name for each in apart.graph.output][len(model.graph.output) :]
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    whole.graph.output.extend(apart.graph.output[len(model.graph.output) :])
+    session = onnxruntime.InferenceSession(whole.SerializeToString(), providers=["CPUExecutionProvider"])
+    theirs = dict(zip(cuts, session.run(cuts, {"input": image}), strict=True))
+    path = folder / "apart.rla"
+    relay_layout.compile(apart, threads=2, **options).save(path)
+    given = {name + _GIVEN: integers for name, integers in theirs.items()}
+    ours = relay_layout.load(path, threads=2).run({"input": image, **given})
+    distances = np.concatenate(
+        [np.abs(ours[name].astype("int64") - theirs[name]).ravel() for name in cuts],
+    )
+    return int(distances.max()), float((distances > 0).mean())
