@@ -44,7 +44,7 @@ def test_networks_in_full(tmp_path: Path, name: str) -> None:
     assert agreement(tmp_path, name, 224, 1.0, "uint8", True) == (0, 0)
 
 
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW16c"])
+@pytest.mark.parametrize("layout", ["NHWC", pytest.param("NCHW16c", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "name",
     [
@@ -59,4 +59,4 @@ def test_each_step(tmp_path: Path, name: str, layout: str) -> None:
     path = quantize(network, tmp_path / "int8.onnx")
     image = np.random.default_rng(7).standard_normal((1, 3, size, size), dtype="float32")
     largest, share = steps_apart_each(onnx.load(path), image, tmp_path, desired_layout=layout)
-    assert largest <= 1 and share < 2e-4, (largest, share)
+    assert largest <= 1 and share < 2e-5, (largest, share)
