@@ -1,6 +1,8 @@
 """Measuring over RPC: a real server, lent by a tracker that knows just enough of the protocol."""
 
 import os
+import re
+import shutil
 import signal
 import socket
 import struct
@@ -117,6 +119,27 @@ def test_a_machine_that_there_is_not(board: Board) -> None:
         check_remote(RemoteDevice("127.0.0.1", board.tracker.port, "phone"))
     assert str(caught.value) == (
         f"the RPC tracker at 127.0.0.1:{board.tracker.port} has no machine with key 'phone', only board"
+    )
+
+
+def test_kernels_for_another_architecture(board: Board, workload: ConvolutionWorkload) -> None:
+    """They say nothing of the kernel, and nothing of them is on record."""
+    target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a76", "num-cores": 1})
+    compiler = shutil.which("aarch64-linux-gnu-gcc")
+    if compiler is None:
+        pytest.skip("needs aarch64-linux-gnu-gcc")
+    measurer = KernelMeasurer(
+        target,
+        threads=1,
+        cpu="rpc:board",
+        link=[compiler],
+        remote=RemoteDevice("127.0.0.1", board.tracker.port, "board", wait=10.0),
+    )
+    with closing(measurer), pytest.raises(RelayLayoutError) as caught:
+        list(measurer.measure(workload, [Space(workload, processor_of(target)).default.knobs]))
+    assert re.sub(r":\d+ ", ":PORT ", str(caught.value)) == (
+        "the machine at 127.0.0.1:PORT with key 'board' is x86_64, and kernels for aarch64 do not run there; "
+        "tune for its processor, or give it another key"
     )
 
 
