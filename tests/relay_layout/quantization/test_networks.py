@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from each_step import steps_apart_each
 from qdq_graphs import run_both, steps_apart
 
+import relay_layout
 from relay_layout import models
 from relay_layout.artifact import host_features
 from scripts.quantize import quantize
+from tests.quantized_steps import Arrays, steps_apart_each
 
 
 def agreement(
@@ -58,5 +59,10 @@ def test_each_step(tmp_path: Path, name: str, layout: str) -> None:
     network = models.build(name, image_size=size, width=0.25)
     path = quantize(network, tmp_path / "int8.onnx")
     image = np.random.default_rng(7).standard_normal((1, 3, size, size), dtype="float32")
-    largest, share = steps_apart_each(onnx.load(path), image, tmp_path, desired_layout=layout)
+
+    def run(model: onnx.ModelProto, inputs: Arrays) -> Arrays:
+        relay_layout.compile(model, threads=2, desired_layout=layout).save(tmp_path / "apart.rla")
+        return relay_layout.load(tmp_path / "apart.rla", threads=2).run(inputs)
+
+    largest, share = steps_apart_each(onnx.load(path), image, run)
     assert largest <= 1 and share < 2e-5, (largest, share)

@@ -1,13 +1,13 @@
 """A quantized network taken apart, so that what follows quantized integers is given the reference's."""
 
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 
-import relay_layout
+Arrays = Mapping[str, np.ndarray]
 
 _GIVEN = "_given"
 
@@ -36,13 +36,13 @@ def taken_apart(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def steps_apart_each(
-    model: onnx.ModelProto, image: np.ndarray, folder: Path, **options: Any
+    model: onnx.ModelProto, image: np.ndarray, run: Callable[[onnx.ModelProto, Arrays], Arrays]
 ) -> tuple[int, float]:
     """The largest difference of quantized activations in steps, and the share of them that nobody else has.
 
     Each is computed from the integers that ONNX Runtime has before it, and compared with what ONNX Runtime
     makes of these by its kernels for integers, and by ONNX's definition in float32, which may be one step
-    apart. ``options`` are of the compiler.
+    apart. ``run`` compiles a model and gives its outputs for inputs.
     """
     apart = taken_apart(model)
     cuts = [each.name for each in apart.graph.output][len(model.graph.output) :]
@@ -52,9 +52,7 @@ def steps_apart_each(
     theirs = _by_onnx_runtime(whole, {"input": image}, cuts)
     inputs = {"input": image, **{name + _GIVEN: integers for name, integers in theirs.items()}}
     defined = _by_onnx_runtime(apart, inputs, cuts, level=onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
-    path = folder / "apart.rla"
-    relay_layout.compile(apart, threads=2, **options).save(path)
-    ours = relay_layout.load(path, threads=2).run(inputs)
+    ours = run(apart, inputs)
     distances = [
         np.concatenate([np.abs(ours[name].astype("int64") - reference[name]).ravel() for name in cuts])
         for reference in (theirs, defined)
@@ -64,7 +62,7 @@ def steps_apart_each(
 
 def _by_onnx_runtime(
     model: onnx.ModelProto,
-    inputs: dict[str, np.ndarray],
+    inputs: Arrays,
     outputs: list[str],
     level: Any = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 ) -> dict[str, np.ndarray]:
