@@ -17,7 +17,7 @@ from relay_layout.artifact import (
     write_artifact,
 )
 from relay_layout.errors import ArtifactError
-from relay_layout.remote import RemoteSession
+from relay_layout.runtime.remote import RemoteSession
 
 X86 = "x86_64-unknown-linux-gnu"
 BUILDS = {
