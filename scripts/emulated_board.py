@@ -39,24 +39,31 @@ def serve(root: BoardRoot, options: argparse.Namespace) -> int:
 
 
 def networks(root: BoardRoot, options: argparse.Namespace) -> int:
-    """Every built-in network in each precision and layout, for small images; 1 where float32 is off."""
-    from tests.board.networks import LAYOUTS, TOLERANCE, names, network_error
+    """Every built-in network in each precision and layout, for small images; 1 where float32 is off.
+
+    Beside int8 stands how far ONNX Runtime is from ONNX's definition.
+    """
+    from tests.board.networks import LAYOUTS, TOLERANCE, definition_error, names, network_error
     from tests.board.servers import Boards
 
     found = _kept(options.results)
     precisions, wanted = options.precision, options.network or names()
-    cells = [(name, precision, layout) for name in wanted for precision in precisions for layout in LAYOUTS]
+    columns = [(precision, layout) for precision in precisions for layout in LAYOUTS]
+    columns += [("int8", DEFINITION)] if "int8" in precisions else []
+    cells = [(name, *column) for name in wanted for column in columns]
     with tempfile.TemporaryDirectory(prefix="boards-") as logs, Boards(root, 1, Path(logs)) as boards:
         for cell in cells:
             if cell in found:
                 continue
             note(" ".join(cell))
             name, precision, layout = cell
-            found[cell] = network_error(name, layout, boards.remote, Path(logs), precision)
+            if layout == DEFINITION:
+                found[cell] = definition_error(name, Path(logs))
+            else:
+                found[cell] = network_error(name, layout, boards.remote, Path(logs), precision)
             if options.results is not None:
                 with options.results.open("a", encoding="utf-8") as file:
                     print(json.dumps([*cell, found[cell]]), file=file)
-    columns = [(precision, layout) for precision in precisions for layout in LAYOUTS]
     rows = [["network", *(" ".join(column) for column in columns)]]
     for name in wanted:
         errors = [found[name, precision, layout] for precision, layout in columns]
@@ -87,6 +94,8 @@ def _kept(results: Path | None) -> dict[tuple[str, str, str], float]:
 
 VERBS = {verb.__name__: verb for verb in (setup, serve, networks, native)}
 PRECISIONS = ("float32", "float16", "int8")
+DEFINITION = "by definition"
+"""In place of a layout: the outputs of ONNX's definition."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -124,12 +124,13 @@ def _features(library: Any, device: Any) -> frozenset[str] | None:
 
 
 def _fitting(artifact: Artifact, architecture: str, target: str | None) -> list[tuple[Build, Content]]:
-    """The targets in question that are for an architecture, which is empty where it is not known."""
+    """The targets in question for processors of an architecture, which is empty where it is not known."""
     found = list(zip(artifact.manifest.builds, artifact.contents, strict=True))
     fitting = [
         (build, content)
         for build, content in found
-        if target in (None, build.name) and (not architecture or _built_for(build) == architecture)
+        if target in (None, build.name) and architecture in ("", _built_for(build))
+        if build.target["kind"] != "cuda"
     ]
     if fitting:
         return fitting
@@ -159,6 +160,8 @@ def _runnable(
 
 
 def _built_for(build: Build) -> str:
+    if build.target["kind"] == "cuda":
+        return "a GPU"
     return normalize_architecture(str(build.target["mtriple"]).split("-", 1)[0])
 
 

@@ -92,7 +92,7 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
     if text in INSTRUCTION_SETS:
         return _build(text, {"mcpu": text}, level_features(text), "x86_64", threads)
     if architecture() == "x86_64" and text in _known_processors():
-        return _build(text, {"mcpu": text}, _compiled_features(text), "x86_64", threads)
+        return _build(text, {"mcpu": text}, _x86_features({"mcpu": text}), "x86_64", threads)
     raise TargetError(
         f"target {target!r} is not known; use 'native', one of {', '.join(INSTRUCTION_SETS)}, "
         "a processor name that LLVM knows, or TVM's target JSON"
@@ -113,28 +113,46 @@ def _native(threads: int | None) -> BuildTarget:
         attributes = present_attributes(cpu, _arm_features(attributes), present)
         features = _arm_features(attributes)
     elif present is not None:
-        features = tuple(name for name in _compiled_features(cpu) if name in present)
+        implied = _x86_features(attributes)
+        features = tuple(name for name in implied if name in present)
+        if hidden := sorted(set(implied) - present):
+            attributes["mattr"] = [f"-{_LLVM_NAMES.get(name, name)}" for name in hidden]
     return _build("native", attributes, features, architecture(), threads)
 
 
-def _compiled_features(cpu: str) -> tuple[str, ...]:
-    """Vector and scalar extensions of a processor that an operating system reports by the same name."""
+def _x86_features(attributes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Extensions of x86-64 that code for a target may use, as operating systems spell them."""
+    try:
+        compiled = codegen.llvm_get_cpu_features(tvm.target.Target({"kind": "llvm", **attributes}))
+    except Exception:
+        return ()  # what TVM does not accept, it says where the target is built
+    names = {str(name) for name in compiled}
     known = {name for level in INSTRUCTION_SETS.values() for name in level} | _BEYOND_LEVELS
-    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
-    compiled = {str(name).replace(".", "_") for name in codegen.llvm_get_cpu_features(target)}
-    aliases = {"bmi": "bmi1"}
-    return tuple(sorted(known & {aliases.get(name, name) for name in compiled}))
+    return tuple(sorted(name for name in known if _LLVM_NAMES.get(name, name) in names))
 
+
+_LLVM_NAMES = {"bmi1": "bmi", "sse4_1": "sse4.1", "sse4_2": "sse4.2"}
+"""Extensions that LLVM spells otherwise than the operating system."""
 
 _BEYOND_LEVELS = {
-    "avx512vnni",
     "avx512bf16",
+    "avx512bitalg",
+    "avx512fp16",
+    "avx512ifma",
     "avx512vbmi",
     "avx512vbmi2",
+    "avx512vnni",
+    "avx512vpopcntdq",
+    "avxifma",
+    "avxneconvert",
     "avxvnni",
+    "avxvnniint16",
+    "avxvnniint8",
+    "fma4",
     "gfni",
     "vaes",
     "vpclmulqdq",
+    "xop",
 }
 
 
@@ -155,8 +173,8 @@ def _from_description(name: str, description: dict[str, Any], kind: str, threads
         features = _arm_features(attributes)
         if machine != architecture() and cpu in ARM_BOARDS:
             threads = threads or ARM_BOARDS[cpu].cores
-    elif cpu and machine == "x86_64":
-        features = _compiled_features(cpu)
+    elif machine == "x86_64":
+        features = _x86_features(attributes)
     return _build(name, attributes, features, machine, threads)
 
 

@@ -109,7 +109,6 @@ class Tuning:
             progress=listener.transform,
             stop=listener.stop,
             versions=versions,
-            time_limit=job.options.time_limit,
         )
         tuner = Tuner(
             target.machine,
@@ -129,6 +128,7 @@ class Tuning:
             self.found,
             transforms if job.tasks != "kernels" and job.origin == "measured" else None,
             tuner if job.tasks != "transforms" else None,
+            job.options.time_limit,
             listener.stop,
         )
         try:

@@ -15,6 +15,9 @@ from topi_ext.tune.tuner import Tuner, TuneResult
 MOST_PLANS = 3
 """How often layouts are chosen anew from what was just measured."""
 
+TRANSFORMS_SHARE = 0.25
+"""Of the time that is left: what transforms may take before kernels, which gain more by each second."""
+
 
 def with_transforms(target: BuildTarget, database: Database) -> BuildTarget:
     """The target, whose layouts are chosen by the transforms of a database."""
@@ -32,7 +35,8 @@ class Turns:
     """Tunes what layouts need that are chosen by what was tuned before.
 
     ``tasks_of`` gives the tasks of the models in the layouts chosen for a target. ``transforms`` or ``tuner``
-    is None where only the other is to be measured. ``stop`` says that the user wants no more.
+    is None where only the other is to be measured. ``time_limit`` is in seconds for both together, ``stop``
+    says that the user wants no more.
     """
 
     target: BuildTarget
@@ -41,48 +45,52 @@ class Turns:
     found: ModelTasks
     transforms: TransformMeasurer | None
     tuner: Tuner | None
+    time_limit: float
     stop: Callable[[], bool]
+    clock: Callable[[], float] = time.monotonic
     transforms_measured: int = 0
     result: TuneResult = field(default_factory=lambda: TuneResult([]))
 
     def run(self) -> TuneResult:
         """The states of the tasks of the last choice of layouts, with sums over all of them."""
-        start = time.monotonic()
+        end = self.clock() + self.time_limit
         for _ in range(MOST_PLANS):
-            self._measure_transforms()
+            share = 1.0 if self.tuner is None else TRANSFORMS_SHARE
+            turn_end = self.clock() + share * (end - self.clock())
+            self._measure_transforms(turn_end)
+            transforms_left = self.clock() >= turn_end
             if self.tuner is None or self.stop():
                 break
-            self._tune(time.monotonic() - start)
+            self._tune(self.tuner, end - self.clock())
             if self.result.ended != "done":
                 break
             self.target = with_records(self.target, self.database)
             known = {task.workload for task in self.found.tasks}
             found = self.tasks_of(self.target)
-            if {task.workload for task in found.tasks} <= known:
+            if {task.workload for task in found.tasks} <= known and not transforms_left:
                 break
             self.found = found
         if self.stop():
             self.result.ended = "interrupted"
         return self.result
 
-    def _measure_transforms(self) -> None:
+    def _measure_transforms(self, end: float) -> None:
         """Other transforms may be left with the layouts chosen after that, and other kernels be wanted."""
         for _ in range(MOST_PLANS if self.transforms is not None else 0):
             assert self.transforms is not None
-            new = self.transforms.measure(self.found.transforms)
+            left = end - self.clock()
+            new = self.transforms.measure(self.found.transforms, left) if left > 0 else 0
             self.transforms_measured += new
             if not new or self.stop():
                 return
             self.target = with_transforms(self.target, self.database)
             self.found = self.tasks_of(self.target)
 
-    def _tune(self, spent: float) -> None:
-        assert self.tuner is not None
-        limit = self.tuner.options.time_limit - spent
+    def _tune(self, tuner: Tuner, limit: float) -> None:
         if limit <= 0:
             self.result.ended = "time limit"
             return
-        tuner = replace(self.tuner, options=replace(self.tuner.options, time_limit=limit))
+        tuner = replace(tuner, options=replace(tuner.options, time_limit=limit))
         before, self.result = self.result, tuner.tune(self.found.tasks)
         self.result.measured += before.measured
         self.result.failed += before.failed
@@ -90,4 +98,4 @@ class Turns:
         self.result.seconds += before.seconds
 
 
-__all__ = ["MOST_PLANS", "Turns", "with_records", "with_transforms"]
+__all__ = ["MOST_PLANS", "TRANSFORMS_SHARE", "Turns", "with_records", "with_transforms"]

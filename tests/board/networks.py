@@ -38,18 +38,26 @@ def small(name: str) -> tuple[Network, np.ndarray]:
     return network, np.random.default_rng(7).standard_normal(shape, dtype=np.float32)
 
 
-def by_onnx_runtime(model: Path, image: np.ndarray) -> dict[str, np.ndarray]:
-    """The outputs of a model here."""
+def by_onnx_runtime(model: Path, image: np.ndarray, *, optimized: bool = True) -> dict[str, np.ndarray]:
+    """The outputs of a model here; where not ``optimized``, operator by operator as ONNX defines them."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     wanted = [output.name for output in session.get_outputs()]
     return dict(zip(wanted, session.run(wanted, {"input": image}), strict=True))
 
 
 def exported(network: Network, precision: str, folder: Path) -> Path:
-    """The network as an ONNX file in one of :data:`PRECISIONS`; float16 ones take and give float16."""
+    """The network as an ONNX file in one of :data:`PRECISIONS`; float16 ones take and give float16.
+
+    A file that ``folder`` holds already is that of the same network.
+    """
     path = folder / f"{network.name}-{precision}.onnx"
+    if path.exists():
+        return path
     match precision:
         case "int8":
             from scripts.quantize import quantize
@@ -98,6 +106,13 @@ def network_error(
     expected = by_onnx_runtime(reference, image)
     inputs = {"input": image.astype("float16" if precision == "float16" else "float32")}
     return largest_error(on_board(model, layout, inputs, remote, folder), expected)
+
+
+def definition_error(name: str, folder: Path) -> float:
+    """How far the outputs of ONNX's definition are from ONNX Runtime's, which has kernels for integers."""
+    network, image = small(name)
+    model = exported(network, "int8", folder)
+    return largest_error(by_onnx_runtime(model, image, optimized=False), by_onnx_runtime(model, image))
 
 
 def random_convolution(seed: int) -> dict[str, Any]:
@@ -228,6 +243,7 @@ __all__ = [
     "TOLERANCE",
     "convolutions_by_definition",
     "convolutions_module",
+    "definition_error",
     "integers_module",
     "largest_error",
     "names",

@@ -7,6 +7,7 @@ import pytest
 
 import relay_layout
 from relay_layout.errors import ArtifactError
+from relay_layout.models import build
 from relay_layout.runtime.remote import open_session
 from tests.board.networks import (
     LAYOUTS,
@@ -41,6 +42,24 @@ def test_a_quantized_network_gives_the_bits_of_onnx_runtime(
     boards: Boards, tmp_path: Path, layout: str
 ) -> None:
     assert network_error("squeezenet1_1", layout, boards.remote, tmp_path, "int8") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_each_step_of_a_quantized_network(boards: Boards, tmp_path: Path, layout: str) -> None:
+    """One that amplifies a rounding: each is given ONNX Runtime's integers, and one step apart at most."""
+    import onnx
+
+    from scripts.quantize import quantize
+    from tests.quantized_steps import steps_apart_each
+
+    network = build("convnext_tiny", image_size=64, width=0.25)
+    model = onnx.load(quantize(network, tmp_path / "int8.onnx"))
+    image = np.random.default_rng(7).standard_normal((1, 3, 64, 64), dtype="float32")
+    largest, share = steps_apart_each(
+        model, image, lambda apart, inputs: on_board(apart, layout, inputs, boards.remote, tmp_path)
+    )
+    assert largest <= 1 and share < 2e-5, (largest, share)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

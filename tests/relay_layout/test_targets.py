@@ -5,7 +5,7 @@ import tvm
 
 from relay_layout.errors import TargetError
 from relay_layout.host import cpu_count
-from relay_layout.targets import resolve_target
+from relay_layout.targets import resolve, resolve_target
 from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel, plain_layouts
 
 
@@ -117,6 +117,32 @@ def test_native_needs_nothing_the_machine_lacks() -> None:
 def test_levels_name_their_features() -> None:
     features = resolve_target("x86-64-v3").features
     assert "avx2" in features and "sse4_2" in features and "avx512f" not in features
+
+
+def test_attributes_are_features() -> None:
+    """What the processor has not got of itself is checked as well, before anything runs."""
+    description = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v2"}
+    assert "xop" not in resolve_target(description).features
+    features = resolve_target({**description, "mattr": ["+avx512f", "+xop"]}).features
+    assert {"avx", "avx2", "avx512f", "xop", "sse4_2"} <= set(features)
+    features = resolve_target({**description, "mcpu": "sapphirerapids", "mattr": ["-avx512bw"]}).features
+    assert not {"avx512bw", "avx512fp16"} & set(features) and "avx512f" in features
+    assert "avx512fp16" in resolve_target({**description, "mcpu": "sapphirerapids"}).features
+
+
+def test_native_does_without_what_a_virtual_machine_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processor's name implies AVX-512 still."""
+    implied = resolve_target(
+        {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "sapphirerapids"}
+    ).features
+    present = frozenset(name for name in implied if not name.startswith("avx512"))
+    monkeypatch.setattr(resolve, "architecture", lambda: "x86_64")
+    monkeypatch.setattr(resolve, "cpu_features", lambda: present)
+    monkeypatch.setattr(resolve.codegen, "llvm_get_system_cpu", lambda: "sapphirerapids")
+    target = resolve_target("native")
+    assert set(target.features) == present and {"avx2", "fma", "bmi1", "sse4_2"} <= present
+    assert target.processor.vector_bytes == 32
+    assert "-avx512f" in list(target.tvm_target.attrs["mattr"])
 
 
 def test_tvm_targets_and_json_are_taken() -> None:

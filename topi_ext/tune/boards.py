@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from topi_ext.errors import RelayLayoutError
 from topi_ext.tune import workers
 from topi_ext.tune.library import Library
 from topi_ext.tune.measurement import Measurement, last_line
@@ -55,23 +56,30 @@ class BoardRunner:
         repeats: int,
         min_repeat_ms: int,
         limit: float,
+        architecture: str,
         tell: Callable[[str], None] = lambda line: None,
         watch: Callable[[BoardEvent], None] = lambda event: None,
     ) -> None:
         """RelayLayoutError where the tracker does not answer or has no such machine.
 
-        ``tell`` is called with a line where a machine is lost or waited for, ``watch`` with all that machines
-        do.
+        ``architecture`` is that of the machines that kernels are for. ``tell`` is called with a line where a
+        machine is lost or waited for, ``watch`` with all that machines do.
         """
         from tvm.support.popen_pool import PopenPoolExecutor
 
         check_remote(remote)
         self._remote = remote
         self._limit = limit
+        self._architecture = architecture
         self._tell = tell
         self._watch = watch
         self._run = partial(
-            workers.run_on_board, threads=threads, repeats=repeats, min_repeat_ms=min_repeat_ms, limit=limit
+            workers.run_on_board,
+            threads=threads,
+            repeats=repeats,
+            min_repeat_ms=min_repeat_ms,
+            limit=limit,
+            architecture=architecture,
         )
         self._pool = PopenPoolExecutor(
             max_workers=MOST_BOARDS,
@@ -84,7 +92,8 @@ class BoardRunner:
     def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
         """One measurement for each kernel in order, as many at once as the tracker lends machines.
 
-        RelayLayoutError where for ``remote.wait`` seconds there was no machine.
+        RelayLayoutError where for ``remote.wait`` seconds there was no machine, or one is of another
+        architecture.
         """
         waiting = deque(range(len(kernels)))
         losses = [0] * len(kernels)
@@ -106,6 +115,8 @@ class BoardRunner:
                     for future in _finished(running, timeout):
                         number, loan = running.pop(future)
                         outcome, value = _outcome(future)
+                        if outcome == "foreign":
+                            raise self._foreign(loan, value)
                         self._watch(BoardEvent(loan.place, "failed" if outcome == "slow" else outcome))
                         if outcome == "unreachable":
                             waiting.appendleft(number)
@@ -126,7 +137,7 @@ class BoardRunner:
                     if waiting and not running:
                         patience.check()
                 yield found.pop(place)
-        except GeneratorExit:
+        except (GeneratorExit, RelayLayoutError):
             # The rest is not wanted, but TVM's servers end with a session that is cut.
             concurrent.futures.wait(running)
             raise
@@ -136,6 +147,12 @@ class BoardRunner:
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown(wait=False)
+
+    def _foreign(self, loan: Loan, architecture: str) -> RelayLayoutError:
+        return RelayLayoutError(
+            f"the machine at {loan.place} with key '{self._remote.key}' is {architecture}, and kernels for "
+            f"{self._architecture} do not run there; tune for its processor, or give it another key"
+        )
 
     def _measurement(self, outcome: str, value: Any) -> Measurement:
         match outcome:

@@ -12,12 +12,14 @@ from functools import partial
 from typing import Any
 
 from tvm import tirx
+from tvm.target import Target
 
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import find_nvcc
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import CudaError, RelayLayoutError
+from topi_ext.processor import architecture_of
 from topi_ext.tune import gpu_workers, product_check
 from topi_ext.tune.boards import BoardEvent, BoardRunner
 from topi_ext.tune.builders import Built, Runner, builder_pool, built, measured
@@ -74,6 +76,7 @@ class GpuMeasurer:
                     repeats=repeats,
                     min_repeat_ms=min_repeat_ms,
                     limit=RUN_TIMEOUT,
+                    architecture=architecture_of(Target("llvm")),
                     tell=tell,
                     watch=watch,
                 )

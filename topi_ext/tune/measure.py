@@ -13,7 +13,7 @@ from tvm import tirx
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
-from topi_ext.processor import processor_of
+from topi_ext.processor import architecture_of, processor_of
 from topi_ext.tune import workers
 from topi_ext.tune.agreement import Kernel, difference, reference_knobs, tolerance
 from topi_ext.tune.boards import BoardEvent, BoardRunner
@@ -70,6 +70,7 @@ class KernelMeasurer:
                     repeats=repeats,
                     min_repeat_ms=min_repeat_ms,
                     limit=RUN_TIMEOUT,
+                    architecture=architecture_of(target),
                     tell=tell,
                     watch=watch,
                 )

@@ -45,19 +45,18 @@ class TransformMeasurer:
     progress: Callable[[TransformProgress], None] = lambda _: None
     stop: Callable[[], bool] = lambda: False
     versions: dict[str, str] = field(default_factory=dict)
-    time_limit: float = inf
     clock: Callable[[], float] = time.monotonic
 
     def is_known(self, workload: TransformWorkload) -> bool:
         """Was it measured on this machine, with or without success?"""
         return self.database.has_transform(workload, self.processor, self.measurer.cpu)
 
-    def measure(self, workloads: Sequence[TransformWorkload]) -> int:
-        """Measure what is not known yet, for as long as the time limit and ``stop`` allow; how many.
+    def measure(self, workloads: Sequence[TransformWorkload], time_limit: float = inf) -> int:
+        """Measure what is not known yet, for as long as ``stop`` and so many seconds allow; how many.
 
         OSError where the log cannot be written; RelayLayoutError where the machine to measure on is gone.
         """
-        start = self.clock()
+        end = self.clock() + time_limit
         left = [workload for workload in workloads if not self.is_known(workload)]
         measured = 0
         for first in range(0, len(left), BATCH):
@@ -72,7 +71,7 @@ class TransformMeasurer:
                 self._keep(workload, measurement)
                 measured += 1
                 self.progress(TransformProgress(measured, len(left), describe(workload)))
-                if stopped or self.clock() - start >= self.time_limit:
+                if stopped or self.clock() >= end:
                     return measured
         return measured
 

@@ -17,6 +17,7 @@ import tvm
 
 from topi_ext.build import PIPELINE
 from topi_ext.direct_space import CACHED_BYTES
+from topi_ext.processor import architecture_in
 from topi_ext.tune.library import ENTRY, Library
 from topi_ext.tune.tracker import Loan
 
@@ -33,7 +34,7 @@ MOST_REMOTE_CALLS = 200
 TRANSFORM_ARGUMENTS = 2
 """What a layout transform reads, and what it writes."""
 
-Outcome = Literal["ran", "slow", "failed", "lost", "unreachable"]
+Outcome = Literal["ran", "slow", "failed", "foreign", "lost", "unreachable"]
 """What a machine that was lent makes of a kernel; see :func:`run_on_board`."""
 
 _KEEPS_NAME = "global_symbol"
@@ -124,12 +125,14 @@ def run_on_board(
     repeats: int,
     min_repeat_ms: int,
     limit: float,
+    architecture: str,
 ) -> tuple[Outcome, Any]:
-    """Run a library on a machine that was lent, for at most ``limit`` seconds.
+    """Run a library for an architecture on a machine that was lent, for at most ``limit`` seconds.
 
     Gives "ran" and the times in seconds; "slow" where the machine ended the session since it took too long;
-    "failed" and an error of a machine that still answers; "lost" and an error of one that does not;
-    "unreachable" where it did not answer in the first place.
+    "failed" and an error of a machine that still answers; "foreign" and its architecture where that is
+    another; "lost" and an error of a machine that does not answer; "unreachable" where it did not in the
+    first place.
     """
     try:
         session = loan.connect(limit)
@@ -154,7 +157,10 @@ def run_on_board(
         text = str(error)
         if "RPCSessionTimeoutError" in text:
             return "slow", ""
-        return ("failed" if _answers(session) else "lost"), text
+        if not _answers(session):
+            return "lost", text
+        found = _architecture(session)
+        return ("foreign", found) if found not in ("", architecture) else ("failed", text)
 
 
 def _answers(session: Any) -> bool:
@@ -163,6 +169,14 @@ def _answers(session: Any) -> bool:
     except Exception:
         return False
     return True
+
+
+def _architecture(session: Any) -> str:
+    """That of the machine; empty where its TVM has no LLVM to tell."""
+    try:
+        return architecture_in(str(session.get_function("target.llvm_get_system_triple")()))
+    except Exception:
+        return ""
 
 
 def _times_on_board(

@@ -7,9 +7,11 @@ import onnx
 import pytest
 from qdq_graphs import run_both, steps_apart
 
+import relay_layout
 from relay_layout import models
 from relay_layout.artifact import host_features
 from scripts.quantize import quantize
+from tests.quantized_steps import Arrays, steps_apart_each
 
 
 def agreement(
@@ -41,3 +43,26 @@ def test_networks_in_full(tmp_path: Path, name: str) -> None:
     if not {"avx512vnni", "avxvnni"} & host_features():
         pytest.skip("no VNNI: ONNX Runtime's own sums of products saturate here")
     assert agreement(tmp_path, name, 224, 1.0, "uint8", True) == (0, 0)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", pytest.param("NCHW16c", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "convnext_tiny" else [pytest.mark.slow])
+        for name in models.names()
+    ],
+)
+def test_each_step(tmp_path: Path, name: str, layout: str) -> None:
+    """Given ONNX Runtime's integers before it, a step's are equal, or one apart where a number is a half."""
+    size = {"inception_v3": 107, "unet": 32}.get(name, 64)
+    network = models.build(name, image_size=size, width=0.25)
+    path = quantize(network, tmp_path / "int8.onnx")
+    image = np.random.default_rng(7).standard_normal((1, 3, size, size), dtype="float32")
+
+    def run(model: onnx.ModelProto, inputs: Arrays) -> Arrays:
+        relay_layout.compile(model, threads=2, desired_layout=layout).save(tmp_path / "apart.rla")
+        return relay_layout.load(tmp_path / "apart.rla", threads=2).run(inputs)
+
+    largest, share = steps_apart_each(onnx.load(path), image, run)
+    assert largest <= 1 and share < 2e-5, (largest, share)

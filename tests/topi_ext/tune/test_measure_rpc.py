@@ -1,6 +1,7 @@
 """Measuring over RPC: a real server, lent by a tracker that knows just enough of the protocol."""
 
 import os
+import re
 import signal
 import socket
 import struct
@@ -22,8 +23,9 @@ from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.nvcc import find_nvcc
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import RelayLayoutError
-from topi_ext.processor import processor_of
+from topi_ext.processor import architecture_of, processor_of
 from topi_ext.tune import measure, workers
+from topi_ext.tune.boards import BoardRunner, Library
 from topi_ext.tune.gpu_measure import GpuMeasurer
 from topi_ext.tune.measure import KernelMeasurer
 from topi_ext.tune.space import Space
@@ -127,6 +129,23 @@ def test_a_machine_that_there_is_not(board: Board) -> None:
         check_remote(RemoteDevice("127.0.0.1", board.tracker.port, "phone"))
     assert str(caught.value) == (
         f"the RPC tracker at 127.0.0.1:{board.tracker.port} has no machine with key 'phone', only board"
+    )
+
+
+def test_kernels_for_another_architecture(board: Board, tmp_path: Path) -> None:
+    """They fail to load, which says nothing of them."""
+    library = tmp_path / "kernel.so"
+    library.write_bytes(b"of another machine")
+    remote = RemoteDevice("127.0.0.1", board.tracker.port, "board", wait=10.0)
+    runner = BoardRunner(
+        remote, threads=1, repeats=1, min_repeat_ms=1, limit=30.0, architecture="another architecture"
+    )
+    with closing(runner), pytest.raises(RelayLayoutError) as caught:
+        list(runner.run([Library(str(library), [])]))
+    here = architecture_of(Target("llvm"))
+    assert re.sub(r":\d+ ", ":PORT ", str(caught.value)) == (
+        f"the machine at 127.0.0.1:PORT with key 'board' is {here}, and kernels for another architecture "
+        "do not run there; tune for its processor, or give it another key"
     )
 
 

@@ -103,5 +103,5 @@ def test_an_interrupt_ends_it(processor: Processor, measurer: MadeUp, log: Path)
 
 def test_time_ends_it(processor: Processor, measurer: MadeUp, log: Path) -> None:
     seconds = iter([0.0, 1.0, 5.0, 9.0])
-    found = transforms(processor, measurer, log, time_limit=5.0, clock=lambda: next(seconds))
-    assert found.measure([moved(size) for size in range(2, 6)]) == 2
+    found = transforms(processor, measurer, log, clock=lambda: next(seconds))
+    assert found.measure([moved(size) for size in range(2, 6)], time_limit=5.0) == 2
