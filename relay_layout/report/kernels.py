@@ -8,7 +8,7 @@ from relay_layout.lower.calls import KernelCall
 from relay_layout.lower.schedule import Kernel
 from relay_layout.report.schema import Call
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.workload import ConvolutionWorkload, PoolingWorkload
+from topi_ext.workload import SEPARABLE, ConvolutionWorkload, PoolingWorkload
 
 _IN_MANIFEST = ("function", "operators", "operator", "source", "gigaflop", "bytes")
 """What an artifact holds of a call, so that a profile can name what it timed."""
@@ -34,7 +34,7 @@ def _call(call: KernelCall, kernel: Kernel | None) -> Call:
         operator=kernel.operator if kernel else "",
         source=kernel.source if kernel else "loops",
         workload=None if workload is None else asdict(workload),
-        algorithm="" if choice is None else _algorithm(choice.knobs),
+        algorithm="" if kernel is None or choice is None else _algorithm(kernel.operator, choice.knobs),
         knobs=None if choice is None else choice.knobs.to_dict(),
         gigaflop=_gigaflop(workload),
         bytes=call.bytes,
@@ -44,7 +44,7 @@ def _call(call: KernelCall, kernel: Kernel | None) -> Call:
 
 
 def _workload(kernel: Kernel) -> ConvolutionWorkload | PoolingWorkload:
-    if kernel.operator.startswith("conv"):
+    if kernel.operator.startswith("conv") or kernel.operator == SEPARABLE:
         return ConvolutionWorkload.from_json(kernel.workload)
     return PoolingWorkload.from_json(kernel.workload)
 
@@ -56,8 +56,10 @@ def _gigaflop(workload: ConvolutionWorkload | PoolingWorkload | None) -> float |
     return 2 * workload.macs / 1e9 if all(isinstance(extent, int) for extent in extents) else None
 
 
-def _algorithm(knobs: Any) -> str:
-    return f"Winograd F({knobs.tile},3)" if isinstance(knobs, WinogradKnobs) else "direct"
+def _algorithm(operator: str, knobs: Any) -> str:
+    if isinstance(knobs, WinogradKnobs):
+        return f"Winograd F({knobs.tile},3)"
+    return "depthwise, then 1x1" if operator == SEPARABLE else "direct"
 
 
 __all__ = ["described_calls", "plain"]

@@ -16,9 +16,15 @@ from relay_layout.targets import BuildTarget
 from relay_layout.tuning.transforms import chosen_transforms, considered_transforms, sampled
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.tune.task import Task
-from topi_ext.workload import ConvolutionWorkload, TransformWorkload, operator_of
+from topi_ext.workload import (
+    PLANES,
+    ConvolutionWorkload,
+    SeparableWorkload,
+    TransformWorkload,
+    operator_of,
+)
 
-TUNABLE = ("conv2d",)
+TUNABLE = ("conv2d", "conv3d")
 """Operators of workloads whose kernels have knobs."""
 
 
@@ -60,13 +66,21 @@ def model_tasks(
 def module_workloads(
     module: tvm.IRModule, target: BuildTarget
 ) -> tuple[Counter[ConvolutionWorkload], list[str]]:
-    """The tunable workloads of a converted module with their uses, and why others were skipped."""
+    """The tunable workloads of a converted module with their uses, and why others were skipped.
+
+    Convolutions that one kernel could compute are there on their own and as one.
+    """
+    found: Counter[ConvolutionWorkload] = Counter()
+
+    def apart(both: SeparableWorkload) -> bool:
+        found[both] += 1
+        return False
+
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(module)
         module, _ = lift_weights(module)
-        module = tvm.transform.Sequential(fuse_passes(target))(module)
+        module = tvm.transform.Sequential(fuse_passes(target, apart))(module)
     calls = _calls(module["main"])
-    found: Counter[ConvolutionWorkload] = Counter()
     notes = []
     for variable, function in module.functions_items():
         uses = calls[str(variable.name_hint)]
@@ -74,8 +88,6 @@ def module_workloads(
             continue
         annotated = annotated_block(open_schedule(function))
         if annotated is None or operator_of(annotated[1]) not in TUNABLE:
-            if annotated is not None and operator_of(annotated[1]) == "conv3d":
-                notes.append(f"{variable.name_hint} is of three dimensions and is not tuned")
             continue
         workload = ConvolutionWorkload.from_json(annotated[1])
         if is_static(workload):
@@ -92,19 +104,24 @@ def as_tasks(counts: Mapping[ConvolutionWorkload, int]) -> list[Task]:
 
 
 def describe(workload: ConvolutionWorkload) -> str:
-    """A workload in a few words, such as ``conv2d 64x56x56 -> 64 3x3 NCHW16c``."""
+    """A workload in a few words, such as ``conv2d 64x56x56 -> 64 3x3 NCHW16c``; both of two convolutions."""
+    if isinstance(workload, SeparableWorkload):
+        return f"{describe(workload.depthwise)}, then {describe(workload.pointwise)}"
     layouts = workload.data_layout
     if workload.out_layout != workload.data_layout:
         layouts += f" -> {workload.out_layout}"
-    if "H" not in workload.data_layout:
+    if is_dense(workload):
         batch = "" if workload.in_width == 1 else f"{workload.in_width}x"
         return f"dense {batch}{workload.in_channels} -> {workload.out_channels}"
-    image = f"{workload.in_channels}x{workload.in_height}x{workload.in_width}"
-    parts = [f"{workload.operator} {image} -> {workload.out_channels}", "x".join(map(str, workload.kernel))]
-    if workload.strides != (1, 1):
-        parts.append(f"stride {_pair(workload.strides)}")
-    if workload.dilation != (1, 1):
-        parts.append(f"dilation {_pair(workload.dilation)}")
+    drawn = [PLANES, 0, 1] if workload.depth else [0, 1] if "H" in workload.data_layout else [1]
+    extents, kernel, strides, _, _, dilation = zip(*(workload.along(side) for side in drawn), strict=True)
+    image = "x".join(map(str, (workload.in_channels, *extents)))
+    operator = workload.operator if len(drawn) > 1 else "conv1d"
+    parts = [f"{operator} {image} -> {workload.out_channels}", "x".join(map(str, kernel))]
+    if set(strides) != {1}:
+        parts.append(f"stride {_in_short(strides)}")
+    if set(dilation) != {1}:
+        parts.append(f"dilation {_in_short(dilation)}")
     if workload.is_depthwise:
         parts.append("depthwise")
     elif workload.groups > 1:
@@ -123,12 +140,18 @@ def is_static(workload: ConvolutionWorkload) -> bool:
         workload.in_height,
         workload.in_width,
         *workload.kernel,
+        *workload.depth,
     )
     return all(isinstance(extent, int) for extent in extents)
 
 
-def _pair(values: tuple[int, int]) -> str:
-    return str(values[0]) if values[0] == values[1] else f"{values[0]}x{values[1]}"
+def is_dense(workload: ConvolutionWorkload) -> bool:
+    """A product of rows by a matrix: 1x1 over one axis, which is that of the rows."""
+    return workload.data_layout in ("WC", "NWC") and workload.kernel == (1, 1)
+
+
+def _in_short(values: Sequence[int]) -> str:
+    return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))
 
 
 def _calls(function: relax.Function) -> Counter[str]:

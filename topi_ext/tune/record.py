@@ -11,7 +11,16 @@ from typing import Any, Literal, NoReturn, get_args
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.knobs import DTYPE_BYTES
-from topi_ext.workload import LAYOUT_TRANSFORM, ConvolutionWorkload, TransformWorkload
+from topi_ext.workload import (
+    LAYOUT_TRANSFORM,
+    PLANES,
+    ConvolutionWorkload,
+    SeparableWorkload,
+    TransformWorkload,
+    VolumeWorkload,
+    separable,
+    workload_class,
+)
 
 SCHEMA = 1
 
@@ -34,6 +43,10 @@ _PAIRS = {"kernel": 2, "strides": 2, "padding": 4, "dilation": 2}
 _LEAST = {"strides": 1, "kernel": 1, "padding": 0, "dilation": 1}
 _EXTENTS = ("batch", "in_channels", "out_channels", "in_height", "in_width", "groups")
 _LAYOUTS = ("data_layout", "kernel_layout", "out_layout")
+_LEAST_OF_DEPTH = (1, 1, 1, 0, 0, 1)
+"""Of :attr:`topi_ext.workload.VolumeWorkload.depth`."""
+_LEAST_BEFORE = (1,) * 6 + (0,) * 4 + (1,) * 2
+"""Of :attr:`topi_ext.workload.SeparableWorkload.before`."""
 
 
 @dataclass(frozen=True)
@@ -223,6 +236,14 @@ def _is_whole(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value < _LARGEST_EXTENT
 
 
+def _are_whole(values: Any, least: Sequence[int]) -> bool:
+    return (
+        isinstance(values, list)
+        and len(values) == len(least)
+        and all(_is_whole(value, lowest) for value, lowest in zip(values, least, strict=True))
+    )
+
+
 def _is_time(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
@@ -240,18 +261,21 @@ def _flat(name: str, found: Any, kinds: tuple[type, ...]) -> dict[str, Any]:
 def _workload(found: Any) -> ConvolutionWorkload:
     if not isinstance(found, dict):
         _refuse("workload: expected an object")
-    _check_names("workload", found, {item.name for item in fields(ConvolutionWorkload)})
+    kind = workload_class(found)
+    _check_names("workload", found, {item.name for item in fields(kind)})
     for name in _EXTENTS:
         if not _is_whole(found[name], 1):
             _refuse(f"workload: {name}: expected a whole number of at least 1")
     for name, count in _PAIRS.items():
-        values = found[name]
-        if (
-            not isinstance(values, list)
-            or len(values) != count
-            or not all(_is_whole(value, _LEAST[name]) for value in values)
-        ):
+        if not _are_whole(found[name], [_LEAST[name]] * count):
             _refuse(f"workload: {name}: expected {count} whole numbers of at least {_LEAST[name]}")
+    if kind is SeparableWorkload and not _are_whole(found["before"], _LEAST_BEFORE):
+        _refuse("workload: before: expected 12 whole numbers: image, kernel, strides, padding, dilation")
+    if kind is VolumeWorkload and not _are_whole(found["depth"], _LEAST_OF_DEPTH):
+        _refuse(
+            "workload: depth: expected extent, taps, stride, padding in front and behind, and dilation, as "
+            "whole numbers"
+        )
     for name in _LAYOUTS:
         if not isinstance(found[name], str) or not _LAYOUT.fullmatch(found[name]):
             _refuse(f"workload: {name}: expected a layout such as NCHW16c")
@@ -263,12 +287,20 @@ def _workload(found: Any) -> ConvolutionWorkload:
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
     }
-    workload = ConvolutionWorkload(**given)
-    if workload.out_height < 1 or workload.out_width < 1:
+    workload = kind(**given)
+    sides = (0, 1, PLANES) if workload.depth else (0, 1)
+    if any(workload.out_extent(side) < 1 for side in sides):
         _refuse("workload: the kernel is larger than the image")
     if workload.in_channels % workload.groups or workload.out_channels % workload.groups:
         _refuse(f"workload: {workload.groups} groups do not divide the channels")
+    if isinstance(workload, SeparableWorkload) and _apart(workload) != workload:
+        _refuse("workload: the depthwise convolution and the pointwise one do not fit together")
     return workload
+
+
+def _apart(workload: SeparableWorkload) -> SeparableWorkload | None:
+    """The same made of its parts, which says whether they fit."""
+    return separable(workload.depthwise, workload.pointwise)
 
 
 def _transform(found: Mapping[str, Any]) -> TransformWorkload:
