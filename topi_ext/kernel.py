@@ -14,12 +14,16 @@ from topi_ext.knobs import Knobs, WinogradKnobs, knobs_from_dict, tiled_channels
 from topi_ext.processor import Processor
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.cpu.winograd import schedule_winograd
+from topi_ext.separable_space import separable_knobs
 from topi_ext.winograd_space import winograd_knobs
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
 
 
 def knob_space(workload: ConvolutionWorkload, processor: Processor) -> Iterator[tuple[float, Knobs]]:
     """All knobs worth trying for a workload with static extents, each with its estimated cycles."""
+    if isinstance(workload, SeparableWorkload):
+        yield from separable_knobs(workload, processor)
+        return
     yield from direct_knobs(workload, processor)
     yield from winograd_knobs(workload, processor)
 
@@ -32,8 +36,9 @@ def cheapest(
 
     Needs static height, width and channels.
     """
-    space = knob_space(workload, processor) if winograd else direct_knobs(workload, processor)
-    return min(space, key=lambda found: found[0])
+    space = knob_space(workload, processor)
+    direct = (found for found in space if winograd or not isinstance(found[1], WinogradKnobs))
+    return min(direct, key=lambda found: found[0])
 
 
 def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> Knobs:
@@ -42,7 +47,15 @@ def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> Knobs:
 
 
 def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[tuple[int, ...], str]]:
-    """Shape and dtype of data, weight, bias and result, as the kernel takes them."""
+    """Shape and dtype of data, weight, bias and result, as the kernel takes them.
+
+    Of two convolutions these are those of the second, and before the result weight and bias of the first.
+    """
+    if isinstance(workload, SeparableWorkload):
+        (data, *first, _), (_, *second) = (
+            kernel_arguments(part, knobs) for part in (workload.depthwise, workload.pointwise)
+        )
+        return [data, *second[:-1], *first, second[-1]]
     sizes = {
         "N": workload.batch,
         "C": workload.in_channels,
@@ -82,10 +95,14 @@ def kernel_function(workload: ConvolutionWorkload, knobs: Knobs) -> tirx.PrimFun
 
     Parameters: those of :func:`kernel_arguments`.
     """
-    arguments = kernel_arguments(workload, knobs)[:3]
-    data, weight, bias = (te.placeholder(shape, dtype) for shape, dtype in arguments)
+    arguments = kernel_arguments(workload, knobs)[:-1]
+    parameters = [te.placeholder(shape, dtype) for shape, dtype in arguments]
+    data, weight, bias, *before = parameters
+    if isinstance(workload, SeparableWorkload):
+        made = direct_convolution(data, before[0], workload.depthwise)
+        data, workload = topi.nn.relu(topi.add(made, before[1])), workload.pointwise
     result = convolve(data, weight, workload, knobs)
-    return te.create_prim_func([data, weight, bias, topi.nn.relu(topi.add(result, bias))])
+    return te.create_prim_func([*parameters, topi.nn.relu(topi.add(result, bias))])
 
 
 def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, knobs: Knobs) -> te.Tensor:

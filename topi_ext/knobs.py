@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.winograd import POINTS
-from topi_ext.workload import PLANES, ConvolutionWorkload
+from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 
 DTYPE_BYTES = {
     **dict.fromkeys(("bool", "int8", "uint8"), 1),
@@ -132,6 +132,10 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
         (block > 1 and knobs.lanes != block, f"{knobs.lanes} lanes for blocks of {block}"),
         (knobs.rows < 1 or rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
         (knobs.order == "pixels" and "H" not in workload.out_layout, "no rows to split among threads"),
+        (
+            isinstance(workload, SeparableWorkload) and (knobs.order, knobs.pad_at) != ("pixels", "chunk"),
+            "two convolutions in one kernel go by chunks of rows",
+        ),
         (
             knobs.order == "channels" and knobs.pad_at == "chunk" and not pads_by_chunk(workload, channels),
             "padding by chunk where a tile's input channels are no run of the same length",

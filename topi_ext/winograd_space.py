@@ -46,7 +46,7 @@ def winograd_knobs(
 ) -> Iterator[tuple[float, WinogradKnobs]]:
     """All knobs worth trying, each with its estimated cycles over all threads; none if it does not suit."""
     if not suits_winograd(workload) or not all(
-        isinstance(extent, int) for extent in (workload.batch, workload.in_height, workload.in_width)
+        isinstance(extent, int) for extent in (workload.in_height, workload.in_width)
     ):
         return
     in_lanes = _lanes(workload.in_channels, block_of(workload.data_layout, "C"), processor)
@@ -100,7 +100,7 @@ def winograd_cycles(
 ) -> float:
     """Cycles over all threads; ``loops`` are those of the compiled kernel, else estimated."""
     rows, columns = winograd_tiles(workload, knobs.tile)
-    batch, threads = int(workload.batch), processor.threads
+    batch, threads = workload.planes, processor.threads
     tiles = batch * rows * columns
     extent = knobs.tile + 2
     registers = max(1, knobs.out_lanes * FLOAT_BYTES // processor.vector_bytes)

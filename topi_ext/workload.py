@@ -6,20 +6,27 @@ person. It travels inside the function as a block annotation, and it is the key 
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-from topi_ext.indexing import physical_axes, word_axis
+from topi_ext.indexing import block_of, physical_axes, word_axis
 
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
 
 LAYOUT_TRANSFORM = "layout_transform"
 
+SEPARABLE = "separable_conv2d"
+"""The operator of a :class:`SeparableWorkload`."""
+
 BYTES = ("uint8", "int8")
 WORDS = tuple((byte, "int32") for byte in BYTES)
 """Dtypes of data and result that dot products of bytes are for, by weights of int8."""
+
+CHANNEL_VECTOR = 8
+"""Channels of a :class:`SeparableWorkload` between the two convolutions are a multiple of this."""
 
 ALGORITHM = "topi_ext.algorithm"
 """Block annotation that names the algorithm of a convolution; a direct one has none."""
@@ -70,7 +77,7 @@ class ConvolutionWorkload:
     @property
     def out_depth(self) -> Any:
         """Planes of the result; one of a 2-D convolution."""
-        return self._out(PLANES) if self.depth else 1
+        return self.out_extent(PLANES) if self.depth else 1
 
     @property
     def planes(self) -> int:
@@ -89,13 +96,14 @@ class ConvolutionWorkload:
 
     @property
     def out_height(self) -> Any:
-        return self._out(0)
+        return self.out_extent(0)
 
     @property
     def out_width(self) -> Any:
-        return self._out(1)
+        return self.out_extent(1)
 
-    def _out(self, side: int) -> Any:
+    def out_extent(self, side: int) -> Any:
+        """The result's along one side, as :meth:`along` numbers them."""
         extent, taps, stride, before, after, dilation = self.along(side)
         return (extent + before + after - (dilation * (taps - 1) + 1)) // stride + 1
 
@@ -153,7 +161,7 @@ class ConvolutionWorkload:
     @staticmethod
     def from_json(text: str) -> "ConvolutionWorkload":
         fields = _from_json(text)
-        return VolumeWorkload(**fields) if "depth" in fields else ConvolutionWorkload(**fields)
+        return workload_class(fields)(**fields)
 
 
 @dataclass(frozen=True)
@@ -168,9 +176,98 @@ class VolumeWorkload(ConvolutionWorkload):
     depth: tuple[Any, ...] = ()
 
 
+def workload_class(fields: Mapping[str, Any]) -> type[ConvolutionWorkload]:
+    """Whose fields these are, by the operator among them."""
+    kinds = {"conv3d": VolumeWorkload, SEPARABLE: SeparableWorkload}
+    return kinds.get(str(fields.get("operator")), ConvolutionWorkload)
+
+
 def in_depth(planes: ConvolutionWorkload, depth: tuple[Any, ...]) -> VolumeWorkload:
     """The 3-D convolution whose planes are those of ``planes``, with ``depth`` as :class:`VolumeWorkload`."""
     return VolumeWorkload(**{**asdict(planes), "operator": "conv3d", "depth": depth})
+
+
+@dataclass(frozen=True)
+class SeparableWorkload(ConvolutionWorkload):
+    """A depthwise convolution and the pointwise one of its result, in one kernel.
+
+    Fields are the pointwise convolution's. ``before`` is what differs in the depthwise one: height and width
+    of its image, and kernel, strides, padding and dilation in the order of the fields of these names.
+    """
+
+    operator: str = SEPARABLE
+    before: tuple[int, ...] = ()
+
+    @property
+    def depthwise(self) -> ConvolutionWorkload:
+        """The convolution that comes first."""
+        height, width, rows, columns, down, along, *rest = self.before
+        return ConvolutionWorkload(
+            batch=self.batch,
+            in_channels=self.in_channels,
+            out_channels=self.in_channels,
+            in_height=height,
+            in_width=width,
+            kernel=(rows, columns),
+            strides=(down, along),
+            padding=(rest[0], rest[1], rest[2], rest[3]),
+            dilation=(rest[4], rest[5]),
+            groups=self.in_channels,
+            data_layout=self.data_layout,
+            kernel_layout=_depthwise_kernel(self.data_layout),
+            out_layout=self.data_layout,
+            dtype=self.dtype,
+            out_dtype=self.out_dtype,
+        )
+
+    @property
+    def pointwise(self) -> ConvolutionWorkload:
+        """The convolution that comes second."""
+        fields = {name: value for name, value in asdict(self).items() if name != "before"}
+        return ConvolutionWorkload(**{**fields, "operator": "conv2d"})
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Never: its pixels are no single run, for the rows are made a few at a time."""
+        return False
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of both."""
+        return super().macs + self.depthwise.macs
+
+
+def separable(depthwise: ConvolutionWorkload, pointwise: ConvolutionWorkload) -> SeparableWorkload | None:
+    """Both as one, where ``pointwise`` reads the result of ``depthwise``; None where no kernel does both."""
+    fits = (
+        depthwise.kernel_layout == _depthwise_kernel(depthwise.data_layout) != ""
+        and depthwise.is_depthwise
+        and pointwise.is_pointwise
+        and depthwise.out_channels == depthwise.in_channels == pointwise.in_channels
+        and pointwise.groups == 1
+        and physical_axes(pointwise.out_layout)[-1][0] == "C"
+        and depthwise.data_layout == depthwise.out_layout == pointwise.data_layout
+        and depthwise.in_channels % CHANNEL_VECTOR == 0
+        and (depthwise.out_height, depthwise.out_width) == (pointwise.in_height, pointwise.in_width)
+        and {depthwise.dtype, depthwise.out_dtype, pointwise.dtype, pointwise.out_dtype} == {"float32"}
+        and not depthwise.depth
+        and not pointwise.depth
+    )
+    if not fits:
+        return None
+    own = depthwise
+    window = (*own.kernel, *own.strides, *own.padding, *own.dilation)
+    return SeparableWorkload(
+        **{**asdict(pointwise), "operator": SEPARABLE, "before": (own.in_height, own.in_width, *window)}
+    )
+
+
+def _depthwise_kernel(data_layout: str) -> str:
+    """The layout of depthwise weights for data with its channels last, in blocks or not; "" for others."""
+    block = block_of(data_layout, "C")
+    if block > 1:
+        return f"OIHW{block}o"
+    return "HWOI" if data_layout == "NHWC" else ""
 
 
 @dataclass(frozen=True)
@@ -240,10 +337,14 @@ def operator_of(annotation: str) -> str:
 
 def _to_json(fields: dict[str, Any]) -> str:
     plain = {
-        key: value if isinstance(value, (int, str, tuple, list)) else str(value)
+        key: [_plain(each) for each in value] if isinstance(value, (tuple, list)) else _plain(value)
         for key, value in fields.items()
     }
     return json.dumps(plain, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (int, str)) else str(value)
 
 
 def _from_json(text: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,10 +27,10 @@ from relay_layout.bench.measure import measure_interleaved
 from relay_layout.bench.peers import OURS, Array
 from relay_layout.bench.worker_process import PeerError, WorkerProcess
 from relay_layout.targets import BuildTarget
-from relay_layout.tuning.tasks import describe, model_tasks
+from relay_layout.tuning.tasks import ModelTasks, describe, model_tasks
 from topi_ext.chooser import KernelChoice, KernelChooser
 from topi_ext.knobs import Knobs, WinogradKnobs
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
 
 Progress = Callable[[str], None]
 
@@ -241,7 +241,7 @@ def run_layers(
     :param seconds: running time to spend on each layer and runtime.
     :raises RelayLayoutError: a model that cannot be read or converted, or no linker.
     """
-    found = [model_tasks([model], target, {"input_shapes": input_shapes}) for model in models]
+    found = [_layers(model_tasks([model], target, {"input_shapes": input_shapes})) for model in models]
     measured: dict[ConvolutionWorkload, LayerTimes] = {}
     with LayerMeasurer(target, seconds) as measurer:
         progress("measuring the multiply-add peak")
@@ -285,6 +285,13 @@ def run_layers(
         call_us=calls,
         versions=versions,
         machine=describe_machine(),
+    )
+
+
+def _layers(found: ModelTasks) -> ModelTasks:
+    """Without the kernels that compute two layers."""
+    return replace(
+        found, tasks=[task for task in found.tasks if not isinstance(task.workload, SeparableWorkload)]
     )
 
 

@@ -22,9 +22,7 @@ import numpy as np
 from relay_layout.bench.layers_peak import CHAINS, peak_kernel
 from relay_layout.bench.peers import Array, CallablePeer, Inputs, Prepared, Runner
 from relay_layout.layout.transform import apply
-from topi_ext.workload import ConvolutionWorkload
-
-DATA_AXES, KERNEL_AXES = "NCHW", "OIHW"
+from topi_ext.workload import PLANES, ConvolutionWorkload
 
 DTYPE = "float32"
 """The only data type that is measured."""
@@ -35,7 +33,10 @@ TorchCalls = tuple[Callable[[Any], Any], list[Any]]
 
 
 class LayerArrays(NamedTuple):
-    """What a layer computes with: data NCHW, weight OIHW (I of one group), bias [O]; all float32."""
+    """What a layer computes with: data NCHW, weight OIHW (I of one group), bias [O]; all float32.
+
+    Those of a volume have D before H.
+    """
 
     data: Array
     weight: Array
@@ -46,9 +47,10 @@ def layer_arrays(workload: ConvolutionWorkload) -> LayerArrays:
     """The same numbers in every process; results are about 1, so that ReLU leaves something to compare."""
     random = np.random.default_rng(0)
     inputs = workload.group_in_channels
-    data = (workload.batch, workload.in_channels, workload.in_height, workload.in_width)
-    weight = random.standard_normal((workload.out_channels, inputs, *workload.kernel), np.float32)
-    weight *= np.float32(1 / math.sqrt(inputs * math.prod(workload.kernel)))
+    planes, depth = workload.depth[:1], workload.depth[1:2]
+    data = (workload.batch, workload.in_channels, *planes, workload.in_height, workload.in_width)
+    weight = random.standard_normal((workload.out_channels, inputs, *depth, *workload.kernel), np.float32)
+    weight *= np.float32(1 / math.sqrt(inputs * workload.taps))
     bias = 1 + random.standard_normal(workload.out_channels, np.float32) / 8
     return LayerArrays(random.standard_normal(data, np.float32), weight, bias.astype(np.float32))
 
@@ -60,8 +62,8 @@ def stored(array: Array, axes: str, layout: str) -> Array:
 
 
 def logical_result(array: Array, workload: ConvolutionWorkload) -> Array:
-    """A result that lies in the workload's layout, as NCHW."""
-    kept = "".join(axis for axis in DATA_AXES if axis in workload.out_layout)
+    """A result that lies in the workload's layout, as NCHW or NCDHW."""
+    kept = "".join(axis for axis in f"NC{workload.spatial}" if axis in workload.out_layout)
     return apply(array, workload.out_layout, kept).reshape(_result_shape(workload))
 
 
@@ -96,7 +98,8 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
         del inputs
         groups = job.get("groups", workload.groups)
         arrays = layer_arrays(replace(workload, groups=groups))
-        weight, axes = arrays.weight, KERNEL_AXES
+        data_axes, kernel_axes = f"NC{workload.spatial}", f"OI{workload.spatial}"
+        weight, axes = arrays.weight, kernel_axes
         if groups != workload.groups:
             weight = merge_groups(weight, groups, workload.groups)
         if isinstance(knobs, WinogradKnobs):
@@ -105,10 +108,11 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
         else:
             if workload.padded_lanes:
                 weight = fill_vectors(weight, workload.groups, workload.padded_lanes)
-                axes = KERNEL_AXES if workload.groups == 1 else f"G{KERNEL_AXES}"
+                axes = kernel_axes if workload.groups == 1 else f"G{kernel_axes}"
             weight = stored(weight, axes, workload.kernel_layout)
-        data = tvm.runtime.tensor(stored(arrays.data, DATA_AXES, workload.data_layout))
-        bias = tvm.runtime.tensor(stored(arrays.bias.reshape(1, -1, 1, 1), DATA_AXES, workload.out_layout))
+        data = tvm.runtime.tensor(stored(arrays.data, data_axes, workload.data_layout))
+        bias_array = arrays.bias.reshape(1, -1, *[1] * len(workload.spatial))
+        bias = tvm.runtime.tensor(stored(bias_array, data_axes, workload.out_layout))
         result = tvm.runtime.empty(*kernel_arguments(workload, knobs)[3])
         weights = cycle([tvm.runtime.tensor(weight) for _ in range(cold_copies(weight.nbytes))])
         views = [np.from_dlpack(result)]
@@ -156,12 +160,15 @@ def _torch_convolution(workload: ConvolutionWorkload, arrays: LayerArrays) -> To
 
     from topi_ext.tune.workers import cold_copies
 
-    top, left, bottom, right = workload.padding
-    padding = [top, left]
+    sides = [workload.along(side) for side in ((PLANES, 0, 1) if workload.depth else (0, 1))]
+    _, _, strides, before, after, dilation = (list(numbers) for numbers in zip(*sides, strict=True))
+    padding, groups = before, workload.groups
     data, weight, bias = (torch.from_numpy(array) for array in arrays)
-    if (top, left) != (bottom, right):
-        data, padding = torch.nn.functional.pad(data, (left, right, top, bottom)), [0, 0]
-    strides, dilation, groups = list(workload.strides), list(workload.dilation), workload.groups
+    if before != after:
+        from relay_layout.bench.torch_windows import pad_argument
+
+        data = torch.nn.functional.pad(data, pad_argument(list(zip(before, after, strict=True))))
+        padding = [0] * len(sides)
     reorder = torch.ops.mkldnn._reorder_convolution_weight.default
     convolve = torch.ops.mkldnn._convolution_pointwise.default
 
@@ -177,7 +184,8 @@ def _torch_convolution(workload: ConvolutionWorkload, arrays: LayerArrays) -> To
 
         return call, packed
 
-    formats = (torch.channels_last, torch.contiguous_format)
+    last = torch.channels_last_3d if workload.depth else torch.channels_last
+    formats = (last, torch.contiguous_format)
     return min((prepared(data.contiguous(memory_format=format)) for format in formats), key=_seconds)
 
 
@@ -263,8 +271,9 @@ def _read_job(path: Path) -> dict[str, Any]:
     return job
 
 
-def _result_shape(workload: ConvolutionWorkload) -> tuple[int, int, int, int]:
-    return workload.batch, workload.out_channels, workload.out_height, workload.out_width
+def _result_shape(workload: ConvolutionWorkload) -> tuple[int, ...]:
+    planes = (workload.out_depth,) if workload.depth else ()
+    return workload.batch, workload.out_channels, *planes, workload.out_height, workload.out_width
 
 
 KERNEL = CallablePeer("relay-layout", prepare_kernel, ("tvm",), "relay-layout")

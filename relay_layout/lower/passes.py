@@ -13,6 +13,7 @@ from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.legalize import Legalizer, legalization_map
 from relay_layout.lower.schedule import schedule_functions
+from relay_layout.lower.separable import Decide, has_separable, is_faster, join_separable
 from relay_layout.lower.workspace import lift_workspace
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
@@ -43,13 +44,21 @@ def _legalizers(target: BuildTarget) -> dict[str, Legalizer]:
     )
 
 
-def fuse_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
-    """Functions fused with their elementwise neighbours."""
+def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.transform.Pass]:
+    """Functions fused with their elementwise neighbours; the first pass makes the groups.
+
+    ``join`` says which depthwise convolutions are fused with the pointwise ones of their results, by default
+    those whose kernel is then the faster.
+    """
+    decide = join or is_faster(target.kernels)
+    joined = tvm.transform.module_pass(lambda module, _: join_separable(module, decide), 0, "join_separable")
+    joins = not isinstance(target, CudaTarget) and has_separable(target.processor)
+    groups = [relax.transform.FuseOps(), *([joined] if joins else [])]
     narrow = tvm.transform.module_pass(
         lambda module, _: narrow_intermediates(module), 0, "narrow_intermediates"
     )
     return [
-        relax.transform.FuseOps(),
+        tvm.transform.Sequential(groups),
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
         # Before scheduling: a reshape is recognised by its unscheduled loops.

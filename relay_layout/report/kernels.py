@@ -12,7 +12,7 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
 from topi_ext.family import Workload
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.workload import ConvolutionWorkload, PoolingWorkload
+from topi_ext.workload import SEPARABLE, ConvolutionWorkload, PoolingWorkload
 
 _IN_MANIFEST = ("function", "operators", "operator", "source", "gigaflop", "bytes")
 """What an artifact holds of a call, so that a profile can name what it timed."""
@@ -38,7 +38,7 @@ def _call(call: KernelCall, kernel: Kernel | None) -> Call:
         operator=kernel.operator if kernel else "",
         source=kernel.source if kernel else "loops",
         workload=None if workload is None else asdict(workload),
-        algorithm="" if choice is None else _algorithm(choice.knobs),
+        algorithm="" if kernel is None or choice is None else _algorithm(kernel.operator, choice.knobs),
         knobs=None if choice is None else choice.knobs.to_dict(),
         gigaflop=_gigaflop(workload),
         bytes=call.bytes,
@@ -53,7 +53,7 @@ def _workload(kernel: Kernel) -> Workload | PoolingWorkload | None:
         return GemmConvolution.from_json(kernel.workload)
     if kernel.operator == DEPTHWISE_OPERATOR:
         return None
-    if kernel.operator.startswith("conv"):
+    if kernel.operator.startswith("conv") or kernel.operator == SEPARABLE:
         return ConvolutionWorkload.from_json(kernel.workload)
     return PoolingWorkload.from_json(kernel.workload)
 
@@ -65,10 +65,12 @@ def _gigaflop(workload: Workload | PoolingWorkload | None) -> float | None:
     return 2 * workload.macs / 1e9 if all(isinstance(extent, int) for extent in extents) else None
 
 
-def _algorithm(knobs: Any) -> str:
+def _algorithm(operator: str, knobs: Any) -> str:
     if isinstance(knobs, WinogradKnobs):
         return f"Winograd F({knobs.tile},3)"
-    return "implicit GEMM" if isinstance(knobs, GemmKnobs) else "direct"
+    if isinstance(knobs, GemmKnobs):
+        return "implicit GEMM"
+    return "depthwise, then 1x1" if operator == SEPARABLE else "direct"
 
 
 __all__ = ["described_calls", "plain"]

@@ -20,9 +20,15 @@ from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
 from topi_ext.family import Workload
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.tune.task import Task
-from topi_ext.workload import ConvolutionWorkload, TransformWorkload, operator_of
+from topi_ext.workload import (
+    PLANES,
+    ConvolutionWorkload,
+    SeparableWorkload,
+    TransformWorkload,
+    operator_of,
+)
 
-TUNABLE = ("conv2d", GEMM_CONVOLUTION)
+TUNABLE = ("conv2d", "conv3d", GEMM_CONVOLUTION)
 """Operators of workloads whose kernels have knobs."""
 
 
@@ -63,13 +69,21 @@ def model_tasks(
 
 
 def module_workloads(module: tvm.IRModule, target: BuildTarget) -> tuple[Counter[Workload], list[str]]:
-    """The tunable workloads of a converted module with their uses, and why others were skipped."""
+    """The tunable workloads of a converted module with their uses, and why others were skipped.
+
+    Convolutions that one kernel could compute are there on their own and as one.
+    """
+    found: Counter[Workload] = Counter()
+
+    def apart(both: SeparableWorkload) -> bool:
+        found[both] += 1
+        return False
+
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(module)
         module, _ = lift_weights(module)
-        module = tvm.transform.Sequential(fuse_passes(target))(module)
+        module = tvm.transform.Sequential(fuse_passes(target, apart))(module)
     calls = _calls(module["main"])
-    found: Counter[Workload] = Counter()
     notes = []
     for variable, function in module.functions_items():
         uses = calls[str(variable.name_hint)]
@@ -77,8 +91,6 @@ def module_workloads(module: tvm.IRModule, target: BuildTarget) -> tuple[Counter
             continue
         annotated = annotated_block(open_schedule(function))
         if annotated is None or operator_of(annotated[1]) not in TUNABLE:
-            if annotated is not None and operator_of(annotated[1]) == "conv3d":
-                notes.append(f"{variable.name_hint} is of three dimensions and is not tuned")
             continue
         product = product_of(annotated[1])
         workload = ConvolutionWorkload.from_json(annotated[1]) if product is None else product[0]
@@ -96,26 +108,38 @@ def as_tasks(counts: Mapping[Workload, int]) -> list[Task]:
 
 
 def describe(workload: Workload) -> str:
-    """A workload in a few words, such as ``conv2d 64x56x56 -> 64 3x3 NCHW16c``."""
+    """A workload in a few words, such as ``conv2d 64x56x56 -> 64 3x3 NCHW16c``; both of two convolutions."""
     if isinstance(workload, GemmConvolution):
-        return _describe(workload, f"NHWC {workload.dtype}")
+        extents = (workload.in_height, workload.in_width)
+        sides = zip(extents, workload.kernel, workload.strides, workload.dilation, strict=True)
+        return _described(workload, "conv2d", list(sides), f"NHWC {workload.dtype}")
+    if isinstance(workload, SeparableWorkload):
+        return f"{describe(workload.depthwise)}, then {describe(workload.pointwise)}"
     layouts = workload.data_layout
     if workload.out_layout != workload.data_layout:
         layouts += f" -> {workload.out_layout}"
-    if "H" not in workload.data_layout:
+    if is_dense(workload):
         batch = "" if workload.in_width == 1 else f"{workload.in_width}x"
         return f"dense {batch}{workload.in_channels} -> {workload.out_channels}"
-    return _describe(workload, layouts)
+    drawn = [PLANES, 0, 1] if workload.depth else [0, 1] if "H" in workload.data_layout else [1]
+    along = [workload.along(side) for side in drawn]
+    return _described(
+        workload,
+        workload.operator if len(drawn) > 1 else "conv1d",
+        [(extent, taps, stride, dilation) for extent, taps, stride, _, _, dilation in along],
+        layouts,
+    )
 
 
-def _describe(workload: Workload, layouts: str) -> str:
-    image = f"{workload.in_channels}x{workload.in_height}x{workload.in_width}"
-    name = "conv2d" if isinstance(workload, GemmConvolution) else workload.operator
-    parts = [f"{name} {image} -> {workload.out_channels}", "x".join(map(str, workload.kernel))]
-    if workload.strides != (1, 1):
-        parts.append(f"stride {_pair(workload.strides)}")
-    if workload.dilation != (1, 1):
-        parts.append(f"dilation {_pair(workload.dilation)}")
+def _described(workload: Workload, operator: str, sides: Sequence[tuple[Any, ...]], layouts: str) -> str:
+    """``sides`` are extent, taps, stride and dilation along each."""
+    extents, kernel, strides, dilation = zip(*sides, strict=True)
+    image = "x".join(map(str, (workload.in_channels, *extents)))
+    parts = [f"{operator} {image} -> {workload.out_channels}", "x".join(map(str, kernel))]
+    if set(strides) != {1}:
+        parts.append(f"stride {_in_short(strides)}")
+    if set(dilation) != {1}:
+        parts.append(f"dilation {_in_short(dilation)}")
     if isinstance(workload, ConvolutionWorkload) and workload.is_depthwise:
         parts.append("depthwise")
     elif workload.groups > 1:
@@ -134,12 +158,18 @@ def is_static(workload: Workload) -> bool:
         workload.in_height,
         workload.in_width,
         *workload.kernel,
+        *(workload.depth if isinstance(workload, ConvolutionWorkload) else ()),
     )
     return all(isinstance(extent, int) for extent in extents)
 
 
-def _pair(values: tuple[int, int]) -> str:
-    return str(values[0]) if values[0] == values[1] else f"{values[0]}x{values[1]}"
+def is_dense(workload: ConvolutionWorkload) -> bool:
+    """A product of rows by a matrix: 1x1 over one axis, which is that of the rows."""
+    return workload.data_layout in ("WC", "NWC") and workload.kernel == (1, 1)
+
+
+def _in_short(values: Sequence[int]) -> str:
+    return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))
 
 
 def _calls(function: relax.Function) -> Counter[str]:

@@ -61,5 +61,6 @@ def test_estimates_beside_records_are_scaled() -> None:
 
 
 def test_a_symbolic_batch_has_a_kernel() -> None:
-    choice = KernelChooser(PROCESSOR).choose(replace(WORKLOAD, batch="n"))
-    assert isinstance(choice.knobs, ConvolutionKnobs)
+    chooser, workload = KernelChooser(PROCESSOR), replace(WORKLOAD, batch="n")
+    for direct in (False, True):
+        assert chooser.choose(workload, direct=direct).knobs == chooser.choose(WORKLOAD, direct=direct).knobs

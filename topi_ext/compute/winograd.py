@@ -6,13 +6,15 @@ through rows and images, so that the products see one axis of pixels.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from tvm import te, tirx
 
+from topi_ext.compute.geometry import as_int
 from topi_ext.compute.padding import pad
-from topi_ext.indexing import BlockedCoordinate, block_of, physical_axes, physical_index
+from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.winograd import KERNEL, Groups, Matrix, winograd_matrices
 from topi_ext.workload import ALGORITHM, ANNOTATION, ConvolutionWorkload
@@ -32,12 +34,14 @@ def winograd_conv2d(
     makes it. Of the knobs, the result depends on the size of the tile alone, and only by its rounding.
     """
     check_knobs(workload, knobs)
+    # Of the tensor itself: symbols of the graph have no value inside the function.
+    batch = as_int(logical_extent(workload.data_layout, data.shape, "N"))
     tile, in_block, out_block = knobs.tile, knobs.in_lanes, knobs.out_lanes
     matrices = winograd_matrices(tile)
     extent = matrices.extent
     rows = (workload.out_height + tile - 1) // tile
     columns = (workload.out_width + tile - 1) // tile
-    tiles = workload.batch * rows * columns
+    tiles = batch * rows * columns
     top, left, _, _ = workload.padding
     below = rows * tile + KERNEL - 1 - top - workload.in_height
     right = columns * tile + KERNEL - 1 - left - workload.in_width
@@ -103,13 +107,13 @@ def winograd_conv2d(
         return _row_of(matrices.result, matrices.result_groups, row % tile, values, dtype)
 
     extents = {
-        "N": workload.batch,
+        "N": batch,
         "C": workload.out_channels // block_of(workload.out_layout, "C"),
         "H": workload.out_height,
         "W": workload.out_width,
     }
     shape = [factor or extents[name] for name, factor in out_axes]
-    annotations = {ANNOTATION: workload.to_json(), ALGORITHM: f"winograd{tile}"}
+    annotations = {ANNOTATION: replace(workload, batch=batch).to_json(), ALGORITHM: f"winograd{tile}"}
     return te.compute(shape, element, name="conv2d", attrs=annotations)
 
 

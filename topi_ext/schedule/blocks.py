@@ -7,7 +7,10 @@ import tvm
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 
-from topi_ext.workload import ANNOTATION
+from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, separable
+
+PAIR = 2
+"""Convolutions that one kernel may compute; see :class:`topi_ext.workload.SeparableWorkload`."""
 
 SBlock = Any
 """A block of a schedule (``tvm.s_tir.schedule.SBlockRV``)."""
@@ -27,12 +30,21 @@ def child_blocks(sch: Schedule) -> list[SBlock]:
 
 
 def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
-    """The block that carries a workload, and the workload as it was serialised."""
+    """The block that carries a workload, and the workload as it was serialised.
+
+    The first of several; but of a depthwise convolution and the pointwise one of its result it is the block
+    of the latter, with the workload of both.
+    """
+    found = []
     for block in child_blocks(sch):
         annotations = sch.get(block).annotations
         if ANNOTATION in annotations:
-            return block, str(annotations[ANNOTATION])
-    return None
+            found.append((block, str(annotations[ANNOTATION])))
+    if len(found) == PAIR and all(operator_of(text) == "conv2d" for _, text in found):
+        both = separable(*(ConvolutionWorkload.from_json(text) for _, text in found))
+        if both is not None:
+            return found[1][0], both.to_json()
+    return found[0] if found else None
 
 
 @dataclass(frozen=True)

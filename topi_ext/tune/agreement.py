@@ -59,7 +59,7 @@ def is_float(dtype: str) -> bool:
 def sample(workload: ConvolutionWorkload, knobs: Knobs, reference: Knobs) -> tuple[list[Array], list[Array]]:
     """The same random data, weights and bias for a kernel and for the reference, which is a direct one."""
     random = np.random.default_rng(0)
-    inputs = [_random(random, shape, dtype) for shape, dtype in kernel_arguments(workload, reference)[:3]]
+    inputs = [_random(random, shape, dtype) for shape, dtype in kernel_arguments(workload, reference)[:-1]]
     if not isinstance(knobs, WinogradKnobs):
         return inputs, inputs
     data, weight, bias = inputs
@@ -74,7 +74,7 @@ def difference(workload: ConvolutionWorkload, kernel: Kernel, reference: Kernel)
     Runs both here, in this process.
     """
     ours, theirs = sample(workload, kernel.knobs, reference.knobs)
-    result = kernel_arguments(workload, reference.knobs)[3]
+    result = kernel_arguments(workload, reference.knobs)[-1]
     found, expected = _run(kernel.path, ours, *result), _run(reference.path, theirs, *result)
     apart = np.abs(found.astype(np.float64) - expected.astype(np.float64)).max()
     largest = np.abs(expected.astype(np.float64)).max()

@@ -10,13 +10,18 @@ from typing import Any
 from topi_ext.indexing import block_of
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
 
 Features = dict[str, float]
 
 
 def workload_features(workload: ConvolutionWorkload) -> Features:
     """Logarithms of the extents, and what kind of convolution it is."""
+    if isinstance(workload, SeparableWorkload):
+        first = workload_features(workload.depthwise)
+        return {f"before_{name}": value for name, value in first.items()} | workload_features(
+            workload.pointwise
+        )
     found = {
         "batch": workload.batch,
         "in_channels": workload.in_channels,
@@ -30,11 +35,17 @@ def workload_features(workload: ConvolutionWorkload) -> Features:
     }
     found |= {f"kernel_{axis}": workload.kernel[axis] for axis in (0, 1)}
     found |= {f"stride_{axis}": workload.strides[axis] for axis in (0, 1)}
+    if workload.depth:
+        found |= {
+            "out_depth": workload.out_depth,
+            "kernel_2": workload.depth[1],
+            "stride_2": workload.depth[2],
+        }
     logarithms = {f"log_{name}": math.log2(value) for name, value in found.items()}
     kinds = {
         "is_depthwise": workload.is_depthwise,
         "is_pointwise": workload.is_pointwise,
-        "is_padded": any(workload.padding),
+        "is_padded": workload.is_padded,
     }
     return logarithms | {name: float(value) for name, value in kinds.items()}
 
@@ -66,15 +77,15 @@ def _tile_features(workload: ConvolutionWorkload, processor: Processor, knobs: M
     along_rows = workload.out_layout == "NCHW"
     tile_pixels = pixels * (lanes if along_rows else 1)
     tile_channels = vectors * (1 if along_rows else lanes)
-    taps = workload.kernel[0] * workload.kernel[1]
-    reduced = workload.group_in_channels * taps
+    reduced = workload.group_in_channels * workload.taps
     weights = tile_channels * reduced * size
     rows = int(knobs.get("rows", 1))
     image_rows = (rows - 1) * workload.strides[0] + workload.kernel[0]
     channels = tile_channels if workload.is_depthwise else workload.in_channels
     image = image_rows * int(workload.in_width) * channels * size
+    image *= workload.depth[1] if workload.depth else 1
     row_tiles = math.ceil(int(workload.out_width) / tile_pixels)
-    chunks = int(workload.batch) * math.ceil(int(workload.out_height) / rows)
+    chunks = workload.planes * math.ceil(int(workload.out_height) / rows)
     if knobs.get("order") == "channels":
         chunks *= math.ceil(workload.out_channels / tile_channels)
     threads = processor.threads if knobs.get("parallel", True) else 1

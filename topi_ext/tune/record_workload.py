@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NoReturn
 
@@ -11,7 +11,13 @@ from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
 from topi_ext.knobs import DTYPE_BYTES
-from topi_ext.workload import ConvolutionWorkload, TransformWorkload
+from topi_ext.workload import (
+    SeparableWorkload,
+    TransformWorkload,
+    VolumeWorkload,
+    separable,
+    workload_class,
+)
 
 _LARGEST_EXTENT = 1 << 31
 _LAYOUT = re.compile(r"(?=.*[A-Z])(?:[A-Z]|[1-9]\d{0,8}[a-z])+")
@@ -20,6 +26,10 @@ _PAIRS = {"kernel": 2, "strides": 2, "padding": 4, "dilation": 2}
 _LEAST = {"strides": 1, "kernel": 1, "padding": 0, "dilation": 1}
 _EXTENTS = ("batch", "in_channels", "out_channels", "in_height", "in_width", "groups")
 _LAYOUTS = ("data_layout", "kernel_layout", "out_layout")
+_LEAST_OF_DEPTH = (1, 1, 1, 0, 0, 1)
+"""Of :attr:`topi_ext.workload.VolumeWorkload.depth`."""
+_LEAST_BEFORE = (1,) * 6 + (0,) * 4 + (1,) * 2
+"""Of :attr:`topi_ext.workload.SeparableWorkload.before`."""
 _MULTIPLIED = (*MULTIPLICATIONS, "float32")
 
 
@@ -28,19 +38,21 @@ def kernel_workload(found: Any) -> Workload:
     if not isinstance(found, dict):
         refuse("workload: expected an object")
     is_product = found.get("operator") == GEMM_CONVOLUTION
-    kind: type[Workload] = GemmConvolution if is_product else ConvolutionWorkload
+    kind: type[Workload] = GemmConvolution if is_product else workload_class(found)
     check_names("workload", found, {item.name for item in fields(kind)})
     for name in _EXTENTS:
         if not is_whole(found[name], 1):
             refuse(f"workload: {name}: expected a whole number of at least 1")
     for name, count in _PAIRS.items():
-        values = found[name]
-        if (
-            not isinstance(values, list)
-            or len(values) != count
-            or not all(is_whole(value, _LEAST[name]) for value in values)
-        ):
+        if not _are_whole(found[name], [_LEAST[name]] * count):
             refuse(f"workload: {name}: expected {count} whole numbers of at least {_LEAST[name]}")
+    if kind is SeparableWorkload and not _are_whole(found["before"], _LEAST_BEFORE):
+        refuse("workload: before: expected 12 whole numbers: image, kernel, strides, padding, dilation")
+    if kind is VolumeWorkload and not _are_whole(found["depth"], _LEAST_OF_DEPTH):
+        refuse(
+            "workload: depth: expected extent, taps, stride, padding in front and behind, and dilation, as "
+            "whole numbers"
+        )
     for name in () if is_product else _LAYOUTS:
         if not isinstance(found[name], str) or not _LAYOUT.fullmatch(found[name]):
             refuse(f"workload: {name}: expected a layout such as NCHW16c")
@@ -55,10 +67,18 @@ def kernel_workload(found: Any) -> Workload:
         name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
     }
     workload = kind(**given)
-    if workload.out_height < 1 or workload.out_width < 1:
+    extents = [workload.out_height, workload.out_width]
+    if isinstance(workload, VolumeWorkload):
+        extents.append(workload.out_depth)
+    if min(extents) < 1:
         refuse("workload: the kernel is larger than the image")
     if workload.in_channels % workload.groups or workload.out_channels % workload.groups:
         refuse(f"workload: {workload.groups} groups do not divide the channels")
+    if (
+        isinstance(workload, SeparableWorkload)
+        and separable(workload.depthwise, workload.pointwise) != workload
+    ):
+        refuse("workload: the depthwise convolution and the pointwise one do not fit together")
     return workload
 
 
@@ -92,6 +112,14 @@ def check_names(what: str, found: Mapping[str, Any], expected: set[str]) -> None
 def is_whole(value: Any, least: int) -> bool:
     """Is it a whole number of at least ``least``, of a size that a tensor can have?"""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value < _LARGEST_EXTENT
+
+
+def _are_whole(values: Any, least: Sequence[int]) -> bool:
+    return (
+        isinstance(values, list)
+        and len(values) == len(least)
+        and all(is_whole(value, lowest) for value, lowest in zip(values, least, strict=True))
+    )
 
 
 def refuse(reason: str) -> NoReturn:

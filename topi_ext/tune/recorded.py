@@ -27,7 +27,7 @@ class RecordedKernels:
         there are both, and for inherited ones the estimate stands.
         """
         if not isinstance(workload.batch, int):
-            workload, winograd = replace(workload, batch=1), False
+            workload = replace(workload, batch=1)
         record = self.database.best(workload, processor, winograd)
         if record is None:
             return None

@@ -50,19 +50,19 @@ def tiles_of(workload: ConvolutionWorkload, processor: Processor, knobs: Convolu
     across = ceil(pixels / knobs.tile_pixels)
     rows = across if flat else int(workload.out_height)
     channel_tiles = ceil(channel_vectors / knobs.tile_channels)
-    count = workload.batch * channel_tiles * (across if flat else across * rows)
-    return Tiles(count, channel_tiles, workload.batch * ceil(rows / knobs.rows), rows)
+    count = workload.planes * channel_tiles * (across if flat else across * rows)
+    return Tiles(count, channel_tiles, workload.planes * ceil(rows / knobs.rows), rows)
 
 
 def direct_traffic(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> Traffic:
     """The traffic of a direct convolution with static extents."""
     near, far = processor.l1_bytes // 2, processor.l2_bytes // 2
     size = DTYPE_BYTES[workload.dtype]
-    taps = workload.kernel[0] * workload.kernel[1]
-    reduced = workload.group_in_channels * taps
+    reduced = workload.group_in_channels * workload.taps
     tiles = tiles_of(workload, processor, knobs)
     image = workload.batch * workload.in_channels * int(workload.in_height) * int(workload.in_width) * size
-    result = workload.batch * workload.out_channels * int(workload.out_height) * int(workload.out_width)
+    image *= workload.depth[0] if workload.depth else 1
+    result = workload.planes * workload.out_channels * int(workload.out_height) * int(workload.out_width)
     result *= DTYPE_BYTES[workload.out_dtype]
     weights = workload.out_channels * reduced * size
     panel = weights / tiles.channel_tiles
@@ -73,6 +73,9 @@ def direct_traffic(workload: ConvolutionWorkload, processor: Processor, knobs: C
     if window * share + panel > near and not fuses_rows(workload):
         # Each row of the result reads the rows of its window anew.
         again = max(1.0, workload.kernel[0] / workload.strides[0])
+    if workload.depth:
+        # A plane of the result reads all planes of its window.
+        again *= max(1.0, workload.depth[1] / workload.depth[2])
     if knobs.order == "pixels":
         stays = chunk + panel <= near
         cached = image * again * (1 if stays else passes)

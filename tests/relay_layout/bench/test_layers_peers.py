@@ -25,7 +25,7 @@ from topi_ext.direct_space import direct_knobs
 from topi_ext.processor import processor_of
 from topi_ext.tune.workers import cold_copies
 from topi_ext.winograd_space import winograd_knobs
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, in_depth
 
 TARGET = {"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1}
 
@@ -60,6 +60,8 @@ ROW = replace(
     kernel_layout="OIW8i8o",
     out_layout="NCW8c",
 )
+PLANES = {"data_layout": "NCDHW8c", "kernel_layout": "OIDHW8i8o", "out_layout": "NCDHW8c"}
+VOLUME = in_depth(replace(STRIDED, **PLANES), (5, 3, 2, 1, 1, 1))
 DENSE = replace(
     PLAIN,
     in_height=1,
@@ -86,8 +88,8 @@ def results(workload: ConvolutionWorkload, winograd: bool, tmp_path: Path) -> tu
 
 @pytest.mark.parametrize(
     "workload",
-    [STRIDED, LAST, FIRST, DEPTHWISE, GROUPED, ROW, DENSE],
-    ids=["strided", "last", "first", "depthwise", "grouped", "row", "dense"],
+    [STRIDED, LAST, FIRST, DEPTHWISE, GROUPED, ROW, VOLUME, DENSE],
+    ids=["strided", "last", "first", "depthwise", "grouped", "row", "volume", "dense"],
 )
 def test_both_compute_the_same(workload: ConvolutionWorkload, tmp_path: Path) -> None:
     ours, onednn = results(workload, False, tmp_path)

@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import as_tasks, describe, model_tasks
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, in_depth
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +106,35 @@ def test_names_tell_what_differs(plain: ConvolutionWorkload) -> None:
     )
     dense = replace(plain, kernel=(1, 1), data_layout="WC", in_height=1, in_width=5)
     assert describe(dense) == "dense 5x32 -> 64"
+
+
+def test_other_axes_have_names_as_well(plain: ConvolutionWorkload) -> None:
+    volume = in_depth(plain, (8, 3, 2, 1, 1, 1))
+    assert describe(volume) == "conv3d 32x8x28x14 -> 64 3x3x1 stride 2x1x1 NCHW16c"
+    line = replace(plain, in_height=1, kernel=(1, 1), data_layout="NCW16c", out_layout="NCW16c")
+    assert describe(replace(line, padding=(0,) * 4)) == "conv1d 32x14 -> 64 1 NCW16c"
+    assert describe(replace(line, kernel=(1, 3), strides=(1, 2))) == "conv1d 32x14 -> 64 3 stride 2 NCW16c"
+
+
+@pytest.mark.parametrize("size", [(7, 9, 11), ("n", 9, 11)], ids=str)
+def test_volumes_are_tasks(size: tuple[object, ...], target: BuildTarget) -> None:
+    extents = [tvm.tirx.Var(each, "int64") if isinstance(each, str) else each for each in size]
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType([1, 16, *extents], "float32"))
+    with builder.function("main", [data]):
+        weight = relax.const(tvm.runtime.tensor(_ones(16, 16, 3, 3, 3, 0)), "float32")
+        value = builder.emit(relax.op.nn.conv3d(data, weight, padding=1))
+        value = builder.emit(relax.op.nn.relu(value))
+        matrix = relax.const(tvm.runtime.tensor(_ones(16, 8, 0)), "float32")
+        builder.emit_func_output(builder.emit(relax.op.matmul(relax.op.mean(value, [2, 3, 4]), matrix)))
+    found = model_tasks([builder.finalize()], target, {"desired_layout": "NDHWC"})
+    names = [task.name for task in found.tasks]
+    if "n" in size:
+        assert names == ["dense 16 -> 8"]
+        assert [note.endswith("has symbolic extents and is not tuned") for note in found.notes] == [True]
+    else:
+        assert names == ["conv3d 16x7x9x11 -> 16 3x3x3 NDHWC", "dense 16 -> 8"]
+        assert found.notes == []
 
 
 def test_most_work_comes_first(plain: ConvolutionWorkload) -> None:

@@ -19,6 +19,7 @@ from topi_ext.processor import Processor, processor_of
 from topi_ext.tune import measure, workers
 from topi_ext.tune.database import Database
 from topi_ext.tune.measure import KernelMeasurer
+from topi_ext.tune.recorded import RecordedKernels
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
 from topi_ext.tune.tracker import RemoteDevice, check_remote
@@ -72,6 +73,24 @@ def test_tuning_for_real(
     assert state.best is not None
     assert best.knobs == state.best.fields
     assert len(best.seconds) == 9
+
+
+@pytest.mark.parametrize("name", ["volume", "pair"])
+def test_other_workloads_are_tuned_for_real(
+    name: str, tmp_path: Path, processor: Processor, measurer: KernelMeasurer
+) -> None:
+    import kernel_workloads  # Not above: processes that build import this module, and do not find that one.
+
+    log, workload = tmp_path / "log.jsonl", getattr(kernel_workloads, name)()
+    options = TuneOptions(trials=4, batch=4)
+    result = Tuner(processor, measurer, log, Database(), options).tune([Task("small", workload)])
+    (state,) = result.states
+    assert (state.trials, result.failed) == (4, 0)
+    database, problems = Database.load([log])
+    assert not problems
+    choice = RecordedKernels(database).choice(workload, processor, 3.0, True)
+    assert choice is not None and state.best is not None
+    assert (choice.source, choice.knobs) == ("tuned", state.best.knobs)
 
 
 def test_knobs_that_do_not_fit_are_an_error_of_their_own(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kernel_workloads import pair, volume
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.tune.record import TuningRecord
@@ -25,6 +26,37 @@ def test_what_is_written_is_read(make_record: MakeRecord) -> None:
         text = record.to_json()
         assert "\n" not in text
         assert TuningRecord.from_json(text) == record
+
+
+@pytest.mark.parametrize("workload", [volume(), pair()], ids=["volume", "pair"])
+def test_other_workloads_are_read_as_what_they_were(
+    workload: ConvolutionWorkload, make_record: MakeRecord
+) -> None:
+    record = replace(make_record(1e-3), workload=workload)
+    read = TuningRecord.from_json(record.to_json())
+    assert read == record and type(read.workload) is type(workload)
+
+
+@pytest.mark.parametrize(
+    ("workload", "field", "value", "reason"),
+    [
+        (volume(), "depth", 3, "depth: expected extent, taps, stride, padding in front and behind"),
+        (volume(), "depth", [5, 3, 0, 1, 0, 1], "depth: expected extent, taps, stride, padding in front"),
+        (volume(), "depth", [1, 3, 1, 0, 1, 1], "the kernel is larger than the image"),
+        (pair(), "before", [8, 8, 3, 3], "before: expected 12 whole numbers: image, kernel, strides"),
+        (pair(), "before", [8] * 12, "the depthwise convolution and the pointwise one do not fit together"),
+        (pair(), "data_layout", "NCHW", "the depthwise convolution and the pointwise one do not fit"),
+        (pair(), "kernel", [3, 3], "the depthwise convolution and the pointwise one do not fit together"),
+        (pair(), "operator", "conv2d", 'with unknown field "before"'),
+    ],
+)
+def test_a_changed_workload_is_refused(
+    workload: ConvolutionWorkload, field: str, value: Any, reason: str, make_record: MakeRecord
+) -> None:
+    found = json.loads(replace(make_record(1e-3), workload=workload).to_json())
+    found["workload"][field] = value
+    with pytest.raises(RelayLayoutError, match=f"^workload:? {reason}"):
+        TuningRecord.from_json(json.dumps(found))
 
 
 def test_keys_are_sorted_and_the_schema_is_told(make_record: MakeRecord) -> None:

@@ -11,7 +11,7 @@ from topi_ext.chooser import KernelChoice, KernelChooser
 from topi_ext.kernel import schedule
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, open_schedule
-from topi_ext.workload import ALGORITHM, ConvolutionWorkload, operator_of
+from topi_ext.workload import ALGORITHM, SEPARABLE, ConvolutionWorkload, operator_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Convolution(ScheduleRule):
     ) -> tuple[ConvolutionWorkload, KernelChoice] | None:
         sch = open_schedule(func)
         found = annotated_block(sch)
-        if found is None or operator_of(found[1]) not in ("conv2d", "conv3d"):
+        if found is None or operator_of(found[1]) not in ("conv2d", "conv3d", SEPARABLE):
             return None
         workload = ConvolutionWorkload.from_json(found[1])
         if not is_static(workload):

@@ -34,11 +34,12 @@ from topi_ext.schedule.blocks import (
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
+from topi_ext.schedule.cpu.separable import depthwise_stage, place_depthwise
 from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
 from topi_ext.schedule.partial import apply_partial_vectors
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.schedule.skip import apply_skip, skip_padding
-from topi_ext.workload import PLANES, ConvolutionWorkload
+from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 
 Loop = Any
 """A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""
@@ -83,9 +84,12 @@ class _Nest:
         if splits_groups(self.workload) and self.workload.padded_lanes:
             around, epilogue = self._simplified(around, epilogue)
         sch = self.sch
-        pad = next((block for block in around.before if sch.get(block).name_hint.startswith(PADDING)), None)
-        for block in around.before:
-            if block is not pad:
+        stage = depthwise_stage(sch, around.before) if isinstance(self.workload, SeparableWorkload) else None
+        pad = None
+        for block in around.before if stage is None else ():
+            if sch.get(block).name_hint.startswith(PADDING):
+                pad = block
+            else:
                 arrange_block(sch, block, knobs.lanes)
         loops = dict(zip(self._loop_names(flat), sch.get_loops(self.anchor), strict=True))
         reduction = [loops[name] for name in reduction_axes(self.workload)]
@@ -102,6 +106,8 @@ class _Nest:
         innermost = [name for name in outer if name not in threads]
         place = outer[innermost[-1]] if innermost else parallel
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
+        if stage is not None and isinstance(self.workload, SeparableWorkload):
+            place_depthwise(sch, stage, parallel, self.workload)
         if pad is not None:
             self.zeros = FILLED not in sch.get(pad).annotations
             place_padding(sch, pad, parallel if knobs.pad_at == "chunk" else None, knobs.parallel)

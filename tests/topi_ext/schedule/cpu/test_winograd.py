@@ -9,7 +9,7 @@ import pytest
 from kernel_harness import check_kernel, compile_function, host_cpus, prim_func, target_for
 from kernel_networks import workload_for
 from kernel_reference import convolve, pack
-from tvm import te, topi
+from tvm import te, tirx, topi
 from tvm.target import Target
 
 from topi_ext.errors import RelayLayoutError
@@ -64,7 +64,10 @@ def winograd_space(workload: ConvolutionWorkload, target: Target) -> list[Winogr
     ]
 
 
-def check(workload: ConvolutionWorkload, knobs: WinogradKnobs, epilogue: str, seed: int) -> None:
+def check(
+    workload: ConvolutionWorkload, knobs: WinogradKnobs, epilogue: str, seed: int, *, any_batch: bool = False
+) -> None:
+    """``any_batch``: the function takes images of a symbolic number, of which the workload says one value."""
     rng = np.random.default_rng(seed)
     image = rng.standard_normal(
         (workload.batch, workload.in_channels, workload.in_height, workload.in_width)
@@ -72,14 +75,16 @@ def check(workload: ConvolutionWorkload, knobs: WinogradKnobs, epilogue: str, se
     weight = rng.standard_normal((workload.out_channels, workload.in_channels, 3, 3)).astype("float32")
     weight /= np.sqrt(9.0 * workload.in_channels)
     expected = convolve(image, weight, padding=workload.padding)
-    arguments = kernel_arguments(workload, knobs)
+    batch = workload.batch
+    function = replace(workload, batch=tirx.Var("n", "int64")) if any_batch else workload
+    arguments = kernel_arguments(function, knobs)
     data, packed = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
     tensors = [data, packed]
     inputs = [
         pack(image, "NCHW", workload.data_layout),
         transform_weight(weight, knobs.tile, knobs.weight_vector, knobs.order == "pixels"),
     ]
-    result = compute_convolution(data, packed, workload, knobs)
+    result = compute_convolution(data, packed, function, knobs)
     if epilogue in ("bias", "residual"):
         shape = expected.shape if epilogue == "residual" else (1, workload.out_channels, 1, 1)
         term = rng.standard_normal(shape).astype("float32")
@@ -98,8 +103,9 @@ def check(workload: ConvolutionWorkload, knobs: WinogradKnobs, epilogue: str, se
         inputs,
         pack(expected, "NCHW", workload.out_layout).astype("float32"),
         tolerance=2e-4,
+        symbols={"n": batch} if any_batch else None,
         case=(workload, knobs, epilogue, seed),
-        schedule=lambda func, target: schedule(func, workload, knobs),
+        schedule=lambda func, target: schedule(func, function, knobs),
     )
 
 
@@ -110,6 +116,15 @@ def test_random_convolutions(seed: int) -> None:
     space = winograd_space(workload, target_for(CPU))
     assert space, workload
     check(workload, rng.choice(space), rng.choice(["none", "bias", "residual", "swish"]), seed)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1004))
+def test_any_number_of_images(seed: int) -> None:
+    workload = random_workload(seed)
+    rng = random.Random(seed)
+    order = ("pixels", "channels")[seed % 2]
+    space = [knobs for knobs in winograd_space(workload, target_for(CPU)) if knobs.order == order]
+    check(workload, rng.choice(space), rng.choice(["none", "bias"]), seed, any_batch=True)
 
 
 @pytest.mark.slow
