@@ -253,9 +253,9 @@ DATA_LANES = 4
 def most_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
     """How many channels of its pixels a turn of the loop may load as vectors: :data:`DATA_LANES`, or 1.
 
-    The channels of a pixel must lie side by side and the pixels of every tile too, and no turn be skipped.
+    The channels of a pixel must lie side by side, and the pixels of every tile in one row; no turn may be
+    skipped.
     """
-    run = int(workload.out_width) * (int(workload.out_height) if fuses_rows(workload) else 1)
     fits = (
         workload.dtype == workload.weight_dtype == workload.out_dtype == "float32"
         and workload.groups == 1
@@ -263,7 +263,7 @@ def most_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
         and physical_axes(workload.data_layout)[-1] == ("C", 0)
         and workload.in_channels % DATA_LANES == 0
         and not lanes_are_pixels(workload)
-        and run % tile_pixels == 0
+        and int(workload.out_width) % tile_pixels == 0
         and (tile_pixels == 1 or workload.strides[1] == 1)
         and met_share(workload, 0) == met_share(workload, 1, tile_pixels) == 1.0
     )

@@ -165,7 +165,7 @@ FITTING = ConvolutionKnobs(16, 7, 2)
                 (POINTWISE, 8),
                 (replace(POINTWISE, in_channels=30), 4),
                 (replace(POINTWISE, strides=(2, 2)), 4),
-                (replace(POINTWISE, in_height=13, in_width=13), 4),
+                (replace(POINTWISE, in_width=18), 4),
                 (replace(POINTWISE, dtype="float16"), 4),
             ]
         ),
