@@ -26,9 +26,9 @@ def mark() -> None:
 
 def relay_layout(model: str, image: np.ndarray) -> Run:
     """An artifact, on one thread."""
-    from relay_layout.runtime import load
+    import relay_layout
 
-    session = load(model, threads=1)
+    session = relay_layout.load(model, threads=1)
     return lambda: list(session.run({session.inputs[0].name: image}).values())
 
 
