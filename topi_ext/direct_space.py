@@ -20,6 +20,7 @@ from topi_ext.knobs import (
     fuses_rows,
     lanes_are_pixels,
     met_share,
+    most_steps,
     pads_by_chunk,
     tiled_channels,
 )
@@ -53,6 +54,12 @@ SPILL_CYCLES = 0.5
 AGAIN_BYTES_PER_CYCLE = 16.0
 """From the last-level cache for each thread, where weights come again and again in the same order."""
 
+LOOP_CYCLES = 0.5
+"""Modelled: what counting and the addresses take of a loop whose multiply-adds read lanes of registers."""
+
+SINGLE_LOADS_PENALTY = 1.04
+"""Modelled: such loops where the registers do not hold the data as vectors, so that elements are loaded."""
+
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
 
@@ -63,13 +70,14 @@ def direct_knobs(
     """The space of the direct convolution: all knobs worth trying, each with its estimated cycles."""
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
     for tile_pixels, tile_channels in _register_tiles(workload, processor, lanes, channel_vectors, pixels):
-        cycles = _tile_cycles(workload, processor, lanes, tile_pixels, tile_channels)
+        steps = _steps(workload, processor, lanes, tile_pixels, tile_channels)
+        cycles = _tile_cycles(workload, processor, lanes, tile_pixels, tile_channels, steps)
         tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
         rows = 1 if fuses_rows(workload) else int(workload.out_height)
         total = workload.planes * tiles * rows * cycles
         for order, chunk_rows, pad_at in _orders(workload, lanes, tile_pixels, tile_channels):
             knobs = ConvolutionKnobs(
-                lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at, processor.prefetch
+                lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at, processor.prefetch, steps=steps
             )
             cost = total * imbalance(workload, processor, knobs, pixels, channel_vectors)
             cost *= 1.0 + (SHARED_LINE_PENALTY - 1.0) * _shared_lines(workload, processor, knobs)
@@ -128,12 +136,37 @@ def _register_tiles(
     return tiles or [(1, 1)]
 
 
-def _tile_cycles(
+def _holds_data(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
+) -> bool:
+    """Do the registers of a tile hold a vector of the data for each pixel, too?"""
+    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    streams = tile_channels * registers
+    needed = tile_pixels * streams + streams + tile_pixels
+    return needed + processor.registers_in_flight <= processor.vector_registers
+
+
+def _steps(
+    workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
+) -> int:
+    """Channels of the data to load at once, where multiply-adds read lanes of registers."""
+    if processor.memory_operands or not _holds_data(workload, processor, lanes, tile_pixels, tile_channels):
+        return 1
+    return most_steps(workload, tile_pixels)
+
+
+def _tile_cycles(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    lanes: int,
+    tile_pixels: int,
+    tile_channels: int,
+    steps_at_once: int,
 ) -> float:
     """Cycles of one register tile over its whole reduction, with the work around the loop."""
     registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
     accumulators = tile_pixels * tile_channels * registers
+    loads: float
     if lanes_are_pixels(workload):
         # Most vectors of a row start inside a cache line and are read as two.
         loads = 2 * tile_pixels * registers + tile_channels
@@ -142,7 +175,7 @@ def _tile_cycles(
     elif workload.is_depthwise:
         loads = tile_pixels * tile_channels * registers + tile_channels * registers
     else:
-        loads = tile_pixels + tile_channels * registers
+        loads = tile_pixels / steps_at_once + tile_channels * registers
     taps = workload.taps * met_share(workload, 0)
     if workload.depth:
         taps *= met_share(workload, PLANES)
@@ -166,6 +199,11 @@ def _tile_cycles(
         cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - 2)
         live = accumulators + tile_channels * registers + _shared_pixels(workload, tile_pixels)
         cycles += SPILL_CYCLES * max(0, live - processor.vector_registers)
+        if not processor.memory_operands and not workload.word_axis:
+            at_once = max(steps_at_once, block_of(workload.data_layout, "C"))
+            cycles += LOOP_CYCLES / at_once
+            if at_once > 1 and not _holds_data(workload, processor, lanes, tile_pixels, tile_channels):
+                cycles *= SINGLE_LOADS_PENALTY
     # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
     overhead = 12 + 2.0 * accumulators
     return steps * cycles + overhead

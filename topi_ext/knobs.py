@@ -35,6 +35,8 @@ class ConvolutionKnobs:
     when it needs them.
     ``prefetch``: ask for the weights of the next tile, where they are read once.
     ``parallel``: split the outermost loop among the threads; without, the caller's thread does it all.
+    ``steps``: channels of the data that a turn of the loop loads as one vector, whose lanes multiply-adds
+    read; with 1 it takes one channel, and each element is loaded by itself. See :func:`most_steps`.
     """
 
     lanes: int
@@ -45,6 +47,7 @@ class ConvolutionKnobs:
     pad_at: PadAt = "stage"
     prefetch: bool = True
     parallel: bool = True
+    steps: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         return _named("direct", self)
@@ -88,13 +91,13 @@ class WinogradKnobs:
 
 Knobs = ConvolutionKnobs | WinogradKnobs
 
-_LATER = ("prefetch", "parallel")
-"""Knobs that are true where a record does not name them."""
+_LATER = {"prefetch": True, "parallel": True, "steps": 1}
+"""What knobs are where a record does not name them."""
 
 
 def _named(algorithm: str, knobs: Knobs) -> dict[str, Any]:
     # Records from before there was a choice do not name these.
-    fields = {name: value for name, value in asdict(knobs).items() if name not in _LATER or not value}
+    fields = {name: value for name, value in asdict(knobs).items() if _LATER.get(name) != value}
     return {"algorithm": algorithm, **fields}
 
 
@@ -131,6 +134,10 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
         ),
         (block > 1 and knobs.lanes != block, f"{knobs.lanes} lanes for blocks of {block}"),
         (knobs.rows < 1 or rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
+        (
+            knobs.steps not in (1, most_steps(workload, knobs.tile_pixels)),
+            f"no vectors of {knobs.steps} channels of the data",
+        ),
         (knobs.order == "pixels" and "H" not in workload.out_layout, "no rows to split among threads"),
         (
             isinstance(workload, SeparableWorkload) and (knobs.order, knobs.pad_at) != ("pixels", "chunk"),
@@ -241,6 +248,30 @@ def met_share(workload: ConvolutionWorkload, side: int, pixels: int = 1) -> floa
     places = [start + tap * dilation for start in starts for tap in range(taps)]
     share = sum(place + reach >= 0 and place < extent for place in places) / len(places)
     return share if share <= MOST_MET or side == PLANES else 1.0
+
+
+DATA_LANES = 4
+"""Elements of float32 in the vectors of data whose lanes are read: ARM's."""
+
+
+def most_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
+    """How many channels of its pixels a turn of the loop may load as vectors: :data:`DATA_LANES`, or 1.
+
+    The channels of a pixel must lie side by side, and the pixels of every tile in one row; no turn may be
+    skipped.
+    """
+    fits = (
+        workload.dtype == workload.weight_dtype == workload.out_dtype == "float32"
+        and workload.groups == 1
+        and not workload.depth
+        and physical_axes(workload.data_layout)[-1] == ("C", 0)
+        and workload.in_channels % DATA_LANES == 0
+        and not lanes_are_pixels(workload)
+        and int(workload.out_width) % tile_pixels == 0
+        and (tile_pixels == 1 or workload.strides[1] == 1)
+        and met_share(workload, 0) == met_share(workload, 1, tile_pixels) == 1.0
+    )
+    return DATA_LANES if fits else 1
 
 
 def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +74,11 @@ class BoardRoot:
         return self.folder / "site"
 
     @property
+    def interpreter(self) -> Path:
+        """The board's Python, a program of the board."""
+        return self.system / f"usr/bin/python{PYTHON}"
+
+    @property
     def python(self) -> Path:
         """Runs the board's Python.
 
@@ -105,20 +110,29 @@ def board_root(tell: Callable[[str], None] = lambda line: None) -> BoardRoot:
 
     ``tell`` is called with a line for each step. Raises :class:`BoardUnavailable`.
     """
-    check_programs(tell)
+    check_programs(PROGRAMS, tell)
     recipe = _recipe()
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
     folder = cache_folder() / f"board-{SUITE}-arm64-{digest}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_suffix(".lock")):
-        if not is_whole(folder):
-            _set_up(folder, tell)
+    keep(folder, lambda: _set_up(folder, tell))
     return BoardRoot(folder)
 
 
-def check_programs(tell: Callable[[str], None]) -> None:
-    """Install the programs that are missing, where this is Debian and the user is root."""
-    missing = [package for program, package in PROGRAMS.items() if _path_of(program) is None]
+def keep(folder: Path, fill: Callable[[], None]) -> None:
+    """Have ``fill`` fill a folder of the cache, which is empty then, unless it is whole already."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(folder.with_suffix(".lock")):
+        if is_whole(folder):
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        fill()
+        (folder / _STAMP).write_text(contents(folder), encoding="utf-8")
+
+
+def check_programs(programs: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    """Install the packages of programs that are missing, where this is Debian and the user is root."""
+    missing = [package for program, package in programs.items() if _path_of(program) is None]
     if not missing:
         return
     names = " ".join(missing)
@@ -129,8 +143,8 @@ def check_programs(tell: Callable[[str], None]) -> None:
     tell(f"installing {names}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300"]
-    _run([*apt, "update"], env=environment)
-    _run([*apt, "install", "-y", "--no-install-recommends", *missing], env=environment)
+    run_program([*apt, "update"], env=environment)
+    run_program([*apt, "install", "-y", "--no-install-recommends", *missing], env=environment)
 
 
 def download_wheels(names: Sequence[str], site: Path) -> None:
@@ -141,7 +155,7 @@ def download_wheels(names: Sequence[str], site: Path) -> None:
         options = ["--no-deps", "--only-binary=:all:", f"--python-version={PYTHON}", "--implementation=cp"]
         options += [f"--platform={platform}_aarch64" for platform in _PLATFORMS]
         pip = [sys.executable, "-m", "pip", "download", "-qq", "--disable-pip-version-check"]
-        _run([*pip, *options, f"--constraint={constraints}", f"--dest={folder}", *names])
+        run_program([*pip, *options, f"--constraint={constraints}", f"--dest={folder}", *names])
         for wheel in sorted(Path(folder).glob("*.whl")):
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(site)
@@ -170,28 +184,24 @@ def contents(folder: Path) -> str:
 def _set_up(folder: Path, tell: Callable[[str], None]) -> None:
     if os.geteuid() != 0:
         raise BoardUnavailable("it takes root to run debootstrap")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
     root = BoardRoot(folder)
     tell(f"setting up {SUITE} arm64 in {folder}")
     base = ["debootstrap", "--arch=arm64", "--foreign", "--variant=minbase", "--include=python3"]
-    _run([*base, SUITE, str(root.system)])
+    run_program([*base, SUITE, str(root.system)])
     # What the second stage would do under emulation, in minutes, is not needed.
     for package in sorted((root.system / "var/cache/apt/archives").glob("*.deb")):
-        _run(["dpkg", "-x", str(package), str(root.system)])
+        run_program(["dpkg", "-x", str(package), str(root.system)])
         package.unlink()
     tell("downloading aarch64 wheels")
     download_wheels(WHEELS, root.site)
-    interpreter = root.system / f"usr/bin/python{PYTHON}"
     root.python.write_text(
         f"#!/bin/sh\nexec '{_path_of('qemu-aarch64-static')}' -cpu \"${{{_CPU_VARIABLE}:-{CPU}}}\" "
-        f"-L '{root.system}' -0 '{root.python}' '{interpreter}' \"$@\"\n",
+        f"-L '{root.system}' -0 '{root.python}' '{root.interpreter}' \"$@\"\n",
         encoding="utf-8",
     )
     root.python.chmod(0o755)
     check = "import platform, tvm; assert platform.machine() == 'aarch64', platform.machine()"
-    _run([str(root.python), "-c", check], env=root.environment())
-    (folder / _STAMP).write_text(contents(folder), encoding="utf-8")
+    run_program([str(root.python), "-c", check], env=root.environment())
 
 
 def _recipe() -> str:
@@ -213,7 +223,8 @@ def _path_of(program: str) -> str | None:
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
 
 
-def _run(command: Sequence[str], env: dict[str, str] | None = None) -> None:
+def run_program(command: Sequence[str], env: dict[str, str] | None = None) -> None:
+    """Run a program of this machine to its end; BoardUnavailable with its last line where it fails."""
     words = [_path_of(command[0]) or command[0], *command[1:]]
     try:
         done = subprocess.run(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.board import root
-from tests.board.root import BoardUnavailable, cache_folder, check_programs, contents, is_whole
+from tests.board.root import PROGRAMS, BoardUnavailable, cache_folder, check_programs, contents, is_whole
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda program: "/usr/bin/apt-get")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(BoardUnavailable) as caught:
-        check_programs(lambda line: None)
+        check_programs(PROGRAMS, lambda line: None)
     assert str(caught.value) == (
         "it takes root to run apt-get install qemu-user-static debootstrap gcc-aarch64-linux-gnu"
     )

@@ -20,6 +20,7 @@ from topi_ext.knobs import (
     check_knobs,
     fuses_rows,
     lanes_are_pixels,
+    most_steps,
     pads_by_chunk,
     tiled_channels,
 )
@@ -300,6 +301,7 @@ def random_knobs(workload: ConvolutionWorkload, seed: int) -> ConvolutionKnobs:
         pad_at=rng.choice(["stage", "chunk"])
         if order == "pixels" or pads_by_chunk(workload, tile)
         else "stage",
+        steps=rng.choice([1, most_steps(workload, tile_pixels)]),
     )
 
 

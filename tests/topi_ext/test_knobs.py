@@ -45,6 +45,18 @@ def test_prefetches_are_named_where_there_are_none(knobs: ConvolutionKnobs | Win
     assert without == {**knobs.to_dict(), "prefetch": False}
 
 
+def test_data_are_loaded_as_vectors_where_multiply_adds_read_lanes() -> None:
+    dense = workload_for((64, 64, 14, 3, 1, 1), "NHWC", "OHWI16o", "NHWC")
+    steps = {name: direct_knobs(dense, PROCESSORS[name]).steps for name in ("avx512", "sse", "neon")}
+    assert steps == {"avx512": 1, "sse": 1, "neon": 4}
+
+
+def test_a_step_is_named_where_it_takes_several_channels() -> None:
+    knobs = ConvolutionKnobs(16, 7, 2)
+    assert "steps" not in knobs.to_dict()
+    assert replace(knobs, steps=4).to_dict() == {**knobs.to_dict(), "steps": 4}
+
+
 def test_tiles_of_a_row_are_wide_where_loads_are_instructions_of_their_own() -> None:
     dense = replace(workload_for((512, 1000, 1, 1, 1, 1), "NHWC", "HWIO", "NHWC"), data_layout="WC")
     dense = replace(dense, kernel_layout="IO", out_layout="WC")
@@ -147,6 +159,17 @@ FITTING = ConvolutionKnobs(16, 7, 2)
         (POINTWISE, replace(FITTING, rows=3), "chunks of 3 rows do not divide 28"),
         (ROWLESS, replace(FITTING, order="pixels"), "no rows to split among threads"),
         *(
+            (workload, replace(FITTING, steps=steps), f"no vectors of {steps} channels of the data")
+            for workload, steps in [
+                (BLOCKED, 4),
+                (POINTWISE, 8),
+                (replace(POINTWISE, in_channels=30), 4),
+                (replace(POINTWISE, strides=(2, 2)), 4),
+                (replace(POINTWISE, in_width=18), 4),
+                (replace(POINTWISE, dtype="float16"), 4),
+            ]
+        ),
+        *(
             (workload, knobs, "padding by chunk where a tile's input channels are no run of the same length")
             for workload, knobs in [
                 (MULTIPLIED, replace(FITTING, pad_at="chunk")),
@@ -177,6 +200,9 @@ def test_knobs_that_do_not_fit_are_refused(
         (DEPTHWISE, ConvolutionKnobs(4, 7, 8, pad_at="chunk")),
         (DEPTHWISE, ConvolutionKnobs(4, 7, 7)),
         (ROWLESS, FITTING),
+        (ROWLESS, replace(FITTING, tile_pixels=1, steps=4)),
+        (POINTWISE, replace(FITTING, steps=4)),
+        (replace(POINTWISE, strides=(2, 2)), replace(FITTING, tile_pixels=1, steps=4)),
     ],
 )
 def test_knobs_that_fit_are_accepted(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:

@@ -69,8 +69,10 @@ def workload(
 POINTWISE = {"kernel": (1, 1), "padding": (0, 0, 0, 0)}
 
 
-def direct(lanes: int, pixels: int, vectors: int, order: Any = "pixels", pad_at: Any = "chunk") -> Knobs:
-    return ConvolutionKnobs(lanes, pixels, vectors, order, 1, pad_at, prefetch=False)
+def direct(
+    lanes: int, pixels: int, vectors: int, order: Any = "pixels", pad_at: Any = "chunk", steps: int = 1
+) -> Knobs:
+    return ConvolutionKnobs(lanes, pixels, vectors, order, 1, pad_at, prefetch=False, steps=steps)
 
 
 FAMILIES: dict[str, tuple[ConvolutionWorkload, Knobs]] = {
@@ -89,6 +91,8 @@ FAMILIES: dict[str, tuple[ConvolutionWorkload, Knobs]] = {
         workload("NCHW", "OIHW8o", channels=(3, 32), size=56, strides=(2, 2), out_layout="NCHW8c"),
         direct(8, 5, 1),
     ),
+    "3x3 NHWC in steps": (workload("NHWC", "OHWI16o"), direct(16, 4, 1, steps=4)),
+    "1x1 NHWC in steps": (workload("NHWC", "OHWI16o", **POINTWISE), direct(16, 4, 1, "pixels", "stage", 4)),
     "Winograd": (workload("NHWC", "OIHW"), WinogradKnobs(4, 4, 4, 7, 2, "pixels", 1, "chunk")),
     "float16": (
         workload("NCHW8c", "OIHW8i8o", dtype="float16", out_dtype="float16"),
@@ -115,6 +119,16 @@ def test_multiply_adds_take_lanes_and_nothing_spills(family: str, core: str) -> 
     assert any(line.startswith("fmla") and suffix in line for line in loop.instructions), loop
 
 
+@pytest.mark.parametrize("core", TARGETS)
+@pytest.mark.parametrize("family", ["3x3 NHWC in steps", "1x1 NHWC in steps"])
+def test_steps_load_data_as_vectors(family: str, core: str) -> None:
+    of, knobs = FAMILIES[family]
+    assert isinstance(knobs, ConvolutionKnobs)
+    loops = hot(core, of, knobs), hot(core, of, replace(knobs, steps=1))
+    together, single = (loop.loads / loop.multiply_adds for loop in loops)
+    assert together < 0.75 * single, loops
+
+
 @pytest.mark.parametrize("layout", ["NCHW4c", "NHWC"])
 @pytest.mark.parametrize("core", TARGETS)
 def test_depthwise_multiplies_whole_vectors(core: str, layout: str) -> None:
@@ -127,7 +141,9 @@ def test_depthwise_multiplies_whole_vectors(core: str, layout: str) -> None:
 
 @needs_analyser
 @pytest.mark.parametrize("core", TARGETS)
-@pytest.mark.parametrize("family", ["3x3 NCHW4c", "3x3 NCHW8c", "1x1 NHWC", "Winograd", "float16"])
+@pytest.mark.parametrize(
+    "family", ["3x3 NCHW4c", "3x3 NCHW8c", "1x1 NHWC", "1x1 NHWC in steps", "Winograd", "float16"]
+)
 def test_inner_loops_reach_the_bar(family: str, core: str) -> None:
     model = KernelModel(TARGETS[core], processor(core), 2.0)
     found = model.analysis(*FAMILIES[family])

@@ -92,7 +92,11 @@ class _Nest:
             else:
                 arrange_block(sch, block, knobs.lanes)
         loops = dict(zip(self._loop_names(flat), sch.get_loops(self.anchor), strict=True))
-        reduction = [loops[name] for name in reduction_axes(self.workload)]
+        steps = []
+        if knobs.steps > 1:
+            loops["rc"], step = sch.split(loops["rc"], [None, knobs.steps])
+            steps = [step]
+        reduction = [*(loops[name] for name in reduction_axes(self.workload)), *steps]
         tile, outer = self._split(loops, flat)
         sch.reorder(*outer.values(), *reduction, *tile)
         outermost = ["n", "group", "channel", "plane", "chunk"]
@@ -111,7 +115,9 @@ class _Nest:
         if pad is not None:
             self.zeros = FILLED not in sch.get(pad).annotations
             place_padding(sch, pad, parallel if knobs.pad_at == "chunk" else None, knobs.parallel)
-        self._finish(epilogue, tile, reduction[0])
+        if steps:
+            self._load_data(loops["rc"], steps[0], len(tile))
+        self._finish(epilogue, tile, reduction)
         if self.marks:
             named = {**{name: outer[name] for name in innermost}, **{name: parallel for name in threads}}
             for loop_name in dict.fromkeys(self.marks):
@@ -251,13 +257,24 @@ class _Nest:
             self.marks.append(mark)
         return list(self.sch.split(loop, [None, *factors]))
 
-    def _finish(self, epilogue: SBlock, tile: list[Loop], reduction: Loop) -> None:
+    def _load_data(self, turn: Loop, step: Loop, tile_loops: int) -> None:
+        """Load what a turn of the loop needs of the data as vectors over its steps, into registers."""
+        sch = self.sch
+        around = len(sch.get_loops(self.anchor)) - tile_loops - 1
+        loaded = sch.cache_read(self.anchor, 0, "local")
+        sch.compute_at(loaded, turn, preserve_unit_loops=True)
+        *pixels, channels = sch.get_loops(loaded)[around:]
+        for loop in [*pixels, step]:
+            sch.unroll(loop)
+        sch.vectorize(channels)
+
+    def _finish(self, epilogue: SBlock, tile: list[Loop], reduction: list[Loop]) -> None:
         sch = self.sch
         for loop in tile[:-1]:
             sch.unroll(loop)
         sch.vectorize(tile[-1])
         epilogue_loops = sch.get_loops(epilogue)
-        depth = len(sch.get_loops(self.anchor)) - len(tile) - len(reduction_axes(self.workload))
+        depth = len(sch.get_loops(self.anchor)) - len(tile) - len(reduction)
         own = epilogue_loops[depth:]
         lanes = own[-1]
         if not lanes_are_pixels(self.workload) and block_of(self.workload.out_layout, "C") == 1:
@@ -272,16 +289,20 @@ class _Nest:
         for loop in own:
             sch.unroll(loop)
         sch.vectorize(lanes)
-        sch.decompose_reduction(self.anchor, reduction)
+        inner = len(tile) + len(reduction)
+        sch.decompose_reduction(self.anchor, reduction[0])
         self._prefetch()
-        self._skip(len(tile))
+        self._skip(inner)
 
-    def _skip(self, tile_loops: int) -> None:
-        """Mark the loops over rows, columns and planes of the kernel that often meet nothing but zeros."""
+    def _skip(self, inner: int) -> None:
+        """Mark the loops over rows, columns and planes of the kernel that often meet nothing but zeros.
+
+        They are among the ``inner`` loops, those of the reduction and of the tile.
+        """
         if not self.zeros:
             return
         workload, reduced = self.workload, reduction_axes(self.workload)
-        loops = self.sch.get_loops(self.anchor)[-tile_loops - len(reduced) :]
+        loops = self.sch.get_loops(self.anchor)[-inner:]
         sides = [(0, "H", 1)]
         if not lanes_are_pixels(workload):
             sides.append((1, "W", self.knobs.tile_pixels))

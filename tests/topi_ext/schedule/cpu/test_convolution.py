@@ -162,6 +162,63 @@ def test_degenerate(case: ConvolutionCase, cpu: str) -> None:
     run_convolution(replace(case, cpu=None if cpu == "baseline" else cpu))
 
 
+STEPS = ConvolutionKnobs(8, 3, 2, steps=4)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(ConvolutionCase(2, 12, 40, 6, 9, (1, 1), knobs=STEPS), id="fused rows"),
+        pytest.param(
+            ConvolutionCase(
+                1, 8, 23, 5, 6, (3, 3), padding=(1, 1, 1, 1), knobs=STEPS, epilogue="bias_add_clip"
+            ),
+            id="channels that fill no tile",
+        ),
+        pytest.param(
+            ConvolutionCase(
+                2,
+                4,
+                16,
+                7,
+                11,
+                (3, 3),
+                padding=(1, 0, 2, 0),
+                dilation=(1, 1),
+                knobs=replace(STEPS, order="pixels", rows=4, pad_at="chunk"),
+            ),
+            id="rows padded by chunk",
+        ),
+        pytest.param(
+            ConvolutionCase(1, 20, 16, 9, 10, (2, 3), dilation=(3, 2), knobs=replace(STEPS, tile_pixels=6)),
+            id="dilation",
+        ),
+        pytest.param(
+            ConvolutionCase(1, 16, 16, 9, 9, (3, 3), strides=(2, 2), knobs=replace(STEPS, tile_pixels=1)),
+            id="single pixels of a stride",
+        ),
+        pytest.param(
+            ConvolutionCase(
+                1,
+                32,
+                24,
+                1,
+                1,
+                (1, 1),
+                data_layout="WC",
+                kernel_layout="OI8o",
+                out_layout="WC",
+                knobs=replace(STEPS, tile_pixels=1),
+            ),
+            id="vector by matrix, in steps",
+        ),
+    ],
+)
+def test_data_loaded_as_vectors(case: ConvolutionCase) -> None:
+    layouts = {} if case.data_layout == "WC" else CHANNELS_LAST
+    run_convolution(replace(case, **layouts))
+
+
 def test_a_symbolic_batch_is_one_function_for_all() -> None:
     case = ConvolutionCase(
         1,
