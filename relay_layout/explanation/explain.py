@@ -37,11 +37,14 @@ def explain(
     params: Params | None = None,
     input_layouts: Mapping[str, str] | None = None,
     output_layouts: Mapping[str, str] | None = None,
+    input_dim_orders: Mapping[str, Sequence[int]] | None = None,
+    output_dim_orders: Mapping[str, Sequence[int]] | None = None,
     backend: LayoutBackend | None = None,
     threads: int | None = None,
     tuning_records: Sequence[str | os.PathLike[str]] = (),
     shipped_records: bool = True,
     winograd: bool = True,
+    precision: str = "fp32",
 ) -> Explanation | NodeExplanation:
     """What :func:`relay_layout.convert` chooses with the same arguments, and why; nothing is converted.
 
@@ -56,6 +59,8 @@ def explain(
         skip_layers,
         input_layouts=input_layouts,
         output_layouts=output_layouts,
+        input_dim_orders=input_dim_orders,
+        output_dim_orders=output_dim_orders,
         backend=backend,
     )
     resolved = resolve_target(
@@ -64,6 +69,7 @@ def explain(
         tuning_records=tuning_records,
         shipped_records=shipped_records,
         winograd=winograd,
+        precision=precision,
     )
     module = load_model(model, input_shapes=input_shapes, params=params)
     module = canonicalize(module, keep_carried=names_carried(request.desired_layouts))

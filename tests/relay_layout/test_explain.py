@@ -1,5 +1,6 @@
 """What explain says of small graphs: the choice, its alternatives, and each kind of reason against it."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -432,3 +433,20 @@ def test_a_reason_is_given_just_where_a_row_gives_no_signature(seed: int) -> Non
             # Other rules than the rows of axes are asked only where they gave nothing.
             if not offered or isinstance(rule, AxisRule):
                 assert bool(reason) != offered, f"seed {seed}, {node.name}, {wanted} at {place}: {reason}"
+
+
+def test_arguments_are_those_of_convert() -> None:
+    ours = inspect.signature(relay_layout.explain).parameters.values()
+    theirs = inspect.signature(relay_layout.convert).parameters.values()
+    assert [one.replace(annotation=None) for one in ours if one.name != "node"] == [
+        one.replace(annotation=None) for one in theirs
+    ]
+
+
+def test_declared_orders_need_no_transform() -> None:
+    plain = relay_layout.explain(relu_between(), desired_layout="NHWC", threads=2)
+    name = relu_between()["main"].params[0].name
+    declared = relay_layout.explain(
+        relu_between(), desired_layout="NHWC", threads=2, input_dim_orders={name: (0, 2, 3, 1)}
+    )
+    assert len(declared.transforms) == len(plain.transforms) - 1
