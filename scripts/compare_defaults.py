@@ -22,7 +22,7 @@ from relay_layout.targets.records import recorded_kernels
 from relay_layout.tuning.tasks import describe
 from topi_ext.kernel import cheapest, knobs_from_dict
 from topi_ext.knobs import Knobs
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
 
 BOUND = 1.3
 """The mean time of defaults over that of tuned kernels."""
@@ -44,9 +44,9 @@ class Pair:
 
 
 def recorded(logs: Sequence[Path], target: BuildTarget) -> list[tuple[ConvolutionWorkload, Knobs]]:
-    """The float32 workloads with a measured record for the processor and the threads, and its knobs.
+    """The float32 layers with a measured record for the processor and the threads, and its knobs.
 
-    ``logs`` are looked into beside those of the package.
+    ``logs`` are looked into beside those of the package. Two convolutions in one kernel are no layer.
     """
     best = recorded_kernels(logs).database.best_of(target.processor)
     return [
@@ -54,6 +54,7 @@ def recorded(logs: Sequence[Path], target: BuildTarget) -> list[tuple[Convolutio
         for record in best
         if record.origin == "measured"
         and isinstance(record.workload, ConvolutionWorkload)
+        and not isinstance(record.workload, SeparableWorkload)
         and record.workload.dtype == record.workload.out_dtype == DTYPE
     ]
 

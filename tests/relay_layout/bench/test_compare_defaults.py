@@ -11,7 +11,7 @@ from scripts import compare_defaults
 from scripts.compare_defaults import Pair, main, measure, recorded, report
 from topi_ext.kernel import cheapest
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
 
 
 class FakeMeasurer:
@@ -41,6 +41,7 @@ def test_every_shipped_record_has_a_pair(target: BuildTarget, monkeypatch: pytes
     pairs = measure([], target, 0.2)
     assert len(pairs) == len(recorded([], target)) > 20
     for pair in pairs:
+        assert not isinstance(pair.workload, SeparableWorkload), "measured as a layer, which it is not"
         assert pair.default == cheapest(pair.workload, target.processor)[1]
         assert pair.ratio == (1.0 if pair.default == pair.tuned else 2.0)
 
