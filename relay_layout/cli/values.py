@@ -19,10 +19,7 @@ def positive(text: str, most: int | None = None) -> int:
 
 def seconds(text: str) -> float:
     """A number of seconds above 0 and at most an hour, for argparse."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
+    number = _real(text)
     if not 0 < number <= 3600:
         raise ArgumentTypeError(f"expected a number of seconds above 0, at most 3600, got '{text}'")
     return number
@@ -39,6 +36,14 @@ def address(text: str) -> tuple[str, int]:
 def threads(text: str) -> int:
     """A number of threads, for argparse."""
     return positive(text, _MOST_THREADS)
+
+
+def _real(text: str) -> float:
+    """The number that a text says, or 0."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 def _whole(text: str) -> int | None:
@@ -95,10 +100,7 @@ def desired_layouts(text: str) -> Mapping[str, Sequence[str]]:
 
 def time_limit(text: str) -> float:
     """A number of seconds above 0, without a bound, for argparse."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
+    number = _real(text)
     if not 0 < number < inf:
         raise ArgumentTypeError(f"expected a number of seconds above 0, got '{text}'")
     return number

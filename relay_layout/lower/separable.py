@@ -7,7 +7,7 @@ import tvm
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.graph.uses import variables_read
+from relay_layout.graph.uses import call_read_once, count_uses, variables_read
 from relay_layout.ir import function_attributes
 from topi_ext.chooser import KernelChooser
 from topi_ext.knobs import DTYPE_BYTES
@@ -67,8 +67,7 @@ class _Joining:
     def run(self) -> tvm.IRModule:
         main = self.module["main"]
         bindings = [binding for block in main.body.blocks for binding in block.bindings]
-        uses = [variable for binding in bindings for variable in variables_read(binding.value)]
-        uses += variables_read(main.body.body)
+        uses = count_uses(main)
         made = {binding.var: binding.value for binding in bindings}
         joined: dict[Any, relax.Call] = {}
         for binding in bindings:
@@ -91,15 +90,15 @@ class _Joining:
         )
         return relax.transform.DeadCodeElimination()(updated)
 
-    def _joined(self, second: Any, made: dict[Any, Any], uses: list[Any]) -> relax.Call | None:
+    def _joined(self, second: Any, made: dict[Any, Any], uses: dict[str, int]) -> relax.Call | None:
         """The call of both groups in the place of ``second``; None where that is no such pair."""
         pointwise = self._workload(second)
         if pointwise is None or not pointwise.is_pointwise:
             return None
         data = self._data_argument(second)
-        first = made.get(data)
+        first = call_read_once(data, uses, made.get)
         depthwise = self._workload(first)
-        if data is None or depthwise is None or sum(data.same_as(use) for use in uses) != 1:
+        if first is None or depthwise is None:
             return None
         both = separable(depthwise, pointwise)
         if both is None or not self.decide(both):

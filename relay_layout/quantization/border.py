@@ -39,7 +39,10 @@ def quantized_border(function: relax.Function) -> tuple[Quantizations, Quantizat
         result = values[result]
     outputs = list(result.fields) if isinstance(result, relax.Tuple) else [result]
     found = (
-        [_shared(parameter, readers.get(parameter, [])) for parameter in function.params],
+        [
+            agreed([_parameters(reader, "dequantize") for reader in readers.get(parameter, [])])
+            for parameter in function.params
+        ],
         [_parameters(values.get(output, output), "quantize") for output in outputs],
     )
     attributes = function_attributes(function)
@@ -89,8 +92,8 @@ def _stated(entry: Sequence[Sequence[float]]) -> Quantization | None:
     )
 
 
-def _shared(parameter: relax.Var, readers: Sequence[Expression]) -> Quantization | None:
-    found = [_parameters(reader, "dequantize") for reader in readers]
+def agreed(found: Sequence[Quantization | None]) -> Quantization | None:
+    """What all readers of a tensor take its integers for; None where they differ, or there is none."""
     return found[0] if found and all(other == found[0] for other in found) else None
 
 
@@ -105,4 +108,4 @@ def _parameters(value: Expression, verb: str) -> Quantization | None:
     return Quantization(tuple(map(float, scales)), tuple(map(int, points)), axis)
 
 
-__all__ = ["Quantizations", "quantized_border", "with_border", "with_quantized_border"]
+__all__ = ["Quantizations", "agreed", "quantized_border", "with_border", "with_quantized_border"]

@@ -13,7 +13,7 @@ from relay_layout.errors import ArtifactError
 from relay_layout.host import ARM_CAPABILITY_WORDS, arm_features, normalize_architecture
 from relay_layout.lower.capabilities import CAPABILITIES
 from relay_layout.lower.workspace import ALONE
-from relay_layout.runtime.session import WORKER_GROUP_BIG, has_threads
+from relay_layout.runtime.session import WORKER_GROUP_BIG, set_own_threads
 from topi_ext.tune.tracker import RemoteDevice, borrow
 
 _STORED = "stored_main"
@@ -47,7 +47,7 @@ class RemoteSession:
         self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
         count = threads or build.num_threads_hint
-        if count is not None and not has_threads(library, count):
+        if count is not None and not set_own_threads(library, count):
             connection.get_function("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
         self._machine = relax.VirtualMachine(library, self._device)
         self._size = connection.get_function("ffi.ArraySize")

@@ -64,10 +64,10 @@ class Session:
         """Names of the inputs that the last call copied; the others were read where they lie."""
         self._memory = memory_of(build.target)
         library = _load_library(content.library)
-        self._has_threads = has_threads(library, self._threads)
-        if self._has_threads:
+        self._owns_threads = set_own_threads(library, self._threads)
+        if self._owns_threads:
             # TVM keeps what it has loaded for ever.
-            weakref.finalize(self, has_threads, library, 1)
+            weakref.finalize(self, set_own_threads, library, 1)
         self._machine = relax.VirtualMachine(library, self._memory.device)
         weights = [self._memory.weight(array) for array in content.weights.values()]
         # What is saved are the last arguments: calls pass and convert the inputs alone.
@@ -156,7 +156,7 @@ class Session:
         return _tensors(self._entry(*self._fed))
 
     def _use_threads(self) -> None:
-        if not self._has_threads and getattr(_THREAD, "count", None) != self._threads:
+        if not self._owns_threads and getattr(_THREAD, "count", None) != self._threads:
             set_threads(self._threads)
 
 
@@ -188,8 +188,8 @@ def set_threads(threads: int | None) -> None:
     _THREAD.count = count
 
 
-def has_threads(library: Any, count: int) -> bool:
-    """Whether a library, or what it imports, has threads of its own; then its loops use ``count`` of them."""
+def set_own_threads(library: Any, count: int) -> bool:
+    """Have a library's loops use ``count`` of its own threads; False where it has none of its own."""
     if not library.implements_function(SET_THREADS, query_imports=True):
         return False
     library.get_function(SET_THREADS, query_imports=True)(count)

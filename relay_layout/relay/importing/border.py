@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from relay_layout.artifact import Quantization
-from relay_layout.quantization.border import Quantizations
+from relay_layout.quantization.border import Quantizations, agreed
 from relay_layout.relay.operators.operator import Operator
 from relay_layout.relay.operators.table import TABLE
 from relay_layout.relay.syntax import children, post_order, tree
@@ -35,7 +35,7 @@ def quantized_border(
             bound[id(expression.var)] = expression.value
         for place, operand in enumerate(children(expression)):
             told.setdefault(id(operand), []).append(_of_operand(expression, place, values))
-    inputs = [_agreed(told.get(id(parameter), [])) for parameter in main.params]
+    inputs = [agreed(told.get(id(parameter), [])) for parameter in main.params]
 
     def given(expression: tree.Expression) -> tree.Expression:
         while True:
@@ -51,10 +51,6 @@ def quantized_border(
     result = given(main.body)
     outputs = result.fields if isinstance(result, tree.Tuple) else (result,)
     return inputs, [_of_result(given(output), values) for output in outputs]
-
-
-def _agreed(found: list[Quantization | None]) -> Quantization | None:
-    return found[0] if found and all(other == found[0] for other in found) else None
 
 
 def _quantized_operator(expression: tree.Expression) -> Operator | None:

@@ -150,7 +150,7 @@ def test_threads_do_not_disturb_each_other(artifact: Path, shared: bool) -> None
 
 def test_each_session_keeps_its_number_of_threads(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the pool that TVM has for every calling thread, where libraries have none of their own."""
-    monkeypatch.setattr(session_module, "has_threads", lambda library, count: False)
+    monkeypatch.setattr(session_module, "set_own_threads", lambda library, count: False)
     monkeypatch.setattr(session_module, "cpu_count", lambda: 2)
     set_to: list[int] = []
     original = session_module.set_threads
@@ -350,4 +350,4 @@ def test_threads_of_a_session_end_with_it(artifact: Path) -> None:
 def test_a_library_without_threads_has_those_of_tvm() -> None:
     x = tvm.te.placeholder((4,), name="x")
     kernel = tvm.te.create_prim_func([x, tvm.te.compute((4,), lambda i: x[i] + 1, name="y")])
-    assert not session_module.has_threads(tvm.compile(kernel, target="llvm").mod, 2)
+    assert not session_module.set_own_threads(tvm.compile(kernel, target="llvm").mod, 2)
