@@ -15,6 +15,7 @@ from tvm.tirx.script import builder as T
 
 from topi_ext.cuda.multiplication import SIDE, Multiplication, lane_of, multiplication, right_lane_of
 from topi_ext.cuda.multiprocessor import LANES
+from topi_ext.cuda.wgmma import address_word, layout_word, multiply
 
 SHARED = "shared.dyn"
 """The scope of tiles in shared memory."""
@@ -262,6 +263,42 @@ def _store(kind: Multiplication) -> Pair:
     return _function(buffers(False), [0], 1, describe), _function(buffers(True), [0], 1, implement)
 
 
+@cache
+def group_intrinsic(dtype: str, columns: int, row_bytes: int) -> str:
+    """The name of the intrinsic of "wgmma": what a warp sums of 16 rows by ``columns`` while its group
+    multiplies 64, from tiles whose rows have ``row_bytes``. Sums lie as those of "mma".
+    """
+    kind, name = multiplication(dtype), f"topi_ext.wgmma.{dtype}.{columns}.{row_bytes}"
+
+    def buffers() -> list[Any]:
+        left = _buffer((SIDE, kind.depth), kind.left, SHARED, by_rows=True)
+        right = _buffer((columns, kind.depth), kind.right, SHARED, by_rows=True)
+        return [left, right, _buffer((columns // SIDE, LANES, OWNED_SUMS), kind.sums, FRAGMENT)]
+
+    def describe(left: Any, right: Any, sums: Any) -> None:
+        def element(i: Any, j: Any, k: Any) -> None:
+            place = [j // SIDE, *lane_of(i, j % SIDE)]
+            product = left[i, k].astype(kind.sums) * right[j, k].astype(kind.sums)
+            T.buffer_store(sums, sums[tuple(place)] + product, place)
+
+        _elements((SIDE, columns, kind.depth), "SSR", element)
+
+    def implement(left: Any, right: Any, sums: Any) -> None:
+        with T.thread_binding(0, LANES, "threadIdx.x") as lane:
+            begins = [
+                address_word(
+                    T.tvm_access_ptr(T.type_annotation(of), rows.data, rows.elem_offset, count * kind.depth, 1)
+                )
+                for of, rows, count in ((kind.left, left, SIDE), (kind.right, right, columns))
+            ]
+            begin = sums.elem_offset + lane * OWNED_SUMS
+            T.evaluate(multiply(dtype, columns, sums.data, begin, *begins, layout_word(row_bytes)))
+
+    description = _function(buffers(), [2, 0, 1], 2, describe)
+    TensorIntrin.register(name, description, _function(buffers(), [2, 0, 1], 2, implement), override=True)
+    return name
+
+
 def _wmma(kind: Multiplication, scopes: Sequence[str]) -> dict[str, Pair]:
     """The 16 x 16 x 16 fragments of wmma, whose lanes are nobody's business."""
     left, right, sums = scopes
@@ -353,4 +390,4 @@ def _wmma_multiply(kind: Multiplication, scopes: Sequence[str]) -> Pair:
     )
 
 
-__all__ = ["FRAGMENT", "SHARED", "Intrinsics", "intrinsics", "to_tf32"]
+__all__ = ["FRAGMENT", "SHARED", "Intrinsics", "group_intrinsic", "intrinsics", "to_tf32"]

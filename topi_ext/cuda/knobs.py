@@ -7,14 +7,19 @@ from typing import Any, Literal, get_args
 
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.wgmma import GROUP, MOST_COLUMNS, WGMMA_DTYPES
 from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
 from topi_ext.errors import CudaError
 
 ALGORITHM = "implicit_gemm"
 
-Instruction = Literal["mma", "wmma", "fma"]
-"""``mma``: mma.sync on fragments that ldmatrix loads. ``wmma``: the 16x16x16 fragments of float16 that every
-architecture with tensor cores has. ``fma``: float32 on CUDA cores."""
+Instruction = Literal["mma", "wgmma", "wmma", "fma"]
+"""``mma``: mma.sync on fragments that ldmatrix loads. ``wgmma``: wgmma.mma_async of sm_90, by which four warps
+multiply tiles as they lie in shared memory; each has 16 rows and the whole width. ``wmma``: the 16x16x16
+fragments of float16 that every architecture with tensor cores has. ``fma``: float32 on CUDA cores."""
+
+SWIZZLED: tuple[Instruction, ...] = ("mma", "wgmma")
+"""What reads tiles whose rows are swizzled, not padded, in steps of 32 bytes."""
 
 Order = Literal["rows", "columns"]
 """Which blocks start one after the other: those of different rows, which share a tile of the weights, or
@@ -101,7 +106,7 @@ def product_of(annotation: str) -> tuple[GemmConvolution, GemmKnobs] | None:
 def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
     """Shared memory of a thread block: its tiles, or its results, which take their place in the end."""
     row = knobs.block_k * element_bytes
-    if knobs.instruction != "mma":
+    if knobs.instruction not in SWIZZLED:
         row += (PAD_BYTES - row) % ROW_BYTES
     tiles = knobs.stages * (knobs.block_m + knobs.block_n) * row
     pad = PAD_BYTES // 4 if knobs.instruction == "fma" else RESULT_PAD
@@ -116,22 +121,25 @@ def registers(knobs: GemmKnobs) -> int:
         # Fragments hold every element twice, and copies to shared memory pass through registers.
         staged = (knobs.block_m + knobs.block_n) * knobs.block_k // 2 // knobs.threads
         return 2 * sums + (knobs.warp_m + knobs.warp_n) // 2 + staged + 60
+    if knobs.instruction == "wgmma":
+        return sums + 48
     # A row of a fragment is 32 bytes whatever is multiplied.
     operands = (knobs.warp_m + knobs.warp_n) // 4 if knobs.instruction == "mma" else 24
     return sums + operands + 40
 
 
 SWIZZLED_ROWS = (32, 64, 128)
-"""Bytes of the rows of a tile that ldmatrix reads."""
+"""Bytes of the rows of a tile that ldmatrix or wgmma reads."""
 
 
 def fragment_depth(workload: GemmConvolution, knobs: GemmKnobs) -> int:
     """Elements of the depth that a step of a warp multiplies."""
-    return MULTIPLICATIONS[workload.dtype].depth if knobs.instruction == "mma" else SIDE
+    return MULTIPLICATIONS[workload.dtype].depth if knobs.instruction in SWIZZLED else SIDE
 
 
 _MULTIPLIED: dict[Instruction, tuple[str, ...]] = {
     "mma": tuple(MULTIPLICATIONS),
+    "wgmma": WGMMA_DTYPES,
     "wmma": ("float16",),
     "fma": ("float32",),
 }
@@ -166,7 +174,7 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         ),
         (knobs.block_k % depth, f"a depth of {knobs.block_k} is no multiple of {depth}"),
         (
-            knobs.instruction == "mma" and knobs.block_k * workload.element_bytes not in SWIZZLED_ROWS,
+            knobs.instruction in SWIZZLED and knobs.block_k * workload.element_bytes not in SWIZZLED_ROWS,
             f"rows of {knobs.block_k * workload.element_bytes} bytes; use one of {SWIZZLED_ROWS}",
         ),
         (knobs.threads > 1024, f"{knobs.threads} threads in a block"),
@@ -179,6 +187,15 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         (
             knobs.instruction == "mma" and multiprocessor.capability < 80,
             f"{multiprocessor.arch} has no mma.{MULTIPLICATIONS['float16'].shape}",
+        ),
+        (
+            knobs.instruction == "wgmma" and not multiprocessor.wgmma_gain,
+            f"{multiprocessor.arch} has no wgmma",
+        ),
+        (
+            knobs.instruction == "wgmma" and not _is_of_groups(knobs),
+            f"wgmma divides {knobs.block_m} rows of {knobs.block_n} columns by "
+            f"{knobs.warps_m} x {knobs.warps_n} warps; each has {SIDE} rows of up to {MOST_COLUMNS}, four at once",
         ),
         (
             knobs.stages > 2 and not multiprocessor.has_async_copies,
@@ -195,6 +212,12 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
     return next((text for found, text in problems if found), None)
 
 
+def _is_of_groups(knobs: GemmKnobs) -> bool:
+    """Are warps divided as wgmma has them?"""
+    whole = knobs.warps_n == 1 and knobs.warps_m % GROUP == 0
+    return whole and knobs.warp_m == SIDE and knobs.block_n <= MOST_COLUMNS
+
+
 def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> None:
     """Raise CudaError where :func:`misfit` finds something."""
     problem = misfit(workload, knobs, multiprocessor)
@@ -207,6 +230,7 @@ __all__ = [
     "PAD_BYTES",
     "RESULT_PAD",
     "ROW_BYTES",
+    "SWIZZLED",
     "SWIZZLED_ROWS",
     "GemmKnobs",
     "Instruction",

@@ -21,7 +21,8 @@ class Multiprocessor:
     Sizes in bytes. ``half_macs``, ``tf32_macs``, ``byte_macs`` and ``float_macs``: multiply-adds per cycle
     and multiprocessor of float16 on tensor cores by warp-wide instructions with float32 accumulators, of
     TF32, of bytes, and of float32 on CUDA cores; 0 where there are none, or no kernel for them.
-    ``l2_bytes_per_cycle``: per multiprocessor.
+    ``l2_bytes_per_cycle``: per multiprocessor. ``wgmma_gain``: how many times as many products wgmma makes of
+    float16 and of bytes; 0 where there is none, or where it is not to be used.
     """
 
     arch: str
@@ -40,6 +41,7 @@ class Multiprocessor:
     l2_bytes_per_cycle: int
     registers: int = 65536
     launch_us: float = 2.5
+    wgmma_gain: float = 0.0
 
     @property
     def name(self) -> str:
@@ -87,7 +89,21 @@ MULTIPROCESSORS = {
         Multiprocessor("sm_86", "A10", 72, 1.69, 600, 100 << 10, 99 << 10, 48, 16, 512, 256, 1024, 128, 32),
         Multiprocessor("sm_89", "L4", 58, 2.04, 300, 100 << 10, 99 << 10, 48, 24, 512, 256, 1024, 128, 40),
         Multiprocessor(
-            "sm_90", "H100", 132, 1.75, 3350, 228 << 10, 227 << 10, 64, 32, 1280, 640, 2560, 128, 48
+            "sm_90",
+            "H100",
+            132,
+            1.75,
+            3350,
+            228 << 10,
+            227 << 10,
+            64,
+            32,
+            1280,
+            640,
+            2560,
+            128,
+            48,
+            wgmma_gain=1.6,
         ),
     )
 }

@@ -3,7 +3,8 @@
 Rows of a tile are 2, 4 or 8 chunks of 16 bytes, so that 4, 2 or 1 rows fill a line of 32 banks. Chunk ``c``
 of the row ``r`` lies where chunk ``c ^ (r // rows of a line) % chunks`` would. A copy of a whole line still
 meets each bank once, and so do the eight rows that ldmatrix reads at the same chunk. (The permutation is that
-of CUTLASS's and cuDNN's layouts; see NVIDIA, "CUTLASS: Efficient GEMM in CUDA", shared memory layouts.)
+of CUTLASS's and cuDNN's layouts; see NVIDIA, "CUTLASS: Efficient GEMM in CUDA", shared memory layouts. wgmma
+has it built in for rows of each length.)
 
 A schedule asks for it by rows of a power of two: other rows are left as they are.
 """
@@ -17,6 +18,7 @@ from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.cuda.knobs import SWIZZLED_ROWS
+from topi_ext.cuda.wgmma import MULTIPLY, called, row_bytes_of
 from topi_ext.cuda.wide_copies import is_multiple
 from topi_ext.cuda.workload import COPY_BYTES
 from topi_ext.knobs import DTYPE_BYTES
@@ -29,7 +31,7 @@ _COPY = Op.get("tirx.s_tir.cp_async_raw")
 
 
 def swizzle_tiles() -> tvm.transform.Pass:
-    """Permute the chunks that ldmatrix reads, and that copies from global memory write, asynchronous or not.
+    """Permute the chunks that ldmatrix or wgmma reads, and that copies from global memory write, asynchronous or not.
 
     Expects device functions with flat buffers, their tiles at offsets of whole tiles.
     """
@@ -49,12 +51,16 @@ def swizzle_tiles() -> tvm.transform.Pass:
 
 
 def _row_bytes(body: Any) -> int:
-    """How far apart the rows are that ldmatrix reads; 0 where nothing is read so, or not by equal rows."""
+    """How far apart the rows are that ldmatrix or wgmma reads; 0 where nothing is read so, or not by equal
+    rows.
+    """
     found: set[int] = set()
 
     def visit(call: Call) -> None:
         if call.op.same_as(_LDMATRIX):
             found.add(_stride(call.args[6]) * _bytes(call.args[5].args[0]))
+        elif called(call).startswith(MULTIPLY):
+            found.add(row_bytes_of(int(call.args[5])))
 
     structural_walk(body, (Call, visit))
     return found.pop() if len(found) == 1 else 0

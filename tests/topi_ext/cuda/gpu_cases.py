@@ -17,6 +17,7 @@ from topi_ext.compute.implicit_gemm import (
 )
 from topi_ext.cuda.build import PIPELINE
 from topi_ext.cuda.fragments import lower_fragments
+from topi_ext.cuda.groups import order_groups
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.swizzle import swizzle_tiles
@@ -102,7 +103,7 @@ def lowered(func: tirx.PrimFunc, sm: Multiprocessor, swizzled: bool = True) -> t
     named = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
     module = tirx.transform.BindTarget(sm.target())(tvm.IRModule({"main": named}))
     passes = tirx.get_tir_pipeline(PIPELINE)[0]
-    module = widen_copies()(lower_fragments()(passes(module)))
+    module = widen_copies()(order_groups()(lower_fragments()(passes(module))))
     module = swizzle_tiles()(module) if swizzled else module
     (device,) = [found for found in module.functions.values() if "kernel" in found.attrs["global_symbol"]]
     return device

@@ -7,6 +7,7 @@ a copy only arrives when it is waited for.
 from collections.abc import Callable
 from typing import Any
 
+import gpu_warpgroups
 import numpy as np
 from gpu_memory import Memory, SimulationError
 from tvm.ir import Call
@@ -140,6 +141,9 @@ def _check_tf32(operands: list[np.ndarray]) -> None:
 
 def cuda_func_call(grid: Any, node: Call) -> Any:
     name, *values = node.args[:-1]
+    group = gpu_warpgroups.function(str(grid.value(name)))
+    if group is not None:
+        return group(grid, node)
     if str(grid.value(name)) != "topi_ext_to_tf32":
         raise NotImplementedError(f"{name}: {node}")
     bits = np.ascontiguousarray(grid.value(values[0]), np.float32).view(np.uint32)

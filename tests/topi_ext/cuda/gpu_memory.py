@@ -5,18 +5,30 @@ from typing import Any
 import numpy as np
 
 
+PATTERN_BYTES = 1024
+"""After which the permutations of wgmma's descriptors repeat."""
+
+
 class SimulationError(AssertionError):
     """A program that a GPU would run to an undefined result."""
 
 
 class Memory:
-    """A buffer: "global" is one array, "shared.dyn" has a row per block, "local" a row per thread."""
+    """A buffer: "global" is one array, "shared.dyn" has a row per block, "local" a row per thread.
+
+    ``begin`` is the address of shared memory, which is aligned to no more than was asked for. ``in_flight``:
+    registers are sums that wgmma is still adding to; ``fenced``: it may take them.
+    """
+
+    WRITTEN, FENCED = 1, 2
 
     def __init__(self, grid: Any, array: np.ndarray, scope: str) -> None:
         """``grid`` is the launch, a ``gpu_simulator.Grid``: its threads, blocks and mask."""
         self.grid, self.array, self.scope = grid, array, scope
-        self.written = self.seen = None
+        self.written = self.seen = self.proxy = self.reading = None
         self.lanes = 1
+        self.begin = 0
+        self.in_flight = self.fenced = False
 
     @staticmethod
     def allocate(grid: Any, buffer: Any) -> "Memory":
@@ -31,6 +43,10 @@ class Memory:
             # Per two bytes: the warp that wrote or read it since the last barrier, -1 none, -2 several.
             memory.written = np.full((rows, bits.shape[1] // 2), -1)
             memory.seen = memory.written.copy()
+            # Whether wgmma may see what was written, and what it is reading.
+            memory.proxy = np.zeros(memory.written.shape, np.int8)
+            memory.reading = np.zeros(memory.written.shape, bool)
+            memory.begin = int(buffer.data_alignment) % PATTERN_BYTES
         return memory
 
     def seen_as(self, dtype: str) -> "Memory":
@@ -38,14 +54,38 @@ class Memory:
         if str(self.array.dtype) != dtype:
             same.array = self.array.view(dtype)
         same.written, same.seen = self.written, self.seen
+        same.proxy, same.reading, same.begin = self.proxy, self.reading, self.begin
         return same
 
     def synchronize(self) -> None:
         for marks in (self.written, self.seen):
             if marks is not None:
                 marks.fill(-1)
+        if self.proxy is not None:
+            self.proxy[self.proxy == self.FENCED] = 0
+
+    def multiplied(self, row: Any, place: Any) -> np.ndarray:
+        """Elements of shared memory that wgmma takes, by block and place, and goes on reading."""
+        assert self.written is not None and self.proxy is not None and self.reading is not None
+        if place.min() < 0 or place.max() >= self.array.shape[1]:
+            raise SimulationError(f"wgmma reads outside shared memory of {self.array.shape[1]}")
+        units = place * self.array.itemsize // 2
+        if (self.written[row, units] != -1).any():
+            raise SimulationError("wgmma reads what was written without a barrier in between")
+        if self.proxy[row, units].any():
+            raise SimulationError("wgmma reads what no fence.proxy.async came behind before the barrier")
+        self.seen[row, units] = -2
+        self.reading[row, units] = True
+        return self.array[row, place]
+
+    def _use(self) -> None:
+        """Registers are read or written by their thread."""
+        if self.in_flight:
+            raise SimulationError("sums of wgmma are used before wgmma.wait_group")
+        self.fenced = False
 
     def read(self, index: Any) -> Any:
+        self._use()
         row, place, active = self._where(index)
         if self.scope == "global":
             return self.array[place]
@@ -55,11 +95,14 @@ class Memory:
         return self.array[row, place]
 
     def write(self, index: Any, value: Any) -> None:
+        self._use()
         row, place, active = self._where(index)
         value = np.broadcast_to(np.asarray(value), place.shape).astype(self.array.dtype)
         if self.written is not None:
             self._hazard(row, place, active)
             self._mark(self.written, row, place, active)
+            rows, units, _ = self._units(row, place, active)
+            self.proxy[rows, units] = self.WRITTEN
         if self.scope == "global":
             self.array[place[active]] = value[active]
         else:
@@ -73,6 +116,9 @@ class Memory:
     def _hazard(self, row: Any, place: Any, active: Any) -> None:
         self._check(self.seen, row, place, active, "overwrites what another read")
         self._check(self.written, row, place, active, "overwrites what another wrote")
+        rows, units, _ = self._units(row, place, active)
+        if self.reading[rows, units].any():
+            raise SimulationError("a warp overwrites what wgmma is reading before wgmma.wait_group")
 
     def _where(self, index: Any) -> tuple[Any, Any, Any]:
         """Rows, places, and which of them are accessed; places of idle threads are moved to 0."""

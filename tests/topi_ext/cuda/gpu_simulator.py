@@ -2,7 +2,7 @@
 
 Statements and arithmetic are here; instructions of tensor cores and copies in ``gpu_instructions``. Reads
 outside a buffer, and accesses of shared memory by two warps without a barrier in between, are errors of
-``gpu_memory``. Shared memory begins as NaN.
+``gpu_memory``; products of four warps are in ``gpu_warpgroups``. Shared memory begins as NaN.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ import tvm_ffi
 from gpu_banks import waits
 from gpu_instructions import INSTRUCTIONS, LANES
 from gpu_memory import Memory
+from gpu_warpgroups import Warpgroups
 from tvm import tirx
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
@@ -29,6 +30,7 @@ class Grid:
         self.mask: np.ndarray | None = None
         self.groups: list[list[Callable[[], None]]] = []
         self.open: list[Callable[[], None]] = []
+        self.warpgroups = Warpgroups()
         self.fragments: dict[Any, dict[Any, np.ndarray]] = {}
         self.waits = dict.fromkeys(("ldmatrix", "cp.async", "load", "store"), 0)
         extents = {"blockIdx.x": 1, "blockIdx.y": 1, "blockIdx.z": 1, "threadIdx.x": 1, "threadIdx.y": 1}
@@ -264,7 +266,9 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "GT": lambda a, b: a > b,
     "GE": lambda a, b: a >= b,
     "BitwiseAnd": np.bitwise_and,
+    "BitwiseOr": np.bitwise_or,
     "BitwiseXor": np.bitwise_xor,
+    "RShift": np.right_shift,
     "And": np.logical_and,
     "Or": np.logical_or,
 }

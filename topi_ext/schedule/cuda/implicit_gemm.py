@@ -16,12 +16,15 @@ from tvm.tirx import PrimFunc
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.compute.implicit_gemm import flat_index
-from topi_ext.cuda.intrinsics import SHARED, intrinsics
+from topi_ext.cuda.intrinsics import SHARED
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, child_blocks, fuse_epilogue, open_schedule
-from topi_ext.schedule.cuda.tiles import ScalarTiles, TensorTiles, Tiles
+from topi_ext.schedule.cuda.tiles import GroupTiles, ScalarTiles, TensorTiles, Tiles
+
+
+_TILES: dict[str, type[Tiles]] = {"fma": ScalarTiles, "wgmma": GroupTiles}
 
 
 def schedule_product(
@@ -52,8 +55,7 @@ def schedule_product(
         _flatten(sch, out, workload)
         sch = open_schedule(_simplified(sch.mod["main"]))
         product, out = (sch.get_sblock(name) for name in names)
-    kind = ScalarTiles if knobs.instruction == "fma" else TensorTiles
-    tiles: Tiles = kind(sch, product, workload, knobs)
+    tiles: Tiles = _TILES.get(knobs.instruction, TensorTiles)(sch, product, workload, knobs)
     tiles.copy_operands(multiprocessor.has_async_copies)
     for block in child_blocks(sch):
         if sch.get(block).name_hint in gathers:
@@ -63,8 +65,7 @@ def schedule_product(
         out = sch.cache_write(tiles.outer, 0, SHARED)
     else:
         sch.set_scope(tiles.outer, 0, SHARED)
-    scope = "local" if knobs.instruction == "fma" else intrinsics(knobs.instruction, workload.dtype).sum_scope
-    store = tiles.keep_sums(scope)
+    store = tiles.keep_sums()
     sch.reverse_compute_at(out, tiles.block_loop, preserve_unit_loops=True)
     tiles.copy_over_threads(out, _run(workload.columns if not is_partial else knobs.block_n))
     init = sch.decompose_reduction(tiles.outer, tiles.tile_loop)

@@ -4,8 +4,8 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from topi_ext.cuda.intrinsics import SHARED, intrinsics
-from topi_ext.cuda.knobs import PAD_BYTES, RESULT_PAD, ROW_BYTES, GemmKnobs
+from topi_ext.cuda.intrinsics import FRAGMENT, SHARED, group_intrinsic, intrinsics
+from topi_ext.cuda.knobs import PAD_BYTES, RESULT_PAD, ROW_BYTES, SWIZZLED, GemmKnobs
 from topi_ext.cuda.multiplication import SIDE, left_map, multiplication, right_map, sum_map
 from topi_ext.cuda.multiprocessor import LANES
 from topi_ext.cuda.workload import GemmConvolution
@@ -18,13 +18,15 @@ class Tiles:
     """What both kinds of products share: blocks of threads, and tiles of the operands in shared memory.
 
     ``outer`` is the block that reads operands, ``block_loop`` the loop in which a block of threads is one
-    turn, ``thread_loop`` that in which a thread is, ``tile_loop`` the one over tiles of the depth.
+    turn, ``thread_loop`` that in which a thread is, ``tile_loop`` the one over tiles of the depth,
+    ``sum_scope`` where sums are kept.
     """
 
     outer: Any
     block_loop: Any
     thread_loop: Any
     tile_loop: Any
+    sum_scope: str = FRAGMENT
 
     def __init__(self, sch: Schedule, workload: GemmConvolution, knobs: GemmKnobs) -> None:
         self.sch, self.workload, self.knobs = sch, workload, knobs
@@ -51,7 +53,7 @@ class Tiles:
             sch.compute_at(copy, self.tile_loop, preserve_unit_loops=True)
             self.copy_over_threads(copy, elements)
             self.arrange(copy, operand)
-            if self.knobs.instruction != "mma":
+            if self.knobs.instruction not in SWIZZLED:
                 sch.storage_align(copy, 0, axis=-2, factor=ROW_BYTES // size, offset=PAD_BYTES // size)
             if not asynchronous:
                 sch.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
@@ -62,9 +64,9 @@ class Tiles:
     def load_operands(self) -> None:
         """From shared memory to registers, where instructions want whole operands there."""
 
-    def keep_sums(self, scope: str) -> Any:
+    def keep_sums(self) -> Any:
         """The sums in registers; returns the block that stores them."""
-        store = self.sch.cache_write(self.outer, 0, scope)
+        store = self.sch.cache_write(self.outer, 0, self.sum_scope)
         self.sch.reverse_compute_at(store, self.thread_loop, preserve_unit_loops=True)
         return store
 
@@ -95,6 +97,7 @@ class TensorTiles(Tiles):
         self.inner = product
         self.depth = multiplication(workload.dtype).depth
         self.intrinsics = intrinsics(knobs.instruction, workload.dtype)
+        self.sum_scope = self.intrinsics.sum_scope
         batch, i, j, k = sch.get_loops(product)
         i, ii = sch.split(i, [None, SIDE])
         j, jj = sch.split(j, [None, SIDE])
@@ -119,8 +122,8 @@ class TensorTiles(Tiles):
     def finish(self, store: Any, init: Any, tensorize: bool) -> None:
         sch, names = self.sch, self.intrinsics
         zero = sch.get_child_blocks(init)[0]
-        pieces = [self._pieces(block, self.depth) for block in (self.left, self.right)]
-        pieces.append(self._pieces(store, SIDE))
+        pieces = [_pieces(sch, block, self.depth) for block in (self.left, self.right)]
+        pieces.append(_pieces(sch, store, SIDE))
         if names.in_lanes:
             dtype = self.workload.dtype
             sch.transform_layout(self.left, ("write", 0), left_map(dtype))
@@ -138,16 +141,42 @@ class TensorTiles(Tiles):
         sch.tensorize(sch.get_loops(self.inner)[-3], names.multiply)
         sch.tensorize(sch.get_loops(zero)[-2], names.fill)
 
-    def _pieces(self, block: Any, width: int) -> Any:
-        """The loop around one piece of :data:`SIDE` rows of ``width``."""
-        sch = self.sch
-        i, j = sch.get_loops(block)[-2:]
+
+class GroupTiles(Tiles):
+    """Products by wgmma: a warp has 16 rows and the whole width, and operands stay in shared memory."""
+
+    def __init__(self, sch: Schedule, product: Any, workload: GemmConvolution, knobs: GemmKnobs) -> None:
+        super().__init__(sch, workload, knobs)
+        self.inner = product
+        depth = multiplication(workload.dtype).depth
+        batch, i, j, k = sch.get_loops(product)
         i, ii = sch.split(i, [None, SIDE])
-        j, jj = sch.split(j, [None, width])
-        sch.reorder(i, j, ii, jj)
-        sch.unroll(i)
-        sch.unroll(j)
-        return ii
+        j, jj = sch.split(j, [None, knobs.block_n])
+        k, kk = sch.split(k, [None, depth])
+        sch.reorder(i, j, k, ii, jj, kk)
+        self.outer = sch.blockize(ii)
+        i, self.thread_loop = sch.split(i, [None, knobs.warps_m])
+        self.tile_loop, self.step_loop = sch.split(k, [None, knobs.block_k // depth])
+        sch.reorder(i, j, self.thread_loop, self.tile_loop, self.step_loop)
+        _bind(sch, knobs, batch, i, j, self.thread_loop)
+        self.block_loop = j
+
+    def finish(self, store: Any, init: Any, tensorize: bool) -> None:
+        sch, dtype = self.sch, self.workload.dtype
+        names = intrinsics("mma", dtype)
+        zero = sch.get_child_blocks(init)[0]
+        cleared, stored = _pieces(sch, zero, SIDE), _pieces(sch, store, SIDE)
+        sch.transform_layout(store, ("read", 0), sum_map)
+        sch.unroll(self.step_loop)
+        stored = sch.blockize(stored)
+        sch.storage_align(stored, 0, axis=-2, factor=32, offset=RESULT_PAD)
+        if not tensorize:
+            return
+        row_bytes = self.knobs.block_k * self.workload.element_bytes
+        sch.tensorize(stored, names.store)
+        product = group_intrinsic(dtype, self.knobs.block_n, row_bytes)
+        sch.tensorize(sch.get_loops(self.inner)[-3], product)
+        sch.tensorize(cleared, names.fill)
 
 
 class ScalarTiles(Tiles):
@@ -156,6 +185,8 @@ class ScalarTiles(Tiles):
     In shared memory the rows of a warp's threads take turns, so that what its lanes read at once lies in
     different banks.
     """
+
+    sum_scope = "local"
 
     def __init__(self, sch: Schedule, product: Any, workload: GemmConvolution, knobs: GemmKnobs) -> None:
         super().__init__(sch, workload, knobs)
@@ -191,7 +222,19 @@ class ScalarTiles(Tiles):
             sch.unroll(loop)
 
 
+def _pieces(sch: Schedule, block: Any, width: int) -> Any:
+    """The loop around one piece of :data:`SIDE` rows of ``width``."""
+    i, j = sch.get_loops(block)[-2:]
+    i, ii = sch.split(i, [None, SIDE])
+    j, jj = sch.split(j, [None, width])
+    sch.reorder(i, j, ii, jj)
+    sch.unroll(i)
+    sch.unroll(j)
+    return ii
+
+
 def _bind(sch: Schedule, knobs: GemmKnobs, batch: Any, block_i: Any, block_j: Any, warp: Any) -> None:
+    """Blocks of threads in the order of the knobs, and the loop over a block's warps."""
     first, second = (block_i, block_j) if knobs.order == "rows" else (block_j, block_i)
     sch.bind(batch, "blockIdx.z")
     sch.bind(first, "blockIdx.x")
@@ -199,4 +242,4 @@ def _bind(sch: Schedule, knobs: GemmKnobs, batch: Any, block_i: Any, block_j: An
     sch.bind(warp, "threadIdx.y")
 
 
-__all__ = ["SHARED", "ScalarTiles", "TensorTiles", "Tiles"]
+__all__ = ["SHARED", "GroupTiles", "ScalarTiles", "TensorTiles", "Tiles"]
