@@ -12,6 +12,7 @@ from relay_layout.targets import CudaTarget
 from relay_layout.tuning.tasks import model_tasks
 from topi_ext.compute.implicit_gemm import pack_weight, padded
 from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype
+from topi_ext.cuda.space import instructions_of
 from topi_ext.cuda.workload import GemmConvolution
 
 
@@ -48,9 +49,12 @@ def geometric_mean(times: list[LayerTime]) -> float:
 
 
 def peak_share(workload: GemmConvolution, microseconds: float, target: CudaTarget) -> float:
-    """The share of the peak of warp-wide instructions, by the board's clock in the table of facts."""
+    """The share of the peak of the instructions that kernels may use, by the board's clock in the table of
+    facts.
+    """
     chip = target.multiprocessor
-    return workload.macs / (chip.macs[workload.dtype] * chip.count * chip.gigahertz * 1e3 * microseconds)
+    products = max(chip.products(workload.dtype, found) for found in instructions_of(workload.dtype, chip))
+    return workload.macs / (products * chip.count * chip.gigahertz * 1e3 * microseconds)
 
 
 def our_layer(workload: GemmConvolution, target: CudaTarget, device: Any) -> Any:

@@ -1,6 +1,6 @@
 """CUDA targets: an architecture, and what convolutions are multiplied in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from tvm.target import codegen
@@ -20,6 +20,15 @@ from topi_ext.processor import Processor
 
 PREFIX = "cuda-"
 """A target's name is this and an architecture: ``cuda-sm_90``."""
+
+NO_WGMMA = "+nowgmma"
+"""Behind an architecture that has wgmma: products by mma.sync alone."""
+
+_NAMED = MULTIPROCESSORS | {
+    arch + NO_WGMMA: replace(found, wgmma_gain=0.0)
+    for arch, found in MULTIPROCESSORS.items()
+    if found.wgmma_gain
+}
 
 Precision = Literal["fp16", "tf32", "fp32"]
 """``fp16``: tensors between kernels are float16, and all arithmetic but the products of tensor cores is
@@ -160,18 +169,18 @@ def padded_channels(channels: int) -> int:
 
 
 def cuda_target(name: str, precision: str) -> CudaTarget:
-    """The target that ``cuda-sm_90`` names; TargetError for an architecture or precision that is not
-    known.
+    """The target that ``cuda-sm_90`` or ``cuda-sm_90+nowgmma`` names; TargetError for an architecture or
+    precision that is not known.
     """
     arch = name.removeprefix(PREFIX)
-    if arch not in MULTIPROCESSORS:
-        known = ", ".join(PREFIX + found for found in MULTIPROCESSORS)
+    if arch not in _NAMED:
+        known = ", ".join(PREFIX + found for found in _NAMED)
         raise TargetError(f"target {name!r} is not known; use one of {known}")
     if precision not in get_args(Precision):
         raise TargetError(
             f"precision {precision!r} is not known; use one of {', '.join(get_args(Precision))}"
         )
-    multiprocessor = MULTIPROCESSORS[arch]
+    multiprocessor = _NAMED[arch]
     if not multiprocessor.macs[_MULTIPLIED[precision]]:
         raise TargetError(f"precision {precision!r} needs cuda-sm_80 or later, not {name}; use fp16 or fp32")
     facts = TargetFacts(

@@ -1,9 +1,9 @@
 """The order that products of warpgroups need, which no pass of TVM's knows of.
 
-They run on while their warps go on (PTX ISA, "Asynchronous wgmma Proxy"). So that no tile is overwritten while
-it is read, and no sum read before it is there, all are waited for at every barrier; a fence lets them see what
-was copied before it. Copies of later tiles are issued behind the products of a turn, not in front of them, and
-arrive in the tile that the turn before has read: one barrier is enough for both.
+They run on while their warps go on (PTX ISA, "Async Proxy" of wgmma). So that no tile is overwritten while it
+is read, and no sum read before it is there, all are waited for at every barrier; a fence lets them see what
+was copied before it. Copies of later tiles are issued behind the products of a turn, not in front of them,
+and arrive in the tile that the turn before has read: one barrier is enough for both.
 """
 
 from typing import Any
@@ -91,7 +91,9 @@ def _copying_behind(loop: tirx.For) -> Any:
     count = tirx.AttrStmt(count.node, count.attr_key, count.value - 1, count.body)
     products = tirx.AttrStmt(products.node, products.attr_key, products.value, count)
     body = tirx.SeqStmt([products, copies])
-    return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, loop.annotations)
+    return tirx.For(
+        loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, loop.annotations
+    )
 
 
 def _around(statement: tirx.Evaluate, product: Call, warp: Any) -> Any:

@@ -285,14 +285,12 @@ def group_intrinsic(dtype: str, columns: int, row_bytes: int) -> str:
 
     def implement(left: Any, right: Any, sums: Any) -> None:
         with T.thread_binding(0, LANES, "threadIdx.x") as lane:
-            begins = [
-                address_word(
-                    T.tvm_access_ptr(T.type_annotation(of), rows.data, rows.elem_offset, count * kind.depth, 1)
-                )
-                for of, rows, count in ((kind.left, left, SIDE), (kind.right, right, columns))
-            ]
-            begin = sums.elem_offset + lane * OWNED_SUMS
-            T.evaluate(multiply(dtype, columns, sums.data, begin, *begins, layout_word(row_bytes)))
+            first, second = (
+                address_word(_pointer_to(rows, of, count * kind.depth))
+                for rows, of, count in ((left, kind.left, SIDE), (right, kind.right, columns))
+            )
+            begin, layout = sums.elem_offset + lane * OWNED_SUMS, layout_word(row_bytes)
+            T.evaluate(multiply(dtype, columns, sums.data, begin, first, second, layout))
 
     description = _function(buffers(), [2, 0, 1], 2, describe)
     TensorIntrin.register(name, description, _function(buffers(), [2, 0, 1], 2, implement), override=True)
@@ -322,7 +320,11 @@ def _fragment_number(fragment: Any) -> Any:
 
 
 def _pointer(shared: Any, dtype: str, mask: int) -> Any:
-    extent = shared.strides[0] * SIDE
+    return _pointer_to(shared, dtype, shared.strides[0] * SIDE, mask)
+
+
+def _pointer_to(shared: Any, dtype: str, extent: Any, mask: int = 1) -> Any:
+    """That of an access to ``extent`` elements from a buffer's first on; ``mask`` 1 reads, 2 writes."""
     return T.tvm_access_ptr(T.type_annotation(dtype), shared.data, shared.elem_offset, extent, mask)
 
 

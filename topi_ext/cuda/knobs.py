@@ -14,9 +14,10 @@ from topi_ext.errors import CudaError
 ALGORITHM = "implicit_gemm"
 
 Instruction = Literal["mma", "wgmma", "wmma", "fma"]
-"""``mma``: mma.sync on fragments that ldmatrix loads. ``wgmma``: wgmma.mma_async of sm_90, by which four warps
-multiply tiles as they lie in shared memory; each has 16 rows and the whole width. ``wmma``: the 16x16x16
-fragments of float16 that every architecture with tensor cores has. ``fma``: float32 on CUDA cores."""
+"""``mma``: mma.sync on fragments that ldmatrix loads. ``wgmma``: wgmma.mma_async of sm_90, by which four
+warps multiply tiles as they lie in shared memory; each has 16 rows and the whole width. ``wmma``: the
+16x16x16 fragments of float16 that every architecture with tensor cores has. ``fma``: float32 on CUDA
+cores."""
 
 SWIZZLED: tuple[Instruction, ...] = ("mma", "wgmma")
 """What reads tiles whose rows are swizzled, not padded, in steps of 32 bytes."""
@@ -154,6 +155,8 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         return f"unknown order '{knobs.order}'"
     if min(*numbers, knobs.stages, knobs.split_k) < 1:
         return "a tile is empty"
+    if workload.dtype not in _MULTIPLIED[knobs.instruction]:
+        return f"{knobs.instruction} for {workload.dtype}"
     piece = SIDE if knobs.instruction != "fma" else 4
     depth = fragment_depth(workload, knobs)
     tiles = -(-workload.depth // knobs.block_k)
@@ -194,16 +197,12 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         ),
         (
             knobs.instruction == "wgmma" and not _is_of_groups(knobs),
-            f"wgmma divides {knobs.block_m} rows of {knobs.block_n} columns by "
-            f"{knobs.warps_m} x {knobs.warps_n} warps; each has {SIDE} rows of up to {MOST_COLUMNS}, four at once",
+            f"wgmma divides {knobs.block_m} rows of {knobs.block_n} columns by {knobs.warps_m} x "
+            f"{knobs.warps_n} warps; each has {SIDE} rows of up to {MOST_COLUMNS}, four at once",
         ),
         (
             knobs.stages > 2 and not multiprocessor.has_async_copies,
             f"{multiprocessor.arch} has no asynchronous copies",
-        ),
-        (
-            workload.dtype not in _MULTIPLIED[knobs.instruction],
-            f"{knobs.instruction} for {workload.dtype}",
         ),
         (second > MOST_BLOCKS, f"{second} blocks along the second axis of the grid"),
         (knobs.split_k > tiles, f"{knobs.split_k} slices of {tiles} tiles"),

@@ -64,6 +64,10 @@ class Multiprocessor:
             "int8": self.byte_macs,
         }
 
+    def products(self, dtype: str, instruction: str) -> float:
+        """Multiply-adds per cycle and multiprocessor of a dtype by one of its instructions."""
+        return self.macs[dtype] * (self.wgmma_gain if instruction == "wgmma" else 1.0)
+
     @property
     def has_async_copies(self) -> bool:
         """Copies from global to shared memory that do not pass through registers (cp.async)."""

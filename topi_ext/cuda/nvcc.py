@@ -40,10 +40,13 @@ class Resources:
 
 @dataclass(frozen=True)
 class Cubin:
-    """Machine code of one architecture, and what each of its kernels takes."""
+    """Machine code of one architecture, and what each of its kernels takes; ``serialized`` where the compiler
+    could not let products by wgmma run on and waits for each.
+    """
 
     code: bytes
     resources: Mapping[str, Resources]
+    serialized: bool = False
 
     @property
     def spilled(self) -> int:
@@ -67,10 +70,17 @@ def _version(path: Path) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", path.parts[-3])]
 
 
+def code_architecture(source: str, arch: str) -> str:
+    """What nvcc compiles a source for: "sm_90a", which runs on every sm_90 and on nothing newer, where
+    wgmma is in it, and otherwise ``arch``.
+    """
+    return f"{arch}a" if arch == "sm_90" and "wgmma." in source else arch
+
+
 def compile_cubin(source: str, arch: str) -> Cubin:
     """Machine code for ``arch`` ("sm_80"); raises CudaError with the compiler's first error."""
     code, log = _compile(source, arch, "cubin")
-    return Cubin(code, parse_resources(log))
+    return Cubin(code, parse_resources(log), _SERIALIZED in log)
 
 
 def compile_ptx(source: str, arch: str) -> str:
@@ -86,13 +96,16 @@ def _compile(source: str, arch: str, kind: str) -> tuple[bytes, str]:
     with tempfile.TemporaryDirectory(prefix="topi-ext-") as folder:
         text, result = Path(folder) / "kernels.cu", Path(folder) / f"kernels.{kind}"
         text.write_text(source)
-        words = [str(nvcc), f"-arch={arch}", f"-{kind}", *_FLAGS, "-o", str(result), str(text)]
+        flag = f"-arch={code_architecture(source, arch)}"
+        words = [str(nvcc), flag, f"-{kind}", *_FLAGS, "-o", str(result), str(text)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
             raise CudaError(f"nvcc for {arch}: {lines[0] if lines else done.stderr.strip()[-200:]}")
         return result.read_bytes(), done.stderr
 
+
+_SERIALIZED = "wgmma.mma_async instructions are serialized"
 
 _ENTRY = re.compile(
     r"Compiling entry function '(?P<name>\w+)' for .*?"
@@ -150,6 +163,7 @@ def machine_code(known: Mapping[str, bytes], arch: str | None = None) -> Iterato
 __all__ = [
     "Cubin",
     "Resources",
+    "code_architecture",
     "compile_cubin",
     "compile_ptx",
     "digest",

@@ -14,7 +14,9 @@ from typing import Any
 
 from topi_ext.compute.implicit_gemm import padded
 from topi_ext.cuda.knobs import GemmKnobs, Instruction, check, misfit, registers, shared_bytes
+from topi_ext.cuda.multiplication import SIDE
 from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
 from topi_ext.cuda.workload import GemmConvolution
 
 LATENCY_CYCLES = 700
@@ -27,30 +29,40 @@ SHARED_BYTES_PER_CYCLE = 128
 
 _BLOCKS = (16, 32, 64, 128, 256)
 _WARPS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
-_ROW_BYTES = {"mma": (32, 64, 128), "wmma": (32, 64, 128), "fma": (64, 128)}
+_ROW_BYTES = {"mma": (32, 64, 128), "wgmma": (64, 128), "wmma": (32, 64, 128), "fma": (64, 128)}
 """Lengths of a tile's rows."""
 
 _SLICES = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
-def instruction_of(dtype: str, multiprocessor: Multiprocessor) -> Instruction:
-    """What multiplies a dtype best on an architecture."""
+def instructions_of(dtype: str, multiprocessor: Multiprocessor) -> tuple[Instruction, ...]:
+    """What multiplies a dtype on an architecture."""
     if dtype == "float32":
-        return "fma"
-    return "mma" if multiprocessor.capability >= 80 else "wmma"
+        return ("fma",)
+    if multiprocessor.capability < 80:
+        return ("wmma",)
+    grouped = multiprocessor.wgmma_gain and dtype in WGMMA_DTYPES
+    return ("mma", "wgmma") if grouped else ("mma",)
 
 
 def gemm_knobs(
     workload: GemmConvolution, multiprocessor: Multiprocessor
 ) -> Iterator[tuple[float, GemmKnobs]]:
     """All knobs that fit, with their estimates."""
-    instruction = instruction_of(workload.dtype, multiprocessor)
+    for instruction in instructions_of(workload.dtype, multiprocessor):
+        yield from _knobs_of(instruction, workload, multiprocessor)
+
+
+def _knobs_of(
+    instruction: Instruction, workload: GemmConvolution, multiprocessor: Multiprocessor
+) -> Iterator[tuple[float, GemmKnobs]]:
     stages = (2, 3, 4) if multiprocessor.has_async_copies else (2,)
     depths = [row // workload.element_bytes for row in _ROW_BYTES[instruction]]
     for block_m, block_n, block_k in product(_BLOCKS, _BLOCKS, depths):
         if not 32 * 32 <= block_m * block_n <= 128 * 256:
             continue
-        for (warps_m, warps_n), count, split_k in product(_WARPS, stages, _SLICES):
+        warps = ((block_m // SIDE, 1),) if instruction == "wgmma" else _WARPS
+        for (warps_m, warps_n), count, split_k in product(warps, stages, _SLICES):
             knobs = GemmKnobs(instruction, block_m, block_n, block_k, warps_m, warps_n, count, split_k)
             if misfit(workload, knobs, multiprocessor) is not None:
                 continue
@@ -118,8 +130,12 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     area = knobs.block_m * knobs.block_n
     # Four schedulers issue; fewer warps leave some of them idle.
     busy = min(1.0, resident * knobs.warps / 4)
-    multiply = area * knobs.block_k / (multiprocessor.macs[workload.dtype] * busy)
-    fragments = knobs.warps * (knobs.warp_m + knobs.warp_n) * knobs.block_k * size
+    multiply = area * knobs.block_k / (multiprocessor.products(workload.dtype, knobs.instruction) * busy)
+    readers, read_rows = knobs.warps, knobs.warp_m
+    if knobs.instruction == "wgmma":
+        # Four warps read what they multiply once.
+        readers, read_rows = knobs.warps // GROUP, GROUP_ROWS
+    fragments = readers * (read_rows + knobs.warp_n) * knobs.block_k * size
     arriving = (knobs.block_m + knobs.block_n) * knobs.block_k * size
     # A copy of fewer than 16 bytes costs as many instructions for less.
     copies = knobs.block_m * knobs.block_k / workload.copy_elements * 8 / 128
@@ -151,6 +167,6 @@ __all__ = [
     "fitting_knobs",
     "gemm_cycles",
     "gemm_knobs",
-    "instruction_of",
+    "instructions_of",
     "resident_blocks",
 ]

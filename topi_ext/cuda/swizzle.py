@@ -31,7 +31,8 @@ _COPY = Op.get("tirx.s_tir.cp_async_raw")
 
 
 def swizzle_tiles() -> tvm.transform.Pass:
-    """Permute the chunks that ldmatrix or wgmma reads, and that copies from global memory write, asynchronous or not.
+    """Permute the chunks that ldmatrix or wgmma reads, and that copies from global memory write, asynchronous
+    or not.
 
     Expects device functions with flat buffers, their tiles at offsets of whole tiles.
     """

@@ -27,7 +27,8 @@ Job: TypeAlias = "tirx.PrimFunc | Product"
 
 
 def build(folder: str, link: tuple[str, ...], arch: str, job: Job) -> Library:
-    """Machine code of a kernel in a new folder in ``folder``; CudaError for one that spills registers.
+    """Machine code of a kernel in a new folder in ``folder``; CudaError for one that spills registers, or
+    whose products by wgmma wait for one another.
 
     Beside the library lies the machine code that a TVM without a driver cannot put into it.
     """
@@ -43,6 +44,8 @@ def build(folder: str, link: tuple[str, ...], arch: str, job: Job) -> Library:
     spilled = sum(cubin.spilled for cubin in machine.values())
     if spilled and isinstance(job, tuple):
         raise CudaError(f"{spilled} bytes of registers are spilled")
+    if any(cubin.serialized for cubin in machine.values()):
+        raise CudaError("products by wgmma are serialized")
     path = workers.export(folder, link, built)
     for source, cubin in machine.items():
         (Path(path).parent / f"{source}.cubin").write_bytes(cubin.code)

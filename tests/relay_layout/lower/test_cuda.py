@@ -19,6 +19,7 @@ from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import CudaTarget, resolve_target
 from topi_ext.cuda.nvcc import find_nvcc
+from topi_ext.cuda.workload import GemmConvolution
 
 Lowered = tuple[CudaTarget, tvm.IRModule, list[Kernel]]
 
@@ -73,6 +74,19 @@ def test_unknown_architectures_and_precisions_are_refused() -> None:
         resolve_target("cuda-sm_61")
     with pytest.raises(TargetError, match=r"^precision 'fp8' is not known; use one of fp16, tf32, fp32$"):
         resolve_target("cuda-sm_80", precision="fp8")
+
+
+def test_wgmma_can_be_turned_off_where_it_is() -> None:
+    target = resolve_target("cuda-sm_90+nowgmma", precision="fp16")
+    assert isinstance(target, CudaTarget)
+    assert (target.multiprocessor.arch, target.manifest()["arch"]) == ("sm_90", "sm_90")
+    work = GemmConvolution(32, 28, 28, 128, 128, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, "float16")
+    assert target.kernels.choose(work).knobs.instruction == "mma"
+    assert resolve_target("cuda-sm_90").kernels.choose(work).knobs.instruction == "wgmma"
+    with pytest.raises(
+        TargetError, match=r"^target 'cuda-sm_80\+nowgmma' is not known; use one of .*sm_90\+"
+    ):
+        resolve_target("cuda-sm_80+nowgmma")
 
 
 def test_tf32_needs_tensor_cores_that_have_it() -> None:

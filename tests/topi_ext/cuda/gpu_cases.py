@@ -1,8 +1,10 @@
 """Kernels of the CUDA families as functions, lowered functions and numbers."""
 
+from collections.abc import Container, Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 import tvm
 from gpu_simulator import Grid
 from tvm import te, tirx, topi
@@ -25,6 +27,17 @@ from topi_ext.cuda.wide_copies import widen_copies
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
+
+
+def bound(dtype: str) -> float:
+    """Results are rounded to the dtype; sums of a few hundred products err less than that in float16."""
+    return {"float16": 1e-3, "uint8": 0.5 / 255, "int8": 0.5 / 255}.get(dtype, 1e-6)
+
+
+def swept(names: Iterable[str], long: Container[str]) -> list[Any]:
+    """The names as parameters, those that take long left to the sweep."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in long else []) for name in names]
+
 
 ZERO_POINT, OUT_ZERO = 3, 7
 """Of quantized data, which lies around the image, and of results."""

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-
 PATTERN_BYTES = 1024
 """After which the permutations of wgmma's descriptors repeat."""
 

@@ -6,13 +6,14 @@ import pytest
 from gpu_cases import scheduled_depthwise, scheduled_product, workload
 
 from topi_ext.cuda.build import cuda_source
-from topi_ext.cuda.knobs import shared_bytes
+from topi_ext.cuda.knobs import GemmKnobs, registers, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
 from topi_ext.cuda.space import cheapest_gemm
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 
+SM_90 = MULTIPROCESSORS["sm_90"]
 HALF = workload(1, (14, 14), (64, 64))
 FLOAT = workload(1, (14, 14), (64, 64), dtype="float32")
 WORKLOADS = {
@@ -63,6 +64,49 @@ def test_instructions_and_registers(family: str, arch: str) -> None:
     (used,) = compile_cubin(source, arch).resources.values()
     assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
     assert used.registers <= 168
+
+
+GROUPED = {
+    "float16": ("m64n128k16.f32.f16.f16", GemmKnobs("wgmma", 128, 128, 64, 8, 1, 3)),
+    "uint8": ("m64n256k32.s32.u8.s8", GemmKnobs("wgmma", 64, 256, 128, 4, 1, 2)),
+    "int8": ("m64n64k32.s32.s8.s8", GemmKnobs("wgmma", 64, 64, 64, 4, 1, 4)),
+}
+
+
+@pytest.mark.parametrize("dtype", GROUPED)
+def test_products_of_four_warps(dtype: str) -> None:
+    shape, knobs = GROUPED[dtype]
+    work = workload(2, (14, 14), (64, 256), padding=(0,) * 4 if dtype != "float16" else (1,) * 4, dtype=dtype)
+    source = cuda_source(scheduled_product(work, knobs, SM_90), SM_90)
+    text = compile_ptx(source, "sm_90")
+    patterns = [
+        r"\.target sm_90a",
+        rf"wgmma\.mma_async\.sync\.aligned\.{shape}",
+        r"wgmma\.fence\.sync\.aligned",
+        r"wgmma\.commit_group\.sync\.aligned",
+        r"wgmma\.wait_group\.sync\.aligned 0",
+        r"fence\.proxy\.async\.shared::cta",
+        r"cp\.async\.cg\.shared\.global",
+        r"\.extern \.shared \.align 1024",
+    ]
+    assert [pattern for pattern in patterns if not re.search(pattern, text)] == []
+    assert not re.search(r"ldmatrix|\.local", text)
+    cubin = compile_cubin(source, "sm_90")
+    (used,) = cubin.resources.values()
+    assert (used.stack, used.spill_stores, used.spill_loads, used.shared) == (0, 0, 0, 0)
+    assert used.registers <= registers(knobs)
+    assert not cubin.serialized
+
+
+def test_products_that_wait_for_one_another_are_found() -> None:
+    """Sums that are used between two products without a wait: the compiler waits for each."""
+    knobs = GROUPED["float16"][1]
+    source = cuda_source(scheduled_product(HALF, knobs, SM_90), SM_90)
+    commit = "topi_ext_wgmma_commit();"
+    begin = source.index(commit, source.index("main_kernel("))
+    broken = source[:begin] + "product_shared_dyn_warp_ptr[0] += 1.0f;" + source[begin:]
+    assert not compile_cubin(source, "sm_90").serialized
+    assert compile_cubin(broken, "sm_90").serialized
 
 
 def test_older_tensor_cores() -> None:

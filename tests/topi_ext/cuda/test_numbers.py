@@ -1,11 +1,9 @@
 """What CUDA kernels compute, on a GPU that numpy simulates."""
 
 import random
-from collections.abc import Container, Iterable
-from typing import Any
 
 import pytest
-from gpu_cases import depthwise_error, lowered, product_error, scheduled_product, workload
+from gpu_cases import bound, depthwise_error, lowered, product_error, scheduled_product, swept, workload
 from gpu_memory import SimulationError
 from tvm import tirx
 from tvm.ir import Call
@@ -78,16 +76,6 @@ OLDER = {
     "wmma one stage": (workload(1, (9, 9), (20, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 1)),
     "float32": (workload(1, (9, 9), (20, 37), dtype="float32"), GemmKnobs("fma", 32, 32, 16, 1, 2, 2)),
 }
-
-
-def bound(dtype: str) -> float:
-    """Results are rounded to the dtype; sums of a few hundred products err less than that in float16."""
-    return {"float16": 1e-3, "uint8": 0.5 / 255, "int8": 0.5 / 255}.get(dtype, 1e-6)
-
-
-def swept(names: Iterable[str], long: Container[str]) -> list[Any]:
-    """The names as parameters, those that take long left to the sweep."""
-    return [pytest.param(name, marks=[pytest.mark.slow] if name in long else []) for name in names]
 
 
 @pytest.mark.parametrize("case", swept(PRODUCTS, LONG))

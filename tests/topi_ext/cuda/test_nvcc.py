@@ -4,7 +4,15 @@ import pytest
 import tvm_ffi
 
 from topi_ext.cuda import nvcc
-from topi_ext.cuda.nvcc import CALLBACK, Resources, compile_cubin, digest, machine_code, parse_resources
+from topi_ext.cuda.nvcc import (
+    CALLBACK,
+    Resources,
+    code_architecture,
+    compile_cubin,
+    digest,
+    machine_code,
+    parse_resources,
+)
 from topi_ext.errors import CudaError
 
 LOG = """ptxas info    : Compiling entry function 'first_kernel' for 'sm_80'
@@ -29,6 +37,18 @@ def test_without_nvcc_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(nvcc, "find_nvcc", lambda: None)
     with pytest.raises(CudaError, match=r"^nvcc is not installed; install the CUDA toolkit or set CUDA_HOME"):
         compile_cubin("__global__ void never_compiled_before() {}", "sm_80")
+
+
+@pytest.mark.parametrize(
+    ("source", "arch", "expected"),
+    [
+        ("wgmma.fence.sync.aligned;", "sm_90", "sm_90a"),
+        ("mma.sync.aligned", "sm_90", "sm_90"),
+        ("mma.sync.aligned", "sm_80", "sm_80"),
+    ],
+)
+def test_wgmma_is_in_code_for_one_architecture_alone(source: str, arch: str, expected: str) -> None:
+    assert code_architecture(source, arch) == expected
 
 
 @pytest.mark.skipif(nvcc.find_nvcc() is None, reason="nvcc is not installed")

@@ -10,7 +10,7 @@ from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm, gemm_knobs, resident_blocks
 from topi_ext.errors import CudaError
 
-SM_80 = MULTIPROCESSORS["sm_80"]
+SM_80, SM_90 = MULTIPROCESSORS["sm_80"], MULTIPROCESSORS["sm_90"]
 WORK = workload(1, (14, 14), (64, 64))
 KNOBS = GemmKnobs("mma", 64, 64, 32, 2, 2, 3)
 
@@ -18,7 +18,7 @@ KNOBS = GemmKnobs("mma", 64, 64, 32, 2, 2, 3)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"instruction": "wgmma"}, "unknown instruction 'wgmma'"),
+        ({"instruction": "hmma"}, "unknown instruction 'hmma'"),
         ({"order": "diagonal"}, "unknown order 'diagonal'"),
         ({"stages": 0}, "a tile is empty"),
         ({"warps_m": 3}, "3 warps of 64 rows"),
@@ -39,6 +39,29 @@ def test_older_architectures_have_neither_the_instruction_nor_the_copies() -> No
     assert misfit(WORK, replace(KNOBS, stages=2), sm_75) == "sm_75 has no mma.m16n8k16"
     wmma = replace(KNOBS, instruction="wmma")
     assert misfit(WORK, wmma, sm_75) == "sm_75 has no asynchronous copies"
+
+
+def test_wgmma_is_of_one_architecture() -> None:
+    wgmma = replace(KNOBS, instruction="wgmma", warps_m=4, warps_n=1)
+    assert misfit(WORK, wgmma, SM_80) == "sm_80 has no wgmma"
+    assert misfit(WORK, wgmma, SM_90) is None
+    assert misfit(WORK, wgmma, replace(SM_90, wgmma_gain=0.0)) == "sm_90 has no wgmma"
+    assert misfit(replace(WORK, dtype="float32"), replace(wgmma, block_k=16), SM_90) == "wgmma for float32"
+
+
+@pytest.mark.parametrize(
+    ("change", "divided"),
+    [
+        ({"warps_m": 2, "warps_n": 2}, "64 rows of 64 columns by 2 x 2"),
+        ({"warps_m": 2, "block_m": 32}, "32 rows of 64 columns by 2 x 1"),
+        ({"block_m": 128}, "128 rows of 64 columns by 4 x 1"),
+        ({"block_n": 272, "stages": 2}, "64 rows of 272 columns by 4 x 1"),
+    ],
+)
+def test_wgmma_divides_a_tile_one_way(change: dict, divided: str) -> None:
+    wgmma = replace(KNOBS, instruction="wgmma", warps_m=4, warps_n=1)
+    problem = f"wgmma divides {divided} warps; each has 16 rows of up to 256, four at once"
+    assert misfit(WORK, replace(wgmma, **change), SM_90) == problem
 
 
 @pytest.mark.parametrize("arch", MULTIPROCESSORS)

@@ -7,6 +7,7 @@ memory, so that bias, activation and residual work on runs of neighbouring chann
 whole lines.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -23,8 +24,10 @@ from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, child_blocks, fuse_epilogue, open_schedule
 from topi_ext.schedule.cuda.tiles import GroupTiles, ScalarTiles, TensorTiles, Tiles
 
-
-_TILES: dict[str, type[Tiles]] = {"fma": ScalarTiles, "wgmma": GroupTiles}
+_TILES: dict[str, Callable[[Schedule, Any, GemmConvolution, GemmKnobs], Tiles]] = {
+    "fma": ScalarTiles,
+    "wgmma": GroupTiles,
+}
 
 
 def schedule_product(

@@ -1,5 +1,7 @@
 """Whole networks on the simulated GPU, kernel by kernel."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import CudaTarget, resolve_target
 
-SIMULATED = ("default", "loops")
+SIMULATED = ("default", "tuned", "loops")
 """Kernels of our own rules; what TVM's rules schedule runs on the CPU, from its plain loops."""
 
 
@@ -24,9 +26,14 @@ class SimulatedNetwork:
     """``operators`` are those of the kernels that were simulated, in order of their first call."""
 
     def __init__(
-        self, module: tvm.IRModule, target: str, precision: str = "fp32", layout: str = "NHWC"
+        self,
+        module: tvm.IRModule,
+        target: str,
+        precision: str = "fp32",
+        layout: str = "NHWC",
+        records: Sequence[Path] = (),
     ) -> None:
-        found = resolve_target(target, precision=precision)
+        found = resolve_target(target, precision=precision, tuning_records=records)
         assert isinstance(found, CudaTarget)
         self.target = found
         module, _ = convert_layout(canonicalize(module), LayoutRequest.parse(layout), found)

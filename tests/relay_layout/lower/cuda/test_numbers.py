@@ -1,5 +1,7 @@
 """What small networks for CUDA compute, on a GPU that numpy simulates."""
 
+from pathlib import Path
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -9,6 +11,10 @@ from simulated_network import SimulatedNetwork
 from relay_layout import models
 from relay_layout.frontend import load_model
 from topi_ext.compute.implicit_gemm import rounded_to_tf32
+from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.tune.log import append
+from topi_ext.tune.record import TuningRecord
 
 STEP = 0.05
 
@@ -93,6 +99,32 @@ def test_channels_in_blocks_are_multiplied_in_nhwc(layout: str, precision: str) 
     assert "gemm_conv2d" in simulated.operators
     error = float(np.abs(found - expected).max() / np.abs(expected).max())
     assert error < (2e-3 if precision == "fp16" else 2e-6)
+
+
+def test_a_network_of_products_by_wgmma(tmp_path: Path) -> None:
+    """Two convolutions with bias, activation and residual, by knobs on record."""
+    builder = models.NetworkBuilder("grouped")
+    image = builder.input("input", (2, 32, 9, 7))
+    first = builder.relu(builder.convolution(image, "first", 40, 3, padding=1, bias=True), "relu")
+    second = builder.convolution(first, "second", 40, 3, padding=1, bias=True)
+    network = builder.build({"output": builder.relu(builder.add(first, second, "sum"), "result")})
+    records = tmp_path / "records.jsonl"
+    for channels, knobs in (
+        (32, GemmKnobs("wgmma", 64, 64, 32, 4, 1, 3)),
+        (40, GemmKnobs("wgmma", 128, 48, 64, 8, 1, 2)),
+    ):
+        work = GemmConvolution(2, 9, 7, channels, 40, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, "float16")
+        append(records, TuningRecord(work, "sm_90", 1, knobs.to_dict(), (1e-6,) * 3, cpu="H100"))
+    data = np.random.default_rng(0).standard_normal((2, 32, 9, 7)).astype("float32")
+    reference = onnxruntime.InferenceSession(
+        models.to_onnx(network).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (expected,) = reference.run(None, {"input": data})
+    simulated = SimulatedNetwork(models.to_relax(network), "cuda-sm_90", "fp16", records=[records])
+    (found,) = simulated.run(data)
+    products = [kernel for kernel in simulated.kernels.values() if kernel.operator == "gemm_conv2d"]
+    assert [kernel.source for kernel in products] == ["tuned", "tuned"]
+    assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 2e-3
 
 
 def test_tf32_is_to_nearest() -> None:
