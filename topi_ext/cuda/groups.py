@@ -28,7 +28,7 @@ from topi_ext.cuda.wgmma import (
     wait,
 )
 
-_BARRIER = Op.get("tirx.tvm_storage_sync")
+_BARRIER, _REGISTERS = Op.get("tirx.tvm_storage_sync"), Op.get("tirx.buffer_data")
 _COMMIT_COPIES, _WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
 
 
@@ -73,8 +73,11 @@ def _call(statement: Any, name: str) -> bool:
 
 
 def _is_barrier(statement: Any) -> bool:
+    """Is a statement one that all threads of a block wait at? Lanes of a warp need none."""
     found = statement.value if isinstance(statement, tirx.Evaluate) else None
-    return isinstance(found, Call) and found.op.same_as(_BARRIER)
+    if not isinstance(found, Call) or not found.op.same_as(_BARRIER):
+        return False
+    return str(found.args[0].value).startswith("shared")
 
 
 def _copying_behind(loop: tirx.For) -> Any:
@@ -101,17 +104,24 @@ def _around(statement: tirx.Evaluate, product: Call, warp: Any) -> Any:
     if _is_barrier(statement):
         calls = [wait(product), proxy_fence(), statement.value]
     elif _call(statement, MULTIPLY):
-        calls = [fence(statement.value), _of_first_warp(statement.value, warp), commit()]
+        found = statement.value
+        calls = [fence(found, _loaded(found)), _of_first_warp(found, warp), commit()]
     else:
         return statement
     return tirx.SeqStmt([tirx.Evaluate(call) for call in calls])
 
 
+def _loaded(product: Call) -> int:
+    """Registers that hold left operands, of all products of a turn."""
+    left = product.args[5]
+    return int(left.args[0].shape[0]) if isinstance(left, Call) and left.op.same_as(_REGISTERS) else 0
+
+
 def _of_first_warp(product: Call, warp: Any) -> Call:
     """The product of a warp's rows as that of its group, which begins with the first warp's."""
     arguments, first = list(product.args), tirx.floordiv(warp, GROUP) * GROUP
-    arguments[3] = structural_map(
-        arguments[3], (tirx.Var, lambda found: first if found.same_as(warp) else found)
+    arguments[5] = structural_map(
+        arguments[5], (tirx.Var, lambda found: first if found.same_as(warp) else found)
     )
     return Call(product.op, arguments, product.attrs, product.ty_args, ret_ty=product.ty)
 

@@ -3,28 +3,27 @@
 Each is a description in loops, which a schedule's blocks must match, and an implementation by instructions.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import TensorIntrin
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from topi_ext.cuda.multiplication import SIDE, Multiplication, lane_of, multiplication, right_lane_of
 from topi_ext.cuda.multiprocessor import LANES
-from topi_ext.cuda.wgmma import address_word, layout_word, multiply
-
-SHARED = "shared.dyn"
-"""The scope of tiles in shared memory."""
-
-FRAGMENT = "warp"
-"""The scope of fragments whose elements :mod:`topi_ext.cuda.fragments` gives to their lanes."""
-
-OWNED_SUMS = 8
-"""Sums of a fragment that a lane owns."""
+from topi_ext.cuda.tensor_functions import (
+    FRAGMENT,
+    OWNED_SUMS,
+    SHARED,
+    Pair,
+    elements,
+    operand,
+    pointer_to,
+    tensor_function,
+)
 
 
 @dataclass(frozen=True)
@@ -74,42 +73,8 @@ def intrinsics(instruction: str, dtype: str = "float16") -> Intrinsics:
     )
 
 
-Body = Callable[..., None]
-Pair = tuple[tirx.PrimFunc, tirx.PrimFunc]
-
-
-def _function(buffers: Sequence[Any], reads: Sequence[int], writes: int, body: Body) -> tirx.PrimFunc:
-    """A function of ``buffers`` that reads some of them, by place, writes one, whole, and does ``body``."""
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name("main")
-        found = [T.arg(f"operand{place}", buffer) for place, buffer in enumerate(buffers)]
-        with T.sblock("root"):
-            T.reads(*(_whole(found[place]) for place in reads))
-            T.writes(_whole(found[writes]))
-            body(*found)
-    return builder.get()
-
-
-def _whole(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, int(extent)) for extent in buffer.shape)]
-
-
-def _elements(extents: tuple[int, ...], kinds: str, body: Body) -> None:
-    """Loops around one block, ``body`` of its axes; "S" or "R" for each of them."""
-    with T.grid(*extents) as loops, T.sblock("element"):
-        body(*T.axis.remap(kinds, list(loops)))
-
-
-def _buffer(shape: tuple[int, ...], dtype: str, scope: str, *, by_rows: bool = False) -> Any:
-    """A fresh buffer; ``by_rows`` with strides and an offset of whatever it is matched with."""
-    if not by_rows:
-        return T.buffer(shape, dtype, scope=scope, offset_factor=1, layout=None)
-    strides = [tirx.Var(f"stride{place}", "int32") for place in range(len(shape))]
-    return T.buffer(shape, dtype, scope=scope, offset_factor=8, strides=strides, layout=None)
-
-
 def _in_lanes(owned: int, dtype: str) -> Any:
-    return _buffer((LANES, owned), dtype, FRAGMENT)
+    return operand((LANES, owned), dtype, FRAGMENT)
 
 
 def _mma(kind: Multiplication, dtype: str) -> dict[str, Pair]:
@@ -136,14 +101,14 @@ def _ldmatrix(kind: Multiplication, dtype: str, place: Any, row_of: Any, rounded
     """A fragment from shared memory: four matrices of 8 rows of 16 bytes."""
 
     def buffers(by_rows: bool) -> list[Any]:
-        shared = _buffer((SIDE, kind.depth), dtype, SHARED, by_rows=by_rows)
+        shared = operand((SIDE, kind.depth), dtype, SHARED, by_rows=by_rows)
         return [_in_lanes(kind.owned, dtype), shared]
 
     def describe(fragment: Any, shared: Any) -> None:
         def element(row: Any, k: Any) -> None:
             T.buffer_store(fragment, shared[row, k], list(place(row, k, kind.run)))
 
-        _elements((SIDE, kind.depth), "SS", element)
+        elements((SIDE, kind.depth), "SS", element)
 
     def implement(fragment: Any, shared: Any) -> None:
         stride = shared.strides[0]
@@ -167,7 +132,9 @@ def _ldmatrix(kind: Multiplication, dtype: str, place: Any, row_of: Any, rounded
                 with T.unroll(0, kind.owned) as element:
                     T.buffer_store(fragment, to_tf32(fragment[lane, element]), [lane, element])
 
-    return _function(buffers(False), [1], 0, describe), _function(buffers(True), [1], 0, implement)
+    return tensor_function(buffers(False), [1], 0, describe), tensor_function(
+        buffers(True), [1], 0, implement
+    )
 
 
 TF32 = "topi_ext_to_tf32"
@@ -203,7 +170,7 @@ def _multiply(kind: Multiplication) -> Pair:
                 one, two = one.astype(kind.sums), two.astype(kind.sums)
             T.buffer_store(sums, sums[tuple(total)] + one * two, total)
 
-        _elements((SIDE, SIDE, kind.depth), "SSR", element)
+        elements((SIDE, SIDE, kind.depth), "SSR", element)
 
     def implement(left: Any, right: Any, sums: Any) -> None:
         with T.thread_binding(0, LANES, "threadIdx.x") as lane:
@@ -224,35 +191,37 @@ def _multiply(kind: Multiplication) -> Pair:
                     )
                 )
 
-    return _function(buffers(), [2, 0, 1], 2, describe), _function(buffers(), [2, 0, 1], 2, implement)
+    return tensor_function(buffers(), [2, 0, 1], 2, describe), tensor_function(
+        buffers(), [2, 0, 1], 2, implement
+    )
 
 
 def _fill(kind: Multiplication) -> Pair:
     zero = tirx.const(0, kind.sums)
 
     def describe(sums: Any) -> None:
-        _elements((SIDE, SIDE), "SS", lambda i, j: T.buffer_store(sums, zero, list(lane_of(i, j))))
+        elements((SIDE, SIDE), "SS", lambda i, j: T.buffer_store(sums, zero, list(lane_of(i, j))))
 
     def implement(sums: Any) -> None:
         with T.thread_binding(0, LANES, "threadIdx.x") as lane, T.unroll(0, OWNED_SUMS) as element:
             T.buffer_store(sums, zero, [lane, element])
 
     buffers = [[_in_lanes(OWNED_SUMS, kind.sums)] for _ in range(2)]
-    return _function(buffers[0], [], 0, describe), _function(buffers[1], [], 0, implement)
+    return tensor_function(buffers[0], [], 0, describe), tensor_function(buffers[1], [], 0, implement)
 
 
 def _store(kind: Multiplication) -> Pair:
     """Sums to shared memory, each lane its own."""
 
     def buffers(by_rows: bool) -> list[Any]:
-        shared = _buffer((SIDE, SIDE), kind.sums, SHARED, by_rows=by_rows)
+        shared = operand((SIDE, SIDE), kind.sums, SHARED, by_rows=by_rows)
         return [_in_lanes(OWNED_SUMS, kind.sums), shared]
 
     def describe(sums: Any, shared: Any) -> None:
         def element(i: Any, j: Any) -> None:
             T.buffer_store(shared, sums[lane_of(i, j)], [i, j])
 
-        _elements((SIDE, SIDE), "SS", element)
+        elements((SIDE, SIDE), "SS", element)
 
     def implement(sums: Any, shared: Any) -> None:
         lanes = T.thread_binding(0, LANES, "threadIdx.x")
@@ -260,41 +229,9 @@ def _store(kind: Multiplication) -> Pair:
             row, column = pair % 2 * 8 + lane // 4, pair // 2 * 8 + lane % 4 * 2 + side
             T.buffer_store(shared, sums[lane, pair * 2 + side], [row, column])
 
-    return _function(buffers(False), [0], 1, describe), _function(buffers(True), [0], 1, implement)
-
-
-@cache
-def group_intrinsic(dtype: str, columns: int, row_bytes: int) -> str:
-    """The name of the intrinsic of "wgmma": what a warp sums of 16 rows by ``columns`` while its group
-    multiplies 64, from tiles whose rows have ``row_bytes``. Sums lie as those of "mma".
-    """
-    kind, name = multiplication(dtype), f"topi_ext.wgmma.{dtype}.{columns}.{row_bytes}"
-
-    def buffers() -> list[Any]:
-        left = _buffer((SIDE, kind.depth), kind.left, SHARED, by_rows=True)
-        right = _buffer((columns, kind.depth), kind.right, SHARED, by_rows=True)
-        return [left, right, _buffer((columns // SIDE, LANES, OWNED_SUMS), kind.sums, FRAGMENT)]
-
-    def describe(left: Any, right: Any, sums: Any) -> None:
-        def element(i: Any, j: Any, k: Any) -> None:
-            place = [j // SIDE, *lane_of(i, j % SIDE)]
-            product = left[i, k].astype(kind.sums) * right[j, k].astype(kind.sums)
-            T.buffer_store(sums, sums[tuple(place)] + product, place)
-
-        _elements((SIDE, columns, kind.depth), "SSR", element)
-
-    def implement(left: Any, right: Any, sums: Any) -> None:
-        with T.thread_binding(0, LANES, "threadIdx.x") as lane:
-            first, second = (
-                address_word(_pointer_to(rows, of, count * kind.depth))
-                for rows, of, count in ((left, kind.left, SIDE), (right, kind.right, columns))
-            )
-            begin, layout = sums.elem_offset + lane * OWNED_SUMS, layout_word(row_bytes)
-            T.evaluate(multiply(dtype, columns, sums.data, begin, first, second, layout))
-
-    description = _function(buffers(), [2, 0, 1], 2, describe)
-    TensorIntrin.register(name, description, _function(buffers(), [2, 0, 1], 2, implement), override=True)
-    return name
+    return tensor_function(buffers(False), [0], 1, describe), tensor_function(
+        buffers(True), [0], 1, implement
+    )
 
 
 def _wmma(kind: Multiplication, scopes: Sequence[str]) -> dict[str, Pair]:
@@ -310,7 +247,7 @@ def _wmma(kind: Multiplication, scopes: Sequence[str]) -> dict[str, Pair]:
 
 
 def _square(dtype: str, scope: str, by_rows: bool) -> Any:
-    return _buffer((SIDE, SIDE), dtype, scope, by_rows=by_rows)
+    return operand((SIDE, SIDE), dtype, scope, by_rows=by_rows)
 
 
 def _fragment_number(fragment: Any) -> Any:
@@ -320,16 +257,11 @@ def _fragment_number(fragment: Any) -> Any:
 
 
 def _pointer(shared: Any, dtype: str, mask: int) -> Any:
-    return _pointer_to(shared, dtype, shared.strides[0] * SIDE, mask)
-
-
-def _pointer_to(shared: Any, dtype: str, extent: Any, mask: int = 1) -> Any:
-    """That of an access to ``extent`` elements from a buffer's first on; ``mask`` 1 reads, 2 writes."""
-    return T.tvm_access_ptr(T.type_annotation(dtype), shared.data, shared.elem_offset, extent, mask)
+    return pointer_to(shared, dtype, shared.strides[0] * SIDE, mask)
 
 
 def _copy(source: Any, target: Any) -> None:
-    _elements((SIDE, SIDE), "SS", lambda i, j: T.buffer_store(target, source[i, j], [i, j]))
+    elements((SIDE, SIDE), "SS", lambda i, j: T.buffer_store(target, source[i, j], [i, j]))
 
 
 def _wmma_load(dtype: str, scope: str, order: str) -> Pair:
@@ -341,7 +273,7 @@ def _wmma_load(dtype: str, scope: str, order: str) -> Pair:
         row = shared.strides[0]
         T.evaluate(T.tvm_load_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, pointer, row, order))
 
-    return _function(buffers(False), [0], 1, _copy), _function(buffers(True), [0], 1, implement)
+    return tensor_function(buffers(False), [0], 1, _copy), tensor_function(buffers(True), [0], 1, implement)
 
 
 def _wmma_store(dtype: str, scope: str) -> Pair:
@@ -355,20 +287,20 @@ def _wmma_store(dtype: str, scope: str) -> Pair:
             T.tvm_store_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, pointer, row, "row_major")
         )
 
-    return _function(buffers(False), [0], 1, _copy), _function(buffers(True), [0], 1, implement)
+    return tensor_function(buffers(False), [0], 1, _copy), tensor_function(buffers(True), [0], 1, implement)
 
 
 def _wmma_fill(dtype: str, scope: str) -> Pair:
     zero = tirx.const(0, dtype)
 
     def describe(sums: Any) -> None:
-        _elements((SIDE, SIDE), "SS", lambda i, j: T.buffer_store(sums, zero, [i, j]))
+        elements((SIDE, SIDE), "SS", lambda i, j: T.buffer_store(sums, zero, [i, j]))
 
     def implement(sums: Any) -> None:
         T.evaluate(T.tvm_fill_fragment(sums.data, SIDE, SIDE, SIDE, _fragment_number(sums), zero))
 
     plain, by_rows = ([_square(dtype, scope, by_rows)] for by_rows in (False, True))
-    return _function(plain, [], 0, describe), _function(by_rows, [], 0, implement)
+    return tensor_function(plain, [], 0, describe), tensor_function(by_rows, [], 0, implement)
 
 
 def _wmma_multiply(kind: Multiplication, scopes: Sequence[str]) -> Pair:
@@ -381,15 +313,15 @@ def _wmma_multiply(kind: Multiplication, scopes: Sequence[str]) -> Pair:
             product = left[i, k].astype(kind.sums) * right[j, k].astype(kind.sums)
             T.buffer_store(sums, sums[i, j] + product, [i, j])
 
-        _elements((SIDE, SIDE, SIDE), "SSR", element)
+        elements((SIDE, SIDE, SIDE), "SSR", element)
 
     def implement(left: Any, right: Any, sums: Any) -> None:
         places = [(found.data, _fragment_number(found)) for found in (sums, left, right, sums)]
         T.evaluate(T.tvm_mma_sync(*(part for pair in places for part in pair)))
 
-    return _function(buffers(False), [2, 0, 1], 2, describe), _function(
+    return tensor_function(buffers(False), [2, 0, 1], 2, describe), tensor_function(
         buffers(True), [2, 0, 1], 2, implement
     )
 
 
-__all__ = ["FRAGMENT", "SHARED", "Intrinsics", "group_intrinsic", "intrinsics", "to_tf32"]
+__all__ = ["FRAGMENT", "SHARED", "TF32", "Intrinsics", "intrinsics", "to_tf32"]

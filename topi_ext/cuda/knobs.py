@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
-from topi_ext.cuda.wgmma import GROUP, MOST_COLUMNS, WGMMA_DTYPES
+from topi_ext.cuda.wgmma import GROUP, LOADED, LOADED_REGISTERS, MOST_COLUMNS, WGMMA_DTYPES
 from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
 from topi_ext.errors import CudaError
 
@@ -115,15 +115,16 @@ def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
     return max(tiles, results)
 
 
-def registers(knobs: GemmKnobs) -> int:
-    """Registers of a thread, by estimate: sums, fragments of both operands, addresses."""
+def registers(knobs: GemmKnobs, dtype: str) -> int:
+    """Registers of a thread, by estimate: sums, fragments of operands of ``dtype``, addresses."""
     sums = knobs.warp_m * knobs.warp_n // LANES
     if knobs.instruction == "wmma":
         # Fragments hold every element twice, and copies to shared memory pass through registers.
         staged = (knobs.block_m + knobs.block_n) * knobs.block_k // 2 // knobs.threads
         return 2 * sums + (knobs.warp_m + knobs.warp_n) // 2 + staged + 60
     if knobs.instruction == "wgmma":
-        return sums + 48
+        steps = knobs.block_k // MULTIPLICATIONS[dtype].depth if dtype in LOADED else 0
+        return sums + 48 + LOADED_REGISTERS * steps
     # A row of a fragment is 32 bytes whatever is multiplied.
     operands = (knobs.warp_m + knobs.warp_n) // 4 if knobs.instruction == "mma" else 24
     return sums + operands + 40
@@ -163,7 +164,7 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
     across, down = -(-workload.columns // knobs.block_n), -(-workload.rows // knobs.block_m)
     second = across if knobs.order == "rows" else down
     limit = multiprocessor.block_shared_bytes
-    needed = shared_bytes(knobs, workload.element_bytes)
+    needed, used = shared_bytes(knobs, workload.element_bytes), registers(knobs, workload.dtype)
     if knobs.instruction == "fma" and (knobs.warp_m % 4 or knobs.warp_n % 8):
         return "threads of a warp divide its results by 4 and 8"
     problems = [
@@ -182,11 +183,8 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         ),
         (knobs.threads > 1024, f"{knobs.threads} threads in a block"),
         (needed > limit, f"{needed} bytes of shared memory of {limit}"),
-        (registers(knobs) > 255, f"about {registers(knobs)} registers a thread"),
-        (
-            registers(knobs) * knobs.threads > multiprocessor.registers,
-            f"{knobs.threads} threads of {registers(knobs)} registers",
-        ),
+        (used > 255, f"about {used} registers a thread"),
+        (used * knobs.threads > multiprocessor.registers, f"{knobs.threads} threads of {used} registers"),
         (
             knobs.instruction == "mma" and multiprocessor.capability < 80,
             f"{multiprocessor.arch} has no mma.{MULTIPLICATIONS['float16'].shape}",

@@ -21,8 +21,8 @@ class Multiprocessor:
     Sizes in bytes. ``half_macs``, ``tf32_macs``, ``byte_macs`` and ``float_macs``: multiply-adds per cycle
     and multiprocessor of float16 on tensor cores by warp-wide instructions with float32 accumulators, of
     TF32, of bytes, and of float32 on CUDA cores; 0 where there are none, or no kernel for them.
-    ``l2_bytes_per_cycle``: per multiprocessor. ``wgmma_gain``: how many times as many products wgmma makes of
-    float16 and of bytes; 0 where there is none, or where it is not to be used.
+    ``l2_bytes_per_cycle``: per multiprocessor. ``wgmma_gain``: how many times as many products wgmma makes; 0
+    where there is none, or where it is not to be used.
     """
 
     arch: str

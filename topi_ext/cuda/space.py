@@ -113,7 +113,7 @@ def resident_blocks(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor:
     shared = shared_bytes(knobs, workload.element_bytes) + 1024
     limits = (
         multiprocessor.shared_bytes // shared,
-        multiprocessor.registers // (registers(knobs) * knobs.threads),
+        multiprocessor.registers // (registers(knobs, workload.dtype) * knobs.threads),
         multiprocessor.warps // knobs.warps,
         multiprocessor.blocks,
     )

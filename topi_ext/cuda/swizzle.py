@@ -61,7 +61,7 @@ def _row_bytes(body: Any) -> int:
         if call.op.same_as(_LDMATRIX):
             found.add(_stride(call.args[6]) * _bytes(call.args[5].args[0]))
         elif called(call).startswith(MULTIPLY):
-            found.add(row_bytes_of(int(call.args[5])))
+            found.add(row_bytes_of(int(call.args[4])))
 
     structural_walk(body, (Call, visit))
     return found.pop() if len(found) == 1 else 0

@@ -10,6 +10,7 @@ there were none. Sums lie as those of ``mma.sync``: each warp of the four has 16
 columns the registers that :func:`topi_ext.cuda.multiplication.lane_of` says.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +42,9 @@ DESCRIBED = 0x3FFFF
 
 @dataclass(frozen=True)
 class _Kind:
-    """``types``: of sums and operands, in the instruction. ``scales``: its operands behind the sums' flag."""
+    """``types``: of sums and operands, in the instruction. ``scales``: its operands behind the sums' flag,
+    signs and for float16 whether an operand lies the other way. ``register`` and ``c_type``: a sum's.
+    """
 
     types: str
     scales: str
@@ -51,18 +54,28 @@ class _Kind:
 
 _KINDS = {
     "float16": _Kind("f32.f16.f16", ", 1, 1, 0, 0", "f", "float"),
+    "tf32": _Kind("f32.tf32.tf32", ", 1, 1", "f", "float"),
     "uint8": _Kind("s32.u8.s8", "", "r", "int"),
     "int8": _Kind("s32.s8.s8", "", "r", "int"),
 }
 
 WGMMA_DTYPES = tuple(_KINDS)
-"""What is multiplied so. Not TF32: the instruction reads float32 as it lies in shared memory, and would
-truncate what has to be rounded."""
+"""What is multiplied so."""
+
+LOADED = ("tf32",)
+"""What has left operands in registers, fragments as those of ``mma.sync``: from shared memory float32 would
+be truncated, where it has to be rounded."""
 
 ADDRESS, MULTIPLY = "topi_ext_shared_address", "topi_ext_wgmma_multiply"
 FENCE, COMMIT, WAIT = "topi_ext_wgmma_fence", "topi_ext_wgmma_commit", "topi_ext_wgmma_wait"
 PROXY_FENCE = "topi_ext_fence_proxy_async"
 """Device functions; those of sums have what they sum and how many behind their name."""
+
+LOADED_REGISTERS = 4
+"""Registers of the left operand of one product."""
+
+Registers = tuple[Any, Any]
+"""An array of registers, and which of them is the first."""
 
 _FUNC_CALL = Op.get("tirx.cuda.func_call")
 
@@ -96,76 +109,102 @@ __device__ __forceinline__ int {ADDRESS}(const void* pointer) {{
     return T.bitwise_or(T.shift_right(T.bitwise_and(address, DESCRIBED), 4), 1 << 16)
 
 
-def multiply(dtype: str, columns: int, sums: Any, begin: Any, left: Any, right: Any, layout: int) -> Any:
-    """A call that adds 64 rows by ``columns`` products, 32 bytes deep, to the sums from ``begin`` on."""
+def multiply(
+    dtype: str, columns: int, sums: Registers, right: Any, layout: int, left: tuple[Any, ...]
+) -> Any:
+    """A call that adds 64 rows by ``columns`` products, 32 bytes deep, to sums.
+
+    ``right`` is an :func:`address_word`, ``left`` one, too, or registers of what :data:`LOADED` names;
+    ``layout`` is the :func:`layout_word` of both.
+    """
     kind, count = _KINDS[dtype], columns // 2
-    depth = MULTIPLICATIONS[dtype].depth
     name = f"{MULTIPLY}_{dtype}_{columns}"
-    registers = ", ".join(f"%{place}" for place in range(count))
+    if dtype in LOADED:
+        parameters = f"const {kind.c_type}* left, int first"
+        found = [f'"r"(__float_as_uint(left[first + {place}]))' for place in range(LOADED_REGISTERS)]
+        one = f"{{{_numbers(count + 1, LOADED_REGISTERS)}}}"
+    else:
+        parameters, found, one = "int left", ['"l"(upper | static_cast<unsigned>(left))'], f"%{count + 1}"
     source = f"""
-__device__ __forceinline__ void {name}({kind.c_type}* sums, int begin, int left, int right, int layout) {{
+__device__ __forceinline__ void {name}({kind.c_type}* sums, int begin, int right, int layout, {parameters}) {{
   unsigned long long upper = static_cast<unsigned long long>(static_cast<unsigned>(layout)) << 32;
-  {kind.c_type}* d = sums + begin;
   asm volatile(
     "{{\\n.reg .pred add;\\nsetp.eq.u32 add, 1, 1;\\n"
-    "wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{kind.types} "
-    "{{{registers}}}, %{count}, %{count + 1}, add{kind.scales};\\n}}\\n"
-    : {_in_out(kind, count)}
-    : "l"(upper | static_cast<unsigned>(left)), "l"(upper | static_cast<unsigned>(right))
+    "wgmma.mma_async.sync.aligned.m64n{columns}k{MULTIPLICATIONS[dtype].depth}.{kind.types} "
+    "{{{_numbers(0, count)}}}, {one}, %{count}, add{kind.scales};\\n}}\\n"
+    : {_in_out(kind, "sums", "begin", count)}
+    : "l"(upper | static_cast<unsigned>(right)), {", ".join(found)}
     : "memory");
 }}
 """
-    return _void(name, [sums, begin, left, right, layout], source)
+    return _void(name, [*sums, right, layout, *left], source)
 
 
-def fence(multiplied: Call) -> Any:
-    """The call that lets what was written to the sums of a :func:`multiply` come before it."""
-    return _on_sums(FENCE, "wgmma.fence.sync.aligned;", multiplied)
+def fence(multiplied: Call, loaded: int) -> Any:
+    """The call that lets what was written to registers of a :func:`multiply` come before it: its sums, and
+    the ``loaded`` registers that hold left operands.
+    """
+    arrays = [(*multiplied.args[1:3], _sums(multiplied)[1])]
+    arrays += [(multiplied.args[5], 0, loaded)] if loaded else []
+    return _on_registers(FENCE, "wgmma.fence.sync.aligned;", multiplied, arrays)
 
 
 def wait(multiplied: Call) -> Any:
     """The call behind which all that was committed is done; ``multiplied`` is one of its products."""
-    return _on_sums(WAIT, "wgmma.wait_group.sync.aligned 0;", multiplied)
+    arrays = [(*multiplied.args[1:3], _sums(multiplied)[1])]
+    return _on_registers(WAIT, "wgmma.wait_group.sync.aligned 0;", multiplied, arrays)
 
 
 def commit() -> Any:
     """The call that makes one group of all products before it."""
-    return _plain(COMMIT, "wgmma.commit_group.sync.aligned;")
+    return _issued(COMMIT, "wgmma.commit_group.sync.aligned;")
 
 
 def proxy_fence() -> Any:
     """The call that lets wgmma see what its thread wrote to shared memory, or copied there and waited for."""
-    return _plain(PROXY_FENCE, "fence.proxy.async.shared::cta;")
+    return _issued(PROXY_FENCE, "fence.proxy.async.shared::cta;")
 
 
-def _plain(name: str, instruction: str) -> Any:
+def _on_registers(stem: str, instruction: str, multiplied: Call, arrays: list[tuple[Any, Any, int]]) -> Any:
+    """An instruction that the compiler must move no use of registers across, and so names them as operands:
+    arrays, the first register of each, and how many.
+    """
+    kind = _sums(multiplied)[0]
+    name = "_".join([stem, kind.c_type, *(str(count) for _, _, count in arrays)])
+    parameters, operands, arguments = [], [], []
+    for place, (pointer, first, count) in enumerate(arrays):
+        parameters.append(f"{kind.c_type}* array{place}, int first{place}")
+        operands.append(_in_out(kind, f"array{place}", f"first{place}", count))
+        arguments += [pointer, first]
+    return _issued(name, instruction, ", ".join(parameters), ", ".join(operands), arguments)
+
+
+def _issued(
+    name: str, instruction: str, parameters: str = "", operands: str = "", arguments: Sequence[Any] = ()
+) -> Any:
     source = f"""
-__device__ __forceinline__ void {name}() {{
-  asm volatile("{instruction}" ::: "memory");
+__device__ __forceinline__ void {name}({parameters}) {{
+  asm volatile("{instruction}" : {operands} : : "memory");
 }}
 """
-    return _void(name, [], source)
+    return _void(name, arguments, source)
 
 
-def _on_sums(stem: str, instruction: str, multiplied: Call) -> Any:
-    """An instruction that the compiler must not move sums across, and so names them as operands."""
+def _sums(multiplied: Call) -> tuple[_Kind, int]:
+    """The kind of a product, and how many sums a thread has."""
     dtype, columns = called(multiplied).removeprefix(f"{MULTIPLY}_").split("_")
-    kind, count = _KINDS[dtype], int(columns) // 2
-    name = f"{stem}_{kind.c_type}_{count}"
-    source = f"""
-__device__ __forceinline__ void {name}({kind.c_type}* sums, int begin) {{
-  {kind.c_type}* d = sums + begin;
-  asm volatile("{instruction}" : {_in_out(kind, count)} : : "memory");
-}}
-"""
-    return _void(name, list(multiplied.args[1:3]), source)
+    return _KINDS[dtype], int(columns) // 2
 
 
-def _in_out(kind: _Kind, count: int) -> str:
-    return ", ".join(f'"+{kind.register}"(d[{place}])' for place in range(count))
+def _numbers(first: int, count: int) -> str:
+    return ", ".join(f"%{place}" for place in range(first, first + count))
 
 
-def _void(name: str, arguments: list[Any], source: str) -> Any:
+def _in_out(kind: _Kind, array: str, first: str, count: int) -> str:
+    return ", ".join(f'"+{kind.register}"({array}[{first} + {place}])' for place in range(count))
+
+
+def _void(name: str, arguments: Sequence[Any], source: str) -> Any:
     return T.cuda.func_call(name, *arguments, source_code=source, return_type="void")
 
 
@@ -175,6 +214,8 @@ __all__ = [
     "FENCE",
     "GROUP",
     "GROUP_ROWS",
+    "LOADED",
+    "LOADED_REGISTERS",
     "MOST_COLUMNS",
     "MULTIPLY",
     "PATTERN_ROWS",

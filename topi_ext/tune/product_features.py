@@ -47,7 +47,7 @@ def block_features(
         "idle_in_last_wave": ceil(blocks / at_once) * at_once / blocks,
         "resident_blocks": float(resident),
         "resident_warps": float(resident * knobs.warps),
-        "registers": float(registers(knobs)),
+        "registers": float(registers(knobs, workload.dtype)),
         "log_shared_bytes": log2(shared_bytes(knobs, size)),
         "log_tiles": log2(depth // knobs.split_k // knobs.block_k),
         "in_flight_bytes": float((knobs.stages - 1) * (knobs.block_m + knobs.block_n) * row_bytes * resident),

@@ -16,7 +16,7 @@ class Memory:
     """A buffer: "global" is one array, "shared.dyn" has a row per block, "local" a row per thread.
 
     ``begin`` is the address of shared memory, which is aligned to no more than was asked for. ``in_flight``:
-    registers are sums that wgmma is still adding to; ``fenced``: it may take them.
+    registers are sums or operands of products by wgmma; ``fenced``: it may take them.
     """
 
     WRITTEN, FENCED = 1, 2
@@ -80,7 +80,7 @@ class Memory:
     def _use(self) -> None:
         """Registers are read or written by their thread."""
         if self.in_flight:
-            raise SimulationError("sums of wgmma are used before wgmma.wait_group")
+            raise SimulationError("registers of wgmma are used before wgmma.wait_group")
         self.fenced = False
 
     def read(self, index: Any) -> Any:

@@ -18,7 +18,12 @@ LANES, WARPS = 32, 4
 THREADS = LANES * WARPS
 ROWS = 64
 
-DTYPES = {"float16": ("float16", "float16"), "uint8": ("uint8", "int8"), "int8": ("int8", "int8")}
+DTYPES = {
+    "float16": ("float16", "float16"),
+    "tf32": ("float32", "float32"),
+    "uint8": ("uint8", "int8"),
+    "int8": ("int8", "int8"),
+}
 
 PERMUTED = {1: (128, 7), 2: (64, 3), 3: (32, 1)}
 """Bytes of a row, and how many bits of the address above 6 are added to those above 3, by bits 62 and 63."""
@@ -33,19 +38,22 @@ class Warpgroups:
 
 
 def multiply(grid: Any, node: Call) -> None:
-    name, to, begin, left, right, upper = node.args[:-1]
+    name, to, begin, right, upper, *left = node.args[:-1]
     dtype, columns = str(name.value).rsplit("_", 2)[1:]
     sums, first, count = grid.pointed(to), int(grid.value(begin)), int(columns) // 2
     if grid.mask is not None or grid.threads % THREADS:
         raise SimulationError("wgmma is not executed by all threads of four warps")
     if not sums.fenced:
         raise SimulationError("wgmma takes sums that were written without wgmma.fence behind it")
-    operands = [
-        _operand(grid, _descriptor(grid, word, upper), rows, of)
-        for word, rows, of in zip((left, right), (ROWS, int(columns)), DTYPES[dtype], strict=True)
-    ]
+    if len(left) == 1:
+        one = _operand(grid, _descriptor(grid, left[0], upper), ROWS, DTYPES[dtype][0])
+    else:
+        one = _loaded(grid, *left)
+    two = _operand(grid, _descriptor(grid, right, upper), int(columns), DTYPES[dtype][1])
+    if dtype == "tf32" and any((part.view(np.uint32) & 0x1FFF).any() for part in (one, two)):
+        raise SimulationError("wgmma takes a float32 that is not rounded to tf32")
     # Sums of 32 products of bytes are whole numbers of 22 bits, which float32 holds.
-    one, two = (operand.astype(np.float32) for operand in operands)
+    one, two = one.astype(np.float32), two.astype(np.float32)
     product = np.matmul(one, two.swapaxes(1, 2)).astype(sums.array.dtype)
     thread, register = np.arange(THREADS)[:, None], np.arange(count)[None]
     lane = thread % LANES
@@ -57,8 +65,8 @@ def multiply(grid: Any, node: Call) -> None:
 
 
 def fence(grid: Any, node: Call) -> None:
-    sums = grid.pointed(node.args[1])
-    sums.fenced = True
+    for pointer in node.args[1:-1:2]:
+        grid.pointed(pointer).fenced = True
 
 
 def commit(grid: Any, node: Call) -> None:
@@ -84,6 +92,22 @@ def proxy_fence(grid: Any, node: Call) -> None:
 def shared_address(grid: Any, node: Call) -> Any:
     memory, offset = grid.value(node.args[1])
     return memory.begin + np.asarray(offset) * memory.array.itemsize
+
+
+def _loaded(grid: Any, pointer: Any, begin: Any) -> np.ndarray:
+    """The left operand in four registers of each lane, 16 rows a warp: groups, rows, 8 of the depth."""
+    registers, first = grid.pointed(pointer), int(grid.value(begin))
+    if not registers.fenced:
+        raise SimulationError("wgmma takes operands that were written without wgmma.fence behind it")
+    registers.in_flight = True
+    grid.warpgroups.open.append(registers)
+    thread, register = np.arange(THREADS)[:, None], np.arange(4)[None]
+    found = np.zeros((len(registers.array) // THREADS, ROWS, 8), np.float32)
+    row = thread // LANES * 16 + thread % LANES // 4 + register % 2 * 8
+    found[:, row, thread % 4 + register // 2 * 4] = registers.array[:, first : first + 4].reshape(
+        -1, THREADS, 4
+    )
+    return found
 
 
 def _shared(grid: Any) -> Memory:

@@ -10,6 +10,7 @@ from topi_ext.cuda.knobs import GemmKnobs, registers, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
 from topi_ext.cuda.space import cheapest_gemm
+from topi_ext.cuda.workload import INTEGERS
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 
@@ -68,6 +69,7 @@ def test_instructions_and_registers(family: str, arch: str) -> None:
 
 GROUPED = {
     "float16": ("m64n128k16.f32.f16.f16", GemmKnobs("wgmma", 128, 128, 64, 8, 1, 3)),
+    "tf32": ("m64n256k8.f32.tf32.tf32", GemmKnobs("wgmma", 128, 256, 32, 8, 1, 2)),
     "uint8": ("m64n256k32.s32.u8.s8", GemmKnobs("wgmma", 64, 256, 128, 4, 1, 2)),
     "int8": ("m64n64k32.s32.s8.s8", GemmKnobs("wgmma", 64, 64, 64, 4, 1, 4)),
 }
@@ -76,7 +78,8 @@ GROUPED = {
 @pytest.mark.parametrize("dtype", GROUPED)
 def test_products_of_four_warps(dtype: str) -> None:
     shape, knobs = GROUPED[dtype]
-    work = workload(2, (14, 14), (64, 256), padding=(0,) * 4 if dtype != "float16" else (1,) * 4, dtype=dtype)
+    padding = (0,) * 4 if dtype in INTEGERS else (1,) * 4
+    work = workload(2, (14, 14), (64, 256), padding=padding, dtype=dtype)
     source = cuda_source(scheduled_product(work, knobs, SM_90), SM_90)
     text = compile_ptx(source, "sm_90")
     patterns = [
@@ -90,11 +93,12 @@ def test_products_of_four_warps(dtype: str) -> None:
         r"\.extern \.shared \.align 1024",
     ]
     assert [pattern for pattern in patterns if not re.search(pattern, text)] == []
-    assert not re.search(r"ldmatrix|\.local", text)
+    assert ("ldmatrix" in text, "cvt.rna.tf32" in text) == (dtype == "tf32",) * 2
+    assert ".local" not in text
     cubin = compile_cubin(source, "sm_90")
     (used,) = cubin.resources.values()
     assert (used.stack, used.spill_stores, used.spill_loads, used.shared) == (0, 0, 0, 0)
-    assert used.registers <= registers(knobs)
+    assert used.registers <= registers(knobs, dtype)
     assert not cubin.serialized
 
 

@@ -1,6 +1,7 @@
 """Products by wgmma on a simulated GPU: what they compute, and what becomes of kernels that do not wait."""
 
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,22 @@ from tvm_ffi import structural_map
 
 from topi_ext.cuda import groups
 from topi_ext.cuda.groups import order_groups
+from topi_ext.cuda.intrinsics import TF32
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm
-from topi_ext.cuda.wgmma import COMMIT, FENCE, PROXY_FENCE, WAIT, called, layout_word, row_bytes_of
+from topi_ext.cuda.wgmma import (
+    COMMIT,
+    FENCE,
+    LOADED,
+    PROXY_FENCE,
+    WAIT,
+    WGMMA_DTYPES,
+    called,
+    layout_word,
+    multiply,
+    row_bytes_of,
+)
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.tune.space import Space
 
@@ -48,6 +61,8 @@ PRODUCTS = {
         workload(1, (9, 9), (32, 48)),
         GemmKnobs("wgmma", 64, 16, 32, 4, 1, 2, order="columns"),
     ),
+    "tf32": (odd("tf32"), GemmKnobs("wgmma", 64, 48, 32, 4, 1, 3)),
+    "tf32 slices": (workload(1, (7, 7), (64, 48), dtype="tf32"), GemmKnobs("wgmma", 64, 16, 16, 4, 1, 2, 3)),
     "uint8": (odd("uint8"), GemmKnobs("wgmma", 64, 48, 64, 4, 1, 3)),
     "uint8 slices": (
         workload(1, (7, 7), (64, 48), dtype="uint8"),
@@ -76,7 +91,7 @@ def check_point(case: str, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("case", ["two stages", "groups", "uint8", "int8"])
+@pytest.mark.parametrize("case", ["two stages", "groups", "tf32", "uint8", "int8"])
 def test_points_of_a_tuners_space_are_right(case: str, seed: int) -> None:
     check_point(case, seed)
 
@@ -100,6 +115,19 @@ def test_the_upper_half_of_a_descriptor(row_bytes: int, word: int) -> None:
     assert row_bytes_of(word) == row_bytes
 
 
+@pytest.mark.parametrize("dtype", WGMMA_DTYPES)
+def test_operands_have_their_places_in_the_instruction(dtype: str) -> None:
+    """No simulation sees what is inside the device function: sums, left, right."""
+    left = (0, 0) if dtype in LOADED else (0,)
+    source = str(multiply(dtype, 16, (0, 0), 0, layout_word(128), left).args[-1].value)
+    named = re.findall(r'"\+?[frl]"\((?:upper \| static_cast<unsigned>\(|__float_as_uint\()?(\w+)', source)
+    (text,) = re.findall(r'"({%0.*), add', source)
+    places = [int(number) for number in re.findall(r"%(\d+)", text)]
+    loaded = 4 if dtype in LOADED else 1
+    assert [named[place] for place in places] == ["sums"] * 8 + ["left"] * loaded + ["right"]
+    assert sorted(places) == list(range(len(named)))
+
+
 def _without(device: tirx.PrimFunc, name: str) -> tirx.PrimFunc:
     """The function without calls of the device functions whose names begin so, or without barriers."""
     nothing = tirx.Evaluate(0)
@@ -121,8 +149,9 @@ BARRIER = "tirx.tvm_storage_sync"
     [
         ("stages", WAIT, "a warp overwrites what wgmma is reading before wgmma.wait_group"),
         ("stages", COMMIT, "a warp overwrites what wgmma is reading before wgmma.wait_group"),
-        ("one tile", WAIT, "sums of wgmma are used before wgmma.wait_group"),
-        ("one tile", COMMIT, "sums of wgmma are used before wgmma.wait_group"),
+        ("one tile", WAIT, "registers of wgmma are used before wgmma.wait_group"),
+        ("one tile", COMMIT, "registers of wgmma are used before wgmma.wait_group"),
+        ("tf32", WAIT, "registers of wgmma are used before wgmma.wait_group"),
         ("stages", FENCE, "wgmma takes sums that were written without wgmma.fence behind it"),
         ("stages", PROXY_FENCE, "wgmma reads what no fence.proxy.async came behind before the barrier"),
         ("uint8", PROXY_FENCE, "wgmma reads what no fence.proxy.async came behind before the barrier"),
@@ -133,6 +162,16 @@ def test_what_is_missing_in_a_kernel_is_found_out(case: str, missing: str, probl
     work, knobs = PRODUCTS[case]
     broken = _without(lowered(scheduled_product(work, knobs, SM_90), SM_90), missing)
     with pytest.raises(SimulationError, match=f"^{problem}$"):
+        product_error(work, knobs, SM_90, broken)
+
+
+def test_operands_that_are_not_rounded_are_found_out() -> None:
+    work, knobs = PRODUCTS["tf32"]
+    device = lowered(scheduled_product(work, knobs, SM_90), SM_90)
+    broken = device.with_body(
+        structural_map(device.body, (Call, lambda call: call.args[1] if called(call) == TF32 else call))
+    )
+    with pytest.raises(SimulationError, match=r"^wgmma takes a float32 that is not rounded to tf32$"):
         product_error(work, knobs, SM_90, broken)
 
 

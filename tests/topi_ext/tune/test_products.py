@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.workload import GemmConvolution
@@ -66,6 +67,15 @@ def test_the_choice_is_what_was_measured() -> None:
     assert choice is not None
     assert (choice.knobs, choice.source) == (other.knobs, "tuned")
     assert choice.microseconds == pytest.approx(5.0)
+
+
+def test_records_of_wgmma_are_left_out_where_it_is() -> None:
+    """A record says what was measured; another one is taken where its instruction may not be used."""
+    wgmma = GemmKnobs("wgmma", 64, 48, 64, 4, 1, 3).to_dict()
+    fast = replace(RECORD, knobs=wgmma, seconds=(1e-6,) * 3)
+    without = replace(SM_90, wgmma_gain=0.0)
+    assert Database([RECORD, fast]).best(WORK, SM_90) == fast
+    assert Database([RECORD, fast]).best(WORK, without) == RECORD
 
 
 @pytest.mark.parametrize("dtype", ["float16", "tf32", "float32", "uint8"])

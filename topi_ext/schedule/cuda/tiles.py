@@ -4,10 +4,12 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from topi_ext.cuda.intrinsics import FRAGMENT, SHARED, group_intrinsic, intrinsics
+from topi_ext.cuda.group_intrinsics import group_intrinsic
+from topi_ext.cuda.intrinsics import FRAGMENT, SHARED, intrinsics
 from topi_ext.cuda.knobs import PAD_BYTES, RESULT_PAD, ROW_BYTES, SWIZZLED, GemmKnobs
 from topi_ext.cuda.multiplication import SIDE, left_map, multiplication, right_map, sum_map
 from topi_ext.cuda.multiprocessor import LANES
+from topi_ext.cuda.wgmma import LOADED
 from topi_ext.cuda.workload import GemmConvolution
 
 LANE_ROWS, LANE_COLUMNS = 4, 8
@@ -143,7 +145,9 @@ class TensorTiles(Tiles):
 
 
 class GroupTiles(Tiles):
-    """Products by wgmma: a warp has 16 rows and the whole width, and operands stay in shared memory."""
+    """Products by wgmma: a warp has 16 rows and the whole width. Operands stay in shared memory, but for left
+    ones that have to be rounded: all of a tile's are loaded before the first product.
+    """
 
     def __init__(self, sch: Schedule, product: Any, workload: GemmConvolution, knobs: GemmKnobs) -> None:
         super().__init__(sch, workload, knobs)
@@ -156,16 +160,26 @@ class GroupTiles(Tiles):
         sch.reorder(i, j, k, ii, jj, kk)
         self.outer = sch.blockize(ii)
         i, self.thread_loop = sch.split(i, [None, knobs.warps_m])
-        self.tile_loop, self.step_loop = sch.split(k, [None, knobs.block_k // depth])
-        sch.reorder(i, j, self.thread_loop, self.tile_loop, self.step_loop)
+        self.tile_loop, self.turn, self.step_loop = sch.split(k, [None, 1, knobs.block_k // depth])
+        sch.reorder(i, j, self.thread_loop, self.tile_loop, self.turn, self.step_loop)
         _bind(sch, knobs, batch, i, j, self.thread_loop)
         self.block_loop = j
+        self.depth = depth
+
+    def load_operands(self) -> None:
+        self.left = None
+        if self.workload.dtype in LOADED:
+            self.left = self.sch.cache_read(self.outer, 0, FRAGMENT)
+            self.sch.compute_at(self.left, self.turn, preserve_unit_loops=True)
 
     def finish(self, store: Any, init: Any, tensorize: bool) -> None:
         sch, dtype = self.sch, self.workload.dtype
         names = intrinsics("mma", dtype)
         zero = sch.get_child_blocks(init)[0]
         cleared, stored = _pieces(sch, zero, SIDE), _pieces(sch, store, SIDE)
+        if self.left is not None:
+            loaded = _pieces(sch, self.left, self.depth)
+            sch.transform_layout(self.left, ("write", 0), left_map(dtype))
         sch.transform_layout(store, ("read", 0), sum_map)
         sch.unroll(self.step_loop)
         stored = sch.blockize(stored)
@@ -174,6 +188,8 @@ class GroupTiles(Tiles):
             return
         row_bytes = self.knobs.block_k * self.workload.element_bytes
         sch.tensorize(stored, names.store)
+        if self.left is not None:
+            sch.tensorize(loaded, names.load_left)
         product = group_intrinsic(dtype, self.knobs.block_n, row_bytes)
         sch.tensorize(sch.get_loops(self.inner)[-3], product)
         sch.tensorize(cleared, names.fill)

@@ -101,7 +101,8 @@ def test_channels_in_blocks_are_multiplied_in_nhwc(layout: str, precision: str) 
     assert error < (2e-3 if precision == "fp16" else 2e-6)
 
 
-def test_a_network_of_products_by_wgmma(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("precision", "dtype"), [("fp16", "float16"), ("tf32", "tf32")])
+def test_a_network_of_products_by_wgmma(precision: str, dtype: str, tmp_path: Path) -> None:
     """Two convolutions with bias, activation and residual, by knobs on record."""
     builder = models.NetworkBuilder("grouped")
     image = builder.input("input", (2, 32, 9, 7))
@@ -111,16 +112,16 @@ def test_a_network_of_products_by_wgmma(tmp_path: Path) -> None:
     records = tmp_path / "records.jsonl"
     for channels, knobs in (
         (32, GemmKnobs("wgmma", 64, 64, 32, 4, 1, 3)),
-        (40, GemmKnobs("wgmma", 128, 48, 64, 8, 1, 2)),
+        (40, GemmKnobs("wgmma", 128, 48, 32, 8, 1, 2)),
     ):
-        work = GemmConvolution(2, 9, 7, channels, 40, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, "float16")
+        work = GemmConvolution(2, 9, 7, channels, 40, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, dtype)
         append(records, TuningRecord(work, "sm_90", 1, knobs.to_dict(), (1e-6,) * 3, cpu="H100"))
     data = np.random.default_rng(0).standard_normal((2, 32, 9, 7)).astype("float32")
     reference = onnxruntime.InferenceSession(
         models.to_onnx(network).SerializeToString(), providers=["CPUExecutionProvider"]
     )
     (expected,) = reference.run(None, {"input": data})
-    simulated = SimulatedNetwork(models.to_relax(network), "cuda-sm_90", "fp16", records=[records])
+    simulated = SimulatedNetwork(models.to_relax(network), "cuda-sm_90", precision, records=[records])
     (found,) = simulated.run(data)
     products = [kernel for kernel in simulated.kernels.values() if kernel.operator == "gemm_conv2d"]
     assert [kernel.source for kernel in products] == ["tuned", "tuned"]
