@@ -9,11 +9,11 @@ from tvm import tirx
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 
 from topi_ext.cuda.fragments import lower_fragments
-from topi_ext.cuda.groups import order_groups
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import Cubin, compile_cubin, digest
 from topi_ext.cuda.shared_views import match_pointers
 from topi_ext.cuda.swizzle import swizzle_tiles
+from topi_ext.cuda.warpgroups import order_warpgroups
 from topi_ext.cuda.wide_copies import widen_copies
 
 PIPELINE = "topi_ext.cuda"
@@ -41,7 +41,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
 
 def device_passes() -> list[tvm.transform.Pass]:
     """Our own passes over device functions, between TVM's."""
-    return [lower_fragments(), order_groups(), widen_copies(), swizzle_tiles(), match_pointers()]
+    return [lower_fragments(), order_warpgroups(), widen_copies(), swizzle_tiles(), match_pointers()]
 
 
 tirx.register_tir_pipeline(PIPELINE, _pipeline)

@@ -19,10 +19,10 @@ from topi_ext.compute.implicit_gemm import (
 )
 from topi_ext.cuda.build import PIPELINE
 from topi_ext.cuda.fragments import lower_fragments
-from topi_ext.cuda.groups import order_groups
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.swizzle import swizzle_tiles
+from topi_ext.cuda.warpgroups import order_warpgroups
 from topi_ext.cuda.wide_copies import widen_copies
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
@@ -116,7 +116,7 @@ def lowered(func: tirx.PrimFunc, sm: Multiprocessor, swizzled: bool = True) -> t
     named = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
     module = tirx.transform.BindTarget(sm.target())(tvm.IRModule({"main": named}))
     passes = tirx.get_tir_pipeline(PIPELINE)[0]
-    module = widen_copies()(order_groups()(lower_fragments()(passes(module))))
+    module = widen_copies()(order_warpgroups()(lower_fragments()(passes(module))))
     module = swizzle_tiles()(module) if swizzled else module
     (device,) = [found for found in module.functions.values() if "kernel" in found.attrs["global_symbol"]]
     return device

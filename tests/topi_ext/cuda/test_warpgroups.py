@@ -13,12 +13,12 @@ from tvm import tirx
 from tvm.ir import Call
 from tvm_ffi import structural_map
 
-from topi_ext.cuda import groups
-from topi_ext.cuda.groups import order_groups
+from topi_ext.cuda import warpgroups
 from topi_ext.cuda.intrinsics import TF32
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm
+from topi_ext.cuda.warpgroups import order_warpgroups
 from topi_ext.cuda.wgmma import (
     COMMIT,
     FENCE,
@@ -190,7 +190,7 @@ def test_a_kernel_that_does_not_wait_for_its_copies_is_found_out() -> None:
 
 def test_the_permutation_is_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles that do not lie at multiples of the pattern are read wrongly."""
-    monkeypatch.setattr(groups, "SHARED_ALIGNMENT", 128)
+    monkeypatch.setattr(warpgroups, "SHARED_ALIGNMENT", 128)
     work, knobs = PRODUCTS["stages"]
     assert not product_error(work, knobs, SM_90) < bound("float16")
 
@@ -225,7 +225,7 @@ def test_sums_are_waited_for_without_a_barrier_too() -> None:
     for name in (WAIT, FENCE, COMMIT, PROXY_FENCE, BARRIER):
         bare = _without(bare, name)
     module = tvm.IRModule({"main": bare.with_attr("global_symbol", "main")})
-    again = order_groups()(module)["main"].script()
+    again = order_warpgroups()(module)["main"].script()
     last = again.rindex("wgmma_multiply")
     assert again.count(f'"{WAIT}') == 1
     assert last < again.index(f'"{WAIT}') < again.index("product_shared_dyn_warp[", last)

@@ -22,11 +22,11 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, child_blocks, fuse_epilogue, open_schedule
-from topi_ext.schedule.cuda.tiles import GroupTiles, ScalarTiles, TensorTiles, Tiles
+from topi_ext.schedule.cuda.tiles import ScalarTiles, TensorTiles, Tiles, WarpgroupTiles
 
 _TILES: dict[str, Callable[[Schedule, Any, GemmConvolution, GemmKnobs], Tiles]] = {
     "fma": ScalarTiles,
-    "wgmma": GroupTiles,
+    "wgmma": WarpgroupTiles,
 }
 
 

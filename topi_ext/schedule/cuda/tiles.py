@@ -4,11 +4,11 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from topi_ext.cuda.group_intrinsics import group_intrinsic
 from topi_ext.cuda.intrinsics import FRAGMENT, SHARED, intrinsics
 from topi_ext.cuda.knobs import PAD_BYTES, RESULT_PAD, ROW_BYTES, SWIZZLED, GemmKnobs
 from topi_ext.cuda.multiplication import SIDE, left_map, multiplication, right_map, sum_map
 from topi_ext.cuda.multiprocessor import LANES
+from topi_ext.cuda.warpgroup_intrinsics import warpgroup_intrinsic
 from topi_ext.cuda.wgmma import LOADED
 from topi_ext.cuda.workload import GemmConvolution
 
@@ -144,7 +144,7 @@ class TensorTiles(Tiles):
         sch.tensorize(sch.get_loops(zero)[-2], names.fill)
 
 
-class GroupTiles(Tiles):
+class WarpgroupTiles(Tiles):
     """Products by wgmma: a warp has 16 rows and the whole width. Operands stay in shared memory, but for left
     ones that have to be rounded: all of a tile's are loaded before the first product.
     """
@@ -190,7 +190,7 @@ class GroupTiles(Tiles):
         sch.tensorize(stored, names.store)
         if self.left is not None:
             sch.tensorize(loaded, names.load_left)
-        product = group_intrinsic(dtype, self.knobs.block_n, row_bytes)
+        product = warpgroup_intrinsic(dtype, self.knobs.block_n, row_bytes)
         sch.tensorize(sch.get_loops(self.inner)[-3], product)
         sch.tensorize(cleared, names.fill)
 
@@ -258,4 +258,4 @@ def _bind(sch: Schedule, knobs: GemmKnobs, batch: Any, block_i: Any, block_j: An
     sch.bind(warp, "threadIdx.y")
 
 
-__all__ = ["SHARED", "GroupTiles", "ScalarTiles", "TensorTiles", "Tiles"]
+__all__ = ["SHARED", "ScalarTiles", "TensorTiles", "Tiles", "WarpgroupTiles"]

@@ -21,7 +21,7 @@ from topi_ext.cuda.wgmma import LOADED, address_word, layout_word, multiply
 
 
 @cache
-def group_intrinsic(dtype: str, columns: int, row_bytes: int) -> str:
+def warpgroup_intrinsic(dtype: str, columns: int, row_bytes: int) -> str:
     """The name of the intrinsic that sums 16 rows by ``columns`` while the group multiplies 64.
 
     Operands are rows of tiles whose rows have ``row_bytes``, or for what :data:`LOADED` names, the left one a
@@ -65,4 +65,4 @@ def group_intrinsic(dtype: str, columns: int, row_bytes: int) -> str:
     return name
 
 
-__all__ = ["group_intrinsic"]
+__all__ = ["warpgroup_intrinsic"]

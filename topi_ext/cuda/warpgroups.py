@@ -32,7 +32,7 @@ _BARRIER, _REGISTERS = Op.get("tirx.tvm_storage_sync"), Op.get("tirx.buffer_data
 _COMMIT_COPIES, _WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
 
 
-def order_groups() -> tvm.transform.Pass:
+def order_warpgroups() -> tvm.transform.Pass:
     """Fences, commits and waits around products by wgmma, and memory as they want it aligned.
 
     Expects device functions with flat buffers, in which sums are registers of each lane.
@@ -44,7 +44,7 @@ def order_groups() -> tvm.transform.Pass:
         structural_walk(func.body, (Call, lambda call: products.append(call) if _is_product(call) else None))
         return func.with_body(_ordered(func.body, products[0])) if products else func
 
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.order_groups")
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.order_warpgroups")
 
 
 def _ordered(body: Any, product: Call) -> Any:
@@ -66,7 +66,7 @@ def _is_product(call: Call) -> bool:
     return called(call).startswith(MULTIPLY)
 
 
-def _call(statement: Any, name: str) -> bool:
+def _is_call(statement: Any, name: str) -> bool:
     """Is a statement a call of the device function, or one of its kind?"""
     found = statement.value if isinstance(statement, tirx.Evaluate) else None
     return isinstance(found, Call) and called(found).startswith(name)
@@ -103,7 +103,7 @@ def _around(statement: tirx.Evaluate, product: Call, warp: Any) -> Any:
     """A product with its fence and as a group of its own, or a barrier that waits for all products."""
     if _is_barrier(statement):
         calls = [wait(product), proxy_fence(), statement.value]
-    elif _call(statement, MULTIPLY):
+    elif _is_call(statement, MULTIPLY):
         found = statement.value
         calls = [fence(found, _loaded(found)), _of_first_warp(found, warp), commit()]
     else:
@@ -131,7 +131,7 @@ def _joined(sequence: tirx.SeqStmt, product: Call) -> Any:
     joined: list[Any] = []
     pending = False
     for part in _flat(sequence):
-        if joined and _call(joined[-1], COMMIT) and _call(part, FENCE):
+        if joined and _is_call(joined[-1], COMMIT) and _is_call(part, FENCE):
             joined.pop()
             continue
         if pending and _reads(part, product.args[1].args[0]):
@@ -184,4 +184,4 @@ def _aligned(body: Any) -> Any:
     )
 
 
-__all__ = ["order_groups"]
+__all__ = ["order_warpgroups"]
