@@ -8,6 +8,7 @@ from qdq_graphs import QdqGraph
 
 import relay_layout
 from relay_layout import models
+from relay_layout.lower.device_code import stored_code
 from topi_ext.cuda.nvcc import find_nvcc
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
@@ -23,6 +24,28 @@ def test_bytes_compile_in_every_layout(layout: str, source: str) -> None:
     compiled = relay_layout.compile(graph.model(result), target="cuda-sm_80", desired_layout=layout)
     kernels = compiled.manifest.builds[0].report["kernels"]
     assert {name: count for name, count in kernels.items() if count} == {source: 1}
+
+
+def test_products_by_wgmma_are_compiled_for_the_one_gpu_that_has_it(tmp_path: Path) -> None:
+    """One source for all kernels of a network: machine code of sm_90a, which an artifact for sm_90 holds."""
+    builder = models.NetworkBuilder("large")
+    image = builder.input("input", (32, 128, 28, 28))
+    network = models.to_relax(
+        builder.build({"output": builder.convolution(image, "conv", 128, 3, bias=True)})
+    )
+    report = tmp_path / "report.json"
+    for target, instruction in (("cuda-sm_90", "wgmma"), ("cuda-sm_90+nowgmma", "mma")):
+        compiled = relay_layout.compile(
+            network, target=target, desired_layout="NHWC", precision="fp16", report=report
+        )
+        (described,) = json.loads(report.read_text())["targets"]
+        (product,) = [call for call in described["calls"] if call["operator"] == "gemm_conv2d"]
+        assert product["knobs"]["instruction"] == instruction
+        assert compiled.manifest.builds[0].target["arch"] == "sm_90"
+        library = tmp_path / f"{instruction}.so"
+        library.write_bytes(compiled.contents[0].library)
+        (code,) = stored_code(library).values()
+        assert code.startswith(b"\x7fELF")
 
 
 def test_a_report_tells_products_and_depthwise_kernels(tmp_path: Path) -> None:
