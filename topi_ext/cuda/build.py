@@ -8,6 +8,7 @@ import tvm
 from tvm import tirx
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 
+from topi_ext.cuda.byte_vectors import pack_bytes
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import Cubin, compile_cubin, digest
@@ -41,7 +42,8 @@ def _pipeline() -> tuple[Any, Any, Any]:
 
 def device_passes() -> list[tvm.transform.Pass]:
     """Our own passes over device functions, between TVM's."""
-    return [lower_fragments(), order_warpgroups(), widen_copies(), swizzle_tiles(), match_pointers()]
+    ours = [lower_fragments(), order_warpgroups(), widen_copies(), swizzle_tiles()]
+    return [*ours, match_pointers(), pack_bytes()]
 
 
 tirx.register_tir_pipeline(PIPELINE, _pipeline)

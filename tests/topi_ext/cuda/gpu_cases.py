@@ -18,6 +18,7 @@ from topi_ext.compute.implicit_gemm import (
     rounded_to_tf32,
 )
 from topi_ext.cuda.build import PIPELINE
+from topi_ext.cuda.byte_vectors import pack_bytes
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
@@ -118,6 +119,7 @@ def lowered(func: tirx.PrimFunc, sm: Multiprocessor, swizzled: bool = True) -> t
     passes = tirx.get_tir_pipeline(PIPELINE)[0]
     module = widen_copies()(order_warpgroups()(lower_fragments()(passes(module))))
     module = swizzle_tiles()(module) if swizzled else module
+    module = pack_bytes()(module)
     (device,) = [found for found in module.functions.values() if "kernel" in found.attrs["global_symbol"]]
     return device
 

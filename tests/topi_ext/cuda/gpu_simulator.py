@@ -230,6 +230,10 @@ class Grid:
     def call_bitwise_and(self, node: Call) -> Any:
         return np.bitwise_and(*(self.value(part) for part in node.args))
 
+    def call_reinterpret(self, node: Call) -> Any:
+        found, wanted = (str(part.ty.dtype).split("x")[0] for part in (node.args[0], node))
+        return np.ascontiguousarray(self.value(node.args[0]), found).view(wanted)
+
     def call_shift_right(self, node: Call) -> Any:
         return np.right_shift(*(self.value(part) for part in node.args))
 

@@ -113,6 +113,15 @@ def test_products_that_wait_for_one_another_are_found() -> None:
     assert compile_cubin(broken, "sm_90").serialized
 
 
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_borders_of_bytes_compile(dtype: str) -> None:
+    """What lies around the image is 3, sixteen of it at once."""
+    work = workload(2, (8, 11), (64, 4), (1, 1), (1, 2), (3, 1, 2, 1), dtype=dtype)
+    sm, knobs = MULTIPROCESSORS["sm_80"], GemmKnobs("mma", 64, 16, 64, 4, 1, 2)
+    (used,) = compile_cubin(cuda_source(scheduled_product(work, knobs, sm), sm), "sm_80").resources.values()
+    assert (used.stack, used.spill_stores) == (0, 0)
+
+
 def test_older_tensor_cores() -> None:
     sm = MULTIPROCESSORS["sm_75"]
     source = source_of("tensor cores", sm)

@@ -58,6 +58,10 @@ PRODUCTS |= {
         workload(2, (9, 7), (20, 37), (3, 2), (2, 1), (1, 0, 2, 1), (1, 2), dtype="uint8"),
         GemmKnobs("mma", 32, 32, 32, 1, 2, 2),
     ),
+    "bordered bytes": (
+        workload(2, (8, 11), (64, 4), (1, 1), (1, 2), (3, 1, 2, 1), dtype="int8"),
+        GemmKnobs("mma", 64, 16, 64, 4, 1, 2),
+    ),
     "uint8 slices": (workload(1, (7, 7), (64, 48), dtype="uint8"), GemmKnobs("mma", 64, 16, 64, 4, 1, 3, 3)),
     "uint8 groups": (
         workload(2, (9, 9), (32, 48), groups=2, padding=(0,) * 4, dtype="uint8"),
@@ -136,6 +140,14 @@ def test_neighbouring_channels_are_copied_at_once(case: str) -> None:
     work, knobs = PRODUCTS[case]
     device = lowered(scheduled_product(work, knobs, SM_80), SM_80)
     assert copied_bytes(device) == {16, work.copy_elements * work.element_bytes}
+
+
+def test_a_border_of_bytes_is_copied_in_words() -> None:
+    """The zero point is 3."""
+    work, knobs = PRODUCTS["bordered bytes"]
+    text = lowered(scheduled_product(work, knobs, SM_80), SM_80).script()
+    assert f'T.reinterpret("int8x16", T.Broadcast({0x03030303}, 4))' in text
+    assert "T.Broadcast(T.int8(3), 16)" not in text
 
 
 def copied_bytes(device: tirx.PrimFunc) -> set[int]:
