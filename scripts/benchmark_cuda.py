@@ -54,6 +54,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL", help=", ".join(MODELS))
     parser.add_argument("--batches", type=positive, nargs="+", default=[1, 32], metavar="N")
     parser.add_argument("--precision", choices=DTYPES, default="fp16", help="of ours and of torch (fp16)")
+    parser.add_argument(
+        "--target", metavar="NAME", help="such as cuda-sm_90+nowgmma; by default that of the GPU"
+    )
     parser.add_argument("--only", choices=("networks", "layers"), help="one of both tables alone")
     parser.add_argument("--tune-seconds", type=positive, metavar="S", help="tune for so long first")
     parser.add_argument(
@@ -71,7 +74,7 @@ def main(arguments: list[str]) -> int:
     if not torch.cuda.is_available():
         parser.error("torch finds no GPU on this machine; run it on one with an NVIDIA GPU")
     major, minor = torch.cuda.get_device_capability()
-    name = f"cuda-sm_{major}{minor}"
+    name = options.target or f"cuda-sm_{major}{minor}"
     if options.tune_seconds is not None:
         tune(name, options)
     records = [options.records] if options.records.exists() else []

@@ -142,14 +142,6 @@ def test_neighbouring_channels_are_copied_at_once(case: str) -> None:
     assert copied_bytes(device) == {16, work.copy_elements * work.element_bytes}
 
 
-def test_a_border_of_bytes_is_copied_in_words() -> None:
-    """The zero point is 3."""
-    work, knobs = PRODUCTS["bordered bytes"]
-    text = lowered(scheduled_product(work, knobs, SM_80), SM_80).script()
-    assert f'T.reinterpret("int8x16", T.Broadcast({0x03030303}, 4))' in text
-    assert "T.Broadcast(T.int8(3), 16)" not in text
-
-
 def copied_bytes(device: tirx.PrimFunc) -> set[int]:
     found: set[int] = set()
 

@@ -1,7 +1,6 @@
 """Products by wgmma on a simulated GPU: what they compute, and what becomes of kernels that do not wait."""
 
 import random
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -19,18 +18,7 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.warpgroups import order_warpgroups
-from topi_ext.cuda.wgmma import (
-    COMMIT,
-    FENCE,
-    LOADED,
-    PROXY_FENCE,
-    WAIT,
-    WGMMA_DTYPES,
-    called,
-    layout_word,
-    multiply,
-    row_bytes_of,
-)
+from topi_ext.cuda.wgmma import COMMIT, FENCE, PROXY_FENCE, WAIT, called
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.tune.space import Space
 
@@ -103,29 +91,6 @@ def test_large_products_are_by_wgmma_where_it_may_be_used() -> None:
     without = replace(SM_90, wgmma_gain=0.0)
     assert {one.knobs.instruction for one in Space(large, SM_90).candidates} == {"mma", "wgmma"}
     assert {one.knobs.instruction for one in Space(large, without).candidates} == {"mma"}
-
-
-@pytest.mark.parametrize(
-    ("row_bytes", "word"),
-    [(128, 1 << 30 | 64), (64, (2 << 30 | 32) - (1 << 32)), (32, (3 << 30 | 16) - (1 << 32))],
-)
-def test_the_upper_half_of_a_descriptor(row_bytes: int, word: int) -> None:
-    """Eight rows over 16 in bits 32 to 45, the permutation in 62 and 63, as a signed number."""
-    assert layout_word(row_bytes) == word
-    assert row_bytes_of(word) == row_bytes
-
-
-@pytest.mark.parametrize("dtype", WGMMA_DTYPES)
-def test_operands_have_their_places_in_the_instruction(dtype: str) -> None:
-    """No simulation sees what is inside the device function: sums, left, right."""
-    left = (0, 0) if dtype in LOADED else (0,)
-    source = str(multiply(dtype, 16, (0, 0), 0, layout_word(128), left).args[-1].value)
-    named = re.findall(r'"\+?[frl]"\((?:upper \| static_cast<unsigned>\(|__float_as_uint\()?(\w+)', source)
-    (text,) = re.findall(r'"({%0.*), add', source)
-    places = [int(number) for number in re.findall(r"%(\d+)", text)]
-    loaded = 4 if dtype in LOADED else 1
-    assert [named[place] for place in places] == ["sums"] * 8 + ["left"] * loaded + ["right"]
-    assert sorted(places) == list(range(len(named)))
 
 
 def _without(device: tirx.PrimFunc, name: str) -> tirx.PrimFunc:

@@ -95,6 +95,14 @@ def test_a_kernel_that_spills_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_pa
         gpu_workers.build(str(tmp_path), ("cc",), "sm_90", (HALF, KNOBS))
 
 
+@needs_nvcc
+def test_a_kernel_whose_products_wait_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    waiting = Cubin(b"", {"product_kernel": Resources(90, 0, 0, 0, 0)}, serialized=True)
+    monkeypatch.setattr(gpu_workers, "machine_code_of", lambda built, arch: {"digest": waiting})
+    with pytest.raises(CudaError, match=r"^products by wgmma are serialized$"):
+        gpu_workers.build(str(tmp_path), ("cc",), "sm_90", (HALF, KNOBS))
+
+
 @pytest.mark.parametrize("workload", WORKLOADS, ids=range(len(WORKLOADS)))
 def test_rows_are_those_of_a_convolution(workload: GemmConvolution) -> None:
     data, weight = product_check.operands(workload)
