@@ -22,6 +22,7 @@ from relay_layout.graph.border import (
     input_names,
     memory_orders,
     output_names,
+    size_bounds,
 )
 from relay_layout.ir import shape_of
 from relay_layout.lower.calls import KernelCall, called_functions, calls_left, kernel_calls, renamed
@@ -346,7 +347,7 @@ def _specs(
     )
     inputs, outputs = (
         tuple(
-            _spec(*tensor, layouts, border.letters)
+            _spec(*tensor, layouts, border.letters, size_bounds(function))
             for tensor in zip(names, types, orders, quantization, strict=True)
         )
         for names, types, layouts, orders, quantization in sides
@@ -361,9 +362,9 @@ def _spec(
     quantization: Quantization | None,
     layouts: Mapping[str, str],
     letters: Mapping[int, str],
+    bounds: Mapping[str, tuple[int, int | None]],
 ) -> TensorSpec:
-    extents = shape_of(_Typed(kind)) or ()
-    held = tuple(extent if isinstance(extent, int) else str(extent) for extent in extents)
+    held = tuple(size if isinstance(size, int) else str(size) for size in shape_of(_Typed(kind)) or ())
     rank = len(held)
     order = declared or tuple(range(rank))
     # The function's types are what lies in memory; the caller sees the model's own dimensions.
@@ -372,7 +373,8 @@ def _spec(
     layout = layouts.get(name, "".join(letters[4][axis] for axis in order) if usual else "")
     if quantization is not None and quantization.axis is not None and name in layouts:
         quantization = replace(quantization, axis=layout.index(letters[rank][quantization.axis]))
-    return TensorSpec(name, shape, str(kind.dtype), layout, order, bool(declared), quantization)
+    own = {size: bounds[size] for size in shape if isinstance(size, str) and size in bounds}
+    return TensorSpec(name, shape, str(kind.dtype), layout, order, bool(declared), quantization, own)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What goes into and comes out of a compiled model, and whether given arrays are that."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from relay_layout.errors import ArtifactError, InputError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_FIELDS = ("name", "shape", "dtype", "layout", "dim_order", "declared", "quantization")
+_FIELDS = ("name", "shape", "dtype", "layout", "dim_order", "declared", "quantization", "bounds")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class TensorSpec:
     declared: whether the model or its user fixed ``dim_order``, so that an array which lies otherwise is a
         mistake; where nobody did, it is the compiler's affair and such an array is copied.
     quantization: what the integers stand for; None where the tensor is not quantized.
+    bounds: the least and the largest size of named dimensions that take not every size, by name; None for
+        the largest where there is none.
 
     Raises ArtifactError, on construction, for a field of the wrong type or out of bounds.
     """
@@ -40,6 +42,7 @@ class TensorSpec:
     dim_order: tuple[int, ...] = ()
     declared: bool = False
     quantization: Quantization | None = None
+    bounds: dict[str, tuple[int, int | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         fields.text(self.name, "name")
@@ -68,6 +71,7 @@ class TensorSpec:
                 self.quantization.check_shape(shape)
             except ArtifactError as error:
                 raise ArtifactError(f"quantization.{error}") from None
+        object.__setattr__(self, "bounds", _checked_bounds(self.bounds, shape))
         object.__setattr__(self, "shape", tuple(shape))
         object.__setattr__(self, "dim_order", tuple(order))
 
@@ -88,6 +92,7 @@ class TensorSpec:
             "dim_order": list(self.dim_order),
             "declared": self.declared,
             "quantization": None if self.quantization is None else self.quantization.to_json(),
+            "bounds": {name: list(pair) for name, pair in self.bounds.items()},
         }
 
     @classmethod
@@ -106,8 +111,8 @@ class TensorSpec:
     def check(self, array: object, *, role: str = "input") -> None:
         """Raises InputError unless ``array`` is a numpy array of this dtype, rank and shape.
 
-        A named dimension takes any size. ``role`` is how the message calls the tensor. Neither strides nor
-        byte order matter here; see :func:`check_inputs`.
+        A named dimension takes any size within its bounds. ``role`` is how the message calls the tensor.
+        Strides and byte order do not matter here; see :func:`check_inputs`.
         """
         expected = f"{role} {self.name!r}: expected {self.dtype} {_shape_text(self.shape)}"
         if not isinstance(array, np.ndarray):
@@ -119,9 +124,20 @@ class TensorSpec:
             )
         fits = self._fits(array.shape)
         if fits and array.dtype.name == self.dtype:
+            self._check_bounds(array.shape, role)
             return
         got = f"{array.dtype.name} {_shape_text(array.shape)}"
         raise InputError(f"{expected}, got {got}{self._remedy(array, fits)}")
+
+    def _check_bounds(self, shape: Sequence[int], role: str) -> None:
+        for axis, (name, size) in enumerate(zip(self.shape, shape, strict=True)):
+            least, most = self.bounds.get(str(name), (0, None))
+            if size < least or (most is not None and size > most):
+                bounds = f"from {least} on" if most is None else f"{least} to {most}"
+                raise InputError(
+                    f"{role} {self.name!r}: dimension {axis} ({name!r}) is {size}, "
+                    f"the model was exported for sizes {bounds}"
+                )
 
     def _fits(self, shape: Sequence[int]) -> bool:
         if len(shape) != len(self.shape):
@@ -146,6 +162,21 @@ class TensorSpec:
                 return ""
             steps += f".astype({self.dtype!r})"
         return f"; convert with {steps}"
+
+
+def _checked_bounds(bounds: object, shape: Sequence[int | str]) -> dict[str, tuple[int, int | None]]:
+    found: dict[str, tuple[int, int | None]] = {}
+    for name, pair in fields.mapping(bounds, "bounds").items():
+        if name not in shape:
+            raise ArtifactError(f"bounds: shape {_shape_text(shape)} has no dimension {name!r}")
+        values = fields.sequence(pair, f"bounds.{name}")
+        if len(values) != 2:
+            raise ArtifactError(f"bounds.{name}: expected two sizes, got {len(values)}")
+        least, most = fields.integer(values[0], f"bounds.{name}[0]", 0, fields.MAX_BYTES), values[1]
+        if most is not None:
+            fields.integer(most, f"bounds.{name}[1]", least, fields.MAX_BYTES)
+        found[name] = (least, most)
+    return found
 
 
 def check_inputs(

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import onnx
     import torch
 
+MAIN = "main"
+"""The function that a model is."""
+
 Shapes = Mapping[str, Sequence[int]]
 Params = Mapping[str, np.ndarray] | str | os.PathLike[str]
 Loader = Callable[[Path, Shapes, Params | None], IRModule]
@@ -71,6 +74,8 @@ def load_model(
     VerificationError where its layouts are inconsistent.
     """
     module = _read(model, input_shapes, params)
+    if MAIN not in [variable.name_hint for variable, _ in module.functions_items()]:
+        raise ModelError(f"the module has no function '{MAIN}', which is what is compiled")
     verify_module(module)
     return module
 

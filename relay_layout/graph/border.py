@@ -8,6 +8,9 @@ from relay_layout.ir import function_attributes
 USUAL = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 """What the dimensions of a tensor are called in a module without convolutions."""
 
+ASSUMED = 2
+"""The size from which on PyTorch takes a flexible dimension for one."""
+
 DECLARED = ("input_dim_orders", "output_dim_orders")
 """Attributes of a function whose tensors are to lie so: a list of ints for each, empty where nobody said."""
 
@@ -39,6 +42,19 @@ def declared_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], li
 def memory_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """The orders in which inputs and outputs lie in memory, empty where nobody declared one."""
     return _both(function, IN_MEMORY)
+
+
+def size_bounds(function: relax.Function) -> dict[str, tuple[int, int | None]]:
+    """The least and the largest size, None for any, of dimensions that take not every size, by name.
+
+    Memory is planned for the largest one. PyTorch assumes two or more of every dimension without being asked,
+    and checks no such bound; neither do we.
+    """
+    attributes = function_attributes(function)
+    lower, upper = (dict(attributes.get(f"tir_var_{side}_bound", {})) for side in ("lower", "upper"))
+    asked = {str(name): int(least) for name, least in lower.items() if int(least) > ASSUMED}
+    largest = {str(name): int(most) for name, most in upper.items()}
+    return {name: (asked.get(name, 0), largest.get(name)) for name in {**asked, **largest}}
 
 
 def dimension_letters(graph: Graph) -> dict[int, str]:

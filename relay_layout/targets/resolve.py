@@ -87,7 +87,7 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
         return _from_description(text, description, str(description.get("kind", "llvm")), threads)
     if text == "native":
         return _native(threads)
-    if text.startswith(PREFIX):
+    if text.startswith(PREFIX.rstrip("-")):
         return _from_description(text, arm_target(text), "llvm", threads)
     if text in INSTRUCTION_SETS:
         return _build(text, {"mcpu": text}, level_features(text), "x86_64", threads)

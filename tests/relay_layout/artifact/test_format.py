@@ -13,7 +13,16 @@ from relay_layout.artifact import Quantization, TensorSpec, read_artifact
 from relay_layout.errors import ArtifactError
 
 SPECS = (
-    TensorSpec("image", ("n", 3, 8, "w"), "uint8", "NHWC", (0, 2, 3, 1), True, Quantization((0.5,), (128,))),
+    TensorSpec(
+        "image",
+        ("n", 3, 8, "w"),
+        "uint8",
+        "NHWC",
+        (0, 2, 3, 1),
+        True,
+        Quantization((0.5,), (128,)),
+        {"n": (1, 64)},
+    ),
     TensorSpec("mask", (4, 2), "int8", "", (0, 1), False, Quantization((0.5, 0.25), (0, -3), 1)),
 )
 
@@ -35,6 +44,7 @@ def test_what_the_package_writes_another_reads(tmp_path: Path) -> None:
             "dim_order": [0, 2, 3, 1],
             "declared": True,
             "quantization": {"scales": [0.5], "zero_points": [128], "axis": None},
+            "bounds": {"n": [1, 64]},
         },
         {
             "name": "mask",
@@ -44,6 +54,7 @@ def test_what_the_package_writes_another_reads(tmp_path: Path) -> None:
             "dim_order": [0, 1],
             "declared": False,
             "quantization": {"scales": [0.5, 0.25], "zero_points": [0, -3], "axis": 1},
+            "bounds": {},
         },
     ]
 
@@ -91,6 +102,21 @@ def test_quantization_is_checked(change: dict[str, object], words: str) -> None:
     data["quantization"] = {**data["quantization"], **change}
     with pytest.raises(ArtifactError) as raised:
         TensorSpec.from_json(data)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ({"h": [1, 2]}, "bounds: shape [n, 3, 8, w] has no dimension 'h'"),
+        ({"n": [1]}, "bounds.n: expected two sizes, got 1"),
+        ({"n": [-1, 2]}, "bounds.n[0]: -1 is not within 0 and"),
+        ({"n": [3, 2]}, "bounds.n[1]: 2 is not within 3 and"),
+    ],
+)
+def test_bounds_are_checked(bounds: dict[str, list[int]], words: str) -> None:
+    with pytest.raises(ArtifactError) as raised:
+        TensorSpec.from_json(SPECS[0].to_json() | {"bounds": bounds})
     assert words in str(raised.value)
 
 

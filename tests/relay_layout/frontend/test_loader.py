@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import tvm_ffi
+from tvm import IRModule
 
 from relay_layout import models
 from relay_layout.errors import ModelError
@@ -32,6 +33,10 @@ def test_module_passes_through() -> None:
     assert load_model(module) is module
     message = _message(module, input_shapes={"input": (1, 3, 64, 64)})
     assert message == "input shapes cannot be given for a module, which has its own"
+
+
+def test_module_without_main() -> None:
+    assert _message(IRModule({})) == "the module has no function 'main', which is what is compiled"
 
 
 def test_built_in_network() -> None:

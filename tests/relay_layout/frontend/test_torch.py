@@ -161,6 +161,29 @@ def test_open_batch_and_image_sizes(tmp_path: Path) -> None:
         assert_agrees(session, model, (image(*shape, memory_format=LAST),))
 
 
+@pytest.mark.parametrize("layout", ["none", "NHWC"])
+def test_open_height_of_a_fixed_width(tmp_path: Path, layout: str) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 5, 1)).eval()
+    sizes = ({2: torch.export.Dim("h", min=5)},)
+    session = session_of(model, tmp_path, (image(2, 3, 8, 8),), dynamic_shapes=sizes, desired_layout=layout)
+    for height in (5, 9):
+        assert_agrees(session, model, (image(2, 3, height, 8),))
+
+
+def test_sizes_beyond_those_of_the_export_are_refused(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 5, 1)).eval()
+    sizes = ({0: torch.export.Dim("n", max=4), 2: torch.export.Dim("h", min=5)},)
+    session = session_of(model, tmp_path, (image(2, 3, 8, 8),), dynamic_shapes=sizes)
+    for shape in ((1, 3, 5, 8), (4, 3, 9, 8)):
+        assert_agrees(session, model, (image(*shape),))
+    for shape, words in (
+        ((5, 3, 8, 8), r"dimension 0 \('\w+'\) is 5, the model was exported for sizes 0 to 4"),
+        ((2, 3, 4, 8), r"dimension 2 \('\w+'\) is 4, the model was exported for sizes from 5 on"),
+    ):
+        with pytest.raises(InputError, match=f"^input 'input': {words}$"):
+            session.run({"input": image(*shape)})
+
+
 def test_given_shapes_fix_open_ones(tmp_path: Path) -> None:
     model, x = Formats().eval(), image(2, 3, 6, 5)
     program = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("n")},), strict=False)

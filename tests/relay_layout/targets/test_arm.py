@@ -87,6 +87,7 @@ CORES = (
     ("name", "message"),
     [
         ("aarch64-warp9", f"target 'aarch64-warp9' is not known; the ARM targets are {CORES}"),
+        ("aarch64", f"target 'aarch64' is not known; the ARM targets are {CORES}"),
         (
             "aarch64-cortex-a76+mmx",
             "target 'aarch64-cortex-a76+mmx': no feature '+mmx'; the features are +bf16, +dotprod, +fp16fml, "

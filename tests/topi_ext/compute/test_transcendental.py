@@ -7,6 +7,8 @@ import pytest
 import tvm
 from kernel_harness import compile_function, host_cpus, prim_func, target_for
 from tvm import te
+from tvm.ir import TensorLoad
+from tvm_ffi import structural_walk
 
 from topi_ext.compute import transcendental
 from topi_ext.schedule.cpu.loops import LoopNest
@@ -95,3 +97,19 @@ def test_vectors_and_no_calls() -> None:
     assert schedule is not None
     source = compile_function(schedule.mod["main"], TARGET).mod.inspect_source("asm")
     assert "expf" not in source
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "erf", "sigmoid"])
+def test_an_argument_stands_once(name: str) -> None:
+    """Where it stood several times, the function of a chain grew with the power of its length."""
+    function = getattr(transcendental, name)
+    data = te.placeholder((8,), "float32")
+    schedule = LoopNest().apply(prim_func([data, function(function(data))]), TARGET, False)
+    assert schedule is not None
+    main = schedule.mod["main"]
+    reads: list[TensorLoad] = []
+    structural_walk(
+        main.body,
+        (TensorLoad, lambda load: reads.append(load) if load.source.same_as(main.params[0]) else None),
+    )
+    assert len(reads) == 1

@@ -94,7 +94,7 @@ def _elementwise(sch: Schedule, spatial: list[Any], lanes: int, parallel: bool) 
         outer, vector = sch.split(sch.fuse(*spatial), [None, lanes])
         spatial = [outer]
     if spatial and parallel:
-        sch.parallel(sch.fuse(*spatial))
+        sch.parallel(sch.fuse(*_fusible(sch, spatial)))
     if vector is not None:
         sch.vectorize(vector)
 
@@ -111,12 +111,20 @@ def _reduction(
             outer, vector = sch.split(spatial.pop(), [None, width])
             spatial.append(outer)
     sch.reorder(*spatial, *reduction, *([vector] if vector is not None else []))
-    fused = sch.fuse(*spatial)
     if parallel:
-        sch.parallel(fused)
+        sch.parallel(sch.fuse(*_fusible(sch, spatial)))
     if vector is not None:
         sch.vectorize(vector)
     sch.decompose_reduction(block, reduction[0])
+
+
+def _fusible(sch: Schedule, loops: list[Any]) -> list[Any]:
+    """The outer of ``loops``, without those inside of a symbolic one.
+
+    TVM's analysis of indices fails on quotients of a fused loop by an extent that is symbolic times fixed.
+    """
+    symbolic = [place for place, loop in enumerate(loops) if place and loop_extent(sch, loop) is None]
+    return loops[: symbolic[-1] + 1] if symbolic else loops
 
 
 def place_padding(sch: Schedule, block: SBlock, chunk: Any | None, parallel: bool = True) -> None:
