@@ -43,8 +43,10 @@ def _merge(logs: Sequence[str], output: str) -> Outcome:
 
     records, problems = load(map(Path, logs))
     best = merged(records)
-    write(Path(output), best)
     tell_problems(problems)
+    if problems and not best:
+        raise InputError(f"log merge: no line of {', '.join(logs)} is a record; {output} is left as it was")
+    write(Path(output), best)
     report = {
         "output": output,
         "records_read": len(records),

@@ -54,7 +54,7 @@ def from_torch(
     # Only now: these lean on torch and on TVM's importer, which needs it.
     from tvm.relax.frontend.torch import from_exported_program
 
-    from relay_layout.frontend import torch_memory, torch_quantized, torch_resize
+    from relay_layout.frontend import torch_indexing, torch_memory, torch_quantized, torch_resize
     from relay_layout.frontend.torch_memory import (
         check_inputs,
         check_strides,
@@ -73,6 +73,7 @@ def from_torch(
                 custom_convert_map={
                     **torch_memory.CONVERTERS,
                     **torch_quantized.converters(decomposed),
+                    **torch_indexing.CONVERTERS,
                     **torch_resize.CONVERTERS,
                 },
                 run_ep_decomposition=False,

@@ -55,6 +55,17 @@ def test_merging_tells_what_it_skipped(capsys: pytest.CaptureFixture[str]) -> No
     ]
 
 
+def test_merging_nothing_leaves_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.jsonl").write_text("oops\n")
+    Path("out.jsonl").write_text("before\n")
+    assert main(["log", "merge", "bad.jsonl", "-o", "out.jsonl"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "skipped bad.jsonl:1: not JSON: Expecting value at column 1",
+        "relay-layout: error: log merge: no line of bad.jsonl is a record; out.jsonl is left as it was",
+    ]
+    assert Path("out.jsonl").read_text() == "before\n"
+
+
 def test_checking_a_good_log(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "check", "a.jsonl", "b.jsonl"]) == 0
     captured = capsys.readouterr()

@@ -10,6 +10,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch_harness import Every, Functions, assert_agrees, session_of  # noqa: E402
 
+from relay_layout.errors import ModelError  # noqa: E402
+
 torch.manual_seed(0)
 
 
@@ -101,6 +103,18 @@ MOVEMENTS: Functions = {
     "unsqueeze": lambda x: x.unsqueeze(2).squeeze(2) + 0,
     "repeat": lambda x: x.repeat(1, 2, 1, 1),
 }
+FIRST, SECOND = torch.tensor([0, 5, -1]), torch.tensor([3, -2, 8])
+INDEXINGS: Functions = {
+    "one": lambda x: x[:, :, torch.tensor([[3, 1], [0, -2]])].contiguous(),
+    "together": lambda x: x[:, FIRST, SECOND].contiguous(),
+    "broadcast": lambda x: x[:, FIRST[:, None], SECOND].contiguous(),
+    "apart": lambda x: x[:, FIRST, :, FIRST].contiguous(),
+    "all": lambda x: x[torch.tensor([1]), FIRST, SECOND, FIRST].contiguous(),
+    "unfold": lambda x: F.unfold(x, 3, padding=1, stride=2),
+    "fold": lambda x: F.fold(F.unfold(x, 2), (9, 7), 2),
+    "put": lambda x: x.clone().index_put((FIRST[1:] * 0 + 1, FIRST[1:], SECOND[1:]), torch.ones(7)),
+    "slice beyond": lambda x: x[:, -20:4:3, 2:99].contiguous(),
+}
 RESIZINGS: Functions = {
     "nearest": lambda x: F.interpolate(x, scale_factor=2),
     "nearest factor": lambda x: F.interpolate(x, scale_factor=(1.5, 0.6)),
@@ -123,6 +137,7 @@ GROUPS = {
     "activations": ACTIVATIONS,
     "normalizations": NORMALIZATIONS,
     "movements": MOVEMENTS,
+    "indexings": INDEXINGS,
     "resizings": RESIZINGS,
     "products": PRODUCTS,
 }
@@ -150,3 +165,38 @@ def test_each_operation_agrees(
     model = Every({name: GROUPS[group][name]}).eval()
     image = randoms(3, 6, 9, 7).to(memory_format=memory_format)
     assert_agrees(session_of(model, tmp_path, (image,)), model, (image,), name)
+
+
+def test_slices_of_open_extents(tmp_path: Path) -> None:
+    """Rows that are an expression of others: every second one of 2 h - 1 is h."""
+
+    class Halves(nn.Module):
+        def forward(self, long: torch.Tensor, short: torch.Tensor) -> torch.Tensor:
+            return (2 * long)[:, :, ::2] + short
+
+    rows = torch.export.Dim("rows", min=4, max=64)
+    model, inputs = Halves().eval(), (randoms(1, 3, 15, 5), randoms(1, 3, 8, 5))
+    shapes = {"long": {2: 2 * rows - 1}, "short": {2: rows}}
+    session = session_of(model, tmp_path, inputs, dynamic_shapes=shapes)
+    for count in (8, 5):
+        assert_agrees(session, model, (randoms(1, 3, 2 * count - 1, 5), randoms(1, 3, count, 5)))
+
+
+def test_a_slice_of_nothing_is_empty(tmp_path: Path) -> None:
+    class Nothing(nn.Module):
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            return (2 * image)[:, 5:3]
+
+    (output,) = (
+        session_of(Nothing().eval(), tmp_path, (randoms(2, 6, 4, 5),)).run([randoms(2, 6, 4, 5)]).values()
+    )
+    assert output.shape == (2, 0, 4, 5)
+
+
+def test_masks_are_refused(tmp_path: Path) -> None:
+    class Masked(nn.Module):
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            return image[image > 0]
+
+    with pytest.raises(ModelError, match="node 'index': indexing with a mask is not supported"):
+        session_of(Masked().eval(), tmp_path, (randoms(1, 3, 4, 5),))

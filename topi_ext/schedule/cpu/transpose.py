@@ -68,6 +68,8 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     source, result = store.value.source, store.buffer
     if source.dtype != result.dtype or source.dtype.bits != WORD * 8:
         return None
+    if any(_known(extent) == 0 for extent in (*source.shape, *result.shape)):
+        return None
     digits = _digits(block, store)
     if digits is None:
         return None

@@ -1,0 +1,142 @@
+"""PyTorch's indexing with tensors and slices of open extents, which TVM's importer takes only in part.
+
+Index tensors are broadcast together and name one element of all their dimensions (PyTorch, "Tensor indexing
+API"; NumPy, "Advanced indexing"): their dimensions become one, of which a single ``take`` reads, or to which
+one ``scatter_elements`` writes.
+"""
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax
+
+from relay_layout.errors import ModelError
+from relay_layout.ir import Expression, shape_of
+
+Converter = Callable[[Any, Any], Expression]
+
+
+@dataclass(frozen=True)
+class _Indexed:
+    """A tensor whose indexed dimensions are joined: its shape then, which it is, and where in it to look.
+
+    ``order`` is what was done to its dimensions before, None where they were side by side.
+    """
+
+    data: Expression
+    shape: tuple[Any, ...]
+    axis: int
+    place: Expression
+    order: list[int] | None
+
+
+def _indexed(node: Any, importer: Any) -> _Indexed:
+    builder = importer.block_builder
+    data, shape = importer.env[node.args[0]], shape_of(importer.env[node.args[0]])
+    indexed = [axis for axis, index in enumerate(node.args[1]) if index is not None]
+    indices = [importer.env[node.args[1][axis]] for axis in indexed]
+    if any(str(index.ty.dtype) in ("bool", "uint8") for index in indices):
+        raise ModelError(
+            f"node '{node.name}': indexing with a mask is not supported; its extent depends on it"
+        )
+    extents = [shape[axis] for axis in indexed] if shape else []
+    if not shape or not all(isinstance(extent, int) for extent in extents):
+        raise ModelError(f"node '{node.name}': indexing dimensions of open extents is not supported")
+    first, order = indexed[0], None
+    if indexed != list(range(first, first + len(indexed))):
+        # Between them lies a dimension that stays: what is picked comes first.
+        first, order = 0, [*indexed, *(axis for axis in range(len(shape)) if axis not in indexed)]
+        data = builder.emit(relax.op.permute_dims(data, order))
+        shape = tuple(shape[axis] for axis in order)
+    joined = (*shape[:first], math.prod(extents), *shape[first + len(indexed) :])
+    if len(indexed) > 1:
+        data = builder.emit(relax.op.reshape(data, joined))
+    place: Expression | None = None
+    for index, extent in zip(indices, extents, strict=True):
+        known = builder.emit(relax.op.astype(index, "int64"))
+        negative = builder.emit(relax.op.less(known, relax.const(0, "int64")))
+        wrapped = builder.emit(relax.op.add(known, relax.const(extent, "int64")))
+        found = builder.emit(relax.op.where(negative, wrapped, known))
+        if place is not None:
+            scaled = builder.emit(relax.op.multiply(place, relax.const(extent, "int64")))
+            found = builder.emit(relax.op.add(scaled, found))
+        place = found
+    return _Indexed(data, joined, first, place, order)
+
+
+def _index(node: Any, importer: Any) -> Expression:
+    """``index.Tensor(data, indices)``; None leaves a dimension as it is."""
+    found = _indexed(node, importer)
+    return importer.block_builder.emit(relax.op.take(found.data, found.place, axis=found.axis, mode="clip"))
+
+
+def _index_put(node: Any, importer: Any) -> Expression:
+    """``index_put(data, indices, values, accumulate=False)``."""
+    builder, found = importer.block_builder, _indexed(node, importer)
+    places = shape_of(found.place)
+    before, after = found.shape[: found.axis], found.shape[found.axis + 1 :]
+    if found.order is not None or not all(
+        isinstance(extent, int) for extent in (*found.shape, *(places or ("",)))
+    ):
+        raise ModelError(
+            f"node '{node.name}': index_put of open extents, or of dimensions apart, is not supported"
+        )
+    assert places is not None
+    count = math.prod(places)
+    values = builder.emit(relax.op.broadcast_to(importer.env[node.args[2]], (*before, *places, *after)))
+    values = builder.emit(relax.op.reshape(values, (*before, count, *after)))
+    index = builder.emit(relax.op.reshape(found.place, (*[1] * len(before), count, *[1] * len(after))))
+    index = builder.emit(relax.op.broadcast_to(index, (*before, count, *after)))
+    adds = len(node.args) > 3 and bool(node.args[3])
+    put = builder.emit(
+        relax.op.scatter_elements(found.data, index, values, found.axis, "add" if adds else "update")
+    )
+    return builder.emit(relax.op.reshape(put, shape_of(importer.env[node.args[0]])))
+
+
+def _slice(node: Any, importer: Any) -> Expression:
+    """``slice.Tensor(data, dim, start, end, step)``; bounds beyond the extent are those of the extent."""
+    data = importer.env[node.args[0]]
+    given = [*node.args[1:], *[None] * 4][:4]
+    axis, start, end, step = given[0] or 0, given[1], given[2], given[3] or 1
+    start, end, step = (importer.env.get(bound, bound) for bound in (start, end, step))
+    shape = shape_of(data)
+    if shape is None:
+        raise ModelError(f"node '{node.name}': a slice of a tensor of unknown shape is not supported")
+    axis %= len(shape)
+    extent = shape[axis]
+    start, end = _bound(start, 0, extent), _bound(end, extent, extent)
+    if isinstance(start, int) and isinstance(end, int):
+        end = max(start, end)
+    if (start, step) == (0, 1) and end is extent:
+        return data
+    # Else the result's extent would be an expression of minima, though it is known to lie within.
+    inbound = not isinstance(extent, int) and not isinstance(end, int)
+    return importer.block_builder.emit(
+        relax.op.strided_slice(data, [axis], [start], [end], [step], assume_inbound=inbound)
+    )
+
+
+def _bound(bound: Any, otherwise: Any, extent: Any) -> Any:
+    if bound is None:
+        return otherwise
+    if not isinstance(bound, int):
+        return bound
+    if bound >= sys.maxsize or (isinstance(extent, int) and bound >= extent):
+        return extent
+    if bound < 0:
+        return max(0, bound + extent) if isinstance(extent, int) else bound + extent
+    return bound
+
+
+CONVERTERS: dict[str, Converter] = {
+    "index.Tensor": _index,
+    "index_put.default": _index_put,
+    "slice.Tensor": _slice,
+}
+"""By the names that TVM's importer has for operations, whose own converters they replace."""
+
+__all__ = ["CONVERTERS"]
