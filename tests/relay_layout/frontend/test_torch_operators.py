@@ -187,9 +187,8 @@ def test_a_slice_of_nothing_is_empty(tmp_path: Path) -> None:
         def forward(self, image: torch.Tensor) -> torch.Tensor:
             return (2 * image)[:, 5:3]
 
-    (output,) = (
-        session_of(Nothing().eval(), tmp_path, (randoms(2, 6, 4, 5),)).run([randoms(2, 6, 4, 5)]).values()
-    )
+    image = randoms(2, 6, 4, 5)
+    (output,) = session_of(Nothing().eval(), tmp_path, (image,)).run({"image": image}).values()
     assert output.shape == (2, 0, 4, 5)
 
 
