@@ -24,7 +24,14 @@ from relay_layout.graph.border import (
     output_names,
 )
 from relay_layout.ir import shape_of
-from relay_layout.lower.calls import KernelCall, called_functions, calls_left, fused_calls, kernel_calls, renamed
+from relay_layout.lower.calls import (
+    KernelCall,
+    called_functions,
+    calls_left,
+    fused_calls,
+    kernel_calls,
+    renamed,
+)
 from relay_layout.lower.capabilities import with_capabilities
 from relay_layout.lower.device_code import compiler_of, device_code
 from relay_layout.lower.link import link_command, link_executable

@@ -1,13 +1,12 @@
 """The choices that a matrix product on a GPU leaves open."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
-from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
+from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import CudaError
 
 ALGORITHM = "implicit_gemm"
@@ -82,20 +81,6 @@ class GemmKnobs:
         except TypeError:
             pass
         raise CudaError(f"{dict(fields)} are no knobs of an implicit GEMM")
-
-
-def describe_product(workload: GemmConvolution, knobs: GemmKnobs) -> str:
-    """The annotation of a block that multiplies: one line of JSON."""
-    return json.dumps({**json.loads(workload.to_json()), "knobs": knobs.to_dict()}, sort_keys=True)
-
-
-def product_of(annotation: str) -> tuple[GemmConvolution, GemmKnobs] | None:
-    """What :func:`describe_product` described; None of another annotation."""
-    fields = json.loads(annotation)
-    if fields["operator"] != GEMM_CONVOLUTION:
-        return None
-    knobs = GemmKnobs.from_dict(fields.pop("knobs"))
-    return GemmConvolution.from_json(json.dumps(fields)), knobs
 
 
 def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
@@ -212,10 +197,8 @@ __all__ = [
     "Instruction",
     "Order",
     "check",
-    "describe_product",
     "fragment_depth",
     "misfit",
-    "product_of",
     "registers",
     "shared_bytes",
 ]

@@ -38,7 +38,9 @@ class Grid:
         self.blocks = extents["blockIdx.x"] * extents["blockIdx.y"] * extents["blockIdx.z"]
         lane = np.arange(self.threads * self.blocks)
         thread, self.block = lane % self.threads, lane // self.threads
-        self.warp = lane // LANES
+        # The last warp of a block may have fewer threads.
+        self.idle = -self.threads % LANES
+        self.warp = self.block * ((self.threads + self.idle) // LANES) + thread // LANES
         places = {
             "threadIdx.x": thread % extents["threadIdx.x"],
             "threadIdx.y": thread // extents["threadIdx.x"],
@@ -59,7 +61,11 @@ class Grid:
             return
         addresses = np.broadcast_to(places, self.block.shape) * memory.array.itemsize
         active = np.ones(self.block.shape, bool) if self.mask is None else self.mask
-        self.waits[instruction] += waits(addresses, count * memory.array.itemsize, active)
+        whole = [
+            np.pad(values.reshape(self.blocks, self.threads), ((0, 0), (0, self.idle))).reshape(-1)
+            for values in (addresses, active)
+        ]
+        self.waits[instruction] += waits(whole[0], count * memory.array.itemsize, whole[1])
 
     def run(self) -> None:
         with np.errstate(all="ignore"):
@@ -142,7 +148,7 @@ class Grid:
 
     def _meet_elements(self, instruction: str, memory: Memory, index: Any) -> None:
         place = np.asarray(index)
-        runs = place.ndim == 2 and place.shape[0] == len(self.block)
+        runs = place.ndim == 2
         count = memory.lanes * (place.shape[1] if runs else 1)
         self.meet(instruction, memory, (place[:, 0] if runs else place) * memory.lanes, count)
 

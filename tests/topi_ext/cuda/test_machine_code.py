@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from gpu_cases import scheduled_depthwise, scheduled_product, workload
+from gpu_cases import depthwise, scheduled_depthwise, scheduled_product, workload
 
 from topi_ext.cuda.build import cuda_source
+from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.knobs import shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
@@ -41,14 +42,28 @@ FAMILIES = {
         r"cp\.async\.cg\.shared\.global",
     ],
     "CUDA cores": [r"fma\.rn\.f32", r"cp\.async\.cg\.shared\.global", r"ld\.shared\.v4"],
-    "depthwise": [r"fma\.rn\.f32", r"ld\.global(\.nc)?\.v[24]"],
+    "depthwise": [r"fma\.rn\.f32", r"ld\.global(\.nc)?\.v4\.u16", r"st\.global\.v4"],
+    "depthwise, shared weights": [
+        r"fma\.rn\.f32",
+        r"ld\.global(\.nc)?\.v4\.u32",
+        r"ld\.shared\.v4",
+        r"bar\.sync",
+    ],
+    "depthwise of bytes": [r"mad\.lo\.s32", r"ld\.global(\.nc)?\.u32"],
+}
+DEPTHWISE = {
+    "depthwise": (depthwise(1, (56, 56), 144), DepthwiseKnobs(4, 2, 2, 12, 2, 4)),
+    "depthwise, shared weights": (
+        depthwise(1, (14, 14), 64, (7, 7), padding=(3,) * 4),
+        DepthwiseKnobs(8, 1, 2, 8, 2, 7, "shared"),
+    ),
+    "depthwise of bytes": (depthwise(1, (14, 14), 64, dtype="uint8"), DepthwiseKnobs(4, 2, 2, 16, 2, 4)),
 }
 
 
 def source_of(family: str, sm: Multiprocessor) -> str:
-    if family == "depthwise":
-        window = {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1)}
-        return cuda_source(scheduled_depthwise((1, 14, 14, 32), (3, 3), **window), sm)
+    if family in DEPTHWISE:
+        return cuda_source(scheduled_depthwise(*DEPTHWISE[family]), sm)
     work = WORKLOADS[family]
     return cuda_source(scheduled_product(work, cheapest_gemm(work, sm)[1], sm), sm)
 
