@@ -15,6 +15,7 @@ from relay_layout.targets.facts import TargetFacts
 from relay_layout.targets.target import BuildTarget
 from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
+from topi_ext.cuda.space import LATENCY_CYCLES
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
 from topi_ext.processor import Processor
 
@@ -30,6 +31,10 @@ _MULTIPLIED = {"fp16": "float16", "tf32": "tf32", "fp32": "float32"}
 
 LOOPS_SHARE = 0.03
 """Share of the float32 peak that plain loops reach, one thread for each result."""
+
+
+PRODUCT_CYCLES = 12
+"""Of a thread of plain loops for one product, in which it waits for the first-level cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +103,11 @@ class CudaTarget(BuildTarget):
         products = convolution.in_channels // convolution.groups
         for extent in convolution.kernel:
             products *= extent
-        rate = (
-            self.multiprocessor.float_macs * self.multiprocessor.count * self.multiprocessor.gigahertz * 1e3
-        )
-        return memory + sums * products / (rate * LOOPS_SHARE)
+        chip = self.multiprocessor
+        clock = chip.gigahertz * 1e3
+        # As kernels with knobs do, loops wait for what they read first and for what follows it.
+        waited = (2 * LATENCY_CYCLES + products * PRODUCT_CYCLES) / clock
+        return memory + waited + sums * products / (chip.float_macs * chip.count * clock * LOOPS_SHARE)
 
     def matmul_us(self, node: Node) -> float:
         """Microseconds of a matrix product of static shapes, by estimate: every byte once, and half the

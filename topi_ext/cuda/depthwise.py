@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
-from topi_ext.cuda.workload import COPY_BYTES, DepthwiseConvolution
+from topi_ext.cuda.workload import COPY_BYTES, INTEGERS, DepthwiseConvolution
 from topi_ext.errors import CudaError
 from topi_ext.knobs import DTYPE_BYTES
 
@@ -116,7 +116,9 @@ def depthwise_misfit(
     numbers = [value for value in vars(knobs).values() if isinstance(value, int)]
     if min(numbers) < 1:
         return "a tile is empty"
-    if knobs.vector not in VECTORS or knobs.vector * workload.element_bytes > COPY_BYTES:
+    # TVM's CUDA has no constants of eight bytes.
+    most = 4 if workload.dtype in INTEGERS else COPY_BYTES // workload.element_bytes
+    if knobs.vector not in VECTORS or knobs.vector > most:
         return f"vectors of {knobs.vector} {workload.data_dtype}"
     multiplier = workload.columns
     products = knobs.tile_rows * knobs.tile_columns * knobs.vector * workload.taps

@@ -77,7 +77,7 @@ Body = Callable[..., None]
 Pair = tuple[tirx.PrimFunc, tirx.PrimFunc]
 
 
-def _function(buffers: Sequence[Any], reads: Sequence[int], writes: int, body: Body) -> tirx.PrimFunc:
+def tensor_function(buffers: Sequence[Any], reads: Sequence[int], writes: int, body: Body) -> tirx.PrimFunc:
     """A function of ``buffers`` that reads some of them, by place, writes one, whole, and does ``body``."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("main")
@@ -99,7 +99,7 @@ def _elements(extents: tuple[int, ...], kinds: str, body: Body) -> None:
         body(*T.axis.remap(kinds, list(loops)))
 
 
-def _buffer(shape: tuple[int, ...], dtype: str, scope: str, *, by_rows: bool = False) -> Any:
+def tensor_buffer(shape: tuple[int, ...], dtype: str, scope: str, *, by_rows: bool = False) -> Any:
     """A fresh buffer; ``by_rows`` with strides and an offset of whatever it is matched with."""
     if not by_rows:
         return T.buffer(shape, dtype, scope=scope, offset_factor=1, layout=None)
@@ -108,7 +108,7 @@ def _buffer(shape: tuple[int, ...], dtype: str, scope: str, *, by_rows: bool = F
 
 
 def _in_lanes(owned: int, dtype: str) -> Any:
-    return _buffer((LANES, owned), dtype, FRAGMENT)
+    return tensor_buffer((LANES, owned), dtype, FRAGMENT)
 
 
 def _mma(kind: Multiplication, dtype: str) -> dict[str, Pair]:
@@ -135,7 +135,7 @@ def _ldmatrix(kind: Multiplication, dtype: str, place: Any, row_of: Any, rounded
     """A fragment from shared memory: four matrices of 8 rows of 16 bytes."""
 
     def buffers(by_rows: bool) -> list[Any]:
-        shared = _buffer((SIDE, kind.depth), dtype, SHARED, by_rows=by_rows)
+        shared = tensor_buffer((SIDE, kind.depth), dtype, SHARED, by_rows=by_rows)
         return [_in_lanes(kind.owned, dtype), shared]
 
     def describe(fragment: Any, shared: Any) -> None:
@@ -166,7 +166,9 @@ def _ldmatrix(kind: Multiplication, dtype: str, place: Any, row_of: Any, rounded
                 with T.unroll(0, kind.owned) as element:
                     T.buffer_store(fragment, to_tf32(fragment[lane, element]), [lane, element])
 
-    return _function(buffers(False), [1], 0, describe), _function(buffers(True), [1], 0, implement)
+    return tensor_function(buffers(False), [1], 0, describe), tensor_function(
+        buffers(True), [1], 0, implement
+    )
 
 
 TF32 = "topi_ext_to_tf32"
@@ -223,7 +225,9 @@ def _multiply(kind: Multiplication) -> Pair:
                     )
                 )
 
-    return _function(buffers(), [2, 0, 1], 2, describe), _function(buffers(), [2, 0, 1], 2, implement)
+    return tensor_function(buffers(), [2, 0, 1], 2, describe), tensor_function(
+        buffers(), [2, 0, 1], 2, implement
+    )
 
 
 def _fill(kind: Multiplication) -> Pair:
@@ -237,14 +241,14 @@ def _fill(kind: Multiplication) -> Pair:
             T.buffer_store(sums, zero, [lane, element])
 
     buffers = [[_in_lanes(OWNED_SUMS, kind.sums)] for _ in range(2)]
-    return _function(buffers[0], [], 0, describe), _function(buffers[1], [], 0, implement)
+    return tensor_function(buffers[0], [], 0, describe), tensor_function(buffers[1], [], 0, implement)
 
 
 def _store(kind: Multiplication) -> Pair:
     """Sums to shared memory, each lane its own."""
 
     def buffers(by_rows: bool) -> list[Any]:
-        shared = _buffer((SIDE, SIDE), kind.sums, SHARED, by_rows=by_rows)
+        shared = tensor_buffer((SIDE, SIDE), kind.sums, SHARED, by_rows=by_rows)
         return [_in_lanes(OWNED_SUMS, kind.sums), shared]
 
     def describe(sums: Any, shared: Any) -> None:
@@ -259,7 +263,9 @@ def _store(kind: Multiplication) -> Pair:
             row, column = pair % 2 * 8 + lane // 4, pair // 2 * 8 + lane % 4 * 2 + side
             T.buffer_store(shared, sums[lane, pair * 2 + side], [row, column])
 
-    return _function(buffers(False), [0], 1, describe), _function(buffers(True), [0], 1, implement)
+    return tensor_function(buffers(False), [0], 1, describe), tensor_function(
+        buffers(True), [0], 1, implement
+    )
 
 
 def _wmma(kind: Multiplication, scopes: Sequence[str]) -> dict[str, Pair]:
@@ -275,7 +281,7 @@ def _wmma(kind: Multiplication, scopes: Sequence[str]) -> dict[str, Pair]:
 
 
 def _square(dtype: str, scope: str, by_rows: bool) -> Any:
-    return _buffer((SIDE, SIDE), dtype, scope, by_rows=by_rows)
+    return tensor_buffer((SIDE, SIDE), dtype, scope, by_rows=by_rows)
 
 
 def _fragment_number(fragment: Any) -> Any:
@@ -302,7 +308,7 @@ def _wmma_load(dtype: str, scope: str, order: str) -> Pair:
         row = shared.strides[0]
         T.evaluate(T.tvm_load_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, pointer, row, order))
 
-    return _function(buffers(False), [0], 1, _copy), _function(buffers(True), [0], 1, implement)
+    return tensor_function(buffers(False), [0], 1, _copy), tensor_function(buffers(True), [0], 1, implement)
 
 
 def _wmma_store(dtype: str, scope: str) -> Pair:
@@ -316,7 +322,7 @@ def _wmma_store(dtype: str, scope: str) -> Pair:
             T.tvm_store_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, pointer, row, "row_major")
         )
 
-    return _function(buffers(False), [0], 1, _copy), _function(buffers(True), [0], 1, implement)
+    return tensor_function(buffers(False), [0], 1, _copy), tensor_function(buffers(True), [0], 1, implement)
 
 
 def _wmma_fill(dtype: str, scope: str) -> Pair:
@@ -329,7 +335,7 @@ def _wmma_fill(dtype: str, scope: str) -> Pair:
         T.evaluate(T.tvm_fill_fragment(sums.data, SIDE, SIDE, SIDE, _fragment_number(sums), zero))
 
     plain, by_rows = ([_square(dtype, scope, by_rows)] for by_rows in (False, True))
-    return _function(plain, [], 0, describe), _function(by_rows, [], 0, implement)
+    return tensor_function(plain, [], 0, describe), tensor_function(by_rows, [], 0, implement)
 
 
 def _wmma_multiply(kind: Multiplication, scopes: Sequence[str]) -> Pair:
@@ -348,9 +354,9 @@ def _wmma_multiply(kind: Multiplication, scopes: Sequence[str]) -> Pair:
         places = [(found.data, _fragment_number(found)) for found in (sums, left, right, sums)]
         T.evaluate(T.tvm_mma_sync(*(part for pair in places for part in pair)))
 
-    return _function(buffers(False), [2, 0, 1], 2, describe), _function(
+    return tensor_function(buffers(False), [2, 0, 1], 2, describe), tensor_function(
         buffers(True), [2, 0, 1], 2, implement
     )
 
 
-__all__ = ["FRAGMENT", "SHARED", "Intrinsics", "intrinsics", "to_tf32"]
+__all__ = ["FRAGMENT", "SHARED", "Intrinsics", "intrinsics", "tensor_buffer", "tensor_function", "to_tf32"]

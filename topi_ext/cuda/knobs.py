@@ -6,14 +6,16 @@ from typing import Any, Literal, get_args
 
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 from topi_ext.errors import CudaError
 
 ALGORITHM = "implicit_gemm"
 
-Instruction = Literal["mma", "wmma", "fma"]
+Instruction = Literal["mma", "wmma", "fma", "dp4a"]
 """``mma``: mma.sync on fragments that ldmatrix loads. ``wmma``: the 16x16x16 fragments of float16 that every
-architecture with tensor cores has. ``fma``: float32 on CUDA cores."""
+architecture with tensor cores has. ``fma``: float32 on CUDA cores. ``dp4a``: four bytes at a time there."""
+
+ON_CUDA_CORES: tuple[Instruction, ...] = ("fma", "dp4a")
 
 Order = Literal["rows", "columns"]
 """Which blocks start one after the other: those of different rows, which share a tile of the weights, or
@@ -89,7 +91,7 @@ def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
     if knobs.instruction != "mma":
         row += (PAD_BYTES - row) % ROW_BYTES
     tiles = knobs.stages * (knobs.block_m + knobs.block_n) * row
-    pad = PAD_BYTES // 4 if knobs.instruction == "fma" else RESULT_PAD
+    pad = PAD_BYTES // 4 if knobs.instruction in ON_CUDA_CORES else RESULT_PAD
     results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * 4
     return max(tiles, results)
 
@@ -97,6 +99,9 @@ def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
 def registers(knobs: GemmKnobs) -> int:
     """Registers of a thread, by estimate: sums, fragments of both operands, addresses."""
     sums = knobs.warp_m * knobs.warp_n // LANES
+    if knobs.instruction == "dp4a":
+        # Where there is nothing better, copies to shared memory pass through registers, four bytes in each.
+        return sums + (knobs.block_m + knobs.block_n) * knobs.block_k // 4 // knobs.threads + 72
     if knobs.instruction == "wmma":
         # Fragments hold every element twice, and copies to shared memory pass through registers.
         staged = (knobs.block_m + knobs.block_n) * knobs.block_k // 2 // knobs.threads
@@ -119,6 +124,7 @@ _MULTIPLIED: dict[Instruction, tuple[str, ...]] = {
     "mma": tuple(MULTIPLICATIONS),
     "wmma": ("float16",),
     "fma": ("float32",),
+    "dp4a": INTEGERS,
 }
 
 
@@ -131,14 +137,14 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         return f"unknown order '{knobs.order}'"
     if min(*numbers, knobs.stages, knobs.split_k) < 1:
         return "a tile is empty"
-    piece = SIDE if knobs.instruction != "fma" else 4
+    piece = 4 if knobs.instruction in ON_CUDA_CORES else SIDE
     depth = fragment_depth(workload, knobs)
     tiles = -(-workload.depth // knobs.block_k)
     across, down = -(-workload.columns // knobs.block_n), -(-workload.rows // knobs.block_m)
     second = across if knobs.order == "rows" else down
     limit = multiprocessor.block_shared_bytes
     needed = shared_bytes(knobs, workload.element_bytes)
-    if knobs.instruction == "fma" and (knobs.warp_m % 4 or knobs.warp_n % 8):
+    if knobs.instruction in ON_CUDA_CORES and (knobs.warp_m % 4 or knobs.warp_n % 8):
         return "threads of a warp divide its results by 4 and 8"
     problems = [
         (
@@ -189,6 +195,7 @@ def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiproc
 
 __all__ = [
     "ALGORITHM",
+    "ON_CUDA_CORES",
     "PAD_BYTES",
     "RESULT_PAD",
     "ROW_BYTES",

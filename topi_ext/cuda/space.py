@@ -15,7 +15,7 @@ from typing import Any
 from topi_ext.compute.implicit_gemm import padded
 from topi_ext.cuda.knobs import GemmKnobs, Instruction, check, misfit, registers, shared_bytes
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 
 LATENCY_CYCLES = 700
 """From asking for a tile of global memory to having it, in a loaded machine."""
@@ -27,7 +27,7 @@ SHARED_BYTES_PER_CYCLE = 128
 
 _BLOCKS = (16, 32, 64, 128, 256)
 _WARPS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
-_ROW_BYTES = {"mma": (32, 64, 128), "wmma": (32, 64, 128), "fma": (64, 128)}
+_ROW_BYTES = {"mma": (32, 64, 128), "wmma": (32, 64, 128), "fma": (64, 128), "dp4a": (64, 128)}
 """Lengths of a tile's rows."""
 
 _SLICES = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -37,7 +37,9 @@ def instruction_of(dtype: str, multiprocessor: Multiprocessor) -> Instruction:
     """What multiplies a dtype best on an architecture."""
     if dtype == "float32":
         return "fma"
-    return "mma" if multiprocessor.capability >= 80 else "wmma"
+    if multiprocessor.capability >= 80:
+        return "mma"
+    return "dp4a" if dtype in INTEGERS else "wmma"
 
 
 def gemm_knobs(

@@ -35,8 +35,10 @@ class Memory:
 
     def seen_as(self, dtype: str) -> "Memory":
         same = Memory(self.grid, self.array, self.scope)
-        if str(self.array.dtype) != dtype:
-            same.array = self.array.view(dtype)
+        scalar, _, lanes = dtype.partition("x")
+        same.lanes = int(lanes or 1)
+        if str(self.array.dtype) != scalar:
+            same.array = self.array.view(scalar)
         same.written, same.seen = self.written, self.seen
         return same
 

@@ -80,10 +80,26 @@ def test_instructions_and_registers(family: str, arch: str) -> None:
     assert used.registers <= 168
 
 
+@pytest.mark.parametrize(("dtype", "type_"), [("uint8", "u32"), ("int8", "s32")])
+def test_dot_products_of_bytes_before_ampere(dtype: str, type_: str) -> None:
+    sm = MULTIPROCESSORS["sm_75"]
+    work = workload(1, (14, 14), (64, 64), dtype=dtype)
+    source = cuda_source(scheduled_product(work, cheapest_gemm(work, sm)[1], sm), sm)
+    text = compile_ptx(source, "sm_75")
+    patterns = [f"dp4a.{type_}.s32", "ld.shared.v4.u32", "ld.global.nc.v4.u32", "st.shared.v4.u32"]
+    assert [pattern for pattern in patterns if pattern not in text] == []
+    assert "ld.global.nc.u8" not in text
+    (used,) = compile_cubin(source, "sm_75").resources.values()
+    assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
+
+
 def test_older_tensor_cores() -> None:
     sm = MULTIPROCESSORS["sm_75"]
     source = source_of("tensor cores", sm)
-    assert "wmma.mma.sync" in compile_ptx(source, "sm_75")
+    text = compile_ptx(source, "sm_75")
+    assert "wmma.mma.sync" in text
+    # The image is read in runs of channels, whatever its border needs.
+    assert re.search(r"ld\.global(\.nc)?\.v4\.u32", text)
     (used,) = compile_cubin(source, "sm_75").resources.values()
     # ptxas stops at 128 registers here and keeps a pointer or two in local memory.
     assert used.spill_stores <= 16

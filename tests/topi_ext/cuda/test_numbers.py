@@ -79,6 +79,16 @@ OLDER = {
     "wmma": (workload(1, (9, 9), (32, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 2)),
     "wmma one stage": (workload(1, (9, 9), (20, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 1)),
     "float32": (workload(1, (9, 9), (20, 37), dtype="float32"), GemmKnobs("fma", 32, 32, 16, 1, 2, 2)),
+    "uint8": (workload(1, (9, 9), (32, 48), dtype="uint8"), GemmKnobs("dp4a", 64, 32, 64, 2, 2, 2)),
+    "uint8 odd": (
+        workload(2, (9, 7), (20, 37), (3, 2), (2, 1), (1, 0, 2, 1), (1, 2), dtype="uint8"),
+        GemmKnobs("dp4a", 32, 32, 64, 1, 2, 2),
+    ),
+    "uint8 slices": (workload(1, (7, 7), (64, 48), dtype="uint8"), GemmKnobs("dp4a", 64, 32, 64, 2, 1, 2, 3)),
+    "int8 groups": (
+        workload(1, (9, 9), (36, 20), groups=2, dtype="int8"),
+        GemmKnobs("dp4a", 32, 32, 128, 1, 2, 1),
+    ),
 }
 
 
@@ -134,7 +144,7 @@ DEPTHWISE = {
     "five": (depthwise(1, (11, 13), 20, (5, 5), (2, 1), (2, 1, 0, 3)), DepthwiseKnobs(2, 1, 4, 10, 2, 1)),
     "seven": (
         depthwise(1, (12, 12), 16, (7, 7), padding=(3,) * 4, dtype="float32"),
-        DepthwiseKnobs(4, 1, 2, 4, 4, 2, "shared"),
+        DepthwiseKnobs(2, 1, 2, 8, 4, 2, "shared"),
     ),
     "odd": (
         depthwise(2, (9, 11), 37, (3, 5), (2, 1), (1, 0, 2, 1), (1, 2)),
@@ -152,7 +162,7 @@ DEPTHWISE = {
     ),
     "uint8": (
         depthwise(2, (9, 10), 24, strides=(2, 2), dtype="uint8"),
-        DepthwiseKnobs(8, 1, 2, 3, 2, 2, "shared"),
+        DepthwiseKnobs(4, 1, 2, 6, 2, 2, "shared"),
     ),
     "int8": (
         depthwise(1, (9, 10), 24, (5, 5), padding=(2,) * 4, dtype="int8"),

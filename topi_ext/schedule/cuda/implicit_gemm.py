@@ -17,7 +17,7 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.compute.implicit_gemm import flat_index
 from topi_ext.cuda.intrinsics import SHARED, intrinsics
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.knobs import ON_CUDA_CORES, GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, child_blocks, open_schedule
@@ -53,7 +53,7 @@ def schedule_product(
         _flatten(sch, out, workload)
         sch = open_schedule(_simplified(sch.mod["main"]))
         product, out = (sch.get_sblock(name) for name in names)
-    kind = ScalarTiles if knobs.instruction == "fma" else TensorTiles
+    kind = ScalarTiles if knobs.instruction in ON_CUDA_CORES else TensorTiles
     tiles: Tiles = kind(sch, product, workload, knobs)
     tiles.copy_operands(multiprocessor.has_async_copies)
     for block in child_blocks(sch):
@@ -64,7 +64,8 @@ def schedule_product(
         out = sch.cache_write(tiles.outer, 0, SHARED)
     else:
         sch.set_scope(tiles.outer, 0, SHARED)
-    scope = "local" if knobs.instruction == "fma" else intrinsics(knobs.instruction, workload.dtype).sum_scope
+    on_cores = knobs.instruction in ON_CUDA_CORES
+    scope = "local" if on_cores else intrinsics(knobs.instruction, workload.dtype).sum_scope
     store = tiles.keep_sums(scope)
     sch.reverse_compute_at(out, tiles.block_loop, preserve_unit_loops=True)
     tiles.copy_over_threads(out, result_run(workload.columns if not is_partial else knobs.block_n))
