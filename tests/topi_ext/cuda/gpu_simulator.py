@@ -142,6 +142,8 @@ class Grid:
             self.value(node.value)
 
     def _BufferStore(self, node: Any) -> None:
+        if _stores_itself(node):
+            return
         memory, index = self.memory[node.buffer], self.value(node.indices[0])
         self._meet_elements("store", memory, index)
         memory.write(index, self.value(node.value))
@@ -242,6 +244,14 @@ class Grid:
 
     def call_exp(self, node: Call) -> Any:
         return np.exp(self.value(node.args[0]))
+
+
+def _stores_itself(node: Any) -> bool:
+    """TVM's sums across threads end in a store of an element to itself, which code generation drops."""
+    value = node.value
+    if not isinstance(value, TensorLoad) or not value.source.same_as(node.buffer):
+        return False
+    return bool(tvm_ffi.structural_equal(value.indices[0], node.indices[0]))
 
 
 def _together(a: Any, b: Any) -> tuple[Any, Any]:

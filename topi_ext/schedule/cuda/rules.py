@@ -16,6 +16,7 @@ from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
+from topi_ext.schedule.cuda.reductions import schedule_reduction
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,6 +48,15 @@ class Elementwise(ScheduleRule):
         """None where there is more than one result, or a sum."""
         del target, tunable
         return schedule_elementwise(func)
+
+
+class Reduction(ScheduleRule):
+    """Functions of one sum or maximum over pixels, channels last."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None of any other function."""
+        del target, tunable
+        return None if annotated_block(open_schedule(func)) is not None else schedule_reduction(func)
 
 
 class Unannotated(ScheduleRule):
@@ -83,9 +93,9 @@ class Guarded(ScheduleRule):
 
 def cuda_rules() -> list[Guarded]:
     """Most specific first; dlight's last one takes every function of loops."""
-    ours = [Convolution(), Elementwise()]
+    ours = [Convolution(), Elementwise(), Reduction()]
     theirs = [Unannotated(rule) for rule in (gpu.Matmul(), gpu.Reduction(), gpu.GeneralReduction())]
     return [Guarded(rule) for rule in (*ours, *theirs, gpu.Fallback())]
 
 
-__all__ = ["Convolution", "Elementwise", "Guarded", "cuda_rules"]
+__all__ = ["Convolution", "Elementwise", "Guarded", "Reduction", "cuda_rules"]
