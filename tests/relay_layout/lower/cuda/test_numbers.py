@@ -95,6 +95,38 @@ def test_channels_in_blocks_are_multiplied_in_nhwc(layout: str, precision: str) 
     assert error < (2e-3 if precision == "fp16" else 2e-6)
 
 
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp16", 2e-3), ("fp32", 2e-6)])
+def test_depthwise_networks_are_as_exact_as_their_precision(precision: str, tolerance: float) -> None:
+    builder = models.NetworkBuilder("depthwise")
+    found = builder.convolution(builder.input("input", (2, 20, 9, 7)), "first", 20, 5, padding=2, groups=20)
+    found = builder.convolution(builder.relu(found, "relu"), "second", 20, 3, strides=2, groups=20, bias=True)
+    network = builder.build({"output": found})
+    image = np.random.default_rng(0).standard_normal((2, 20, 9, 7)).astype("float32")
+    reference = onnxruntime.InferenceSession(
+        models.to_onnx(network).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (expected,) = reference.run(None, {"input": image})
+    simulated = SimulatedNetwork(models.to_relax(network), "cuda-sm_80", precision)
+    (result,) = simulated.run(image)
+    assert "depthwise_conv2d_nhwc" in simulated.operators
+    assert np.abs(result - expected).max() / np.abs(expected).max() < tolerance
+
+
+@pytest.mark.parametrize("target", ["cuda-sm_70", "cuda-sm_90"])
+def test_quantized_depthwise_layers_give_onnx_runtimes_integers(target: str) -> None:
+    graph = QdqGraph()
+    data = graph.input("x", (2, 16, 7, 6), zero_point=117)
+    first = graph.requantize(graph.convolution(data, (16, 1, 3, 3), pads=[1, 1, 1, 1], group=16), STEP)
+    model = graph.model(graph.requantize(graph.convolution(first, (16, 1, 3, 3), scale=STEP, group=16), STEP))
+    feed = (1.5 * np.random.default_rng(0).standard_normal((2, 16, 7, 6))).astype("float32")
+    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = reference.run(None, {"x": feed})
+    network = SimulatedNetwork(load_model(model), target)
+    (found,) = network.run(feed)
+    assert network.operators.count("depthwise_conv2d_nhwc") == 1
+    np.testing.assert_array_equal(np.rint(found / STEP), np.rint(expected / STEP))
+
+
 def test_tf32_is_to_nearest() -> None:
     values = np.array([1 + 2**-11, 1 + 2**-11 - 2**-23, -1 - 2**-11, np.inf, 3.0], "float32")
     expected = np.array([1 + 2**-10, 1, -1 - 2**-10, np.inf, 3.0], "float32")
