@@ -1,6 +1,7 @@
 """CUDA targets: an architecture, and what convolutions are multiplied in."""
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Literal, get_args
 
 from tvm.target import codegen
@@ -33,8 +34,11 @@ LOOPS_SHARE = 0.03
 """Share of the float32 peak that plain loops reach, one thread for each result."""
 
 
-PRODUCT_CYCLES = 12
-"""Of a thread of plain loops for one product, in which it waits for the first-level cache."""
+REDUCTION_WARPS = 8
+"""Of the block of threads that plain loops have for each sum."""
+
+REDUCTION_CYCLES = 2 * LATENCY_CYCLES
+"""Of such a block, which reads once, and adds what its threads have between barriers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +109,9 @@ class CudaTarget(BuildTarget):
             products *= extent
         chip = self.multiprocessor
         clock = chip.gigahertz * 1e3
-        # As kernels with knobs do, loops wait for what they read first and for what follows it.
-        waited = (2 * LATENCY_CYCLES + products * PRODUCT_CYCLES) / clock
+        # TVM's rules give each sum a block of threads.
+        turns = ceil(sums / (chip.count * (chip.warps // REDUCTION_WARPS)))
+        waited = (LATENCY_CYCLES + turns * REDUCTION_CYCLES) / clock
         return memory + waited + sums * products / (chip.float_macs * chip.count * clock * LOOPS_SHARE)
 
     def matmul_us(self, node: Node) -> float:
