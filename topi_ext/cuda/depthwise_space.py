@@ -45,7 +45,9 @@ _TILE_COLUMNS = (1, 2, 4, 7)
 _ROW_THREADS = (1, 2, 4, 8)
 _COLUMN_THREADS = (1, 2, 4, 7, 8, 16)
 _CHANNEL_THREADS = (2, 4, 8, 16, 32, 64)
-_WEIGHTS = get_args(Weights)
+MOST_TAPS = 32
+"""Of a window whose weights may be in registers."""
+
 _THREADS = (32, 256)
 """Fewest and most threads of a block, where there is work for so many."""
 
@@ -60,11 +62,19 @@ def depthwise_knobs(
                 for threads in product(_ROW_THREADS, _COLUMN_THREADS):
                     if not _is_worth(workload, tile, threads, across):
                         continue
-                    # Shared memory serves threads of several pixels.
-                    for weights in _WEIGHTS if threads != (1, 1) else _WEIGHTS[:1]:
+                    for weights in _places(workload, threads):
                         knobs = DepthwiseKnobs(vector, *tile, across, *threads, weights)
                         if depthwise_misfit(workload, knobs, multiprocessor) is None:
                             yield depthwise_us(workload, knobs, multiprocessor), knobs
+
+
+def _places(workload: DepthwiseConvolution, threads: tuple[int, int]) -> tuple[Weights, ...]:
+    """Where weights may be: shared memory serves threads of several pixels, and takes many weights, of which
+    ptxas spills some.
+    """
+    if threads == (1, 1):
+        return ("registers",)
+    return ("shared",) if workload.taps > MOST_TAPS else get_args(Weights)
 
 
 def _channel_threads(workload: DepthwiseConvolution, vector: int) -> list[int]:

@@ -7,6 +7,7 @@ from gpu_cases import depthwise, scheduled_depthwise, scheduled_product, workloa
 
 from topi_ext.cuda.build import cuda_source
 from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.depthwise_space import cheapest_depthwise
 from topi_ext.cuda.knobs import shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
@@ -90,6 +91,13 @@ def test_dot_products_of_bytes_before_ampere(dtype: str, type_: str) -> None:
     assert [pattern for pattern in patterns if pattern not in text] == []
     assert "ld.global.nc.u8" not in text
     (used,) = compile_cubin(source, "sm_75").resources.values()
+    assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
+
+
+def test_large_windows_do_not_spill() -> None:
+    sm, work = MULTIPROCESSORS["sm_90"], depthwise(1, (7, 7), 768, (7, 7), padding=(3,) * 4)
+    knobs = cheapest_depthwise(work, sm)[1]
+    (used,) = compile_cubin(cuda_source(scheduled_depthwise(work, knobs), sm), "sm_90").resources.values()
     assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
 
 
