@@ -25,7 +25,14 @@ from relay_layout.graph.border import (
     size_bounds,
 )
 from relay_layout.ir import shape_of
-from relay_layout.lower.calls import KernelCall, called_functions, calls_left, kernel_calls, renamed
+from relay_layout.lower.calls import (
+    KernelCall,
+    called_functions,
+    calls_left,
+    fused_calls,
+    kernel_calls,
+    renamed,
+)
 from relay_layout.lower.capabilities import with_capabilities
 from relay_layout.lower.device_code import compiler_of, device_code
 from relay_layout.lower.link import link_command, link_executable
@@ -255,6 +262,7 @@ def lower(module: tvm.IRModule, target: BuildTarget, say: Progress) -> Lowered:
         grouped = group(module)
         calls = kernel_calls(module, grouped)
         module = tvm.transform.Sequential(fuse)(grouped)
+        calls = fused_calls(calls, module)
         say(f"scheduling {_count_functions(module)} functions")
         module, kernels = schedule_functions(module, target)
     return Lowered(module, weights, kernels, calls)

@@ -3,10 +3,12 @@
 With ``--tune-seconds`` first tunes for so long, into the log that ``--records`` names; what that holds
 already counts, so that a command that was cut off goes on where it was. Then prints one line for each
 network and batch, milliseconds by CUDA events, medians of warm runs that take turns; then one line for each
-of its convolution layers beside cuDNN, with the share of the peak. Needs a GPU, nvcc, and torch with CUDA.
+of its convolution layers beside cuDNN, with the share of the peak. What fails costs its line alone. Each line
+is in the file that ``--results`` names as soon as it is there. Needs a GPU, nvcc, and torch with CUDA.
 """
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
@@ -33,7 +35,9 @@ from relay_layout.models import build, to_onnx, to_relax
 from relay_layout.targets import CudaTarget, resolve_target
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from relay_layout.tuning.measurers import local_measurer
-from topi_ext.tune.measurement import Measurer
+from relay_layout.tuning.tasks import describe
+from topi_ext.cuda.kernel import Convolution
+from topi_ext.tune.measurement import Measurer, last_line
 from topi_ext.tune.tuner import TuneOptions, TuneProgress
 
 MODELS = ("resnet50", "mobilenet_v2", "efficientnet_b0")
@@ -66,6 +70,13 @@ def main(arguments: list[str]) -> int:
         metavar="LOG",
         help="the log of tuning, which kernels are chosen from where it exists (%(default)s)",
     )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=Path("cuda-results.jsonl"),
+        metavar="FILE",
+        help="one JSON object for each line of the tables is added to this (%(default)s)",
+    )
     options = parser.parse_args(arguments)
     try:
         import torch
@@ -75,21 +86,25 @@ def main(arguments: list[str]) -> int:
         parser.error("torch finds no GPU on this machine; run it on one with an NVIDIA GPU")
     major, minor = torch.cuda.get_device_capability()
     name = options.target or f"cuda-sm_{major}{minor}"
+    results = Results(options.results, {"gpu": torch.cuda.get_device_name(), "precision": options.precision})
     if options.tune_seconds is not None:
-        tune(name, options)
+        results.guarded("tuning", tune, name, options)
     records = [options.records] if options.records.exists() else []
     target = resolve_target(name, precision=options.precision, tuning_records=records)
     assert isinstance(target, CudaTarget)
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
-    wrong = False
+    cases = [(name, batch) for name in options.models for batch in options.batches]
     if options.only != "layers":
-        wrong = _networks(torch, options, target)
+        print(
+            f"{torch.cuda.get_device_name()}, {options.precision}, ms: {', '.join(PEERS)}; largest difference"
+        )
+        for name, batch in cases:
+            results.guarded(f"{name} batch {batch}", _network, torch, name, batch, target, results)
     if options.only != "networks":
-        for name in options.models:
-            for batch in options.batches:
-                _layers(torch, name, batch, target)
-    return int(wrong)
+        for name, batch in cases:
+            results.guarded(f"{name} batch {batch}", _layers, torch, name, batch, target, results)
+    return int(results.failed)
 
 
 def tune(target: str, options: argparse.Namespace, measurer: Measurer | None = None) -> None:
@@ -120,36 +135,85 @@ class _Progress:
             print(progress_line(state), flush=True)
 
 
-def _networks(torch: Any, options: argparse.Namespace, target: CudaTarget) -> bool:
-    """Prints the table of networks; whether a result is wrong."""
-    header = f"{torch.cuda.get_device_name()}, {options.precision}, ms"
-    print(f"{header}: {', '.join(PEERS)}; largest difference")
-    wrong = False
-    for name in options.models:
-        for batch in options.batches:
-            runners, difference = _runners(torch, name, batch, target)
-            times = _measured(torch, runners)
-            row = ", ".join(f"{statistics.median(found):.3f}" for found in times)
-            print(f"{name} batch {batch}: {row}; {difference:.1e}", flush=True)
-            wrong |= not difference < TOLERANCES[options.precision]
-    return wrong
+class Results:
+    """A file of what was measured, and whether all of it was right."""
+
+    def __init__(self, path: Path, common: dict[str, Any]) -> None:
+        """``common`` is what every line says."""
+        self._path, self._common = path, common
+        self.failed = False
+
+    def add(self, **line: Any) -> None:
+        """One more line, which is in the file when this returns."""
+        with self._path.open("a") as file:
+            file.write(json.dumps({**self._common, **line}) + "\n")
+
+    def guarded(self, name: str, measure: Callable[..., None], *arguments: Any) -> None:
+        """Measures; what goes wrong is a line of its own."""
+        try:
+            measure(*arguments)
+        except Exception as error:
+            self.failed = True
+            print(f"{name}: failed: {last_line(str(error) or type(error).__name__)}", flush=True)
+            self.add(name=name, error=str(error) or type(error).__name__)
 
 
-def _layers(torch: Any, name: str, batch: int, target: CudaTarget) -> None:
+def _network(torch: Any, name: str, batch: int, target: CudaTarget, results: Results) -> None:
+    """Prints the line of a network."""
+    runners, difference = _runners(torch, name, batch, target)
+    found: dict[str, float] = {}
+
+    def measure() -> None:
+        taken = _measured(torch, list(runners.values()))
+        found.update(zip(runners, map(statistics.median, taken), strict=True))
+
+    results.guarded(f"{name} batch {batch}", measure)
+    host = host_us(torch, runners[PEERS[0]])
+    row = ", ".join(f"{found[peer]:.3f}" if peer in found else "-" for peer in PEERS)
+    print(f"{name} batch {batch}: {row}; {difference:.1e}; {host:.0f} us on the host", flush=True)
+    results.add(network=name, batch=batch, milliseconds=found, difference=difference, host_us=host)
+    results.failed |= not difference < TOLERANCES[target.precision]
+
+
+def host_us(torch: Any, runner: Callable[[], Any]) -> float:
+    """Microseconds until a call returns, while the GPU is still busy; the median."""
+    found = []
+    for _ in range(RUNS):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        runner()
+        found.append((time.perf_counter() - begin) * 1e6)
+    torch.cuda.synchronize()
+    return statistics.median(found)
+
+
+def _layers(torch: Any, name: str, batch: int, target: CudaTarget, results: Results) -> None:
     """Prints the table of a network's layers."""
     print(f"{name} batch {batch}, layers, us: relay-layout, cuDNN, times faster, share of peak")
     device, found = tvm.cuda(0), []
-    for workload, uses in layers(name, batch, target).items():
+
+    def measure(workload: Convolution, uses: int) -> None:
         pair = [our_layer(workload, target, device), cudnn_layer(workload, torch)]
         ours, cudnn = (1e3 * statistics.median(times) for times in _measured(torch, pair))
-        share = peak_share(workload, ours, target)
-        found.append(LayerTime(workload, uses, ours, cudnn, share))
+        found.append(LayerTime(workload, uses, ours, cudnn, peak_share(workload, ours, target)))
         print(found[-1].row(), flush=True)
-    print(f"{name} batch {batch}, geometric mean: {geometric_mean(found):.2f} times faster than cuDNN")
+        results.add(
+            network=name, workload=json.loads(workload.to_json()), uses=uses, ours_us=ours, cudnn_us=cudnn
+        )
+
+    for workload, uses in layers(name, batch, target).items():
+        results.guarded(describe(workload), measure, workload, uses)
+    if found:
+        mean = geometric_mean(found)
+        print(f"{name} batch {batch}, geometric mean: {mean:.2f} times faster than cuDNN", flush=True)
 
 
-def _runners(torch: Any, name: str, batch: int, target: CudaTarget) -> tuple[list[Callable[[], Any]], float]:
-    """One call for each of :data:`PEERS`, and by how much ours is off, relative to the largest output."""
+def _runners(
+    torch: Any, name: str, batch: int, target: CudaTarget
+) -> tuple[dict[str, Callable[[], Any]], float]:
+    """Calls by the names of :data:`PEERS`, of those that run at all, and by how much ours is off, relative to
+    the largest output.
+    """
     from relay_layout.bench.torch_onnx import convert
 
     network = build(name, batch=batch)
@@ -180,13 +244,33 @@ def _runners(torch: Any, name: str, batch: int, target: CudaTarget) -> tuple[lis
         with torch.inference_mode():
             return compiled(data)
 
-    for _ in range(3):
-        eager()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        eager()
-    return [session.launch, eager, graph.replay, autotuned], difference
+    def captured() -> Callable[[], Any]:
+        for _ in range(3):
+            eager()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            eager()
+        replay: Callable[[], Any] = graph.replay
+        return replay
+
+    def compiled_once() -> Callable[[], Any]:
+        autotuned()
+        return autotuned
+
+    made: dict[str, Callable[[], Callable[[], Any]]] = {
+        PEERS[0]: lambda: session.launch,
+        PEERS[1]: lambda: eager,
+        PEERS[2]: captured,
+        PEERS[3]: compiled_once,
+    }
+    runners = {}
+    for peer, make in made.items():
+        try:
+            runners[peer] = make()
+        except Exception as error:
+            print(f"{name} batch {batch}: {peer}: {last_line(str(error))}", flush=True)
+    return runners, difference
 
 
 def _measured(torch: Any, runners: list[Callable[[], Any]]) -> list[list[float]]:

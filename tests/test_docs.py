@@ -15,8 +15,10 @@ import relay_layout
 from relay_layout.errors import InputError
 from relay_layout.host import gpu_architecture
 from relay_layout.relay.callbacks import reset
+from relay_layout.targets.records import recorded_kernels
 from scripts import operator_table
 from tests import docs_runner as docs
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 
 ROOT = docs.ROOT
 READ = ("boards.md", "cuda.md")
@@ -128,3 +130,18 @@ def test_pictures_are_small() -> None:
     pictures = list((ROOT / "docs").glob("*.png"))
     assert pictures
     assert all(picture.stat().st_size < 300_000 for picture in pictures)
+
+
+def test_what_was_not_measured_on_a_gpu_is_said_to_be_so() -> None:
+    """Until records of a GPU are shipped: README, the page on CUDA, and the list of changes."""
+    database = recorded_kernels().database
+    if any(database.best_of(chip) for chip in MULTIPROCESSORS.values()):
+        pytest.fail("records of GPUs are shipped: say what was measured, and remove this test")
+    readme, page, changes = (
+        " ".join((ROOT / name).read_text().split()) for name in ("README.md", "docs/cuda.md", "CHANGELOG.md")
+    )
+    assert "([docs/cuda.md](docs/cuda.md)): not measured." in readme
+    assert "**Nothing here has been measured or run on a GPU yet.**" in page
+    assert "It has not been run yet." in page
+    (entry,) = [part for part in changes.split(" - ") if part.startswith("CUDA targets")]
+    assert entry.split(" ##")[0].endswith("Not measured.")

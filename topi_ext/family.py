@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from topi_ext import kernel
-from topi_ext.cuda import space
+from topi_ext.cuda import depthwise_space, space
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.knobs import knobs_from_dict
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
 
-Workload = ConvolutionWorkload | GemmConvolution
+Workload = ConvolutionWorkload | GemmConvolution | DepthwiseConvolution
 """What kernels with knobs compute: on CPUs, and on GPUs."""
 
 
@@ -41,10 +41,17 @@ def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: 
 
 _CONVOLUTIONS = Family(kernel.knob_space, kernel.cheapest, _convolution_knobs)
 _PRODUCTS = Family(space.gemm_cycles, space.cheapest_cycles, space.fitting_knobs)
+_DEPTHWISE = Family(
+    depthwise_space.depthwise_cycles,
+    depthwise_space.cheapest_depthwise_cycles,
+    depthwise_space.fitting_depthwise,
+)
 
 
 def family_of(workload: Workload) -> Family:
     """The kernels that compute a workload."""
+    if isinstance(workload, DepthwiseConvolution):
+        return _DEPTHWISE
     return _PRODUCTS if isinstance(workload, GemmConvolution) else _CONVOLUTIONS
 
 

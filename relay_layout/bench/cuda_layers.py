@@ -10,17 +10,25 @@ import tvm
 from relay_layout.models import build, to_relax
 from relay_layout.targets import CudaTarget
 from relay_layout.tuning.tasks import model_tasks
-from topi_ext.compute.implicit_gemm import pack_weight, padded
-from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype
+from topi_ext.compute.implicit_gemm import padded
+from topi_ext.cuda.kernel import (
+    PRODUCT,
+    SUM,
+    Convolution,
+    compile_module,
+    kernel_module,
+    packed,
+    result_dtype,
+)
 from topi_ext.cuda.space import instructions_of
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution, NhwcConvolution
 
 
 @dataclass(frozen=True)
 class LayerTime:
-    """Microseconds of ours and of cuDNN; ``share`` is that of the peak that ours reaches."""
+    """Microseconds of ours and of cuDNN; ``share`` is what ours reaches by :func:`peak_share`."""
 
-    workload: GemmConvolution
+    workload: NhwcConvolution
     uses: int
     ours_us: float
     cudnn_us: float
@@ -37,10 +45,10 @@ class LayerTime:
         return f"{name}: {self.ours_us:.1f}, {self.cudnn_us:.1f}, {ratio:.2f}, {self.share:.0%}"
 
 
-def layers(name: str, batch: int, target: CudaTarget) -> dict[GemmConvolution, int]:
-    """The products of a network with their uses, most work first."""
+def layers(name: str, batch: int, target: CudaTarget) -> dict[Convolution, int]:
+    """The convolutions and dense layers of a network with their uses, most work first."""
     found = model_tasks([to_relax(build(name, batch=batch))], target).tasks
-    return {task.workload: task.weight for task in found if isinstance(task.workload, GemmConvolution)}
+    return {task.workload: task.weight for task in found if isinstance(task.workload, NhwcConvolution)}
 
 
 def geometric_mean(times: list[LayerTime]) -> float:
@@ -48,29 +56,33 @@ def geometric_mean(times: list[LayerTime]) -> float:
     return exp(sum(log(time.cudnn_us / time.ours_us) for time in times) / len(times))
 
 
-def peak_share(workload: GemmConvolution, microseconds: float, target: CudaTarget) -> float:
+def peak_share(workload: NhwcConvolution, microseconds: float, target: CudaTarget) -> float:
     """The share of the peak of the instructions that kernels may use, by the board's clock in the table of
-    facts.
+    facts; of a depthwise convolution that of the memory's bandwidth, if every byte moves once.
     """
     chip = target.multiprocessor
+    if isinstance(workload, DepthwiseConvolution):
+        read = workload.batch * workload.in_height * workload.in_width * workload.in_channels
+        moved = (read + workload.rows * workload.out_channels) * workload.element_bytes
+        return moved / (chip.gigabytes_per_second * 1e3 * microseconds)
     products = max(chip.products(workload.dtype, found) for found in instructions_of(workload.dtype, chip))
     return workload.macs / (products * chip.count * chip.gigahertz * 1e3 * microseconds)
 
 
-def our_layer(workload: GemmConvolution, target: CudaTarget, device: Any) -> Any:
+def our_layer(workload: Convolution, target: CudaTarget, device: Any) -> Any:
     """A call that runs the kernel by its chosen knobs on ``device``."""
     knobs = target.kernels.choose(workload).knobs
     module = compile_module(kernel_module(workload, knobs, target.multiprocessor), target.multiprocessor)
     random = np.random.default_rng(0)
     shape = (workload.out_channels, *workload.kernel, workload.group_channels)
-    weight = pack_weight(random.standard_normal(shape).astype("float32"), workload, knobs)
+    weight = packed(random.standard_normal(shape).astype("float32"), workload, knobs)
     image = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
     data = random.standard_normal(image).astype(workload.data_dtype)
     extents = (workload.batch, workload.out_height, workload.out_width, workload.out_channels)
     operands = [tvm.runtime.tensor(array, device) for array in (data, weight)]
     out = tvm.runtime.empty(extents, result_dtype(workload), device)
     product = module[PRODUCT]
-    if knobs.split_k == 1:
+    if isinstance(workload, DepthwiseConvolution) or knobs.split_k == 1:
         return lambda: product(*operands, out)
     rows, columns, _ = padded(workload, knobs)
     slices = tvm.runtime.empty((knobs.split_k, rows, columns), workload.sum_dtype, device)
@@ -83,7 +95,7 @@ def our_layer(workload: GemmConvolution, target: CudaTarget, device: Any) -> Any
     return both
 
 
-def cudnn_layer(workload: GemmConvolution, torch: Any) -> Any:
+def cudnn_layer(workload: NhwcConvolution, torch: Any) -> Any:
     """A call that runs the same layer by torch: cuDNN, channels last."""
     dtype = {"float16": torch.float16}.get(workload.dtype, torch.float32)
     torch.backends.cudnn.allow_tf32 = workload.dtype == "tf32"

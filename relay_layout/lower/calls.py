@@ -1,13 +1,14 @@
 """Which operators each call of a kernel computes, worked out before fusion forgets their names."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
 from tvm import relax
 
-from relay_layout.ir import as_extent, operator_name, size_in_bytes
+from relay_layout.ir import as_extent, function_attributes, operator_name, size_in_bytes
+from relay_layout.lower.half import NARROWED
 
 CALL_TIR = "call_tir"
 
@@ -64,7 +65,7 @@ def kernel_calls(operators: tvm.IRModule, grouped: tvm.IRModule) -> list[KernelC
         else:
             places[variable] = _place(value, places)
             continue
-        moved = sum(_size(argument.ty) for argument in arguments) + _size(value.ty)
+        moved = _moved(arguments, value)
         named = tuple(str(name.name) for name in names if name is not None)
         calls.append(KernelCall(str(function.name_hint), named, moved))
     return calls
@@ -83,6 +84,20 @@ def calls_left(calls: Sequence[KernelCall], functions: Sequence[str]) -> list[Ke
         left.append(KernelCall(function, (), 0) if ahead is None else calls[ahead])
         at = at if ahead is None else ahead + 1
     return left
+
+
+def fused_calls(calls: Sequence[KernelCall], fused: tvm.IRModule) -> list[KernelCall]:
+    """Those of ``calls`` that ``fused`` still has, by the functions and the sizes of tensors that it has:
+    narrowing makes other functions, of smaller tensors.
+    """
+    values = [value for _, value in _bindings(fused["main"]) if operator_name(value) == CALL_TIR]
+    functions = [
+        str(function_attributes(fused[value.args[0]]).get(NARROWED, _name(value))) for value in values
+    ]
+    return [
+        replace(call, function=_name(value), bytes=_moved(value.args[1], value))
+        for call, value in zip(calls_left(calls, functions), values, strict=True)
+    ]
 
 
 def renamed(calls: Sequence[KernelCall], names: Mapping[str, str]) -> list[KernelCall]:
@@ -139,7 +154,7 @@ def _place(value: Any, places: Mapping[relax.Var, Place]) -> Place:
 def _key(call: relax.Call, places: Mapping[relax.Var, Place]) -> Any:
     """A call's function and arguments, as the module before names them."""
     arguments = tuple(_place(argument, places) for argument in call.args[1])
-    return str(call.args[0].name_hint), arguments
+    return _name(call), arguments
 
 
 def _taken(known: dict[Any, list[relax.Var]], key: Any) -> relax.Var | None:
@@ -148,6 +163,15 @@ def _taken(known: dict[Any, list[relax.Var]], key: Any) -> relax.Var | None:
     if not found:
         return None
     return found.pop(0) if len(found) > 1 else found[0]
+
+
+def _name(call: relax.Call) -> str:
+    return str(call.args[0].name_hint)
+
+
+def _moved(arguments: Iterable[Any], result: Any) -> int:
+    """Bytes of what is read and of what is written."""
+    return sum(_size(argument.ty) for argument in arguments) + _size(result.ty)
 
 
 def _size(kind: Any) -> int:
@@ -159,4 +183,4 @@ def _size(kind: Any) -> int:
     return size_in_bytes([as_extent(extent) for extent in shape.values], str(kind.dtype))
 
 
-__all__ = ["KernelCall", "called_functions", "calls_left", "kernel_calls", "renamed"]
+__all__ = ["KernelCall", "called_functions", "calls_left", "fused_calls", "kernel_calls", "renamed"]

@@ -1,17 +1,24 @@
-"""Convolutions and matrix products of bytes on the tensor cores of a GPU."""
+"""Convolutions and matrix products of bytes on a GPU."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Expression, shape_of
+from relay_layout.ir import Expression, is_static, shape_of
 from relay_layout.layout import Layout
-from relay_layout.lower.cuda_legalize import CHANNELS_LAST, is_blocked, product_call, with_channels
+from relay_layout.lower.cuda_legalize import (
+    CHANNELS_LAST,
+    depthwise_call,
+    is_blocked,
+    product_call,
+    with_channels,
+)
 from relay_layout.lower.integers import Kernel, dot_products
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.cuda import CudaTarget, padded_channels
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
 from topi_ext.workload import ConvolutionWorkload
 
 
@@ -35,23 +42,27 @@ def integer_kernel(target: CudaTarget) -> Kernel:
             moved = emit_transform(builder, data, source, CHANNELS_LAST, workload.dtype)
             result = builder.emit(call(builder, last, moved, weight, pad_value))
             return emit_transform(builder, result, CHANNELS_LAST, target_layout, workload.out_dtype)
-        if not _is_product(workload, target):
+        if not _has_kernel(workload, target):
             return dot_products(builder, workload, data, weight, pad_value, words=False)
-        inputs = workload.in_channels
-        gemm = GemmConvolution(
-            batch=workload.batch * (1 if workload.data_layout == "NHWC" else workload.in_width),
-            in_height=workload.in_height,
-            in_width=workload.in_width if workload.data_layout == "NHWC" else 1,
-            in_channels=padded_channels(inputs) if workload.groups == 1 else inputs,
-            out_channels=workload.out_channels,
-            kernel=workload.kernel,
-            strides=workload.strides,
-            padding=workload.padding,
-            dilation=workload.dilation,
-            groups=workload.groups,
-            dtype=workload.dtype,
-        )
-        data, plain = with_channels(builder, data, weight.transpose(0, 2, 3, 1), gemm.in_channels)
+        geometry: dict[str, Any] = {
+            "batch": workload.batch * (1 if workload.data_layout == "NHWC" else workload.in_width),
+            "in_height": workload.in_height,
+            "in_width": workload.in_width if workload.data_layout == "NHWC" else 1,
+            "out_channels": workload.out_channels,
+            "kernel": workload.kernel,
+            "strides": workload.strides,
+            "padding": workload.padding,
+            "dilation": workload.dilation,
+            "groups": workload.groups,
+            "dtype": workload.dtype,
+        }
+        inputs, plain = workload.in_channels, weight.transpose(0, 2, 3, 1)
+        if workload.is_depthwise:
+            depthwise = DepthwiseConvolution(in_channels=inputs, **geometry)
+            return depthwise_call(builder, data, plain, depthwise, target, "depthwise_conv2d_int8", pad_value)
+        channels = padded_channels(inputs) if workload.groups == 1 else inputs
+        gemm = GemmConvolution(in_channels=channels, **geometry)
+        data, plain = with_channels(builder, data, plain, channels)
         extents = (shape_of(data) or ())[:-1]
         if workload.data_layout == "NHWC":
             extents = (gemm.batch, gemm.out_height, gemm.out_width)
@@ -60,10 +71,13 @@ def integer_kernel(target: CudaTarget) -> Kernel:
     return call
 
 
-def _is_product(workload: ConvolutionWorkload, target: CudaTarget) -> bool:
+def _has_kernel(workload: ConvolutionWorkload, target: CudaTarget) -> bool:
+    if not is_static([workload.batch, workload.in_height, workload.in_width]):
+        return False
     layouts = {workload.data_layout, workload.out_layout}
-    last = layouts in ({"NHWC"}, {"NWC"}, {"WC"})
-    return last and not workload.is_depthwise and target.multiplies_bytes(workload.dtype)
+    if workload.is_depthwise:
+        return layouts == {"NHWC"} and workload.dtype in INTEGERS
+    return layouts in ({"NHWC"}, {"NWC"}, {"WC"}) and target.multiplies_bytes(workload.dtype)
 
 
 __all__ = ["integer_kernel"]

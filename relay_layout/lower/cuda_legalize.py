@@ -4,7 +4,6 @@ Everything else goes to TVM's own legalisation.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -14,20 +13,20 @@ from tvm import relax, te, tirx
 from relay_layout.ir import Constant, Expression, constant, constant_array, is_static, shape_of
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
-from relay_layout.lower.convolutions import call_compute, ints
+from relay_layout.lower.convolutions import call_compute
 from relay_layout.lower.half import KEEPS_DTYPE
 from relay_layout.lower.transposed import phased_call
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.convolutions import Convolution
-from relay_layout.targets.cuda import CudaTarget, gemm_workload, padded_channels
-from topi_ext.compute import depthwise
+from relay_layout.targets.cuda import CudaTarget, depthwise_workload, gemm_workload, padded_channels
+from topi_ext.compute.depthwise import depthwise_conv2d, pack_depthwise
 from topi_ext.compute.implicit_gemm import (
     pack_weight,
     partial_products,
     result_of,
     rows_as_image,
 )
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.indexing import physical_axes
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
@@ -83,7 +82,12 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarg
         int(attributes.groups),
     )
     if convolution.is_depthwise:
-        return _depthwise(builder, call, convolution, plain[..., 0].transpose(1, 2, 0))
+        depthwise = depthwise_workload(convolution, attributes, target.multiplied)
+        return (
+            None
+            if depthwise is None
+            else depthwise_call(builder, data, plain, depthwise, target, "depthwise_conv2d")
+        )
     workload = gemm_workload(convolution, attributes, target.multiplied)
     if workload is None:
         return None
@@ -149,18 +153,23 @@ def _padded(data: te.Tensor, extra: int) -> te.Tensor:
     return te.compute((*extents, channels + extra), element, name="pad_channels")
 
 
-def _depthwise(
-    builder: relax.BlockBuilder, call: relax.Call, convolution: Convolution, weight: np.ndarray
+def depthwise_call(
+    builder: relax.BlockBuilder,
+    data: Expression,
+    weight: np.ndarray,
+    workload: DepthwiseConvolution,
+    target: CudaTarget,
+    name: str,
+    pad_value: int = 0,
 ) -> Expression:
-    attributes = call.attrs
-    compute = partial(
-        depthwise.depthwise_conv2d,
-        strides=ints(attributes.strides),
-        padding=ints(attributes.padding),
-        dilation=ints(attributes.dilation),
-        multiplier=convolution.out_channels // convolution.in_channels,
-    )
-    return call_compute(builder, compute, "depthwise_conv2d", call.args[0], constant(weight))
+    """One kernel of NHWC data; ``weight`` is OHWI, and ``pad_value`` lies around the image."""
+    knobs = target.kernels.choose(workload).knobs
+    packed = constant(pack_depthwise(weight, workload))
+
+    def compute(image: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+        return depthwise_conv2d(image, kernel, workload, knobs, pad_value)
+
+    return call_compute(builder, compute, name, data, packed)
 
 
 def _dense(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:
@@ -233,4 +242,11 @@ def product_call(
     )
 
 
-__all__ = ["CHANNELS_LAST", "cuda_legalization_map", "is_blocked", "product_call", "with_channels"]
+__all__ = [
+    "CHANNELS_LAST",
+    "cuda_legalization_map",
+    "depthwise_call",
+    "is_blocked",
+    "product_call",
+    "with_channels",
+]

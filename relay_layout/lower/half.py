@@ -14,6 +14,9 @@ from topi_ext.schedule.blocks import child_blocks, is_reduction, open_schedule
 KEEPS_DTYPE = "relay_layout.keeps_dtype"
 """Attribute of functions whose result stays float32: sums that are not finished."""
 
+NARROWED = "relay_layout.narrowed"
+"""Attribute of functions of float16: the name of the same function of float32."""
+
 WIDE, NARROW = "float32", "float16"
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
@@ -107,7 +110,8 @@ class _Narrowing:
         key = (function, *mask, narrow_result)
         if key not in self.functions:
             narrowed = _narrowed(self.module[function], [*mask, *[narrow_result] * outputs])
-            self.functions[key] = self.builder.add_func(narrowed, f"{function.name_hint}_half")
+            named = narrowed.with_attr(NARROWED, str(function.name_hint))
+            self.functions[key] = self.builder.add_func(named, f"{function.name_hint}_half")
         fields = relax.Tuple([self.replaced.get(argument, argument) for argument in arguments])
         return relax.Call(call.op, [self.functions[key], fields, *call.args[2:]], call.attrs, [kind])
 
@@ -187,4 +191,4 @@ def _variables(expression: Any) -> set[Any]:
     return found
 
 
-__all__ = ["narrow_intermediates"]
+__all__ = ["KEEPS_DTYPE", "NARROWED", "narrow_intermediates"]

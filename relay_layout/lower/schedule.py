@@ -8,9 +8,9 @@ from tvm.s_tir.dlight import ScheduleRule
 
 from relay_layout.targets import BuildTarget, CudaTarget
 from topi_ext.chooser import KernelChoice
-from topi_ext.cuda.knobs import product_of
+from topi_ext.cuda.annotation import described_kernel
 from topi_ext.schedule.blocks import annotated_block, open_schedule
-from topi_ext.schedule.cuda.rules import Depthwise, Guarded, MatrixProduct, cuda_rules
+from topi_ext.schedule.cuda import rules as cuda
 from topi_ext.schedule.rules import Convolution, LoopNest, cpu_rules
 from topi_ext.workload import operator_of
 
@@ -33,7 +33,7 @@ class Kernel:
 
 def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.IRModule, list[Kernel]]:
     """The module with every primitive function scheduled, and one record for each."""
-    rules = cuda_rules() if isinstance(target, CudaTarget) else cpu_rules(target.kernels)
+    rules = cuda.cuda_rules() if isinstance(target, CudaTarget) else cpu_rules(target.kernels)
     updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     kernels = []
     for variable, function in module.functions_items():
@@ -50,8 +50,8 @@ def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.I
             scheduled = schedule.mod["main"].with_attr("tirx.is_scheduled", True)
             updated.update_func(variable, scheduled)
             choice = rule.choice(function) if isinstance(rule, Convolution) else None
-            if isinstance(rule, Guarded) and isinstance(rule.rule, MatrixProduct):
-                choice, workload = _product(workload, target)
+            if isinstance(rule, cuda.Guarded) and isinstance(rule.rule, cuda.Convolution):
+                choice, workload = _on_gpu(workload, target)
             source = "loops" if not workload else _source(rule, choice)
             operator = operator_of(workload) if workload else ""
             kernels.append(Kernel(str(variable.name_hint), operator, workload, source, choice))
@@ -59,16 +59,14 @@ def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.I
     return updated, kernels
 
 
-def _product(annotation: str, target: BuildTarget) -> tuple[KernelChoice, str]:
-    """The kernel that was chosen when the product was made, and the workload without its knobs."""
-    product = product_of(annotation)
-    assert product is not None
-    return target.kernels.choose(product[0]), product[0].to_json()
+def _on_gpu(annotation: str, target: BuildTarget) -> tuple[KernelChoice, str]:
+    """The kernel that was chosen when the function was made, and the workload without its knobs."""
+    kernel = described_kernel(annotation)
+    assert kernel is not None
+    return target.kernels.choose(kernel[0]), kernel[0].to_json()
 
 
 def _source(rule: ScheduleRule, choice: KernelChoice | None) -> str:
     if choice is not None:
         return choice.source
-    if isinstance(rule, Guarded):
-        return "default" if isinstance(rule.rule, Depthwise) else "fallback"
-    return "fallback" if isinstance(rule, LoopNest) else "default"
+    return "fallback" if isinstance(rule, LoopNest | cuda.Guarded) else "default"

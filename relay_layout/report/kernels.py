@@ -7,9 +7,8 @@ from typing import Any
 from relay_layout.lower.calls import KernelCall
 from relay_layout.lower.schedule import Kernel
 from relay_layout.report.schema import Call
-from topi_ext.compute.depthwise import DEPTHWISE_OPERATOR
 from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
+from topi_ext.cuda.workload import nhwc_class, nhwc_convolution
 from topi_ext.family import Workload
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.workload import SEPARABLE, ConvolutionWorkload, PoolingWorkload
@@ -47,12 +46,9 @@ def _call(call: KernelCall, kernel: Kernel | None) -> Call:
     )
 
 
-def _workload(kernel: Kernel) -> Workload | PoolingWorkload | None:
-    """None of a kernel that nothing tells from others of its kind."""
-    if kernel.operator == GEMM_CONVOLUTION:
-        return GemmConvolution.from_json(kernel.workload)
-    if kernel.operator == DEPTHWISE_OPERATOR:
-        return None
+def _workload(kernel: Kernel) -> Workload | PoolingWorkload:
+    if nhwc_class(kernel.operator) is not None:
+        return nhwc_convolution(kernel.workload)
     if kernel.operator.startswith("conv") or kernel.operator == SEPARABLE:
         return ConvolutionWorkload.from_json(kernel.workload)
     return PoolingWorkload.from_json(kernel.workload)

@@ -1,6 +1,7 @@
 """CUDA targets: an architecture, and what convolutions are multiplied in."""
 
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any, Literal, get_args
 
 from tvm.target import codegen
@@ -15,7 +16,8 @@ from relay_layout.targets.facts import TargetFacts
 from relay_layout.targets.target import BuildTarget
 from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
-from topi_ext.cuda.workload import INTEGERS, GemmConvolution
+from topi_ext.cuda.space import LATENCY_CYCLES
+from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
 from topi_ext.processor import Processor
 
 PREFIX = "cuda-"
@@ -39,6 +41,13 @@ _MULTIPLIED = {"fp16": "float16", "tf32": "tf32", "fp32": "float32"}
 
 LOOPS_SHARE = 0.03
 """Share of the float32 peak that plain loops reach, one thread for each result."""
+
+
+REDUCTION_WARPS = 8
+"""Of the block of threads that plain loops have for each sum."""
+
+REDUCTION_CYCLES = 2 * LATENCY_CYCLES
+"""Of such a block, which reads once, and adds what its threads have between barriers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,19 +104,24 @@ class CudaTarget(BuildTarget):
         memory = self.facts.moving_us(moved) + self.facts.launch_us
         last = convolution.channels_last
         if (layouts.data, layouts.out) == (last, last) and weight.constant is not None:
+            workload: GemmConvolution | DepthwiseConvolution | None
             if convolution.is_depthwise:
-                return memory
-            workload = gemm_workload(convolution, node.attributes, self._multiplied(data))
+                dtype = data.dtype if data.dtype in INTEGERS else self.multiplied
+                workload = depthwise_workload(convolution, node.attributes, dtype)
+            else:
+                workload = gemm_workload(convolution, node.attributes, self._multiplied(data))
             if workload is not None:
                 return self.kernels.choose(workload).microseconds
         sums = size_in_bytes(result.shape or (), "int8")
         products = convolution.in_channels // convolution.groups
         for extent in convolution.kernel:
             products *= extent
-        rate = (
-            self.multiprocessor.float_macs * self.multiprocessor.count * self.multiprocessor.gigahertz * 1e3
-        )
-        return memory + sums * products / (rate * LOOPS_SHARE)
+        chip = self.multiprocessor
+        clock = chip.gigahertz * 1e3
+        # TVM's rules give each sum a block of threads.
+        turns = ceil(sums / (chip.count * (chip.warps // REDUCTION_WARPS)))
+        waited = (LATENCY_CYCLES + turns * REDUCTION_CYCLES) / clock
+        return memory + waited + sums * products / (chip.float_macs * chip.count * clock * LOOPS_SHARE)
 
     def matmul_us(self, node: Node) -> float:
         """Microseconds of a matrix product of static shapes, by estimate: every byte once, and half the
@@ -140,25 +154,39 @@ def gemm_workload(convolution: Convolution, attributes: Any, dtype: str) -> Gemm
     """The product that a plain 2-D convolution of static extents is, its channels padded to what is
     copied.
     """
-    if convolution.operator != "nn.conv2d" or not is_static([convolution.batch, *convolution.image]):
+    if not _is_plain(convolution):
         return None
-    padding = tuple(int(value) for value in attributes.padding)
-    channels = (
-        padded_channels(convolution.in_channels) if convolution.groups == 1 else convolution.in_channels
-    )
-    return GemmConvolution(
-        batch=convolution.batch,
-        in_height=convolution.image[0],
-        in_width=convolution.image[1],
-        in_channels=channels,
-        out_channels=convolution.out_channels,
-        kernel=(convolution.kernel[0], convolution.kernel[1]),
-        strides=_pair(attributes.strides),
-        padding=padding,  # type: ignore[arg-type]
-        dilation=_pair(attributes.dilation),
-        groups=convolution.groups,
-        dtype=dtype,
-    )
+    channels = convolution.in_channels
+    if convolution.groups == 1:
+        channels = padded_channels(channels)
+    return GemmConvolution(in_channels=channels, **_geometry(convolution, attributes), dtype=dtype)
+
+
+def depthwise_workload(convolution: Convolution, attributes: Any, dtype: str) -> DepthwiseConvolution | None:
+    """A depthwise 2-D convolution of static extents, whose tensors are of ``dtype``, float32 for tf32."""
+    if not _is_plain(convolution):
+        return None
+    stored = "float32" if dtype == "tf32" else dtype
+    geometry = _geometry(convolution, attributes)
+    return DepthwiseConvolution(in_channels=convolution.in_channels, **geometry, dtype=stored)
+
+
+def _is_plain(convolution: Convolution) -> bool:
+    return convolution.operator == "nn.conv2d" and is_static([convolution.batch, *convolution.image])
+
+
+def _geometry(convolution: Convolution, attributes: Any) -> dict[str, Any]:
+    return {
+        "batch": convolution.batch,
+        "in_height": convolution.image[0],
+        "in_width": convolution.image[1],
+        "out_channels": convolution.out_channels,
+        "kernel": (convolution.kernel[0], convolution.kernel[1]),
+        "strides": _pair(attributes.strides),
+        "padding": tuple(int(value) for value in attributes.padding),
+        "dilation": _pair(attributes.dilation),
+        "groups": convolution.groups,
+    }
 
 
 def padded_channels(channels: int) -> int:
@@ -210,4 +238,12 @@ def _pair(values: Any) -> tuple[int, int]:
     return rows, columns
 
 
-__all__ = ["PREFIX", "CudaTarget", "Precision", "cuda_target", "gemm_workload", "padded_channels"]
+__all__ = [
+    "PREFIX",
+    "CudaTarget",
+    "Precision",
+    "cuda_target",
+    "depthwise_workload",
+    "gemm_workload",
+    "padded_channels",
+]

@@ -15,8 +15,13 @@ from relay_layout.lower.weights import lift_weights
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import BuildTarget
 from relay_layout.tuning.transforms import chosen_transforms, considered_transforms, sampled
-from topi_ext.cuda.knobs import product_of
-from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
+from topi_ext.cuda.annotation import described_kernel
+from topi_ext.cuda.workload import (
+    DEPTHWISE_CONVOLUTION,
+    GEMM_CONVOLUTION,
+    DepthwiseConvolution,
+    NhwcConvolution,
+)
 from topi_ext.family import Workload
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.tune.task import Task
@@ -28,7 +33,7 @@ from topi_ext.workload import (
     operator_of,
 )
 
-TUNABLE = ("conv2d", "conv3d", GEMM_CONVOLUTION)
+TUNABLE = ("conv2d", "conv3d", GEMM_CONVOLUTION, DEPTHWISE_CONVOLUTION)
 """Operators of workloads whose kernels have knobs."""
 
 
@@ -92,8 +97,8 @@ def module_workloads(module: tvm.IRModule, target: BuildTarget) -> tuple[Counter
         annotated = annotated_block(open_schedule(function))
         if annotated is None or operator_of(annotated[1]) not in TUNABLE:
             continue
-        product = product_of(annotated[1])
-        workload = ConvolutionWorkload.from_json(annotated[1]) if product is None else product[0]
+        kernel = described_kernel(annotated[1])
+        workload = ConvolutionWorkload.from_json(annotated[1]) if kernel is None else kernel[0]
         if is_static(workload):
             found[workload] += uses
         else:
@@ -109,7 +114,7 @@ def as_tasks(counts: Mapping[Workload, int]) -> list[Task]:
 
 def describe(workload: Workload) -> str:
     """A workload in a few words, such as ``conv2d 64x56x56 -> 64 3x3 NCHW16c``; both of two convolutions."""
-    if isinstance(workload, GemmConvolution):
+    if isinstance(workload, NhwcConvolution):
         extents = (workload.in_height, workload.in_width)
         sides = zip(extents, workload.kernel, workload.strides, workload.dilation, strict=True)
         return _described(workload, "conv2d", list(sides), f"NHWC {workload.dtype}")
@@ -140,7 +145,9 @@ def _described(workload: Workload, operator: str, sides: Sequence[tuple[Any, ...
         parts.append(f"stride {_in_short(strides)}")
     if set(dilation) != {1}:
         parts.append(f"dilation {_in_short(dilation)}")
-    if isinstance(workload, ConvolutionWorkload) and workload.is_depthwise:
+    if isinstance(workload, DepthwiseConvolution) or (
+        isinstance(workload, ConvolutionWorkload) and workload.is_depthwise
+    ):
         parts.append("depthwise")
     elif workload.groups > 1:
         parts.append(f"{workload.groups} groups")

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 
-from topi_ext.cuda.knobs import GemmKnobs, describe_product
+from topi_ext.cuda.annotation import describe_kernel
+from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.workload import ANNOTATION
 
@@ -105,7 +106,7 @@ def partial_products(
         sums = workload.sum_dtype
         return te.sum(left[batch, m, k].astype(sums) * right.astype(sums), axis=[k])
 
-    attributes = {ANNOTATION: describe_product(workload, knobs)}
+    attributes = {ANNOTATION: describe_kernel(workload, knobs)}
     return te.compute((batches, rows, columns), product, name=PRODUCT, attrs=attributes)
 
 

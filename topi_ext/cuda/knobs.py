@@ -1,6 +1,5 @@
 """The choices that a matrix product on a GPU leaves open."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -8,19 +7,21 @@ from typing import Any, Literal, get_args
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.wgmma import GROUP, LOADED, LOADED_REGISTERS, MOST_COLUMNS, WGMMA_DTYPES
-from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
+from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 from topi_ext.errors import CudaError
 
 ALGORITHM = "implicit_gemm"
 
-Instruction = Literal["mma", "wgmma", "wmma", "fma"]
+Instruction = Literal["mma", "wgmma", "wmma", "fma", "dp4a"]
 """``mma``: mma.sync on fragments that ldmatrix loads. ``wgmma``: wgmma.mma_async of sm_90, by which four
 warps multiply tiles as they lie in shared memory; each has 16 rows and the whole width. ``wmma``: the
 16x16x16 fragments of float16 that every architecture with tensor cores has. ``fma``: float32 on CUDA
-cores."""
+cores. ``dp4a``: four bytes at a time there."""
 
 SWIZZLED: tuple[Instruction, ...] = ("mma", "wgmma")
 """What reads tiles whose rows are swizzled, not padded, in steps of 32 bytes."""
+
+ON_CUDA_CORES: tuple[Instruction, ...] = ("fma", "dp4a")
 
 Order = Literal["rows", "columns"]
 """Which blocks start one after the other: those of different rows, which share a tile of the weights, or
@@ -90,27 +91,13 @@ class GemmKnobs:
         raise CudaError(f"{dict(fields)} are no knobs of an implicit GEMM")
 
 
-def describe_product(workload: GemmConvolution, knobs: GemmKnobs) -> str:
-    """The annotation of a block that multiplies: one line of JSON."""
-    return json.dumps({**json.loads(workload.to_json()), "knobs": knobs.to_dict()}, sort_keys=True)
-
-
-def product_of(annotation: str) -> tuple[GemmConvolution, GemmKnobs] | None:
-    """What :func:`describe_product` described; None of another annotation."""
-    fields = json.loads(annotation)
-    if fields["operator"] != GEMM_CONVOLUTION:
-        return None
-    knobs = GemmKnobs.from_dict(fields.pop("knobs"))
-    return GemmConvolution.from_json(json.dumps(fields)), knobs
-
-
 def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
     """Shared memory of a thread block: its tiles, or its results, which take their place in the end."""
     row = knobs.block_k * element_bytes
     if knobs.instruction not in SWIZZLED:
         row += (PAD_BYTES - row) % ROW_BYTES
     tiles = knobs.stages * (knobs.block_m + knobs.block_n) * row
-    pad = PAD_BYTES // 4 if knobs.instruction == "fma" else RESULT_PAD
+    pad = PAD_BYTES // 4 if knobs.instruction in ON_CUDA_CORES else RESULT_PAD
     results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * 4
     return max(tiles, results)
 
@@ -118,6 +105,9 @@ def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
 def registers(knobs: GemmKnobs, dtype: str) -> int:
     """Registers of a thread, by estimate: sums, fragments of operands of ``dtype``, addresses."""
     sums = knobs.warp_m * knobs.warp_n // LANES
+    if knobs.instruction == "dp4a":
+        # Where there is nothing better, copies to shared memory pass through registers, four bytes in each.
+        return sums + (knobs.block_m + knobs.block_n) * knobs.block_k // 4 // knobs.threads + 72
     if knobs.instruction == "wmma":
         # Fragments hold every element twice, and copies to shared memory pass through registers.
         staged = (knobs.block_m + knobs.block_n) * knobs.block_k // 2 // knobs.threads
@@ -144,6 +134,7 @@ _MULTIPLIED: dict[Instruction, tuple[str, ...]] = {
     "wgmma": WGMMA_DTYPES,
     "wmma": ("float16",),
     "fma": ("float32",),
+    "dp4a": INTEGERS,
 }
 
 
@@ -158,14 +149,14 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         return "a tile is empty"
     if workload.dtype not in _MULTIPLIED[knobs.instruction]:
         return f"{knobs.instruction} for {workload.dtype}"
-    piece = SIDE if knobs.instruction != "fma" else 4
+    piece = 4 if knobs.instruction in ON_CUDA_CORES else SIDE
     depth = fragment_depth(workload, knobs)
     tiles = -(-workload.depth // knobs.block_k)
     across, down = -(-workload.columns // knobs.block_n), -(-workload.rows // knobs.block_m)
     second = across if knobs.order == "rows" else down
     limit = multiprocessor.block_shared_bytes
     needed, used = shared_bytes(knobs, workload.element_bytes), registers(knobs, workload.dtype)
-    if knobs.instruction == "fma" and (knobs.warp_m % 4 or knobs.warp_n % 8):
+    if knobs.instruction in ON_CUDA_CORES and (knobs.warp_m % 4 or knobs.warp_n % 8):
         return "threads of a warp divide its results by 4 and 8"
     problems = [
         (
@@ -224,6 +215,7 @@ def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiproc
 
 __all__ = [
     "ALGORITHM",
+    "ON_CUDA_CORES",
     "PAD_BYTES",
     "RESULT_PAD",
     "ROW_BYTES",
@@ -233,10 +225,8 @@ __all__ = [
     "Instruction",
     "Order",
     "check",
-    "describe_product",
     "fragment_depth",
     "misfit",
-    "product_of",
     "registers",
     "shared_bytes",
 ]

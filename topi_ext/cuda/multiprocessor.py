@@ -20,7 +20,7 @@ class Multiprocessor:
 
     Sizes in bytes. ``half_macs``, ``tf32_macs``, ``byte_macs`` and ``float_macs``: multiply-adds per cycle
     and multiprocessor of float16 on tensor cores by warp-wide instructions with float32 accumulators, of
-    TF32, of bytes, and of float32 on CUDA cores; 0 where there are none, or no kernel for them.
+    TF32, of bytes (before sm_80 by dp4a on CUDA cores), and of float32 on CUDA cores; 0 where there are none.
     ``l2_bytes_per_cycle``: per multiprocessor. ``wgmma_gain``: how many times as many products wgmma makes; 0
     where there is none, or where it is not to be used.
     """
@@ -85,8 +85,8 @@ class Multiprocessor:
 MULTIPROCESSORS = {
     found.arch: found
     for found in (
-        Multiprocessor("sm_70", "V100", 80, 1.53, 900, 96 << 10, 96 << 10, 64, 32, 512, 0, 0, 64, 32),
-        Multiprocessor("sm_75", "T4", 40, 1.59, 320, 64 << 10, 64 << 10, 32, 16, 512, 0, 0, 64, 32),
+        Multiprocessor("sm_70", "V100", 80, 1.53, 900, 96 << 10, 96 << 10, 64, 32, 512, 0, 256, 64, 32),
+        Multiprocessor("sm_75", "T4", 40, 1.59, 320, 64 << 10, 64 << 10, 32, 16, 512, 0, 256, 64, 32),
         Multiprocessor(
             "sm_80", "A100", 108, 1.41, 1555, 164 << 10, 163 << 10, 64, 32, 1024, 512, 2048, 64, 48
         ),

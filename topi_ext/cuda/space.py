@@ -17,7 +17,7 @@ from topi_ext.cuda.knobs import GemmKnobs, Instruction, check, misfit, registers
 from topi_ext.cuda.multiplication import SIDE
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 
 LATENCY_CYCLES = 700
 """From asking for a tile of global memory to having it, in a loaded machine."""
@@ -29,7 +29,13 @@ SHARED_BYTES_PER_CYCLE = 128
 
 _BLOCKS = (16, 32, 64, 128, 256)
 _WARPS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
-_ROW_BYTES = {"mma": (32, 64, 128), "wgmma": (64, 128), "wmma": (32, 64, 128), "fma": (64, 128)}
+_ROW_BYTES = {
+    "mma": (32, 64, 128),
+    "wgmma": (64, 128),
+    "wmma": (32, 64, 128),
+    "fma": (64, 128),
+    "dp4a": (64, 128),
+}
 """Lengths of a tile's rows."""
 
 _SLICES = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -40,7 +46,7 @@ def instructions_of(dtype: str, multiprocessor: Multiprocessor) -> tuple[Instruc
     if dtype == "float32":
         return ("fma",)
     if multiprocessor.capability < 80:
-        return ("wmma",)
+        return ("dp4a",) if dtype in INTEGERS else ("wmma",)
     grouped = multiprocessor.wgmma_gain and dtype in WGMMA_DTYPES
     return ("mma", "wgmma") if grouped else ("mma",)
 

@@ -1,4 +1,4 @@
-"""Asynchronous copies of as many bytes as lie side by side.
+"""Copies of as many bytes as lie side by side, asynchronous ones and loads into registers.
 
 TVM copies element by element where it cannot see, when it makes vectors of loops, that a condition is the
 same for all of them; by the end of its passes the condition has become so simple that it is plain.
@@ -23,7 +23,8 @@ _COMMIT = "async_commit_queue_scope"
 
 
 def widen_copies() -> tvm.transform.Pass:
-    """Turn loops over neighbouring elements, within a group of asynchronous copies, into one copy.
+    """Turn loops over neighbouring elements into one copy: those within a group of asynchronous copies, and
+    those that load registers from global memory.
 
     Expects device functions with flat buffers.
     """
@@ -36,7 +37,7 @@ def widen_copies() -> tvm.transform.Pass:
                 return group
             return structural_map(group, [(tirx.For, _widened), (tirx.BufferStore, _of_vector)])
 
-        return func.with_body(structural_map(func.body, (tirx.AttrStmt, on_group)))
+        return func.with_body(structural_map(func.body, [(tirx.AttrStmt, on_group), (tirx.For, _loaded)]))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.widen_copies")
 
@@ -59,6 +60,43 @@ def _widened(loop: tirx.For) -> Any:
     arguments = [to, first[0], origin, first[1], tirx.const(size, "int32")]
     arguments += [] if condition is None else [condition]
     return tirx.Evaluate(tirx.call_intrin(dtype, _COPY.name, *arguments))
+
+
+def _loaded(loop: tirx.For) -> Any:
+    """The load of a vector that a loop is, where a condition may choose a constant instead; the loop where it
+    is none.
+    """
+    store = loop.body
+    if not isinstance(store, tirx.BufferStore) or not isinstance(loop.extent, tirx.IntImm) or int(loop.min):
+        return loop
+    value, condition, otherwise = store.value, None, None
+    if isinstance(value, Call) and value.op.same_as(_EITHER):
+        condition, value, otherwise = value.args
+    if not isinstance(value, TensorLoad) or isinstance(value.indices[0], tirx.Ramp):
+        return loop
+    scopes = store.buffer.scope(), value.source.scope()
+    if scopes not in (("local", ""), ("local", "global")) or not isinstance(
+        otherwise, tirx.IntImm | tirx.FloatImm | None
+    ):
+        return loop
+    count, dtype = int(loop.extent), str(store.buffer.dtype)
+    if count * DTYPE_BYTES.get(dtype, 0) not in COPIED_BYTES or str(value.source.dtype) != dtype:
+        return loop
+    places = (store.indices[0], value.indices[0])
+    target, source = (_settled(place, loop.loop_var, count) for place in places)
+    condition = _settled(condition, loop.loop_var, count)
+    runs = all(_is_aligned_run(place, loop.loop_var, count) for place in (target, source))
+    if not runs or (condition is not None and _reads(condition, loop.loop_var)):
+        return loop
+    ramps = [tirx.Ramp(_at(place, loop.loop_var, 0), 1, count) for place in (target, source)]
+    loaded = tirx.BufferStore(store.buffer, tirx.BufferLoad(value.source, [ramps[1]]), [ramps[0]])
+    if condition is None:
+        return loaded
+    # TVM writes no vector of 16 equal bytes.
+    constant = tirx.BufferStore(store.buffer, otherwise, list(store.indices))
+    return tirx.IfThenElse(
+        condition, loaded, tirx.For(loop.loop_var, 0, count, tirx.ForKind.UNROLLED, constant)
+    )
 
 
 def _of_vector(store: tirx.BufferStore) -> Any:

@@ -1,4 +1,4 @@
-"""A convolution as the matrix product that tensor cores compute (implicit GEMM)."""
+"""Convolutions of NHWC data, as kernels of GPUs compute them: matrix products, and depthwise ones."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -9,6 +9,7 @@ COPY_BYTES = 16
 """What one copy from global to shared memory moves at most."""
 
 GEMM_CONVOLUTION = "gemm_conv2d"
+DEPTHWISE_CONVOLUTION = "depthwise_conv2d_nhwc"
 
 INTEGERS = ("uint8", "int8")
 """What is multiplied by int8 weights and summed as int32."""
@@ -17,11 +18,9 @@ _BYTES = {"uint8": 1, "int8": 1, "float16": 2, "float32": 4}
 
 
 @dataclass(frozen=True)
-class GemmConvolution:
+class NhwcConvolution:
     """A 2-D convolution of NHWC data; extents in elements, ``padding`` as (top, left, bottom, right).
 
-    The product has a row for every pixel of the result, a column for every output channel of a group, and is
-    summed over taps, and for each tap over the input channels of a group.
     ``dtype`` is what is multiplied: "float16", "tf32" or "float32" with sums of float32, or data of "uint8"
     or "int8" by weights of int8 with sums of int32.
     """
@@ -37,7 +36,6 @@ class GemmConvolution:
     dilation: tuple[int, int]
     groups: int
     dtype: str
-    operator: str = GEMM_CONVOLUTION
 
     @property
     def out_height(self) -> int:
@@ -51,10 +49,12 @@ class GemmConvolution:
 
     @property
     def rows(self) -> int:
+        """Pixels of the result."""
         return self.batch * self.out_height * self.out_width
 
     @property
     def columns(self) -> int:
+        """Output channels of a group."""
         return self.out_channels // self.groups
 
     @property
@@ -62,21 +62,17 @@ class GemmConvolution:
         return self.in_channels // self.groups
 
     @property
+    def taps(self) -> int:
+        return self.kernel[0] * self.kernel[1]
+
+    @property
     def depth(self) -> int:
         """How many products each element sums."""
-        return self.kernel[0] * self.kernel[1] * self.group_channels
+        return self.taps * self.group_channels
 
     @property
     def macs(self) -> int:
         return self.rows * self.out_channels * self.depth
-
-    @cached_property
-    def copy_elements(self) -> int:
-        """Neighbouring input channels that one copy to shared memory moves: 16 bytes, or less where it
-        must.
-        """
-        largest = COPY_BYTES // self.element_bytes
-        return next(size for size in (16, 8, 4, 2, 1) if size <= largest and self.group_channels % size == 0)
 
     @property
     def data_dtype(self) -> str:
@@ -99,13 +95,61 @@ class GemmConvolution:
         """One line, keys sorted."""
         return json.dumps(asdict(self), sort_keys=True)
 
-    @staticmethod
-    def from_json(text: str) -> "GemmConvolution":
-        fields: dict[str, Any] = json.loads(text)
-        named: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-        }
-        return GemmConvolution(**named)
+
+@dataclass(frozen=True)
+class GemmConvolution(NhwcConvolution):
+    """One as the matrix product that tensor cores compute (implicit GEMM).
+
+    The product has a row for every pixel of the result, a column for every output channel of a group, and is
+    summed over taps, and for each tap over the input channels of a group.
+    """
+
+    operator: str = GEMM_CONVOLUTION
+
+    @cached_property
+    def copy_elements(self) -> int:
+        """Neighbouring input channels that one copy to shared memory moves: 16 bytes, or less where it
+        must.
+        """
+        largest = COPY_BYTES // self.element_bytes
+        return next(size for size in (16, 8, 4, 2, 1) if size <= largest and self.group_channels % size == 0)
 
 
-__all__ = ["COPY_BYTES", "GEMM_CONVOLUTION", "INTEGERS", "GemmConvolution"]
+@dataclass(frozen=True)
+class DepthwiseConvolution(NhwcConvolution):
+    """One whose groups are single input channels, each of which makes ``columns`` output channels."""
+
+    operator: str = DEPTHWISE_CONVOLUTION
+
+
+_KINDS: dict[str, type[GemmConvolution | DepthwiseConvolution]] = {
+    GEMM_CONVOLUTION: GemmConvolution,
+    DEPTHWISE_CONVOLUTION: DepthwiseConvolution,
+}
+
+
+def nhwc_convolution(text: str) -> GemmConvolution | DepthwiseConvolution:
+    """What ``to_json`` of either kind wrote."""
+    fields: dict[str, Any] = json.loads(text)
+    named: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    return _KINDS[fields["operator"]](**named)
+
+
+def nhwc_class(operator: Any) -> type[GemmConvolution | DepthwiseConvolution] | None:
+    """The kind of workload that an operator names, if it is one of these."""
+    return _KINDS.get(operator) if isinstance(operator, str) else None
+
+
+__all__ = [
+    "COPY_BYTES",
+    "DEPTHWISE_CONVOLUTION",
+    "GEMM_CONVOLUTION",
+    "INTEGERS",
+    "DepthwiseConvolution",
+    "GemmConvolution",
+    "NhwcConvolution",
+    "nhwc_class",
+    "nhwc_convolution",
+]

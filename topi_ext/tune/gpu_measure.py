@@ -14,10 +14,10 @@ from typing import Any
 from tvm import tirx
 from tvm.target import Target
 
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.kernel import Convolution, Knobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import find_nvcc
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.errors import CudaError, RelayLayoutError
 from topi_ext.processor import architecture_of
 from topi_ext.tune import gpu_workers, product_check
@@ -86,7 +86,7 @@ class GpuMeasurer:
             ) from None
 
     def measure(
-        self, workload: GemmConvolution, knobs: Sequence[GemmKnobs], rounds: int = 1
+        self, workload: Convolution, knobs: Sequence[Knobs], rounds: int = 1
     ) -> Iterator[Measurement]:
         """As :meth:`topi_ext.tune.measurement.Measurer.measure`."""
         return measured(self._runner, self._products([(workload, one) for one in knobs]), rounds)
@@ -95,7 +95,7 @@ class GpuMeasurer:
         """As :meth:`topi_ext.tune.measurement.Measurer.measure_functions`."""
         return measured(self._runner, self._build(functions), rounds)
 
-    def wrong(self, workload: GemmConvolution, knobs: GemmKnobs) -> str:
+    def wrong(self, workload: Convolution, knobs: Knobs) -> str:
         """What is wrong with a kernel's result on this machine; of another one's results nothing is said."""
         if self._here is None:
             return ""
@@ -127,7 +127,7 @@ class GpuMeasurer:
         return built(self._pool, self._build_one, jobs, BUILD_TIMEOUT)
 
 
-def judgement(workload: GemmConvolution, error: float) -> str:
+def judgement(workload: NhwcConvolution, error: float) -> str:
     """What is wrong with a result that is so far from what it should be; empty where rounding explains it."""
     allowed = product_check.allowed_error(workload)
     if error <= allowed:

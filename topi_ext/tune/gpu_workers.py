@@ -10,18 +10,15 @@ import numpy as np
 import tvm
 from tvm import tirx
 
-from topi_ext.compute.implicit_gemm import pack_weight
 from topi_ext.cuda.build import machine_code_of
-from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.kernel import PRODUCT, SUM, Convolution, Knobs, compile_module, kernel_module, packed
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.nvcc import machine_code
-from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import CudaError
 from topi_ext.tune import product_check, workers
 from topi_ext.tune.library import ENTRY, Library
 
-Product = tuple[GemmConvolution, GemmKnobs]
+Product = tuple[Convolution, Knobs]
 Job: TypeAlias = "tirx.PrimFunc | Product"
 """A scheduled function of one tensor that is read and one that is written, or a product to schedule."""
 
@@ -77,14 +74,14 @@ def run_here(kernel: Library, repeats: int, min_repeat_ms: int) -> list[float]:
     return workers.device_times(module, device, tensors, kernel, repeats, min_repeat_ms)
 
 
-def error_here(kernel: Library, workload: GemmConvolution, knobs: GemmKnobs) -> float:
+def error_here(kernel: Library, workload: Convolution, knobs: Knobs) -> float:
     """How far a product's results on this machine's first GPU are from what they should be; see
     :func:`topi_ext.tune.product_check.largest_error`.
     """
     device = tvm.cuda(0)
     module = _loaded(kernel)
     data, weight = product_check.operands(workload)
-    given = [data, pack_weight(weight, workload, knobs)]
+    given = [data, packed(weight, workload, knobs)]
     # What a kernel leaves out must not be right by chance.
     rest = [np.full(shape, 77, dtype) for shape, dtype in kernel.arguments[len(given) :]]
     tensors = [tvm.runtime.tensor(array, device) for array in (*given, *rest)]

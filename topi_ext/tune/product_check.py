@@ -1,13 +1,13 @@
-"""Does a matrix product on a GPU compute what it should? Some of its rows beside those of numpy."""
+"""Does a convolution on a GPU compute what it should? Some of its pixels beside those of numpy."""
 
 import numpy as np
 import numpy.typing as npt
 
 from topi_ext.compute.implicit_gemm import rounded_to_tf32
-from topi_ext.cuda.workload import INTEGERS, GemmConvolution
+from topi_ext.cuda.workload import INTEGERS, NhwcConvolution
 
 ROWS = 2048
-"""Rows of the product that are compared; of a smaller one, all."""
+"""Pixels of the result that are compared; of a smaller one, all."""
 
 _ALLOWED = {"float16": 2e-3, "tf32": 1e-4, "float32": 1e-5, **dict.fromkeys(INTEGERS, 0.0)}
 """Relative to the largest result. float16 rounds the result by up to 2^-11 of it; sums of tensor cores are
@@ -17,12 +17,12 @@ truncated where they are aligned, which costs 2^-22 of the largest for each inst
 Array = npt.NDArray[np.generic]
 
 
-def allowed_error(workload: GemmConvolution) -> float:
+def allowed_error(workload: NhwcConvolution) -> float:
     """What rounding explains of :func:`largest_error`."""
     return _ALLOWED[workload.dtype]
 
 
-def operands(workload: GemmConvolution) -> tuple[Array, Array]:
+def operands(workload: NhwcConvolution) -> tuple[Array, Array]:
     """The same random NHWC data and OHWI weights each time, as they are multiplied."""
     random = np.random.default_rng(0)
     image = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
@@ -38,7 +38,7 @@ def operands(workload: GemmConvolution) -> tuple[Array, Array]:
     return found[0], found[1]
 
 
-def largest_error(result: Array, data: Array, weight: Array, workload: GemmConvolution) -> float:
+def largest_error(result: Array, data: Array, weight: Array, workload: NhwcConvolution) -> float:
     """The largest difference of NHWC ``result``, relative to the largest value it should have; infinite where
     a value is no number.
     """
@@ -57,9 +57,9 @@ def largest_error(result: Array, data: Array, weight: Array, workload: GemmConvo
 
 
 def product_rows(
-    data: Array, weight: Array, workload: GemmConvolution, rows: Array
+    data: Array, weight: Array, workload: NhwcConvolution, rows: Array
 ) -> npt.NDArray[np.float64]:
-    """Rows of the product by number, float64 [rows, output channels]; zeros lie around the image."""
+    """Pixels of the result by number, float64 [rows, output channels]; zeros lie around the image."""
     image, pixel = np.divmod(rows, workload.out_height * workload.out_width)
     y, x = np.divmod(pixel, workload.out_width)
     result = np.zeros((len(rows), workload.out_channels))
@@ -69,11 +69,11 @@ def product_rows(
             left = x * workload.strides[1] + j * workload.dilation[1] - workload.padding[1]
             inside = (top >= 0) & (top < workload.in_height) & (left >= 0) & (left < workload.in_width)
             read = data[image[inside], top[inside], left[inside]].astype(np.float64)
-            for group in range(workload.groups):
-                inputs = slice(group * workload.group_channels, (group + 1) * workload.group_channels)
-                outputs = slice(group * workload.columns, (group + 1) * workload.columns)
-                taps = weight[outputs, i, j].astype(np.float64).T
-                result[np.flatnonzero(inside), outputs] += read[:, inputs] @ taps
+            # A matrix for each group: pixels by inputs, and inputs by outputs.
+            grouped = read.reshape(-1, workload.groups, workload.group_channels).transpose(1, 0, 2)
+            taps = weight[:, i, j].astype(np.float64).reshape(workload.groups, workload.columns, -1)
+            products = grouped @ taps.transpose(0, 2, 1)
+            result[inside] += products.transpose(1, 0, 2).reshape(-1, workload.out_channels)
     return result
 
 

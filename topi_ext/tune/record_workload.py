@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, NoReturn
 
 from topi_ext.cuda.multiplication import MULTIPLICATIONS
-from topi_ext.cuda.workload import GEMM_CONVOLUTION, GemmConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution, nhwc_class
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
 from topi_ext.knobs import DTYPE_BYTES
@@ -37,8 +37,8 @@ def kernel_workload(found: Any) -> Workload:
     """What a kernel computes; RelayLayoutError with the first thing that is wrong with it."""
     if not isinstance(found, dict):
         refuse("workload: expected an object")
-    is_product = found.get("operator") == GEMM_CONVOLUTION
-    kind: type[Workload] = GemmConvolution if is_product else workload_class(found)
+    on_gpu = nhwc_class(found.get("operator"))
+    kind: type[Workload] = on_gpu or workload_class(found)
     check_names("workload", found, {item.name for item in fields(kind)})
     for name in _EXTENTS:
         if not is_whole(found[name], 1):
@@ -53,12 +53,12 @@ def kernel_workload(found: Any) -> Workload:
             "workload: depth: expected extent, taps, stride, padding in front and behind, and dilation, as "
             "whole numbers"
         )
-    for name in () if is_product else _LAYOUTS:
+    for name in () if on_gpu else _LAYOUTS:
         if not isinstance(found[name], str) or not _LAYOUT.fullmatch(found[name]):
             refuse(f"workload: {name}: expected a layout such as NCHW16c")
-    if is_product and found["dtype"] not in _MULTIPLIED:
+    if on_gpu and found["dtype"] not in _MULTIPLIED:
         refuse(f"workload: dtype: expected one of {', '.join(_MULTIPLIED)}")
-    for name in () if is_product else ("dtype", "out_dtype"):
+    for name in () if on_gpu else ("dtype", "out_dtype"):
         if not isinstance(found[name], str) or found[name] not in DTYPE_BYTES:
             refuse(f"workload: {name}: expected a data type such as float32")
     if not isinstance(found["operator"], str):
@@ -74,6 +74,8 @@ def kernel_workload(found: Any) -> Workload:
         refuse("workload: the kernel is larger than the image")
     if workload.in_channels % workload.groups or workload.out_channels % workload.groups:
         refuse(f"workload: {workload.groups} groups do not divide the channels")
+    if isinstance(workload, DepthwiseConvolution) and workload.groups != workload.in_channels:
+        refuse(f"workload: {workload.groups} groups of {workload.in_channels} channels are not depthwise")
     if (
         isinstance(workload, SeparableWorkload)
         and separable(workload.depthwise, workload.pointwise) != workload

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.processor import Processor
+from topi_ext.tune.depthwise_features import depthwise_features, thread_features
 from topi_ext.tune.features import Features, knob_features, workload_features
 from topi_ext.tune.product_features import block_features, product_features
 from topi_ext.tune.record import knobs_key
@@ -97,6 +98,8 @@ class Space:
     def _of_workload(self) -> Features:
         if isinstance(self.workload, GemmConvolution):
             return product_features(self.workload)
+        if isinstance(self.workload, DepthwiseConvolution):
+            return depthwise_features(self.workload)
         return workload_features(self.workload)
 
     def _of_candidate(self, candidate: Candidate) -> Features:
@@ -104,6 +107,9 @@ class Space:
         if isinstance(workload, GemmConvolution):
             assert isinstance(machine, Multiprocessor)
             return block_features(workload, machine, candidate.knobs, candidate.cycles)
+        if isinstance(workload, DepthwiseConvolution):
+            assert isinstance(machine, Multiprocessor)
+            return thread_features(workload, machine, candidate.knobs, candidate.cycles)
         assert isinstance(machine, Processor)
         return knob_features(workload, machine, candidate.fields, candidate.cycles)
 

@@ -1,8 +1,11 @@
 """The benchmark's arguments, and what it says where it cannot measure."""
 
+import json
+from pathlib import Path
+
 import pytest
 
-from scripts.benchmark_cuda import main
+from scripts.benchmark_cuda import Results, main
 
 
 @pytest.mark.parametrize("batch", ["0", "many"])
@@ -26,3 +29,20 @@ def test_without_a_gpu_it_says_so(
     assert capsys.readouterr().err.splitlines()[-1] == (
         "benchmark_cuda: error: torch finds no GPU on this machine; run it on one with an NVIDIA GPU"
     )
+
+
+def test_what_fails_costs_its_line_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = Results(tmp_path / "results.jsonl", {"gpu": "made up"})
+
+    def fails(value: int) -> None:
+        raise RuntimeError(f"out of memory\nat {value}")
+
+    results.guarded("first", lambda value: results.add(value=value), 1)
+    assert not results.failed
+    results.guarded("second", fails, 2)
+    results.guarded("third", lambda value: results.add(value=value), 3)
+    assert results.failed
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [line.get("value") for line in lines] == [1, None, 3]
+    assert lines[1] == {"gpu": "made up", "name": "second", "error": "out of memory\nat 2"}
+    assert capsys.readouterr().out == "second: failed: at 2\n"

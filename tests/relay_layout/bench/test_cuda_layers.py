@@ -7,7 +7,7 @@ from relay_layout.targets import CudaTarget, resolve_target
 from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.nvcc import find_nvcc
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 
 WORK = GemmConvolution(1, 7, 7, 64, 48, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, "float16")
 
@@ -39,6 +39,18 @@ def test_the_share_of_peak_counts_every_multiplication() -> None:
     warps = resolve_target("cuda-sm_90+nowgmma", precision="fp16")
     assert isinstance(warps, CudaTarget)
     assert peak_share(WORK, 2.0, warps) == pytest.approx(expected * 2048 / 1280)
+
+
+def test_the_share_of_a_depthwise_layer_is_of_bandwidth() -> None:
+    work = DepthwiseConvolution(1, 7, 7, 64, 64, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 64, "float16")
+    # 3350 gigabytes a second.
+    assert peak_share(work, 2.0, cuda()) == pytest.approx(2 * 49 * 64 * 2 / (3350e3 * 2))
+
+
+def test_depthwise_layers_are_among_them() -> None:
+    found = layers("mobilenet_v2", 1, cuda())
+    depthwise = [work for work in found if isinstance(work, DepthwiseConvolution)]
+    assert (len(depthwise), sum(found[work] for work in depthwise)) == (10, 17)
 
 
 @pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")

@@ -8,8 +8,10 @@ import tvm
 
 import relay_layout
 from relay_layout import models
+from relay_layout.compiler import lower
 from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
+from relay_layout.lower.calls import KernelCall
 from relay_layout.lower.device_code import stored_code
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
@@ -99,6 +101,29 @@ def test_analysis_is_for_cpus() -> None:
     with pytest.raises(TargetError) as raised:
         print(resolve_target("cuda-sm_80").processor)
     assert str(raised.value) == "target cuda-sm_80: only kernels of CPUs are analysed; give a CPU target"
+
+
+def calls_of(precision: str) -> list[KernelCall]:
+    target = resolve_target("cuda-sm_80", precision=precision)
+    module = canonicalize(load_model("resnet18", input_shapes={"input": (1, 3, 32, 32)}))
+    module, _ = convert_layout(module, LayoutRequest.parse("NHWC"), target)
+    return lower(canonicalize(module), target, lambda line: None).calls
+
+
+def test_calls_of_half_precision_have_operators_and_half_the_bytes() -> None:
+    """Functions have other names there."""
+    half, whole = calls_of("fp16"), calls_of("fp32")
+    assert [call.function for call in half] != [call.function for call in whole]
+
+    assert all(call.operators and call.bytes for call in [*half, *whole])
+    # Of a sum over slices of the depth it depends on the precision whether there is one.
+    bytes_of = [
+        {call.operators: call.bytes for call in calls if "_s" not in call.function} for calls in (half, whole)
+    ]
+    both = bytes_of[0].keys() & bytes_of[1].keys()
+    assert len(both) > 5
+    assert all(bytes_of[0][call] < bytes_of[1][call] for call in both)
+    assert any(bytes_of[0][call] * 2 == bytes_of[1][call] for call in both)
 
 
 def small_network() -> tvm.IRModule:

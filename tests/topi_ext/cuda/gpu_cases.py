@@ -9,7 +9,7 @@ import tvm
 from gpu_simulator import Grid
 from tvm import te, tirx, topi
 
-from topi_ext.compute.depthwise import depthwise_conv2d
+from topi_ext.compute.depthwise import depthwise_conv2d, pack_depthwise
 from topi_ext.compute.implicit_gemm import (
     pack_weight,
     padded,
@@ -19,13 +19,14 @@ from topi_ext.compute.implicit_gemm import (
 )
 from topi_ext.cuda.build import PIPELINE
 from topi_ext.cuda.byte_vectors import pack_bytes
+from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.swizzle import swizzle_tiles
 from topi_ext.cuda.warpgroups import order_warpgroups
 from topi_ext.cuda.wide_copies import widen_copies
-from topi_ext.cuda.workload import INTEGERS, GemmConvolution
+from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
 
@@ -71,13 +72,7 @@ def product_function(work: GemmConvolution, knobs: GemmKnobs) -> tirx.PrimFunc:
         return te.create_prim_func([data, weight, sums])
     extents = (work.batch, work.out_height, work.out_width)
     if work.dtype in INTEGERS:
-        offset = te.placeholder((1, 1, 1, work.out_channels), "int32", "bias")
-        scale = te.placeholder((1, 1, 1, work.out_channels), "float32", "scale")
-        whole = topi.add(result_of(sums, work, extents, 1), offset)
-        scaled = topi.round(topi.multiply(whole.astype("float32"), scale))
-        limited = topi.clip(topi.add(scaled, tirx.const(OUT_ZERO, "float32")), 0.0, 255.0)
-        out = te.compute(limited.shape, lambda *i: limited(*i).astype("uint8"), name="out")
-        return te.create_prim_func([data, weight, offset, scale, out])
+        return te.create_prim_func([data, weight, *_requantized(result_of(sums, work, extents, 1), work)])
     bias = te.placeholder((1, 1, 1, work.out_channels), "float32", "bias")
     residual = te.placeholder((*extents, work.out_channels), work.data_dtype, "residual")
     biased = topi.add(result_of(sums, work, extents, 1), bias)
@@ -87,15 +82,46 @@ def product_function(work: GemmConvolution, knobs: GemmKnobs) -> tirx.PrimFunc:
     return te.create_prim_func([data, weight, bias, residual, out])
 
 
-def depthwise_function(shape: tuple[int, ...], kernel: tuple[int, int], **window: Any) -> tirx.PrimFunc:
-    """A depthwise convolution of float16 with bias and ReLU."""
-    channels = shape[-1] * int(window.get("multiplier", 1))
-    data = te.placeholder(shape, "float16", "data")
-    weight = te.placeholder((*kernel, channels), "float32", "weight")
-    bias = te.placeholder((1, 1, 1, channels), "float32", "bias")
-    active = topi.nn.relu(topi.add(depthwise_conv2d(data, weight, **window), bias))
-    out = te.compute(active.shape, lambda *i: active(*i).astype("float16"), name="out")
+def depthwise(
+    batch: int,
+    image: tuple[int, int],
+    channels: int,
+    kernel: tuple[int, int] = (3, 3),
+    strides: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    multiplier: int = 1,
+    dtype: str = "float16",
+) -> DepthwiseConvolution:
+    return DepthwiseConvolution(
+        batch, *image, channels, channels * multiplier, kernel, strides, padding, dilation, channels, dtype
+    )
+
+
+def depthwise_function(work: DepthwiseConvolution, knobs: DepthwiseKnobs) -> tirx.PrimFunc:
+    """A depthwise convolution with bias and ReLU, of integers with bias and requantization."""
+    data = te.placeholder(
+        (work.batch, work.in_height, work.in_width, work.in_channels), work.data_dtype, "data"
+    )
+    weight = te.placeholder((*work.kernel, work.out_channels), work.weight_dtype, "weight")
+    pad_value = ZERO_POINT if work.dtype in INTEGERS else 0
+    sums = depthwise_conv2d(data, weight, work, knobs, pad_value)
+    if work.dtype in INTEGERS:
+        return te.create_prim_func([data, weight, *_requantized(sums, work)])
+    bias = te.placeholder((1, 1, 1, work.out_channels), "float32", "bias")
+    active = topi.nn.relu(topi.add(sums, bias))
+    out = te.compute(active.shape, lambda *i: active(*i).astype(work.data_dtype), name="out")
     return te.create_prim_func([data, weight, bias, out])
+
+
+def _requantized(sums: te.Tensor, work: NhwcConvolution) -> list[te.Tensor]:
+    """Offsets, scales, and the result as uint8."""
+    offset = te.placeholder((1, 1, 1, work.out_channels), "int32", "bias")
+    scale = te.placeholder((1, 1, 1, work.out_channels), "float32", "scale")
+    scaled = topi.round(topi.multiply(topi.add(sums, offset).astype("float32"), scale))
+    limited = topi.clip(topi.add(scaled, tirx.const(OUT_ZERO, "float32")), 0.0, 255.0)
+    out = te.compute(limited.shape, lambda *i: limited(*i).astype("uint8"), name="out")
+    return [offset, scale, out]
 
 
 def scheduled_product(work: GemmConvolution, knobs: GemmKnobs, sm: Multiprocessor) -> tirx.PrimFunc:
@@ -104,8 +130,8 @@ def scheduled_product(work: GemmConvolution, knobs: GemmKnobs, sm: Multiprocesso
     return schedule.mod["main"]
 
 
-def scheduled_depthwise(shape: tuple[int, ...], kernel: tuple[int, int], **window: Any) -> tirx.PrimFunc:
-    schedule = schedule_depthwise(depthwise_function(shape, kernel, **window))
+def scheduled_depthwise(work: DepthwiseConvolution, knobs: DepthwiseKnobs) -> tirx.PrimFunc:
+    schedule = schedule_depthwise(depthwise_function(work, knobs), work, knobs)
     assert schedule is not None
     return schedule.mod["main"]
 
@@ -124,7 +150,7 @@ def lowered(func: tirx.PrimFunc, sm: Multiprocessor, swizzled: bool = True) -> t
     return device
 
 
-def convolve(data: np.ndarray, weight: np.ndarray, work: GemmConvolution, pad_value: int = 0) -> np.ndarray:
+def convolve(data: np.ndarray, weight: np.ndarray, work: NhwcConvolution, pad_value: int = 0) -> np.ndarray:
     """NHWC data by OHWI weights (input channels of a group), in float64."""
     top, left, bottom, right = work.padding
     widths = [(0, 0), (top, bottom), (left, right), (0, 0)]
@@ -155,14 +181,7 @@ def product_error(
     ``waited`` takes in how often its instructions waited for banks of shared memory.
     """
     random = np.random.default_rng(0)
-    shapes = (
-        (work.batch, work.in_height, work.in_width, work.in_channels),
-        (work.out_channels, *work.kernel, work.group_channels),
-    )
-    data, weight = (
-        _values(random, shape, dtype)
-        for shape, dtype in zip(shapes, (work.data_dtype, work.weight_dtype), strict=True)
-    )
+    data, weight = _operands(random, work)
     if work.dtype == "tf32":
         expected = convolve(rounded_to_tf32(data), rounded_to_tf32(weight), work)
     else:
@@ -176,13 +195,7 @@ def product_error(
         whole = sums.reshape(knobs.split_k, rows, columns).sum(0)[: work.rows, : work.columns]
         found = whole.reshape(expected.shape)
     elif work.dtype in INTEGERS:
-        offset = random.integers(-999, 999, work.out_channels, np.int32)
-        scale = random.uniform(0.5, 1.0, work.out_channels).astype(np.float32) / np.float32(40 * work.depth)
-        sums = (expected + offset).astype(np.float32)
-        expected = np.clip(np.rint(sums * scale) + OUT_ZERO, 0, 255)
-        out = np.full(expected.size, 255, np.uint8)
-        _launched(device, arguments | {"bias": offset, "scale": scale, "out": out}, waited)
-        found = out.reshape(expected.shape).astype(np.float64)
+        found, expected = _requantized_on(device, arguments, expected, random, waited)
     else:
         bias = random.standard_normal(work.out_channels).astype(np.float32)
         residual = random.standard_normal(expected.shape).astype(work.data_dtype)
@@ -193,7 +206,7 @@ def product_error(
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
-def _launched(device: tirx.PrimFunc, arguments: dict[str, Any], waited: dict[str, int] | None) -> None:
+def _launched(device: tirx.PrimFunc, arguments: dict[str, Any], waited: dict[str, int] | None = None) -> None:
     grid = Grid(device, arguments)
     grid.run()
     if waited is not None:
@@ -211,27 +224,46 @@ def _values(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> 
     return random.standard_normal(shape).astype(dtype)
 
 
-def depthwise_error(
-    shape: tuple[int, ...], kernel: tuple[int, int], sm: Multiprocessor, **window: Any
-) -> float:
+def depthwise_error(work: DepthwiseConvolution, knobs: DepthwiseKnobs, sm: Multiprocessor) -> float:
     """As :func:`product_error`, of a depthwise convolution."""
     random = np.random.default_rng(0)
-    multiplier = int(window.get("multiplier", 1))
-    data = random.standard_normal(shape).astype(np.float16)
-    weight = random.standard_normal((*kernel, shape[-1] * multiplier)).astype(np.float32)
-    bias = random.standard_normal(shape[-1] * multiplier).astype(np.float32)
-    work = workload(
-        shape[0],
-        shape[1:3],
-        (shape[3], shape[3] * multiplier),
-        kernel,
-        window["strides"],
-        window["padding"],
-        window["dilation"],
-        shape[3],
+    data, weight = _operands(random, work)
+    expected = convolve(data, weight, work, ZERO_POINT if work.dtype in INTEGERS else 0)
+    arguments = {"data": data.ravel(), "weight": pack_depthwise(weight, work).ravel()}
+    device = lowered(scheduled_depthwise(work, knobs), sm)
+    if work.dtype in INTEGERS:
+        found, expected = _requantized_on(device, arguments, expected, random)
+    else:
+        bias = random.standard_normal(work.out_channels).astype(np.float32)
+        expected = np.maximum(expected + bias, 0)
+        out = np.full(expected.size, np.nan, work.data_dtype)
+        _launched(device, arguments | {"bias": bias, "out": out})
+        found = out.reshape(expected.shape)
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def _operands(random: np.random.Generator, work: NhwcConvolution) -> list[np.ndarray]:
+    """NHWC data and OHWI weights."""
+    shapes = (
+        (work.batch, work.in_height, work.in_width, work.in_channels),
+        (work.out_channels, *work.kernel, work.group_channels),
     )
-    expected = np.maximum(convolve(data, weight.transpose(2, 0, 1)[..., None], work) + bias, 0)
-    out = np.full(expected.size, np.nan, np.float16)
-    device = lowered(scheduled_depthwise(shape, kernel, **window), sm)
-    Grid(device, {"data": data.ravel(), "weight": weight.ravel(), "bias": bias, "out": out}).run()
-    return float(np.abs(out.reshape(expected.shape) - expected).max() / np.abs(expected).max())
+    dtypes = work.data_dtype, work.weight_dtype
+    return [_values(random, shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+
+
+def _requantized_on(
+    device: tirx.PrimFunc,
+    arguments: dict[str, Any],
+    sums: np.ndarray,
+    random: np.random.Generator,
+    waited: dict[str, int] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a launch gives, and what it should for such sums."""
+    channels = sums.shape[-1]
+    offset = random.integers(-999, 999, channels, np.int32)
+    scale = random.uniform(0.5, 1.0, channels).astype(np.float32) / np.float32(sums.std() / 40)
+    scaled = np.rint((sums + offset).astype(np.float32) * scale)
+    out = np.full(sums.size, 255, np.uint8)
+    _launched(device, arguments | {"bias": offset, "scale": scale, "out": out}, waited)
+    return out.reshape(sums.shape).astype(np.float64), np.clip(scaled + OUT_ZERO, 0, 255)

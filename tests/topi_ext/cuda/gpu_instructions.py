@@ -141,13 +141,21 @@ def _check_tf32(operands: list[np.ndarray]) -> None:
 
 def cuda_func_call(grid: Any, node: Call) -> Any:
     name, *values = node.args[:-1]
-    group = gpu_warpgroups.function(str(grid.value(name)))
+    found = str(grid.value(name))
+    group = gpu_warpgroups.function(found)
     if group is not None:
         return group(grid, node)
+    if found.startswith("topi_ext_dp4a_"):
+        return _dot_product(*(grid.value(value) for value in values))
     if str(grid.value(name)) != "topi_ext_to_tf32":
         raise NotImplementedError(f"{name}: {node}")
     bits = np.ascontiguousarray(grid.value(values[0]), np.float32).view(np.uint32)
     return ((bits + np.uint32(1 << 12)) & ~np.uint32((1 << 13) - 1)).view(np.float32)
+
+
+def _dot_product(data: np.ndarray, weight: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Four bytes of each lane, by the signs that their dtypes say."""
+    return total + (data.astype(np.int32) * weight.astype(np.int32)).sum(-1, dtype=np.int32)
 
 
 INSTRUCTIONS: dict[str, Callable[[Any, Call], Any]] = {

@@ -40,7 +40,9 @@ class Grid:
         self.blocks = extents["blockIdx.x"] * extents["blockIdx.y"] * extents["blockIdx.z"]
         lane = np.arange(self.threads * self.blocks)
         thread, self.block = lane % self.threads, lane // self.threads
-        self.warp = lane // LANES
+        # The last warp of a block may have fewer threads.
+        self.idle = -self.threads % LANES
+        self.warp = self.block * ((self.threads + self.idle) // LANES) + thread // LANES
         places = {
             "threadIdx.x": thread % extents["threadIdx.x"],
             "threadIdx.y": thread // extents["threadIdx.x"],
@@ -61,7 +63,11 @@ class Grid:
             return
         addresses = np.broadcast_to(places, self.block.shape) * memory.array.itemsize
         active = np.ones(self.block.shape, bool) if self.mask is None else self.mask
-        self.waits[instruction] += waits(addresses, count * memory.array.itemsize, active)
+        whole = [
+            np.pad(values.reshape(self.blocks, self.threads), ((0, 0), (0, self.idle))).reshape(-1)
+            for values in (addresses, active)
+        ]
+        self.waits[instruction] += waits(whole[0], count * memory.array.itemsize, whole[1])
 
     def run(self) -> None:
         with np.errstate(all="ignore"):
@@ -138,13 +144,15 @@ class Grid:
             self.value(node.value)
 
     def _BufferStore(self, node: Any) -> None:
+        if _stores_itself(node):
+            return
         memory, index = self.memory[node.buffer], self.value(node.indices[0])
         self._meet_elements("store", memory, index)
         memory.write(index, self.value(node.value))
 
     def _meet_elements(self, instruction: str, memory: Memory, index: Any) -> None:
         place = np.asarray(index)
-        runs = place.ndim == 2 and place.shape[0] == len(self.block)
+        runs = place.ndim == 2
         count = memory.lanes * (place.shape[1] if runs else 1)
         self.meet(instruction, memory, (place[:, 0] if runs else place) * memory.lanes, count)
 
@@ -242,6 +250,14 @@ class Grid:
 
     def call_exp(self, node: Call) -> Any:
         return np.exp(self.value(node.args[0]))
+
+
+def _stores_itself(node: Any) -> bool:
+    """TVM's sums across threads end in a store of an element to itself, which code generation drops."""
+    value = node.value
+    if not isinstance(value, TensorLoad) or not value.source.same_as(node.buffer):
+        return False
+    return bool(tvm_ffi.structural_equal(value.indices[0], node.indices[0]))
 
 
 def _together(a: Any, b: Any) -> tuple[Any, Any]:

@@ -3,9 +3,11 @@
 import re
 
 import pytest
-from gpu_cases import scheduled_depthwise, scheduled_product, workload
+from gpu_cases import depthwise, scheduled_depthwise, scheduled_product, workload
 
 from topi_ext.cuda.build import cuda_source
+from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.depthwise_space import cheapest_depthwise
 from topi_ext.cuda.knobs import GemmKnobs, registers, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
@@ -43,14 +45,28 @@ FAMILIES = {
         r"cp\.async\.cg\.shared\.global",
     ],
     "CUDA cores": [r"fma\.rn\.f32", r"cp\.async\.cg\.shared\.global", r"ld\.shared\.v4"],
-    "depthwise": [r"fma\.rn\.f32", r"ld\.global(\.nc)?\.v[24]"],
+    "depthwise": [r"fma\.rn\.f32", r"ld\.global(\.nc)?\.v4\.u16", r"st\.global\.v4"],
+    "depthwise, shared weights": [
+        r"fma\.rn\.f32",
+        r"ld\.global(\.nc)?\.v4\.u32",
+        r"ld\.shared\.v4",
+        r"bar\.sync",
+    ],
+    "depthwise of bytes": [r"mad\.lo\.s32", r"ld\.global(\.nc)?\.u32"],
+}
+DEPTHWISE = {
+    "depthwise": (depthwise(1, (56, 56), 144), DepthwiseKnobs(4, 2, 2, 12, 2, 4)),
+    "depthwise, shared weights": (
+        depthwise(1, (14, 14), 64, (7, 7), padding=(3,) * 4),
+        DepthwiseKnobs(8, 1, 2, 8, 2, 7, "shared"),
+    ),
+    "depthwise of bytes": (depthwise(1, (14, 14), 64, dtype="uint8"), DepthwiseKnobs(4, 2, 2, 16, 2, 4)),
 }
 
 
 def source_of(family: str, sm: Multiprocessor) -> str:
-    if family == "depthwise":
-        window = {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1)}
-        return cuda_source(scheduled_depthwise((1, 14, 14, 32), (3, 3), **window), sm)
+    if family in DEPTHWISE:
+        return cuda_source(scheduled_depthwise(*DEPTHWISE[family]), sm)
     work = WORKLOADS[family]
     return cuda_source(scheduled_product(work, cheapest_gemm(work, sm)[1], sm), sm)
 
@@ -122,10 +138,33 @@ def test_borders_of_bytes_compile(dtype: str) -> None:
     assert (used.stack, used.spill_stores) == (0, 0)
 
 
+@pytest.mark.parametrize(("dtype", "type_"), [("uint8", "u32"), ("int8", "s32")])
+def test_dot_products_of_bytes_before_ampere(dtype: str, type_: str) -> None:
+    sm = MULTIPROCESSORS["sm_75"]
+    work = workload(1, (14, 14), (64, 64), dtype=dtype)
+    source = cuda_source(scheduled_product(work, cheapest_gemm(work, sm)[1], sm), sm)
+    text = compile_ptx(source, "sm_75")
+    patterns = [f"dp4a.{type_}.s32", "ld.shared.v4.u32", "ld.global.nc.v4.u32", "st.shared.v4.u32"]
+    assert [pattern for pattern in patterns if pattern not in text] == []
+    assert "ld.global.nc.u8" not in text
+    (used,) = compile_cubin(source, "sm_75").resources.values()
+    assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
+
+
+def test_large_windows_do_not_spill() -> None:
+    sm, work = MULTIPROCESSORS["sm_90"], depthwise(1, (7, 7), 768, (7, 7), padding=(3,) * 4)
+    knobs = cheapest_depthwise(work, sm)[1]
+    (used,) = compile_cubin(cuda_source(scheduled_depthwise(work, knobs), sm), "sm_90").resources.values()
+    assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
+
+
 def test_older_tensor_cores() -> None:
     sm = MULTIPROCESSORS["sm_75"]
     source = source_of("tensor cores", sm)
-    assert "wmma.mma.sync" in compile_ptx(source, "sm_75")
+    text = compile_ptx(source, "sm_75")
+    assert "wmma.mma.sync" in text
+    # The image is read in runs of channels, whatever its border needs.
+    assert re.search(r"ld\.global(\.nc)?\.v4\.u32", text)
     (used,) = compile_cubin(source, "sm_75").resources.values()
     # ptxas stops at 128 registers here and keeps a pointer or two in local memory.
     assert used.spill_stores <= 16

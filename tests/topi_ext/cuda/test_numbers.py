@@ -3,12 +3,23 @@
 import random
 
 import pytest
-from gpu_cases import bound, depthwise_error, lowered, product_error, scheduled_product, swept, workload
+from gpu_cases import (
+    bound,
+    depthwise,
+    depthwise_error,
+    lowered,
+    product_error,
+    scheduled_product,
+    swept,
+    workload,
+)
 from gpu_memory import SimulationError
 from tvm import tirx
 from tvm.ir import Call
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.cuda.depthwise import DepthwiseKnobs, depthwise_misfit
+from topi_ext.cuda.depthwise_space import cheapest_depthwise
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm
@@ -79,6 +90,16 @@ OLDER = {
     "wmma": (workload(1, (9, 9), (32, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 2)),
     "wmma one stage": (workload(1, (9, 9), (20, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 1)),
     "float32": (workload(1, (9, 9), (20, 37), dtype="float32"), GemmKnobs("fma", 32, 32, 16, 1, 2, 2)),
+    "uint8": (workload(1, (9, 9), (32, 48), dtype="uint8"), GemmKnobs("dp4a", 64, 32, 64, 2, 2, 2)),
+    "uint8 odd": (
+        workload(2, (9, 7), (20, 37), (3, 2), (2, 1), (1, 0, 2, 1), (1, 2), dtype="uint8"),
+        GemmKnobs("dp4a", 32, 32, 64, 1, 2, 2),
+    ),
+    "uint8 slices": (workload(1, (7, 7), (64, 48), dtype="uint8"), GemmKnobs("dp4a", 64, 32, 64, 2, 1, 2, 3)),
+    "int8 groups": (
+        workload(1, (9, 9), (36, 20), groups=2, dtype="int8"),
+        GemmKnobs("dp4a", 32, 32, 128, 1, 2, 1),
+    ),
 }
 
 
@@ -118,20 +139,64 @@ def test_the_default_of_every_architecture_is_right(arch: str) -> None:
     assert product_error(work, cheapest_gemm(work, sm)[1], sm) < bound("float16")
 
 
-@pytest.mark.parametrize(
-    ("shape", "kernel", "window"),
-    [
-        ((1, 14, 14, 32), (3, 3), {"strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1)}),
-        ((2, 9, 11, 37), (3, 5), {"strides": (2, 1), "padding": (1, 0, 2, 1), "dilation": (1, 2)}),
-        (
-            (1, 9, 7, 20),
-            (3, 3),
-            {"strides": (1, 2), "padding": (0,) * 4, "dilation": (1, 1), "multiplier": 2},
-        ),
-    ],
-)
-def test_depthwise_convolutions_are_right(shape: tuple, kernel: tuple, window: dict) -> None:
-    assert depthwise_error(shape, kernel, SM_80, **window) < bound("float16")
+DEPTHWISE = {
+    "three": (depthwise(2, (9, 7), 24), DepthwiseKnobs(4, 2, 2, 2, 2, 2)),
+    "wide": (depthwise(1, (14, 14), 32), DepthwiseKnobs(8, 2, 4, 4, 2, 2, "shared")),
+    "five": (depthwise(1, (11, 13), 20, (5, 5), (2, 1), (2, 1, 0, 3)), DepthwiseKnobs(2, 1, 4, 10, 2, 1)),
+    "seven": (
+        depthwise(1, (12, 12), 16, (7, 7), padding=(3,) * 4, dtype="float32"),
+        DepthwiseKnobs(2, 1, 2, 8, 4, 2, "shared"),
+    ),
+    "odd": (
+        depthwise(2, (9, 11), 37, (3, 5), (2, 1), (1, 0, 2, 1), (1, 2)),
+        DepthwiseKnobs(1, 2, 1, 37, 1, 2, "shared"),
+    ),
+    "dilated": (depthwise(1, (9, 9), 12, strides=(3, 3), dilation=(2, 2)), DepthwiseKnobs(4, 1, 1, 3, 2, 2)),
+    "pairs": (
+        depthwise(1, (9, 7), 20, strides=(1, 2), padding=(0,) * 4, multiplier=2),
+        DepthwiseKnobs(4, 2, 1, 5, 2, 2),
+    ),
+    "triples": (depthwise(1, (8, 9), 6, multiplier=3), DepthwiseKnobs(1, 2, 2, 18, 2, 1)),
+    "tf32": (
+        depthwise(2, (7, 7), 8, (1, 3), padding=(0, 1, 0, 1), dtype="tf32"),
+        DepthwiseKnobs(4, 1, 7, 2, 8, 1),
+    ),
+    "uint8": (
+        depthwise(2, (9, 10), 24, strides=(2, 2), dtype="uint8"),
+        DepthwiseKnobs(4, 1, 2, 6, 2, 2, "shared"),
+    ),
+    "int8": (
+        depthwise(1, (9, 10), 24, (5, 5), padding=(2,) * 4, dtype="int8"),
+        DepthwiseKnobs(4, 2, 2, 6, 1, 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DEPTHWISE)
+def test_depthwise_convolutions_are_right(case: str) -> None:
+    work, knobs = DEPTHWISE[case]
+    assert depthwise_misfit(work, knobs, SM_80) is None
+    assert depthwise_error(work, knobs, SM_80) < bound(work.dtype)
+
+
+def check_depthwise_point(case: str, seed: int) -> None:
+    """As :func:`check_point`."""
+    work = DEPTHWISE[case][0]
+    (candidate,) = random.Random(seed).sample(Space(work, SM_80).candidates, 1)
+    again = f"check_depthwise_point({case!r}, {seed}): {candidate.knobs}"
+    assert depthwise_error(work, candidate.knobs, SM_80) < bound(work.dtype), again
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
+@pytest.mark.parametrize("case", DEPTHWISE)
+def test_points_of_a_depthwise_space_are_right(case: str, seed: int) -> None:
+    check_depthwise_point(case, seed)
+
+
+@pytest.mark.parametrize("arch", MULTIPROCESSORS)
+def test_the_depthwise_default_of_every_architecture_is_right(arch: str) -> None:
+    work, sm = depthwise(1, (7, 9), 20, strides=(1, 2)), MULTIPROCESSORS[arch]
+    assert depthwise_error(work, cheapest_depthwise(work, sm)[1], sm) < bound("float16")
 
 
 @pytest.mark.parametrize("case", ["odd", "groups", "four channels", "tf32 odd"])

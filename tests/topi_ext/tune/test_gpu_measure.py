@@ -16,7 +16,7 @@ import pytest
 from topi_ext.cuda.knobs import GemmKnobs, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.nvcc import Cubin, Resources, find_nvcc
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.errors import CudaError
 from topi_ext.tune import gpu_measure, gpu_workers, product_check
 from topi_ext.tune.gpu_measure import GpuMeasurer, judgement
@@ -34,6 +34,11 @@ WORKLOADS = [
     GemmConvolution(2, 15, 13, 68, 52, (3, 3), (2, 2), (1, 0, 1, 2), (2, 1), 1, "float16"),
     GemmConvolution(2, 9, 9, 64, 64, (3, 3), (1, 1), (1, 1, 1, 1), (2, 2), 4, "float16"),
     GemmConvolution(1, 7, 7, 512, 2048, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1, "float16"),
+]
+DEPTHWISE = [
+    DepthwiseConvolution(1, 14, 14, 64, 64, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 64, "float16"),
+    DepthwiseConvolution(2, 9, 11, 20, 40, (5, 3), (2, 1), (2, 1, 1, 0), (1, 2), 20, "float32"),
+    DepthwiseConvolution(1, 14, 14, 96, 96, (7, 7), (1, 1), (3, 3, 3, 3), (1, 1), 96, "uint8"),
 ]
 KNOBS = GemmKnobs("mma", 64, 16, 32, 4, 1, 3)
 
@@ -75,6 +80,18 @@ def test_more_samples_are_legal(workload: GemmConvolution, seed: int, tmp_path: 
 
 
 @needs_nvcc
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
+@pytest.mark.parametrize("workload", DEPTHWISE, ids=["half", "multiplier", "bytes"])
+def test_samples_of_a_depthwise_space_do_not_spill(
+    workload: DepthwiseConvolution, seed: int, tmp_path: Path
+) -> None:
+    candidate = random.Random(seed).choice(Space(workload, SM_90).candidates)
+    found = gpu_workers.build(str(tmp_path), ("cc",), "sm_90", (workload, candidate.knobs))
+    assert found.calls == [("product", (0, 1, 2))], candidate.knobs
+    assert found.arguments[1][0] == (*workload.kernel, workload.out_channels)
+
+
+@needs_nvcc
 def test_arguments_follow_one_another_from_function_to_function(tmp_path: Path) -> None:
     found = gpu_workers.build(str(tmp_path), ("cc",), "sm_90", (HALF, replace(KNOBS, split_k=3)))
     assert found.calls == [("product", (0, 1, 2)), ("sum", (2, 3))]
@@ -103,8 +120,8 @@ def test_a_kernel_whose_products_wait_is_refused(monkeypatch: pytest.MonkeyPatch
         gpu_workers.build(str(tmp_path), ("cc",), "sm_90", (HALF, KNOBS))
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=range(len(WORKLOADS)))
-def test_rows_are_those_of_a_convolution(workload: GemmConvolution) -> None:
+@pytest.mark.parametrize("workload", [*WORKLOADS, *DEPTHWISE], ids=range(len(WORKLOADS) + len(DEPTHWISE)))
+def test_rows_are_those_of_a_convolution(workload: NhwcConvolution) -> None:
     data, weight = product_check.operands(workload)
     rows = np.arange(workload.rows)
     found = product_check.product_rows(data, weight, workload, rows)
@@ -112,7 +129,7 @@ def test_rows_are_those_of_a_convolution(workload: GemmConvolution) -> None:
     np.testing.assert_allclose(found[:: max(1, workload.rows // 5)], expected, rtol=1e-12, atol=1e-12)
 
 
-def one_by_one(work: GemmConvolution, data: np.ndarray, weight: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def one_by_one(work: NhwcConvolution, data: np.ndarray, weight: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The same from the definition of a convolution, over a padded image."""
     top, left, bottom, right = work.padding
     image = np.pad(data.astype(np.float64), [(0, 0), (top, bottom), (left, right), (0, 0)])

@@ -1,4 +1,4 @@
-"""Matrix products of GPUs in records, in spaces, and to a model."""
+"""Convolutions of GPUs in records, in spaces, and to a model."""
 
 import json
 import math
@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from topi_ext.cuda.depthwise_space import cheapest_depthwise
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm
-from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.errors import RelayLayoutError
 from topi_ext.tune.database import Database
 from topi_ext.tune.record import TuningRecord, record_from_json
@@ -86,5 +87,52 @@ def test_a_space_has_features_and_neighbours(dtype: str) -> None:
     assert {len(space.features(candidate)) for candidate in space.candidates} == {
         len(space.features(space.default))
     }
+    assert all(map(math.isfinite, space.features(space.candidates[-1]).values()))
+    assert len(space.neighbours(space.default)) >= 8
+
+
+DEPTHWISE = DepthwiseConvolution(1, 14, 14, 96, 96, (5, 5), (2, 2), (2, 2, 2, 2), (1, 1), 96, "float16")
+DEPTHWISE_KNOBS = cheapest_depthwise(DEPTHWISE, SM_90)[1].to_dict()
+DEPTHWISE_RECORD = TuningRecord(DEPTHWISE, "sm_90", 1, DEPTHWISE_KNOBS, (4e-6,) * 3, cpu="H100")
+
+
+def test_a_depthwise_record_survives_a_log() -> None:
+    assert record_from_json(DEPTHWISE_RECORD.to_json()) == DEPTHWISE_RECORD
+    assert DEPTHWISE_RECORD.algorithm == "depthwise"
+
+
+def test_a_depthwise_record_has_as_many_groups_as_channels() -> None:
+    fields = json.loads(DEPTHWISE_RECORD.to_json())
+    fields["workload"]["groups"] = 48
+    with pytest.raises(RelayLayoutError, match=r"^workload: 48 groups of 96 channels are not depthwise$"):
+        record_from_json(json.dumps(fields))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"channel_threads": 7}, {"vector": 16}, {"weights": "cache"}, {"tile_rows": "2"}, {"stages": 2}],
+    ids=str,
+)
+def test_depthwise_knobs_that_do_not_fit_are_misfits(change: dict[str, Any]) -> None:
+    database = Database([replace(DEPTHWISE_RECORD, knobs=DEPTHWISE_KNOBS | change)])
+    assert (database.best(DEPTHWISE, SM_90), database.misfits) == (None, 1)
+
+
+def test_a_measured_depthwise_kernel_is_chosen() -> None:
+    other = next(one for one in Space(DEPTHWISE, SM_90).candidates if one.fields != DEPTHWISE_KNOBS)
+    faster = replace(DEPTHWISE_RECORD, knobs=other.fields, seconds=(3e-6,) * 3)
+    records = RecordedKernels(Database([DEPTHWISE_RECORD, faster]))
+    choice = records.choice(DEPTHWISE, SM_90, SM_90.gigahertz, True)
+    assert choice is not None
+    assert (choice.knobs, choice.source) == (other.knobs, "tuned")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "uint8"])
+def test_a_depthwise_space_has_features_and_neighbours(dtype: str) -> None:
+    space = Space(replace(DEPTHWISE, dtype=dtype), SM_90)
+    assert space.default.knobs == cheapest_depthwise(space.workload, SM_90)[1]
+    assert {candidate.knobs.weights for candidate in space.candidates} == {"registers", "shared"}
+    found = {len(space.features(candidate)) for candidate in space.candidates[::50]}
+    assert found == {len(space.features(space.default))}
     assert all(map(math.isfinite, space.features(space.candidates[-1]).values()))
     assert len(space.neighbours(space.default)) >= 8

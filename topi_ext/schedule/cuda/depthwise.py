@@ -1,71 +1,80 @@
-"""Depthwise convolutions on CUDA cores: each thread a few neighbouring channels of a run of pixels.
+"""Depthwise convolutions on CUDA cores: each thread a vector of channels of a tile of pixels.
 
-The window is unrolled; sums and, where they overlap, the pixels that neighbouring results read stay in
-registers.
+The window is unrolled. What a tile reads is loaded once, in vectors, and stays in registers as it is stored;
+it is converted on its way into the sums, which are registers too.
 """
+
+from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.schedule.blocks import annotated_block, child_blocks, fuse_epilogue, open_schedule
+from topi_ext.compute.depthwise import WINDOW
+from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.workload import DepthwiseConvolution
+from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.schedule.cuda.epilogue import epilogue_of, result_run
 
-THREADS = 128
 
-MOST_VECTORS = 64
-"""Vectors of channels that neighbouring threads of a block take."""
-
-
-def schedule_depthwise(func: PrimFunc, vector: int = 4, pixels: int = 2) -> Schedule | None:
-    """Arrange a function around ``compute.depthwise``; None where its epilogue cannot be fused.
-
-    ``vector``: most channels of a thread, ``pixels``: most neighbouring results of a row, each where they
-    divide.
-    """
+def schedule_depthwise(
+    func: PrimFunc, workload: DepthwiseConvolution, knobs: DepthwiseKnobs
+) -> Schedule | None:
+    """Arrange a function around ``compute.depthwise``; None where what follows it is no epilogue."""
     sch = open_schedule(func)
     found = annotated_block(sch)
     if found is None:
         return None
-    anchor = found[0]
-    blocks = child_blocks(sch)
-    out = None
-    if len(blocks) > 1:
-        around = fuse_epilogue(sch, anchor)
-        if around.epilogue is None or around.after:
-            return None
-        for block in around.before:
-            sch.compute_inline(block)
-        out = around.epilogue
+    anchor, out = found[0], epilogue_of(sch, found[0])
     if out is None:
-        out = sch.cache_write(anchor, 0, "local")
-    else:
-        sch.set_scope(anchor, 0, "local")
-    image, y, x, channel = sch.get_loops(out)
-    channels, width = int(sch.get(channel).extent), int(sch.get(x).extent)
-    lanes = next(size for size in (4, 2, 1) if size <= vector and channels % size == 0)
-    run = next(size for size in (4, 3, 2, 1) if size <= pixels and width % size == 0)
-    x, pixel = sch.split(x, [None, run])
-    channel, lane = sch.split(channel, [None, lanes])
-    vectors, runs = channels // lanes, width // run
-    across = next(size for size in range(min(vectors, MOST_VECTORS), 0, -1) if vectors % size == 0)
-    channel, lane_x = sch.split(channel, [None, across])
-    x, lane_y = sch.split(x, [None, min(runs, max(1, THREADS // across))])
-    sch.reorder(image, y, x, channel, lane_y, lane_x, pixel, lane)
+        return None
+    window = sch.get_sblock(WINDOW)
+    image, y, x, channel, _, _ = sch.get_loops(anchor)
+    y, thread_y, row = sch.split(y, [None, knobs.row_threads, knobs.tile_rows])
+    x, thread_x, column = sch.split(x, [None, knobs.column_threads, knobs.tile_columns])
+    channel, lane, element = sch.split(channel, [None, knobs.channel_threads, knobs.vector])
+    i, j = sch.get_loops(anchor)[-2:]
+    sch.reorder(image, y, x, channel, thread_y, thread_x, lane, i, j, row, column, element)
     sch.bind(image, "blockIdx.z")
     sch.bind(y, "blockIdx.y")
-    sch.bind(sch.fuse(x, channel), "blockIdx.x")
-    sch.bind(lane_y, "threadIdx.y")
-    sch.bind(lane_x, "threadIdx.x")
-    sch.vectorize(lane)
-    sch.unroll(pixel)
-    sch.compute_at(anchor, lane_x, preserve_unit_loops=True)
-    *_, p, c, i, j = sch.get_loops(anchor)
-    sch.reorder(i, j, p, c)
-    for loop in (i, j, p):
-        sch.unroll(loop)
-    sch.vectorize(c)
+    block = sch.fuse(x, channel)
+    sch.bind(block, "blockIdx.x")
+    sch.bind(sch.fuse(thread_y, thread_x), "threadIdx.y")
+    sch.bind(lane, "threadIdx.x")
+    if knobs.weights == "shared":
+        _copy_weights(sch, anchor, block, knobs)
+    weights = sch.cache_read(anchor, 1, "local")
+    sch.compute_at(weights, i, preserve_unit_loops=True)
+    sch.compute_at(window, lane, preserve_unit_loops=True)
+    sch.set_scope(window, 0, "local")
+    sch.set_scope(anchor, 0, "local")
+    sch.reverse_compute_at(out, lane, preserve_unit_loops=True)
+    for copy in (window, weights):
+        _in_vectors(sch, sch.get_loops(copy)[-4 if copy is window else -3 :])
+    *pixels, elements = sch.get_loops(out)[-3:]
+    elements, run = sch.split(elements, [None, result_run(knobs.vector)])
+    _in_vectors(sch, [*pixels, elements, run])
     init = sch.decompose_reduction(anchor, i)
-    sch.vectorize(sch.get_loops(init)[-1])
+    for loop in (i, j, row, column, element, *sch.get_loops(init)[-3:]):
+        sch.unroll(loop)
     return sch
+
+
+def _copy_weights(sch: Schedule, anchor: Any, block: Any, knobs: DepthwiseKnobs) -> None:
+    """A block's weights to shared memory, neighbouring vectors by neighbouring threads."""
+    copy = sch.cache_read(anchor, 1, "shared")
+    sch.compute_at(copy, block, preserve_unit_loops=True)
+    fused = sch.fuse(*sch.get_loops(copy)[-3:])
+    _, others, lane, run = sch.split(fused, [None, knobs.pixel_threads, knobs.channel_threads, knobs.vector])
+    sch.bind(others, "threadIdx.y")
+    sch.bind(lane, "threadIdx.x")
+    sch.vectorize(run)
+
+
+def _in_vectors(sch: Schedule, loops: Any) -> None:
+    """The last of ``loops`` as a vector, the others unrolled."""
+    for loop in loops[:-1]:
+        sch.unroll(loop)
+    sch.vectorize(loops[-1])
 
 
 __all__ = ["schedule_depthwise"]

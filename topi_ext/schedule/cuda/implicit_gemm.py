@@ -21,11 +21,13 @@ from topi_ext.cuda.intrinsics import SHARED
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.schedule.blocks import annotated_block, child_blocks, fuse_epilogue, open_schedule
+from topi_ext.schedule.blocks import annotated_block, child_blocks, open_schedule
+from topi_ext.schedule.cuda.epilogue import epilogue_of, result_run
 from topi_ext.schedule.cuda.tiles import ScalarTiles, TensorTiles, Tiles, WarpgroupTiles
 
 _TILES: dict[str, Callable[[Schedule, Any, GemmConvolution, GemmKnobs], Tiles]] = {
     "fma": ScalarTiles,
+    "dp4a": ScalarTiles,
     "wgmma": WarpgroupTiles,
 }
 
@@ -47,7 +49,7 @@ def schedule_product(
     found = annotated_block(sch)
     if found is None:
         return None
-    product, out = found[0], _epilogue(sch, found[0])
+    product, out = found[0], epilogue_of(sch, found[0])
     if out is None:
         return None
     names = [str(sch.get(block).name_hint) for block in (product, out)]
@@ -70,27 +72,11 @@ def schedule_product(
         sch.set_scope(tiles.outer, 0, SHARED)
     store = tiles.keep_sums()
     sch.reverse_compute_at(out, tiles.block_loop, preserve_unit_loops=True)
-    tiles.copy_over_threads(out, _run(workload.columns if not is_partial else knobs.block_n))
+    tiles.copy_over_threads(out, result_run(workload.columns if not is_partial else knobs.block_n))
     init = sch.decompose_reduction(tiles.outer, tiles.tile_loop)
     tiles.finish(store, init, tensorize)
     tiles.pipeline(multiprocessor.has_async_copies)
     return sch
-
-
-def _epilogue(sch: Schedule, product: Any) -> Any | None:
-    """The block that writes the result; the product itself where nothing follows it."""
-    blocks = child_blocks(sch)
-    place = [sch.get(block).name_hint for block in blocks].index(sch.get(product).name_hint)
-    if place == len(blocks) - 1:
-        return product
-    anchor = blocks[place + 1]
-    if place + 2 == len(blocks):
-        return anchor
-    around = fuse_epilogue(sch, anchor)
-    if around.epilogue is None or around.after:
-        return None
-    sch.compute_inline(anchor)
-    return around.epilogue
 
 
 def _flatten(sch: Schedule, block: Any, workload: GemmConvolution) -> None:
@@ -118,11 +104,6 @@ def _simplified(func: PrimFunc) -> PrimFunc:
 
     structural_walk(func.body, (SBlock, bound))
     return func.with_body(structural_map(func.body, ((tirx.FloorDiv, tirx.FloorMod), analyzer.simplify)))
-
-
-def _run(columns: int) -> int:
-    """Results that a thread writes at once: TVM's CUDA has no vectors of eight float32."""
-    return next(size for size in (4, 2, 1) if columns % size == 0)
 
 
 __all__ = ["schedule_product"]

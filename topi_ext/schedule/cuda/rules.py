@@ -7,38 +7,38 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule, gpu
 from tvm.target import Target
 
-from topi_ext.compute.depthwise import DEPTHWISE
-from topi_ext.cuda.knobs import product_of
+from topi_ext.cuda.annotation import described_kernel
+from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import multiprocessor_of
+from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
+from topi_ext.schedule.cuda.reductions import schedule_reduction
 
 _LOG = logging.getLogger(__name__)
 
 
-class MatrixProduct(ScheduleRule):
-    """Functions around ``compute.implicit_gemm``, by the knobs that they were made for."""
+class Convolution(ScheduleRule):
+    """Functions around ``compute.implicit_gemm`` or ``compute.depthwise``, by the knobs that they were made
+    for.
+    """
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None where the function is no such product, or what follows it cannot be fused."""
+        """None where the function is neither, or what follows the sums cannot be fused."""
         del tunable
         found = annotated_block(open_schedule(func))
-        product = product_of(found[1]) if found is not None else None
-        if product is None:
+        kernel = described_kernel(found[1]) if found is not None else None
+        if kernel is None:
             return None
-        return schedule_product(func, *product, multiprocessor_of(target))
-
-
-class Depthwise(ScheduleRule):
-    """Functions around ``compute.depthwise``."""
-
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None where the function is no depthwise convolution."""
-        del target, tunable
-        found = annotated_block(open_schedule(func))
-        return schedule_depthwise(func) if found is not None and found[1] == DEPTHWISE else None
+        workload, knobs = kernel
+        if isinstance(workload, DepthwiseConvolution):
+            assert isinstance(knobs, DepthwiseKnobs)
+            return schedule_depthwise(func, workload, knobs)
+        assert isinstance(knobs, GemmKnobs)
+        return schedule_product(func, workload, knobs, multiprocessor_of(target))
 
 
 class Elementwise(ScheduleRule):
@@ -48,6 +48,15 @@ class Elementwise(ScheduleRule):
         """None where there is more than one result, or a sum."""
         del target, tunable
         return schedule_elementwise(func)
+
+
+class Reduction(ScheduleRule):
+    """Functions of one sum or maximum over pixels, channels last."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None of any other function."""
+        del target, tunable
+        return None if annotated_block(open_schedule(func)) is not None else schedule_reduction(func)
 
 
 class Unannotated(ScheduleRule):
@@ -84,9 +93,9 @@ class Guarded(ScheduleRule):
 
 def cuda_rules() -> list[Guarded]:
     """Most specific first; dlight's last one takes every function of loops."""
-    ours = [MatrixProduct(), Depthwise(), Elementwise()]
+    ours = [Convolution(), Elementwise(), Reduction()]
     theirs = [Unannotated(rule) for rule in (gpu.Matmul(), gpu.Reduction(), gpu.GeneralReduction())]
     return [Guarded(rule) for rule in (*ours, *theirs, gpu.Fallback())]
 
 
-__all__ = ["Depthwise", "Elementwise", "Guarded", "MatrixProduct", "cuda_rules"]
+__all__ = ["Convolution", "Elementwise", "Guarded", "Reduction", "cuda_rules"]

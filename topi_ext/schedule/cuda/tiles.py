@@ -4,6 +4,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
+from topi_ext.cuda.dot_products import DOT_BYTES, dot_product
 from topi_ext.cuda.intrinsics import FRAGMENT, SHARED, intrinsics
 from topi_ext.cuda.knobs import PAD_BYTES, RESULT_PAD, ROW_BYTES, SWIZZLED, GemmKnobs
 from topi_ext.cuda.multiplication import SIDE, left_map, multiplication, right_map, sum_map
@@ -14,6 +15,9 @@ from topi_ext.cuda.workload import GemmConvolution
 
 LANE_ROWS, LANE_COLUMNS = 4, 8
 """How the lanes of a warp divide its results on CUDA cores: neighbours lie in different banks."""
+
+STEP = 4
+"""Elements of float32 that a thread reads of each row at once there: 16 bytes."""
 
 
 class Tiles:
@@ -212,10 +216,12 @@ class ScalarTiles(Tiles):
         block_j, warp_j, lane_j, j = sch.split(
             j, [None, knobs.warps_n, LANE_COLUMNS, knobs.warp_n // LANE_COLUMNS]
         )
-        self.tile_loop, step, self.unrolled = sch.split(k, [None, knobs.block_k // 4, 4])
-        sch.reorder(
-            block_i, block_j, warp_i, warp_j, lane_i, lane_j, self.tile_loop, step, self.unrolled, i, j
-        )
+        step = STEP if knobs.instruction == "fma" else DOT_BYTES
+        self.tile_loop, steps, self.step = sch.split(k, [None, knobs.block_k // step, step])
+        self.square = (i, j)
+        # Dot products sum a step themselves.
+        inner = (self.step, i, j) if knobs.instruction == "fma" else (i, j, self.step)
+        sch.reorder(block_i, block_j, warp_i, warp_j, lane_i, lane_j, self.tile_loop, steps, *inner)
         warp = sch.fuse(warp_i, warp_j)
         self.thread_loop = sch.fuse(lane_i, lane_j)
         _bind(sch, knobs, batch, block_i, block_j, warp)
@@ -230,12 +236,15 @@ class ScalarTiles(Tiles):
         )
 
     def finish(self, store: Any, init: Any, tensorize: bool) -> None:
-        del tensorize
         sch = self.sch
         sch.storage_align(store, 0, axis=-2, factor=32, offset=PAD_BYTES // 4)
-        inner = (self.unrolled, *sch.get_loops(self.outer)[-2:])
-        for loop in (*inner, *sch.get_loops(init)[-2:], *sch.get_loops(store)[-2:]):
+        dot = tensorize and self.knobs.instruction == "dp4a"
+        if not dot:
+            sch.unroll(self.step)
+        for loop in (*self.square, *sch.get_loops(init)[-2:], *sch.get_loops(store)[-2:]):
             sch.unroll(loop)
+        if dot:
+            sch.tensorize(self.step, dot_product(self.workload.dtype))
 
 
 def _pieces(sch: Schedule, block: Any, width: int) -> Any:

@@ -63,4 +63,6 @@ def test_a_report_tells_products_and_depthwise_kernels(tmp_path: Path) -> None:
     assert product["workload"]["out_channels"] == 64
     assert product["gigaflop"] == pytest.approx(2e-9 * 64 * 64 * 32)
     assert product["estimate_us"] > 0
-    assert (depthwise["workload"], depthwise["knobs"]) == (None, None)
+    assert (depthwise["source"], depthwise["algorithm"]) == ("default", "direct")
+    assert depthwise["gigaflop"] == pytest.approx(2e-9 * 64 * 64 * 9)
+    assert depthwise["knobs"]["algorithm"] == "depthwise"

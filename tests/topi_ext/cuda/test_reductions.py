@@ -1,0 +1,95 @@
+"""Poolings and means, channels last, on the simulated GPU, and what nvcc makes of them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_cases import lowered
+from gpu_simulator import Grid
+from tvm import te, tirx, topi
+
+from topi_ext.cuda.build import cuda_source
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.nvcc import compile_cubin, find_nvcc
+from topi_ext.schedule.cuda.reductions import schedule_reduction
+
+SM_80 = MULTIPROCESSORS["sm_80"]
+
+
+def function(shape: tuple[int, ...], reduce: Any) -> tirx.PrimFunc:
+    """From float16 to float16, by way of float32."""
+    data = te.placeholder(shape, "float16", "data")
+    found = reduce(te.compute(shape, lambda *index: data(*index).astype("float32"), name="wide"))
+    out = te.compute(found.shape, lambda *index: found(*index).astype("float16"), name="out")
+    return te.create_prim_func([data, out])
+
+
+def pool(shape: tuple[int, ...], kind: str, size: int, stride: int, padding: int) -> tirx.PrimFunc:
+    window = [[size] * 2, [stride] * 2, [1, 1], [padding] * 4]
+    return function(shape, lambda x: topi.nn.pool2d(x, *window, kind, layout="NHWC", count_include_pad=False))
+
+
+def mean(shape: tuple[int, ...]) -> tirx.PrimFunc:
+    pixels = float(shape[1] * shape[2])
+    return function(shape, lambda x: topi.divide(topi.sum(x, axis=[1, 2], keepdims=True), pixels))
+
+
+def scheduled(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    schedule = schedule_reduction(func)
+    assert schedule is not None
+    return schedule.mod["main"]
+
+
+def simulated(func: tirx.PrimFunc, data: np.ndarray) -> np.ndarray:
+    shape = [int(extent) for extent in func.params[1].shape]
+    out = np.full(np.prod(shape), np.nan, np.float16)
+    Grid(lowered(scheduled(func), SM_80), {"data": data.ravel(), "out": out}).run()
+    return out.reshape(shape)
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float16)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "stride", "padding"),
+    [((1, 12, 13, 64), 3, 2, 1), ((2, 7, 7, 33), 5, 1, 2), ((1, 9, 9, 6), 2, 2, 0)],
+)
+def test_the_largest_of_a_window(shape: tuple, size: int, stride: int, padding: int) -> None:
+    data = random(*shape)
+    found = simulated(pool(shape, "max", size, stride, padding), data)
+    border = [(0, 0), (padding, padding), (padding, padding), (0, 0)]
+    image = np.pad(data, border, constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(image, (size, size), (1, 2))
+    np.testing.assert_array_equal(found, windows[:, ::stride, ::stride].max((-2, -1)))
+
+
+@pytest.mark.parametrize("shape", [(2, 7, 7, 40), (1, 30, 31, 24), (3, 9, 8, 5), (1, 48, 47, 32)])
+def test_the_mean_of_an_image(shape: tuple) -> None:
+    data = random(*shape)
+    expected = data.astype(np.float64).mean((1, 2), keepdims=True)
+    np.testing.assert_allclose(simulated(mean(shape), data), expected, atol=2e-4)
+
+
+def test_other_functions_are_left_to_other_rules() -> None:
+    def last(x: te.Tensor) -> te.Tensor:
+        return topi.sum(x, axis=[3])
+
+    def first(x: te.Tensor) -> te.Tensor:
+        return topi.nn.pool2d(x, [3, 3], [1, 1], [1, 1], [0] * 4, "max", layout="NCHW")
+
+    assert schedule_reduction(function((1, 4, 5, 6), last)) is None
+    assert schedule_reduction(function((1, 4, 5, 6), first)) is None
+    assert schedule_reduction(function((1, 4, 5, 6), topi.nn.relu)) is None
+
+
+@pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("kernel", ["pool", "mean"])
+def test_neither_takes_local_memory(kernel: str, arch: str) -> None:
+    func = pool((1, 112, 112, 64), "max", 3, 2, 1) if kernel == "pool" else mean((1, 56, 56, 96))
+    source = cuda_source(scheduled(func), MULTIPROCESSORS[arch])
+    (used,) = compile_cubin(source, arch).resources.values()
+    assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
+    if kernel == "pool":
+        assert "*(half4*)" in source

@@ -1,0 +1,174 @@
+"""Knobs of depthwise convolutions on a GPU, what keeps them from a workload, and what they need."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.workload import COPY_BYTES, INTEGERS, DepthwiseConvolution
+from topi_ext.errors import CudaError
+from topi_ext.knobs import DTYPE_BYTES
+
+DEPTHWISE_ALGORITHM = "depthwise"
+
+Weights = Literal["registers", "shared"]
+"""Where the weights of a block of threads are on their way to the products: each thread reads its own from
+global memory, or the block copies all of them to shared memory first."""
+
+VECTORS = (8, 4, 2, 1)
+MOST_PRODUCTS = 2048
+"""Of a thread: the window is unrolled."""
+
+MOST_THREADS = 1024
+STATIC_SHARED_BYTES = 48 << 10
+MOST_BLOCKS = 65535
+"""Of a grid along its second and third axis."""
+
+
+@dataclass(frozen=True)
+class DepthwiseKnobs:
+    """Named knobs of a depthwise convolution.
+
+    A thread computes ``tile_rows`` x ``tile_columns`` neighbouring pixels of ``vector`` channels, with all
+    that they read in registers. A block has ``row_threads`` x ``column_threads`` of such tiles for each of
+    ``channel_threads`` vectors of channels, which lie on neighbouring threads.
+    """
+
+    vector: int
+    tile_rows: int
+    tile_columns: int
+    channel_threads: int
+    row_threads: int
+    column_threads: int
+    weights: Weights = "registers"
+
+    @property
+    def pixel_threads(self) -> int:
+        return self.row_threads * self.column_threads
+
+    @property
+    def threads(self) -> int:
+        return self.pixel_threads * self.channel_threads
+
+    @property
+    def warps(self) -> int:
+        return -(-self.threads // LANES)
+
+    @property
+    def channels(self) -> int:
+        """Output channels of a block."""
+        return self.vector * self.channel_threads
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Rows and columns of the pixels of a block."""
+        return self.row_threads * self.tile_rows, self.column_threads * self.tile_columns
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"algorithm": DEPTHWISE_ALGORITHM, **vars(self)}
+
+    @staticmethod
+    def from_dict(fields: Mapping[str, Any]) -> "DepthwiseKnobs":
+        """What :meth:`to_dict` wrote; CudaError for anything else."""
+        named = {name: value for name, value in fields.items() if name != "algorithm"}
+        numbers = {type(value) for name, value in named.items() if name != "weights"}
+        try:
+            if fields.get("algorithm") == DEPTHWISE_ALGORITHM and numbers <= {int}:
+                return DepthwiseKnobs(**named)
+        except TypeError:
+            pass
+        raise CudaError(f"{dict(fields)} are no knobs of a depthwise convolution")
+
+
+def read_pixels(workload: DepthwiseConvolution, rows: int, columns: int) -> int:
+    """Pixels of the image that ``rows`` x ``columns`` neighbouring results read."""
+    counts = []
+    for axis, extent in enumerate((rows, columns)):
+        stride, dilation = workload.strides[axis], workload.dilation[axis]
+        taps = range(workload.kernel[axis])
+        counts.append(len({place * stride + tap * dilation for place in range(extent) for tap in taps}))
+    return counts[0] * counts[1]
+
+
+def depthwise_registers(workload: DepthwiseConvolution, knobs: DepthwiseKnobs) -> int:
+    """Registers of a thread, by estimate: sums, what they read, a row of weights, addresses."""
+    sums = knobs.tile_rows * knobs.tile_columns * knobs.vector
+    read = read_pixels(workload, knobs.tile_rows, knobs.tile_columns) * _words(workload, knobs)
+    return sums + read + workload.kernel[1] * _words(workload, knobs) + 32
+
+
+def _words(workload: DepthwiseConvolution, knobs: DepthwiseKnobs) -> int:
+    """Registers of a vector of data."""
+    return -(-knobs.vector * workload.element_bytes // 4)
+
+
+def weight_bytes(workload: DepthwiseConvolution, knobs: DepthwiseKnobs) -> int:
+    """Bytes of a block's weights."""
+    return workload.taps * knobs.channels * DTYPE_BYTES[workload.weight_dtype]
+
+
+def depthwise_misfit(
+    workload: DepthwiseConvolution, knobs: DepthwiseKnobs, multiprocessor: Multiprocessor
+) -> str | None:
+    """What keeps knobs from a workload and a multiprocessor, if anything."""
+    if knobs.weights not in get_args(Weights):
+        return f"weights in '{knobs.weights}'; use one of {', '.join(get_args(Weights))}"
+    numbers = [value for value in vars(knobs).values() if isinstance(value, int)]
+    if min(numbers) < 1:
+        return "a tile is empty"
+    # TVM's CUDA has no constants of eight bytes.
+    most = 4 if workload.dtype in INTEGERS else COPY_BYTES // workload.element_bytes
+    if knobs.vector not in VECTORS or knobs.vector > most:
+        return f"vectors of {knobs.vector} {workload.data_dtype}"
+    multiplier = workload.columns
+    products = knobs.tile_rows * knobs.tile_columns * knobs.vector * workload.taps
+    registers = depthwise_registers(workload, knobs)
+    down = -(-workload.out_height // knobs.block[0])
+    problems = [
+        (
+            workload.out_channels % knobs.channels,
+            f"{knobs.channels} of {workload.out_channels} channels in a block",
+        ),
+        (
+            multiplier > 1 and knobs.vector % multiplier and multiplier % knobs.vector,
+            f"vectors of {knobs.vector} where a channel makes {multiplier}",
+        ),
+        (products > MOST_PRODUCTS, f"{products} products of a thread"),
+        (knobs.threads > MOST_THREADS, f"{knobs.threads} threads in a block"),
+        (registers > 255, f"about {registers} registers a thread"),
+        (
+            registers * knobs.threads > multiprocessor.registers,
+            f"{knobs.threads} threads of {registers} registers",
+        ),
+        (
+            knobs.weights == "shared" and weight_bytes(workload, knobs) > STATIC_SHARED_BYTES,
+            f"{weight_bytes(workload, knobs)} bytes of weights in shared memory",
+        ),
+        (
+            max(down, workload.batch) > MOST_BLOCKS,
+            f"{max(down, workload.batch)} blocks along an axis of the grid",
+        ),
+    ]
+    return next((text for found, text in problems if found), None)
+
+
+def check_depthwise(
+    workload: DepthwiseConvolution, knobs: DepthwiseKnobs, multiprocessor: Multiprocessor
+) -> None:
+    """Raise CudaError where :func:`depthwise_misfit` finds something."""
+    problem = depthwise_misfit(workload, knobs, multiprocessor)
+    if problem:
+        raise CudaError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
+
+
+__all__ = [
+    "DEPTHWISE_ALGORITHM",
+    "VECTORS",
+    "DepthwiseKnobs",
+    "Weights",
+    "check_depthwise",
+    "depthwise_misfit",
+    "depthwise_registers",
+    "read_pixels",
+    "weight_bytes",
+]

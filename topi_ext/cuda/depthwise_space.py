@@ -1,0 +1,224 @@
+"""Knobs of depthwise convolutions worth trying, each with its estimate.
+
+A thread reads all that it needs at once and multiplies it, so that a block takes the latency of memory and
+then the time of its busiest unit; other blocks of the multiprocessor work while it waits.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import product
+from math import ceil
+from typing import Any, get_args
+
+from topi_ext.cuda.depthwise import (
+    VECTORS,
+    DepthwiseKnobs,
+    Weights,
+    check_depthwise,
+    depthwise_misfit,
+    depthwise_registers,
+    read_pixels,
+    weight_bytes,
+)
+from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.space import BARRIER_CYCLES, LATENCY_CYCLES, SHARED_BYTES_PER_CYCLE
+from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution
+from topi_ext.knobs import DTYPE_BYTES
+
+LINE_BYTES = 128
+"""Of the first-level cache, which serves one line in a cycle."""
+
+SCHEDULERS = 4
+"""Of a multiprocessor, each of which issues an instruction of a warp in a cycle."""
+
+ISSUE_CYCLES = 2
+"""Between two instructions of one warp, on average: some need what the one before gives."""
+
+IN_TURN = 0.1
+"""The share of what could be done at the same time that is not."""
+
+BLOCK_CYCLES = 30
+"""From the start of one block on a multiprocessor to that of the next."""
+
+_TILE_ROWS = (1, 2, 4)
+_TILE_COLUMNS = (1, 2, 4, 7)
+_ROW_THREADS = (1, 2, 4, 8)
+_COLUMN_THREADS = (1, 2, 4, 7, 8, 16)
+_CHANNEL_THREADS = (2, 4, 8, 16, 32, 64)
+MOST_TAPS = 32
+"""Of a window whose weights may be in registers."""
+
+_THREADS = (32, 256)
+"""Fewest and most threads of a block, where there is work for so many."""
+
+
+def depthwise_knobs(
+    workload: DepthwiseConvolution, multiprocessor: Multiprocessor
+) -> Iterator[tuple[float, DepthwiseKnobs]]:
+    """All knobs that fit, with their estimated microseconds."""
+    for vector in VECTORS:
+        for across in _channel_threads(workload, vector):
+            for tile in product(_TILE_ROWS, _TILE_COLUMNS):
+                for threads in product(_ROW_THREADS, _COLUMN_THREADS):
+                    if not _is_worth(workload, tile, threads, across):
+                        continue
+                    for weights in _places(workload, threads):
+                        knobs = DepthwiseKnobs(vector, *tile, across, *threads, weights)
+                        if depthwise_misfit(workload, knobs, multiprocessor) is None:
+                            yield depthwise_us(workload, knobs, multiprocessor), knobs
+
+
+def _places(workload: DepthwiseConvolution, threads: tuple[int, int]) -> tuple[Weights, ...]:
+    """Where weights may be: shared memory serves threads of several pixels, and takes many weights, of which
+    ptxas spills some.
+    """
+    if threads == (1, 1):
+        return ("registers",)
+    return ("shared",) if workload.taps > MOST_TAPS else get_args(Weights)
+
+
+def _channel_threads(workload: DepthwiseConvolution, vector: int) -> list[int]:
+    """How many vectors of channels a block may have: up to each of :data:`_CHANNEL_THREADS` the most that
+    divide.
+    """
+    if workload.out_channels % vector:
+        return []
+    vectors = workload.out_channels // vector
+    divisors = [size for size in range(1, min(vectors, _THREADS[1]) + 1) if vectors % size == 0]
+    return sorted({max(size for size in divisors if size <= most) for most in _CHANNEL_THREADS})
+
+
+def _is_worth(
+    workload: DepthwiseConvolution, tile: tuple[int, int], threads: tuple[int, int], across: int
+) -> bool:
+    """Is there work for all of a block, and enough of it?"""
+    extents = (workload.out_height, workload.out_width)
+    count = threads[0] * threads[1] * across
+    if count > _THREADS[1]:
+        return False
+    if any(
+        (number - 1) * size >= extent for number, size, extent in zip(threads, tile, extents, strict=True)
+    ):
+        return False
+    if any(size > extent for size, extent in zip(tile, extents, strict=True)):
+        return False
+    whole = all(number * size >= extent for number, size, extent in zip(threads, tile, extents, strict=True))
+    return count >= _THREADS[0] or whole
+
+
+def depthwise_blocks(workload: DepthwiseConvolution, knobs: DepthwiseKnobs) -> int:
+    """Thread blocks of the grid."""
+    down, right = (
+        ceil(extent / size)
+        for extent, size in zip((workload.out_height, workload.out_width), knobs.block, strict=True)
+    )
+    return workload.batch * down * right * (workload.out_channels // knobs.channels)
+
+
+def depthwise_resident(
+    workload: DepthwiseConvolution, knobs: DepthwiseKnobs, multiprocessor: Multiprocessor
+) -> int:
+    """Thread blocks that one multiprocessor holds at once."""
+    shared = weight_bytes(workload, knobs) + 1024 if knobs.weights == "shared" else 1024
+    limits = (
+        multiprocessor.shared_bytes // shared,
+        multiprocessor.registers // (depthwise_registers(workload, knobs) * knobs.warps * LANES),
+        multiprocessor.warps // knobs.warps,
+        multiprocessor.blocks,
+    )
+    return max(1, min(limits))
+
+
+def warp_lines(workload: DepthwiseConvolution, knobs: DepthwiseKnobs, size: int, stride: int) -> float:
+    """Lines of the first-level cache that a warp touches where each thread reads a vector of elements of
+    ``size`` bytes, neighbouring pixels of a tile ``stride`` apart.
+    """
+    run = min(knobs.channel_threads, LANES) * knobs.vector * size
+    pixels = max(1, LANES // knobs.channel_threads)
+    apart = stride * knobs.tile_columns * workload.out_channels * size
+    return max(1.0, run / LINE_BYTES) * max(1.0, pixels * min(1.0, apart / LINE_BYTES))
+
+
+def depthwise_us(
+    workload: DepthwiseConvolution, knobs: DepthwiseKnobs, multiprocessor: Multiprocessor
+) -> float:
+    """Estimated microseconds of the kernel."""
+    size, weight_size = workload.element_bytes, DTYPE_BYTES[workload.weight_dtype]
+    results = knobs.tile_rows * knobs.tile_columns
+    read = read_pixels(workload, knobs.tile_rows, knobs.tile_columns)
+    # Threads of other pixels read the same weights.
+    run = min(knobs.channel_threads, LANES) * knobs.vector * weight_size
+    lines = read * warp_lines(workload, knobs, size, workload.strides[1])
+    lines += workload.taps * max(1.0, run / LINE_BYTES) + results * warp_lines(workload, knobs, size, 1)
+    converted = 0 if workload.dtype == "float32" else read + workload.taps
+    arithmetic = knobs.vector * (results * workload.taps + converted)
+    # Addresses and the borders of the image take their share.
+    issued = arithmetic + 4 * (read + results) + 2 * workload.taps + 60
+    blocks = depthwise_blocks(workload, knobs)
+    each = ceil(blocks / multiprocessor.count)
+    resident = min(depthwise_resident(workload, knobs, multiprocessor), each)
+    # Fewer warps leave some of the schedulers idle.
+    busy = min(1.0, resident * knobs.warps / SCHEDULERS)
+    rate = multiprocessor.float_macs / (2 if workload.dtype in INTEGERS else 1)
+    warp = max(lines, arithmetic * LANES / rate / busy, issued / SCHEDULERS / busy)
+    # Blocks read what surrounds their pixels once more than their neighbours.
+    window = read_pixels(workload, *knobs.block) * knobs.channels * size / workload.columns
+    arriving = (window + weight_bytes(workload, knobs)) / multiprocessor.l2_bytes_per_cycle
+    own = max(warp * knobs.warps, arriving, issued * ISSUE_CYCLES)
+    waited: float = LATENCY_CYCLES
+    if knobs.weights == "shared":
+        waited += BARRIER_CYCLES + 2 * weight_bytes(workload, knobs) / SHARED_BYTES_PER_CYCLE
+    turn = max(warp * knobs.warps * resident, arriving * resident, waited + own)
+    cycles = LATENCY_CYCLES + max(ceil(each / resident) * turn, each * BLOCK_CYCLES + waited + own)
+    moved = workload.batch * workload.in_height * workload.in_width * workload.in_channels * size
+    moved += (workload.rows * size + workload.taps * weight_size) * workload.out_channels
+    bandwidth = multiprocessor.gigabytes_per_second * 1e3
+    both = cycles / (multiprocessor.gigahertz * 1e3), moved / bandwidth
+    return max(both) + min(both) * IN_TURN + multiprocessor.launch_us
+
+
+def depthwise_cycles(
+    workload: DepthwiseConvolution, multiprocessor: Multiprocessor
+) -> Iterator[tuple[float, DepthwiseKnobs]]:
+    """As :func:`depthwise_knobs`, with the estimates in cycles of the board's clock."""
+    for microseconds, knobs in depthwise_knobs(workload, multiprocessor):
+        yield microseconds * multiprocessor.gigahertz * 1e3, knobs
+
+
+def cheapest_depthwise_cycles(
+    workload: DepthwiseConvolution, multiprocessor: Multiprocessor, winograd: bool = True
+) -> tuple[float, DepthwiseKnobs]:
+    """The knobs with the least estimated cycles; ``winograd`` or not, there are only direct ones."""
+    del winograd
+    microseconds, knobs = cheapest_depthwise(workload, multiprocessor)
+    return microseconds * multiprocessor.gigahertz * 1e3, knobs
+
+
+@lru_cache(maxsize=4096)
+def cheapest_depthwise(
+    workload: DepthwiseConvolution, multiprocessor: Multiprocessor
+) -> tuple[float, DepthwiseKnobs]:
+    """The knobs with the least estimated microseconds."""
+    return min(depthwise_knobs(workload, multiprocessor), key=lambda found: found[0])
+
+
+def fitting_depthwise(
+    workload: DepthwiseConvolution, multiprocessor: Multiprocessor, fields: Mapping[str, Any]
+) -> DepthwiseKnobs:
+    """Knobs that were written down; CudaError where they do not fit."""
+    knobs = DepthwiseKnobs.from_dict(fields)
+    check_depthwise(workload, knobs, multiprocessor)
+    return knobs
+
+
+__all__ = [
+    "cheapest_depthwise",
+    "cheapest_depthwise_cycles",
+    "depthwise_blocks",
+    "depthwise_cycles",
+    "depthwise_knobs",
+    "depthwise_resident",
+    "depthwise_us",
+    "fitting_depthwise",
+    "warp_lines",
+]

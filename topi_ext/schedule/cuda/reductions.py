@@ -1,0 +1,155 @@
+"""Sums and maxima over pixels, channels last: windows of a pooling, and whole images.
+
+A thread walks a window alone, and its neighbours read the next channels. The pixels of an image are divided
+among the threads of a block, each of which asks for several before it needs the first.
+"""
+
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.tirx import PrimFunc
+
+from topi_ext.schedule.blocks import (
+    child_blocks,
+    fuse_epilogue,
+    is_reduction,
+    loop_extent,
+    open_schedule,
+    try_inline,
+)
+
+WINDOW = 64
+"""Pixels that a thread reads alone at most."""
+
+THREADS = 128
+"""Of a block whose threads walk windows."""
+
+MOST_THREADS = 1024
+ASKED = 8
+"""Pixels that a thread of an image's block asks for at once."""
+
+
+def schedule_reduction(func: PrimFunc) -> Schedule | None:
+    """Arrange a function of one reduction over axes before the last one; None for any other."""
+    sch = open_schedule(func)
+    found = _prepared(sch)
+    if found is None:
+        return None
+    reduction, out = found
+    inner = len(_reduced_loops(sch, reduction))
+    extents = [loop_extent(sch, loop) for loop in sch.get_loops(reduction)]
+    known = [extent for extent in extents if extent is not None]
+    written = [loop_extent(sch, loop) for loop in sch.get_loops(out)]
+    if len(known) < len(extents) or written != known[:-inner]:
+        return None
+    *pixels, channels = known[:-inner]
+    taps = prod(known[-inner:])
+    if taps <= WINDOW:
+        _windows(sch, reduction, out, prod(pixels), channels)
+    else:
+        _images(sch, reduction, out, channels, taps)
+    return sch
+
+
+def _prepared(sch: Schedule) -> tuple[Any, Any] | None:
+    """The block that reduces and the one that writes the result, with all others inlined."""
+    blocks = child_blocks(sch)
+    reductions = [block for block in blocks if is_reduction(sch, block)]
+    if len(reductions) != 1 or not _reads_channels_last(sch, reductions[0]):
+        return None
+    (reduction,) = reductions
+    place = blocks.index(reduction)
+    if not all(try_inline(sch, block) for block in blocks[:place]):
+        return None
+    if place == len(blocks) - 1:
+        return reduction, sch.cache_write(reduction, 0, "local")
+    around = fuse_epilogue(sch, reduction)
+    if around.epilogue is None or around.after:
+        return None
+    sch.set_scope(reduction, 0, "local")
+    return reduction, around.epilogue
+
+
+def _reads_channels_last(sch: Schedule, block: Any) -> bool:
+    """Is the last axis of the result that of what is reduced, and are reductions the innermost loops?"""
+    node = sch.get(block)
+    kinds = [axis.iter_type == tirx.IterVar.CommReduce for axis in node.iter_vars]
+    spatial = [axis.var for axis, reduced in zip(node.iter_vars, kinds, strict=True) if not reduced]
+    last = [region.region[-1].min for region in node.reads]
+    return bool(spatial) and kinds == sorted(kinds) and len(last) == 1 and last[0].same_as(spatial[-1])
+
+
+def _windows(sch: Schedule, reduction: Any, out: Any, pixels: int, channels: int) -> None:
+    *others, channel = sch.get_loops(out)
+    lanes = next(size for size in (4, 2, 1) if channels % size == 0)
+    across = _divisor(channels // lanes, THREADS)
+    down = _divisor(pixels, THREADS // across)
+    pixel = sch.fuse(*others) if others else sch.add_unit_loop(channel)
+    channel, thread_x, lane = sch.split(channel, [None, across, lanes])
+    pixel, thread_y = sch.split(pixel, [None, down])
+    sch.reorder(pixel, channel, thread_y, thread_x, lane)
+    sch.bind(sch.fuse(pixel, channel), "blockIdx.x")
+    sch.bind(thread_y, "threadIdx.y")
+    sch.bind(thread_x, "threadIdx.x")
+    sch.vectorize(lane)
+    sch.compute_at(reduction, thread_x, preserve_unit_loops=True)
+    taps = _reduced_loops(sch, reduction)
+    element = sch.get_loops(reduction)[-len(taps) - 1]
+    sch.reorder(*taps, element)
+    sch.vectorize(element)
+    init = sch.decompose_reduction(reduction, taps[0])
+    sch.vectorize(sch.get_loops(init)[-1])
+    for tap in taps:
+        sch.unroll(tap)
+
+
+def _images(sch: Schedule, reduction: Any, out: Any, channels: int, taps: int) -> None:
+    # Fewer channels of a block leave more threads for its pixels.
+    across = _divisor(channels, 8 if taps >= 2048 else 16 if taps >= 512 else 32)
+    down = 1 << min(MOST_THREADS // across, taps // 2).bit_length() - 1
+    pixel = sch.fuse(*_reduced_loops(sch, reduction))
+    _, thread_y = sch.split(pixel, [None, down])
+    partial = sch.rfactor(thread_y, 0)
+    (total,) = sch.get_consumers(partial)
+    # Its loops are arranged where they are: moving them would lose what guards the last pixels.
+    *others, channel, turn, among = sch.get_loops(partial)
+    image = sch.fuse(*others) if others else sch.add_unit_loop(channel)
+    channel, lane = sch.split(channel, [None, across])
+    sch.reorder(image, channel, lane, among, turn)
+    sch.bind(image, "blockIdx.y")
+    sch.bind(channel, "blockIdx.x")
+    turn, asked = sch.split(turn, [None, min(ASKED, -(-taps // down))])
+    sch.unroll(asked)
+    for block in (total, out):
+        sch.reverse_compute_at(block, channel, preserve_unit_loops=True)
+    sums = sch.get_loops(total)[2:]
+    axes = [axis.iter_type == tirx.IterVar.CommReduce for axis in sch.get(total).iter_vars]
+    parts = sums.pop(axes.index(True))
+    sch.reorder(*sums, parts)
+    for loop, thread in (
+        (lane, "x"),
+        (among, "y"),
+        (sums[-1], "x"),
+        (parts, "y"),
+        (sch.get_loops(out)[-1], "x"),
+    ):
+        sch.bind(loop, f"threadIdx.{thread}")
+    sch.decompose_reduction(partial, turn)
+    sch.set_scope(partial, 0, "local")
+    sch.set_scope(total, 0, "local")
+
+
+def _reduced_loops(sch: Schedule, block: Any) -> list[Any]:
+    """The loops of its reduction, which are the innermost."""
+    axes = sch.get(block).iter_vars
+    count = sum(axis.iter_type == tirx.IterVar.CommReduce for axis in axes)
+    return list(sch.get_loops(block)[-count:])
+
+
+def _divisor(extent: int, most: int) -> int:
+    return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
+
+
+__all__ = ["schedule_reduction"]
