@@ -129,7 +129,12 @@ def is_aarch64(target: Target) -> bool:
 
 def architecture_of(target: Target) -> str:
     """The architecture of the machines that run code for ``target``, such as ``x86_64`` or ``aarch64``."""
-    return architecture_in(str(target.attrs.get("mtriple", "")) or llvm_get_system_triple())
+    return architecture_in(triple_of(target))
+
+
+def triple_of(target: Target) -> str:
+    """LLVM's triple of what code for ``target`` runs on."""
+    return str(target.attrs.get("mtriple", "")) or str(llvm_get_system_triple())
 
 
 def architecture_in(triple: str) -> str:

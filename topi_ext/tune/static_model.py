@@ -98,8 +98,7 @@ class KernelModel:
 
     def seconds(self, workload: ConvolutionWorkload, knobs: Knobs) -> float:
         """The modelled run time of a kernel; RelayLayoutError where its code cannot be analysed."""
-        # How many rows a chunk has changes a bound of an outer loop and no more.
-        same_code = (workload, replace(knobs, rows=1))
+        same_code = (workload, _inner(workload, knobs))
         if same_code not in self._loops:
             self._loops[same_code] = self._code(workload, knobs)
         code = self._loops[same_code]
@@ -190,6 +189,15 @@ def _entries(workload: ConvolutionWorkload, at_once: float) -> float:
         if unrolled > at_once:
             break
     return remaining
+
+
+def _inner(workload: ConvolutionWorkload, knobs: Knobs) -> Knobs:
+    """The same for knobs whose loops are the same where they are analysed."""
+    # How many rows a chunk has changes a bound of an outer loop and no more. So does the order of the outer
+    # loops, unless it says where padding goes, or the transforms of Winograd.
+    if isinstance(knobs, WinogradKnobs) or workload.is_padded:
+        return replace(knobs, rows=1)
+    return replace(knobs, rows=1, order="channels")
 
 
 def _transforms(loops: Sequence[Loop], knobs: WinogradKnobs) -> tuple[Loop, Loop]:
