@@ -188,6 +188,32 @@ def test_no_model_of_the_core() -> None:
     )
 
 
+@needs_analyser
+@pytest.mark.parametrize(("padding", "compiled"), [((0, 0, 0, 0), 1), ((1, 1, 1, 1), 2)])
+def test_knobs_of_outer_loops_do_not_compile_again(
+    monkeypatch: pytest.MonkeyPatch, padding: tuple[int, int, int, int], compiled: int
+) -> None:
+    """Where the order of the loops says where padding goes, the inner loop may be another."""
+    core = processor("cortex-a76")
+    model = KernelModel(TARGETS["cortex-a76"], core, 2.0)
+    assembly, seen = model.assembly, []
+
+    def counted(of: ConvolutionWorkload, knobs: Knobs) -> str:
+        seen.append(knobs)
+        return assembly(of, knobs)
+
+    monkeypatch.setattr(model, "assembly", counted)
+    of = workload("NCHW8c", "OIHW8i8o", channels=(16, 16), size=16, padding=padding)
+    knobs = [
+        ConvolutionKnobs(8, 7, 1, "pixels", 2, "chunk", prefetch=False),
+        ConvolutionKnobs(8, 7, 1, "pixels", 1, "chunk", prefetch=False),
+        ConvolutionKnobs(8, 7, 1, "channels", 1, "chunk" if not any(padding) else "stage", prefetch=False),
+    ]
+    for each in knobs:
+        assert model.seconds(of, each) == KernelModel(TARGETS["cortex-a76"], core, 2.0).seconds(of, each)
+    assert len(seen) == compiled
+
+
 @pytest.fixture
 def tune(tmp_path: Path) -> Callable[[int], Any]:
     """Tune a small convolution by the model, going on with what the log holds."""
