@@ -47,7 +47,7 @@ from topi_ext.cuda.build import PIPELINE as CUDA_PIPELINE
 
 Progress = Callable[[str], None]
 
-SOURCES = ("tuned", "inherited", "modelled", "default", "fallback")
+SOURCES = ("tuned", "modelled", "default", "fallback")
 """Where the kernels of convolutions and poolings come from, as a report counts them."""
 
 

@@ -5,8 +5,8 @@ from typing import Any, Literal, Protocol
 
 from topi_ext.family import Machine, Workload, family_of
 
-Source = Literal["tuned", "inherited", "modelled", "default"]
-"""Where knobs come from: measured, translated from an old log, found by a model, or estimated."""
+Source = Literal["tuned", "modelled", "default"]
+"""Where knobs come from: measured, found by a model, or estimated."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from topi_ext.indexing import WORD, block_of, physical_axes
 from topi_ext.knobs import (
@@ -68,24 +68,68 @@ def direct_knobs(
     workload: ConvolutionWorkload, processor: Processor
 ) -> Iterator[tuple[float, ConvolutionKnobs]]:
     """The space of the direct convolution: all knobs worth trying, each with its estimated cycles."""
+    for tile in _tiled_loops(workload, processor):
+        yield from _knobs_of_tile(workload, processor, tile)
+
+
+def cheapest_direct(workload: ConvolutionWorkload, processor: Processor) -> tuple[float, ConvolutionKnobs]:
+    """The first of the least estimated cycles in :func:`direct_knobs`, without estimating all of them."""
+    best: tuple[float, int, ConvolutionKnobs] | None = None
+    tiles = enumerate(_tiled_loops(workload, processor))
+    # A tile's own cycles are the least that any order of its loops takes.
+    for place, tile in sorted(tiles, key=lambda tile: tile[1].cycles):
+        if best is not None and tile.cycles > best[0]:
+            break
+        for cycles, knobs in _knobs_of_tile(workload, processor, tile):
+            if best is None or (cycles, place) < best[:2]:
+                best = cycles, place, knobs
+    assert best is not None, "there is a tile of one vector at least"
+    return best[0], best[2]
+
+
+@dataclass(frozen=True)
+class _TiledLoops:
+    """The loops around one register tile: its knobs, and their cycles on one thread, traffic apart."""
+
+    lanes: int
+    tile_pixels: int
+    tile_channels: int
+    steps: int
+    cycles: float
+
+
+def _tiled_loops(workload: ConvolutionWorkload, processor: Processor) -> Iterator[_TiledLoops]:
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
+    rows = 1 if fuses_rows(workload) else int(workload.out_height)
     for tile_pixels, tile_channels in _register_tiles(workload, processor, lanes, channel_vectors, pixels):
         steps = _steps(workload, processor, lanes, tile_pixels, tile_channels)
         cycles = _tile_cycles(workload, processor, lanes, tile_pixels, tile_channels, steps)
         tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
-        rows = 1 if fuses_rows(workload) else int(workload.out_height)
-        total = workload.planes * tiles * rows * cycles
-        for order, chunk_rows, pad_at in _orders(workload, lanes, tile_pixels, tile_channels):
-            knobs = ConvolutionKnobs(
-                lanes, tile_pixels, tile_channels, order, chunk_rows, pad_at, processor.prefetch, steps=steps
-            )
-            cost = total * imbalance(workload, processor, knobs, pixels, channel_vectors)
-            cost *= 1.0 + (SHARED_LINE_PENALTY - 1.0) * _shared_lines(workload, processor, knobs)
-            cost += _traffic_cycles(workload, processor, knobs)
-            yield cost + processor.threads * processor.launch_cycles, knobs
-            if order == "channels" and chunk_rows == 1 and total < MOST_SERIAL * processor.parallel_cycles:
-                alone = replace(knobs, parallel=False)
-                yield processor.threads * (total + _traffic_cycles(workload, processor, alone)), alone
+        yield _TiledLoops(lanes, tile_pixels, tile_channels, steps, workload.planes * tiles * rows * cycles)
+
+
+def _knobs_of_tile(
+    workload: ConvolutionWorkload, processor: Processor, tile: _TiledLoops
+) -> Iterator[tuple[float, ConvolutionKnobs]]:
+    _, channel_vectors, pixels = vector_axes(workload, processor)
+    for order, chunk_rows, pad_at in _orders(workload, tile.lanes, tile.tile_pixels, tile.tile_channels):
+        knobs = ConvolutionKnobs(
+            tile.lanes,
+            tile.tile_pixels,
+            tile.tile_channels,
+            order,
+            chunk_rows,
+            pad_at,
+            processor.prefetch,
+            steps=tile.steps,
+        )
+        cost = tile.cycles * imbalance(workload, processor, knobs, pixels, channel_vectors)
+        cost *= 1.0 + (SHARED_LINE_PENALTY - 1.0) * _shared_lines(workload, processor, knobs)
+        cost += _traffic_cycles(workload, processor, knobs)
+        yield cost + processor.threads * processor.launch_cycles, knobs
+        if order == "channels" and chunk_rows == 1 and tile.cycles < MOST_SERIAL * processor.parallel_cycles:
+            alone = replace(knobs, parallel=False)
+            yield processor.threads * (tile.cycles + _traffic_cycles(workload, processor, alone)), alone
 
 
 def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:

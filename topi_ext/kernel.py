@@ -8,7 +8,7 @@ from tvm import te, tirx, topi
 from tvm.s_tir import Schedule
 
 from topi_ext import compute
-from topi_ext.direct_space import direct_knobs
+from topi_ext.direct_space import cheapest_direct, direct_knobs
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import Knobs, WinogradKnobs, knobs_from_dict, tiled_channels
 from topi_ext.processor import Processor
@@ -36,9 +36,11 @@ def cheapest(
 
     Needs static height, width and channels.
     """
-    space = knob_space(workload, processor)
-    direct = (found for found in space if winograd or not isinstance(found[1], WinogradKnobs))
-    return min(direct, key=lambda found: found[0])
+    if isinstance(workload, SeparableWorkload):
+        return min(separable_knobs(workload, processor), key=lambda found: found[0])
+    direct = cheapest_direct(workload, processor)
+    others = winograd_knobs(workload, processor) if winograd else ()
+    return min([direct, *others], key=lambda found: found[0])
 
 
 def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> Knobs:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from topi_ext.errors import RelayLayoutError
@@ -233,6 +234,7 @@ MOST_MET = 0.8
 """Share of the kernel's rows or columns above which a condition on each of them is not worth its cost."""
 
 
+@lru_cache(maxsize=1024)
 def met_share(workload: ConvolutionWorkload, side: int, pixels: int = 1) -> float:
     """The share of the kernel's rows (``side`` 0), columns (1) or planes (2) that meet the image.
 

@@ -76,7 +76,7 @@ def run(arguments: Namespace) -> Outcome:
         history.check_comparable(arguments.against, saved, threads)
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder, neighbours(arguments.neighbours or 0):
         result = run_bench(
-            model_files(arguments.models, Path(folder)),
+            model_files(arguments.models, shapes or {}, Path(folder)),
             arguments.peers,
             threads=threads,
             seconds=arguments.seconds or MODEL_SECONDS,
@@ -120,11 +120,14 @@ def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None
     return Outcome(result, format_layers(result), 1 if failed(result) else 0)
 
 
-def model_files(models: Sequence[str], folder: Path) -> list[tuple[str, Path]]:
-    """Label and ONNX file of each model; built-in networks are written to ``folder``.
+def model_files(
+    models: Sequence[str], shapes: Mapping[str, Sequence[int]], folder: Path
+) -> list[tuple[str, Path]]:
+    """Label and ONNX file of each model; built-in networks are written to ``folder``, for these input shapes.
 
-    Raises InputError for a model that is neither.
+    InputError for a model that is neither, ModelError for shapes that a built-in network does not take.
     """
+    from relay_layout.frontend.loader import builtin_network
     from relay_layout.models import export_onnx, names
 
     for model in models:
@@ -139,7 +142,7 @@ def model_files(models: Sequence[str], folder: Path) -> list[tuple[str, Path]]:
             continue
         path = folder / f"{model}.onnx"
         progress(f"writing {model} as ONNX")
-        export_onnx(model, path)
+        export_onnx(builtin_network(model, shapes), path)
         files.append((model, path))
     return files
 

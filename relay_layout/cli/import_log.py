@@ -45,6 +45,10 @@ def format_report(report: Mapping[str, Any]) -> str:
     rows = [
         ["carried", f"{report['carried']} of {report['lines']} lines, as {records}"],
         ["written", one_line(report["output"])],
+        [
+            "next",
+            f"tune --tuning-records {one_line(report['output'])} starts from them; none is used untuned",
+        ],
     ]
     for what, lines in report["failed"].items():
         rows.append(["failed there", f"{one_line(what)}: {_numbers(lines)}"])

@@ -95,7 +95,7 @@ def _read(
     if model in models.names():
         if params is not None:
             raise ModelError(f"model '{model}' is built in and has weights; params go with Relay's files")
-        return _build(str(model), shapes)
+        return models.to_relax(builtin_network(str(model), shapes))
     path = Path(model)
     if not path.exists():
         raise ModelError(f"model '{path}': no such file; built-in models are {', '.join(models.names())}")
@@ -108,14 +108,18 @@ def _read(
     raise ModelError(f"model '{path}': its suffix names no kind of model; supported is {', '.join(LOADERS)}")
 
 
-def _build(name: str, shapes: Shapes) -> IRModule:
+def builtin_network(name: str, shapes: Shapes) -> models.Network:
+    """The built-in network ``name`` for the extents in ``shapes`` of "input", [batch,3,H,W], where given.
+
+    ModelError for another input, and for extents that it does not take.
+    """
     for given in shapes:
         if given != "input":
             raise ModelError(f"model '{name}' has no input '{given}'; its inputs are input")
     if not shapes:
-        return models.to_relax(models.build(name))
+        return models.build(name)
     extents = positive_extents(shapes["input"], f"model '{name}': input 'input'")
     text = ",".join(map(str, extents))
     if len(extents) != 4 or extents[1] != 3:
         raise ModelError(f"model '{name}': input 'input' is N,3,H,W, not {text}")
-    return models.to_relax(models.build(name, batch=extents[0], image_size=(extents[2], extents[3])))
+    return models.build(name, batch=extents[0], image_size=(extents[2], extents[3]))

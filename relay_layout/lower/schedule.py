@@ -19,9 +19,9 @@ from topi_ext.workload import operator_of
 class Kernel:
     """One scheduled function: its operator, what it computes, and where its loops come from.
 
-    ``source`` is "tuned", "inherited" or "modelled" (knobs on record), "default" (knobs from the cost
-    estimate), "fallback" (an operator with a kernel whose rule could not take this case), or "loops" (bound
-    by memory: plain vector loops). ``choice`` are the knobs, where it has any.
+    ``source`` is "tuned" or "modelled" (knobs on record), "default" (knobs from the cost estimate),
+    "fallback" (an operator with a kernel whose rule could not take this case), or "loops" (bound by memory:
+    plain vector loops). ``choice`` are the knobs, where it has any.
     """
 
     name: str

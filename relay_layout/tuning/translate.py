@@ -1,8 +1,8 @@
 """AutoTVM's tasks in our terms: the same convolution as a workload, and the knobs nearest to its own.
 
 Knobs do not carry over one by one: AutoTVM's schedules have loops that ours do not have. What carries over
-is the choice of layouts and the size of the register tile. Among our knobs those count whose estimate is
-about as good as the default's, so that a record of a short search does not make a network slower.
+is the choice of layouts and the size of the register tile. Among our knobs of the same algorithm those count
+whose estimate is about as good as the best, so that tuning starts from something that may win.
 """
 
 import math
@@ -23,7 +23,7 @@ from topi_ext.tune.space import Candidate, Space
 from topi_ext.workload import ConvolutionWorkload
 
 NEAR = 1.05
-"""Knobs count as good as the default where their estimate is at most this much longer."""
+"""Knobs count as good as the best of their algorithm where their estimate is at most this much longer."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,14 @@ def translate(record: AutoTvmRecord) -> Translation:
 
 
 def nearest(translation: Translation, processor: Processor) -> Candidate:
-    """The knobs nearest to what is wished, among those whose estimate is good."""
-    space = _space(translation.workload, processor)
-    limit = space.default.cycles * NEAR
-    good = [candidate for candidate in space.candidates if candidate.cycles <= limit]
+    """The knobs nearest to what is wished, among those of its algorithm whose estimate is good.
+
+    Any algorithm counts where the space has none of its own for the workload.
+    """
+    candidates = _space(translation.workload, processor).candidates
+    same = [one for one in candidates if one.fields["algorithm"] == translation.algorithm] or candidates
+    limit = NEAR * min(one.cycles for one in same)
+    good = [one for one in same if one.cycles <= limit]
     return min(good, key=lambda candidate: (_distance(candidate, translation), candidate.cycles))
 
 
@@ -80,12 +84,10 @@ def _space(workload: ConvolutionWorkload, processor: Processor) -> Space:
 
 def _distance(candidate: Candidate, translation: Translation) -> float:
     fields = candidate.fields
-    other = fields.get("algorithm", "direct") != translation.algorithm
-    apart = [
+    return sum(
         abs(math.log2(fields[name] / wish)) if name in fields else 1.0
         for name, wish in translation.wishes.items()
-    ]
-    return 100.0 * other + sum(apart)
+    )
 
 
 def _blocked(record: AutoTvmRecord) -> Translation:

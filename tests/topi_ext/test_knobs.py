@@ -37,6 +37,14 @@ def direct_knobs(workload: ConvolutionWorkload, processor: Processor) -> Convolu
     return knobs
 
 
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_the_cheapest_knobs_are_the_first_of_the_least_estimate_in_the_space(name: str) -> None:
+    """They are found without estimating all of the space."""
+    for workload in WORKLOADS[::3]:
+        found = min(kernel.knob_space(workload, PROCESSORS[name]), key=lambda found: found[0])
+        assert cheapest(workload, PROCESSORS[name]) == found, workload.to_json()
+
+
 @pytest.mark.parametrize("knobs", [ConvolutionKnobs(16, 7, 2), WinogradKnobs(4, 16, 16, 7, 2)])
 def test_prefetches_are_named_where_there_are_none(knobs: ConvolutionKnobs | WinogradKnobs) -> None:
     """Records from before there was a choice are those of kernels with prefetches."""

@@ -51,15 +51,16 @@ class Database:
     def best(self, workload: Workload, processor: Machine, winograd: bool = True) -> TuningRecord | None:
         """The record to compile with; None where none succeeded, or none fits any more.
 
-        Measured records come before inherited ones and those before modelled ones, then the fastest.
-        Without ``winograd`` those of Winograd kernels are left out.
+        Measured records come before modelled ones, then the fastest; without ``winograd`` those of Winograd
+        kernels are left out. Inherited ones are of another machine and another compiler: they choose nothing,
+        and are where tuning starts (:meth:`inherited`).
         """
         key = workload.to_json(), processor.name, processor.threads, winograd
         if key not in self._best:
             found = [
                 record
                 for record in self.records(workload, processor)
-                if winograd or record.algorithm != "winograd"
+                if record.origin != "inherited" and (winograd or record.algorithm != "winograd")
             ]
             self._best[key] = next(self._fitting(workload, processor, found), None)
         return self._best[key]

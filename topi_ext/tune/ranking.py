@@ -20,7 +20,7 @@ def ranking_seconds(record: TuningRecord) -> float:
 def rank_records(records: Iterable[TuningRecord]) -> Sequence[TuningRecord]:
     """Successful records of one workload on one processor, best first, each set of knobs once.
 
-    A measured record beats an inherited one, and that a modelled one, whatever their times. Of several
+    A measured record beats a modelled one, and that an inherited one, whatever their times. Of several
     records with the same knobs and origin the one with the most repeats counts, then the latest. Times that
     were taken of a kernel before its result was found to be wrong do not count.
     """

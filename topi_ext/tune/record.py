@@ -21,7 +21,7 @@ ANY_THREADS = 0
 WRONG = "result: "
 """How the error of a kernel begins that runs, but computes something else."""
 
-Origin = Literal["measured", "inherited", "modelled"]
+Origin = Literal["measured", "modelled", "inherited"]
 """Timed by this tuner; taken over from another one, e.g. AutoTVM; or predicted and never run."""
 
 ORIGINS: tuple[str, ...] = get_args(Origin)

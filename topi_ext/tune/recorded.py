@@ -8,7 +8,7 @@ from topi_ext.family import Machine, Workload, family_of
 from topi_ext.tune.database import Database
 from topi_ext.tune.record import Origin
 
-_SOURCES: dict[Origin, Source] = {"measured": "tuned", "inherited": "inherited", "modelled": "modelled"}
+_SOURCES: dict[Origin, Source] = {"measured": "tuned", "modelled": "modelled"}
 
 
 class RecordedKernels:
@@ -24,7 +24,7 @@ class RecordedKernels:
         """The best kernel on record; one for a batch of 1 serves where the batch is symbolic.
 
         Only a measured time is one of this kind of machine; modelled ones are brought to its scale where
-        there are both, and for inherited ones the estimate stands.
+        there are both.
         """
         if not isinstance(workload.batch, int):
             workload = replace(workload, batch=1)
@@ -32,11 +32,9 @@ class RecordedKernels:
         if record is None:
             return None
         microseconds = record.cost * 1e6
-        scale = self.estimate_scale(processor, gigahertz)
         if record.origin == "modelled":
+            scale = self.estimate_scale(processor, gigahertz)
             microseconds *= scale / self._scales_of(processor, gigahertz).get("modelled", scale)
-        elif record.origin == "inherited":
-            microseconds = scale * estimated_us(workload, processor, gigahertz, winograd)
         knobs = family_of(workload).knobs_from_dict(workload, processor, record.knobs)
         return KernelChoice(knobs, _SOURCES[record.origin], microseconds)
 
@@ -55,9 +53,8 @@ class RecordedKernels:
         if key not in self._scales:
             ratios: dict[Origin, list[float]] = {}
             for record in self.database.best_of(processor):
-                if record.origin != "inherited":
-                    estimate = estimated_us(record.workload, processor, gigahertz)
-                    ratios.setdefault(record.origin, []).append(log(record.cost * 1e6 / estimate))
+                estimate = estimated_us(record.workload, processor, gigahertz)
+                ratios.setdefault(record.origin, []).append(log(record.cost * 1e6 / estimate))
             self._scales[key] = {origin: exp(sum(found) / len(found)) for origin, found in ratios.items()}
         return self._scales[key]
 

@@ -123,6 +123,6 @@ function callRate(target, call) {
   return { gflops, share: target.profile && target.profile.peak_gflops ? gflops / target.profile.peak_gflops : null };
 }
 
-const SOURCES = { tuned: 'tuned: measured on record', inherited: 'inherited from an old log', modelled: 'found by a model', default: 'default: least estimate', fallback: 'fallback: plain loops', loops: 'vector loops, bound by memory' };
+const SOURCES = { tuned: 'tuned: measured on record', modelled: 'found by a model', default: 'default: least estimate', fallback: 'fallback: plain loops', loops: 'vector loops, bound by memory' };
 
 function sourceText(call) { return [call.algorithm, SOURCES[call.source] ?? call.source].filter(Boolean).join(', '); }

@@ -1,6 +1,7 @@
 """The verb ``bench``."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import relay_layout.bench
 from relay_layout import host
 from relay_layout.cli.main import main
+from relay_layout.models import Network
 
 
 def result(peers: dict[str, Any]) -> dict[str, Any]:
@@ -38,6 +40,7 @@ class Bench:
         self.peers: Any = None
         self.keywords: dict[str, Any] = {}
         self.artifacts: list[bytes] = []
+        self.exported: list[Sequence[Any]] = []
         self.result = result({"relay-layout": peer()})
 
     def __call__(self, models: Any, peers: Any, **keywords: Any) -> dict[str, Any]:
@@ -50,10 +53,12 @@ class Bench:
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch, work: Any) -> Bench:
-    def export(name: str, path: Path) -> None:
-        path.write_text(name)
-
     fake = Bench()
+
+    def export(network: Network, path: Path) -> None:
+        fake.exported.append(network.inputs[0].shape)
+        path.write_text("a network")
+
     monkeypatch.setattr(relay_layout.bench, "run_bench", fake)
     monkeypatch.setattr("relay_layout.models.export_onnx", export)
     return fake
@@ -72,6 +77,12 @@ def test_files_and_built_in_networks(bench: Bench, work: Any, capsys: pytest.Cap
     assert [arguments[0] for _, arguments, _ in work.calls] == ["a.onnx", str(bench.models[1][1])]
     assert not bench.models[1][1].exists()
     assert "relay-layout" in capsys.readouterr().out
+
+
+def test_a_built_in_network_takes_another_shape(bench: Bench) -> None:
+    assert main(["bench", "squeezenet1_1", "--input-shape", "input:8,3,64,96"]) == 0
+    assert bench.exported == [(8, 3, 64, 96)]
+    assert bench.keywords["input_shapes"] == {"input": (8, 3, 64, 96)}
 
 
 def test_options(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,8 +35,9 @@ def test_the_report_names_lines_by_reason(capsys: pytest.CaptureFixture[str]) ->
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("carried       12 of 26 lines, as ")
     assert lines[1] == "written       new.jsonl"
-    assert lines[2] == "failed there  it took too long to compile: lines 14, 15"
-    assert lines[3] == (
+    assert lines[2] == "next          tune --tuning-records new.jsonl starts from them; none is used untuned"
+    assert lines[3] == "failed there  it took too long to compile: lines 14, 15"
+    assert lines[4] == (
         "not carried   not JSON: Expecting value at column 1: lines 16, 17, 18, 19, 20, 21, 22, 23 and 4 more"
     )
 

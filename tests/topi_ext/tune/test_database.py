@@ -32,18 +32,23 @@ def test_nothing_is_found_of_another_kernel_or_machine(
     assert database.best(workload, replace(processor, name="x86-64 AVX2")) is None
 
 
-def test_measured_beats_inherited_beats_modelled(
+def test_measured_beats_modelled(
     workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord
 ) -> None:
-    records = [
-        make_record(1.0, origin="modelled"),
-        make_record(2.0, origin="inherited", threads=0),
-        make_record(3.0),
-    ]
-    for count, origin in enumerate(("modelled", "inherited", "measured"), 1):
+    records = [make_record(1.0, origin="modelled"), make_record(3.0)]
+    for count, origin in enumerate(("modelled", "measured"), 1):
         best = Database(records[:count]).best(workload, processor)
         assert best is not None
         assert best.origin == origin
+
+
+def test_an_inherited_record_chooses_nothing(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord
+) -> None:
+    inherited = make_record(1.0, origin="inherited", threads=0)
+    assert Database([inherited]).best(workload, processor) is None
+    modelled = make_record(2.0, origin="modelled")
+    assert Database([inherited, modelled]).best(workload, processor) == modelled
 
 
 def test_knobs_that_do_not_fit_are_left_out_and_counted(

@@ -44,12 +44,11 @@ def test_a_measured_kernel_brings_its_time() -> None:
     assert (choice.knobs, choice.source, choice.microseconds) == (DIRECT, "tuned", pytest.approx(400.0))
 
 
-def test_an_inherited_kernel_brings_no_time() -> None:
+def test_an_inherited_record_chooses_no_kernel_and_no_scale() -> None:
     """It was taken on another machine, years ago."""
-    choice = kernels(record(WORKLOAD, DIRECT, 400.0, "inherited")).choice(WORKLOAD, PROCESSOR, 3.0, True)
-    assert choice is not None
-    assert choice.source == "inherited"
-    assert choice.microseconds == pytest.approx(estimated_us(WORKLOAD, PROCESSOR, 3.0))
+    known = kernels(record(WORKLOAD, DIRECT, 400.0, "inherited"))
+    assert known.choice(WORKLOAD, PROCESSOR, 3.0, True) is None
+    assert known.estimate_scale(PROCESSOR, 3.0) == 1.0
 
 
 def test_without_winograd_the_best_direct_kernel() -> None:
