@@ -134,7 +134,12 @@ class KernelModel:
             return _Code(found)
         model = self._processor.scheduling_model
         data, result = _transforms(innermost_loops(assembly), knobs)
-        return _Code(found, loop_cycles(data, model), loop_cycles(result, model))
+        places, results = _stored(knobs)
+        return _Code(
+            found,
+            loop_cycles(data, model) * places / data.vector_stores,
+            loop_cycles(result, model) * results / result.vector_stores,
+        )
 
     def _direct(self, workload: ConvolutionWorkload, knobs: ConvolutionKnobs, found: Analysis) -> float:
         """Cycles over all threads."""
@@ -167,14 +172,16 @@ class KernelModel:
         if workload.in_channels * streams * processor.vector_bytes > processor.l1_bytes // 2:
             # The weights of the tile come from the level-2 cache each time.
             step = max(step, streams * processor.vector_bytes / processor.cache_bytes_per_cycle)
-        in_registers = max(1, knobs.in_lanes * DTYPE_BYTES[workload.dtype] // processor.vector_bytes)
-        loops = WinogradLoops(step, code.data / in_registers, code.result / registers)
+        loops = WinogradLoops(step, code.data, code.result)
         return winograd_cycles(workload, processor, knobs, loops)
 
 
 @dataclass(frozen=True)
 class _Code:
-    """The loops of a kernel: its products, and for Winograd the cycles of one tile of both transforms."""
+    """The loops of a kernel: its products, and for Winograd the cycles of both transforms of a tile.
+
+    These are for one vector register of channels.
+    """
 
     products: Analysis
     data: float = 0.0
@@ -211,15 +218,24 @@ def _inner(workload: ConvolutionWorkload, knobs: Knobs) -> Knobs:
     return replace(knobs, rows=1, order="channels")
 
 
+def _stored(knobs: WinogradKnobs) -> tuple[int, int]:
+    """What the transforms of a tile store for each channel: of the data, and of the results."""
+    return (knobs.tile + 2) ** 2, knobs.tile**2
+
+
 def _transforms(loops: Sequence[Loop], knobs: WinogradKnobs) -> tuple[Loop, Loop]:
-    """The loops that transform the data and the results: both store whole tiles and keep no sums."""
-    places, results = (knobs.tile + 2) ** 2, knobs.tile**2
-    plain = [loop for loop in loops if not loop.accumulating]
-    data = [loop for loop in plain if loop.vector_stores >= places]
-    result = [loop for loop in plain if results <= loop.vector_stores < places]
-    if not data or not result:
+    """The loops that transform the data and the results: both compute, store whole tiles, and keep no sums.
+
+    A loop may take several tiles at once, of which those of the results are smaller.
+    """
+    places, results = _stored(knobs)
+    plain = [loop for loop in loops if loop.vector_operations and not loop.accumulating]
+    data = max((loop for loop in plain if loop.vector_stores >= places), key=_length, default=None)
+    most = data.vector_stores if data is not None else 0
+    result = max((loop for loop in plain if results <= loop.vector_stores < most), key=_length, default=None)
+    if data is None or result is None:
         raise RelayLayoutError("the transforms of the Winograd kernel are not found in its code")
-    return max(data, key=_length), max(result, key=_length)
+    return data, result
 
 
 def _length(loop: Loop) -> int:
