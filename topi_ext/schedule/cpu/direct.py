@@ -39,6 +39,7 @@ from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
 from topi_ext.schedule.partial import apply_partial_vectors
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.schedule.skip import apply_skip, skip_padding
+from topi_ext.schedule.start import apply_start, keep_start
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 
 Loop = Any
@@ -56,7 +57,7 @@ def schedule_convolution(
     nest = _Nest(sch, found[0], workload, knobs)
     nest.arrange()
     arranged = nest.sch.mod["main"]
-    for rewrite in (apply_overlap, apply_partial_vectors, apply_prefetch, apply_skip):
+    for rewrite in (apply_overlap, apply_start, apply_partial_vectors, apply_prefetch, apply_skip):
         arranged = rewrite(arranged)
     return open_schedule(arranged)
 
@@ -110,6 +111,9 @@ class _Nest:
         innermost = [name for name in outer if name not in threads]
         place = outer[innermost[-1]] if innermost else parallel
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
+        if self._starts_from_bias() and "channel" in threads:
+            axes = physical_axes(self.workload.out_layout)
+            keep_start(sch, self.anchor, epilogue, parallel, [axis in "DHW" for axis, _ in axes])
         if stage is not None and isinstance(self.workload, SeparableWorkload):
             place_depthwise(sch, stage, parallel, self.workload)
         if pad is not None:
@@ -123,6 +127,11 @@ class _Nest:
             for loop_name in dict.fromkeys(self.marks):
                 overlap_tail(sch, named[loop_name])
         arrange_loops(sch, around.after, knobs.lanes)
+
+    def _starts_from_bias(self) -> bool:
+        """Are sums so short that zero and bias count? Integers have an epilogue of their own."""
+        workload = self.workload
+        return workload.is_depthwise and not workload.padded_lanes and workload.out_dtype.startswith("float")
 
     def _surroundings(self) -> tuple[Surroundings, SBlock]:
         """The blocks around the anchor, and the one that takes its results out of the registers."""
