@@ -16,7 +16,7 @@ from topi_ext.compute.convolution import reduction_axes
 from topi_ext.direct_space import imbalance, vector_axes
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
-from topi_ext.kernel import scheduled_kernel
+from topi_ext.kernel import EPILOGUE_OPERATIONS, scheduled_kernel
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, Knobs, WinogradKnobs
 from topi_ext.processor import Processor
 from topi_ext.tune import workers
@@ -95,6 +95,17 @@ class KernelModel:
     def analysis(self, workload: ConvolutionWorkload, knobs: Knobs) -> Analysis:
         """Of the loop that multiplies; RelayLayoutError where there is none."""
         return self._analysis(self.assembly(workload, knobs))
+
+    def attainable(self, workload: ConvolutionWorkload, found: Analysis) -> float:
+        """The largest share of the multiply-adds that a loop of the workload can reach.
+
+        Where a loop finishes and stores its results, their epilogue and their stores take the same units:
+        of a depthwise convolution, whose sums are a few products long, that counts.
+        """
+        if not found.loop.vector_stores:
+            return 1.0
+        products = workload.group_in_channels * workload.taps
+        return products / (products + EPILOGUE_OPERATIONS + self._processor.store_operations)
 
     def seconds(self, workload: ConvolutionWorkload, knobs: Knobs) -> float:
         """The modelled run time of a kernel; RelayLayoutError where its code cannot be analysed."""
