@@ -13,7 +13,7 @@ import tvm
 from tvm import tirx
 
 from topi_ext.compute.convolution import reduction_axes
-from topi_ext.direct_space import imbalance, vector_axes
+from topi_ext.direct_space import MOST_UNROLLED, imbalance, vector_axes
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.kernel import EPILOGUE_OPERATIONS, scheduled_kernel
@@ -109,8 +109,10 @@ class KernelModel:
 
     def seconds(self, workload: ConvolutionWorkload, knobs: Knobs) -> float:
         """The modelled run time of a kernel; RelayLayoutError where its code cannot be analysed."""
-        # How many rows a chunk has changes a bound of an outer loop and no more.
-        same_code = (workload, replace(knobs, rows=1))
+        # How many rows a chunk has changes a bound of an outer loop and no more, but a short loop around a
+        # depthwise kernel, which has no loop in it, is unrolled.
+        rows = min(knobs.rows, MOST_UNROLLED) if workload.is_depthwise else 1
+        same_code = (workload, replace(knobs, rows=rows))
         if same_code not in self._loops:
             self._loops[same_code] = self._code(workload, knobs)
         code = self._loops[same_code]
