@@ -13,7 +13,7 @@ import tvm
 from tvm import tirx
 
 from topi_ext.compute.convolution import reduction_axes
-from topi_ext.direct_space import imbalance, vector_axes
+from topi_ext.direct_space import MOST_UNROLLED, imbalance, vector_axes
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.kernel import EPILOGUE_OPERATIONS, scheduled_kernel
@@ -211,6 +211,9 @@ def _entries(workload: ConvolutionWorkload, at_once: float) -> float:
 
 def _inner(workload: ConvolutionWorkload, knobs: Knobs) -> Knobs:
     """The same for knobs whose loops are the same where they are analysed."""
+    if workload.is_depthwise:
+        # The kernel has no loop in it, so that a short one around it is unrolled.
+        return replace(knobs, rows=min(knobs.rows, MOST_UNROLLED))
     # How many rows a chunk has changes a bound of an outer loop and no more. So does the order of the outer
     # loops, unless it says where padding goes, or the transforms of Winograd.
     if isinstance(knobs, WinogradKnobs) or workload.is_padded:
