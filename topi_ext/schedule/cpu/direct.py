@@ -24,6 +24,7 @@ from topi_ext.knobs import (
     fuses_rows,
     lanes_are_pixels,
     met_share,
+    parts_of_block,
     splits_groups,
 )
 from topi_ext.schedule.blocks import (
@@ -227,6 +228,7 @@ class _Nest:
     def _split(self, loops: dict[str, Loop], flat: bool) -> tuple[list[Loop], dict[str, Loop]]:
         """The tile's loops, vector last, and the loops around it in order."""
         sch, knobs, workload = self.sch, self.knobs, self.workload
+        parts: dict[str, Loop] = {}
         if lanes_are_pixels(workload):
             pixel, tile_pixel, lane = self._tile(loops["pixel"], [knobs.tile_pixels, knobs.lanes])
             channel, tile_channel = self._tile(loops["channel"], [knobs.tile_channels], mark="channel")
@@ -234,6 +236,8 @@ class _Nest:
             pixel, tile_pixel = self._tile(loops["pixel"], [knobs.tile_pixels])
             channel, tile_channel = self._tile(loops["channel"], [knobs.tile_channels], mark="channel")
             lane = loops["lane"]
+            if parts_of_block(workload, knobs.lanes) > 1:
+                parts["part"], lane = sch.split(lane, [None, knobs.lanes])
         else:
             pixel, tile_pixel = self._tile(loops["pixel"], [knobs.tile_pixels])
             channel, tile_channel, lane = self._tile(
@@ -242,14 +246,14 @@ class _Nest:
         order: dict[str, Loop] = {name: loops[name] for name in ("n", "group") if name in loops}
         row = pixel if flat else loops.get("row")
         if row is None:
-            order["channel"] = channel
+            order |= {"channel": channel, **parts}
         else:
             chunk, row = sch.split(row, [None, knobs.rows])
             plane = {"plane": loops["plane"]} if "plane" in loops else {}
             if knobs.order == "channels":
-                order |= {"channel": channel, **plane, "chunk": chunk, "row": row}
+                order |= {"channel": channel, **plane, "chunk": chunk, **parts, "row": row}
             else:
-                order |= {**plane, "chunk": chunk, "channel": channel, "row": row}
+                order |= {**plane, "chunk": chunk, "channel": channel, **parts, "row": row}
         if not flat:
             order["pixel"] = pixel
         self.marks = ["row" if mark == "pixel" and flat else mark for mark in self.marks]
