@@ -130,9 +130,10 @@ class _Nest:
         arrange_loops(sch, around.after, knobs.lanes)
 
     def _starts_from_bias(self) -> bool:
-        """Are sums so short that zero and bias count? Integers have an epilogue of their own."""
+        """Are sums so short that zero and bias count? Those of integers are exact on their own alone."""
         workload = self.workload
-        return workload.is_depthwise and not workload.padded_lanes and workload.out_dtype.startswith("float")
+        floating = workload.dtype.startswith("float") and workload.out_dtype.startswith("float")
+        return workload.is_depthwise and not workload.padded_lanes and floating
 
     def _surroundings(self) -> tuple[Surroundings, SBlock]:
         """The blocks around the anchor, and the one that takes its results out of the registers."""
