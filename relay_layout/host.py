@@ -8,8 +8,10 @@ import functools
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+
+from topi_ext.arm_features import CAPABILITY_WORDS, llvm_names, told_features
 
 _ARCHITECTURES = {
     "amd64": "x86_64",
@@ -43,45 +45,6 @@ _X86_ALIASES = {
     "sse4_1": "sse4.1",
     "user_shstk": "shstk",
 }
-_ARM_ALIASES = {
-    "asimd": "neon",
-    "asimddp": "dotprod",
-    "asimdfhm": "fp16fml",
-    "asimdhp": "fullfp16",
-    "asimdrdm": "rdm",
-    "atomics": "lse",
-    "crc32": "crc",
-    "fcma": "complxnum",
-    "fp": "fp-armv8",
-    "jscvt": "jsconv",
-    "lrcpc": "rcpc",
-}
-
-ARM_CAPABILITY_WORDS = 16, 26
-"""AT_HWCAP and AT_HWCAP2: the words in which the Linux kernel tells a 64-bit ARM processor's features."""
-
-_ARM_BITS = (
-    {
-        0: "fp",
-        1: "asimd",
-        3: "aes",
-        4: "pmull",
-        5: "sha1",
-        6: "sha2",
-        7: "crc32",
-        8: "atomics",
-        10: "asimdhp",
-        12: "asimdrdm",
-        13: "jscvt",
-        14: "fcma",
-        15: "lrcpc",
-        20: "asimddp",
-        22: "sve",
-        23: "asimdfhm",
-    },
-    {1: "sve2", 13: "i8mm", 14: "bf16"},
-)
-"""What the bits of both words stand for, in the words of ``/proc/cpuinfo``; those that LLVM may use."""
 
 _X86_LEVELS = {
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
@@ -125,7 +88,7 @@ def cpu_features() -> frozenset[str] | None:
         # Under an emulator /proc/cpuinfo may be the host's.
         library = ctypes.CDLL(None)
         library.getauxval.restype, library.getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
-        return arm_features([library.getauxval(word) for word in ARM_CAPABILITY_WORDS])
+        return told_features([library.getauxval(word) for word in CAPABILITY_WORDS])
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -163,33 +126,19 @@ def parse_cpuinfo(text: str, arch: str) -> frozenset[str] | None:
             common = words if common is None else common & words
     if not common:
         return None
-    return common | frozenset(_llvm_names(common, is_x86))
+    return common | frozenset(_x86_names(common) if is_x86 else llvm_names(common))
 
 
-def arm_features(words: Sequence[int]) -> frozenset[str] | None:
-    """The features in the :data:`ARM_CAPABILITY_WORDS` of a 64-bit ARM processor; None if they tell none."""
-    found = frozenset(
-        name
-        for word, bits in zip(words, _ARM_BITS, strict=True)
-        for bit, name in bits.items()
-        if word >> bit & 1
-    )
-    return found | frozenset(_llvm_names(found, is_x86=False)) if found else None
-
-
-def _llvm_names(flags: frozenset[str], is_x86: bool) -> Iterator[str]:
-    aliases = _X86_ALIASES if is_x86 else _ARM_ALIASES
+def _x86_names(flags: frozenset[str]) -> Iterator[str]:
     for flag in flags:
-        if flag in aliases:
-            yield aliases[flag]
-        if is_x86 and flag == "sse4_2":
+        if flag in _X86_ALIASES:
+            yield _X86_ALIASES[flag]
+        if flag == "sse4_2":
             yield from ("sse4.2", "crc32")
-        elif is_x86 and flag.startswith("avx"):
+        elif flag.startswith("avx"):
             yield flag.replace("_", "")
-        elif is_x86 and flag.startswith("amx_"):
+        elif flag.startswith("amx_"):
             yield flag.replace("_", "-")
-    if not is_x86 and {"sha1", "sha2"} <= flags:
-        yield "sha2"
 
 
 def portable_target(features: frozenset[str] | None) -> str:
@@ -269,9 +218,7 @@ def _read(path: Path) -> str:
 
 
 __all__ = [
-    "ARM_CAPABILITY_WORDS",
     "architecture",
-    "arm_features",
     "cgroup_quota",
     "cpu_count",
     "cpu_features",

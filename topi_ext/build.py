@@ -14,6 +14,8 @@ from tvm.target import Target
 from tvm_ffi import structural_map
 
 from topi_ext.dot_products import lower_dot_products
+from topi_ext.processor import is_aarch64
+from topi_ext.schedule.start import START
 
 PIPELINE = "topi_ext"
 """For ``tvm.compile(..., tir_pipeline=PIPELINE)`` and ``relax.build(..., tir_pipeline=PIPELINE)``."""
@@ -23,6 +25,9 @@ STACK_BYTES = 8 << 10
 
 _KEEP = "disable_lower_builtin"
 """TVM's annotation of allocations that are left to the code generator, which puts them on the stack."""
+
+_VOLATILE = "tirx.volatile"
+"""TVM's annotation of allocations that are read from memory each time."""
 
 
 def _pipeline() -> tuple[Any, Any, Any]:
@@ -39,21 +44,30 @@ def keep_on_stack() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        return func.with_body(structural_map(func.body, (tirx.AllocBuffer, _kept)))
+        loads_again = is_aarch64(func.attrs["target"])
+
+        def on_allocation(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
+            return _kept(allocation, loads_again)
+
+        return func.with_body(structural_map(func.body, (tirx.AllocBuffer, on_allocation)))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.keep_on_stack")
 
 
-def _kept(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
+def _kept(allocation: tirx.AllocBuffer, loads_again: bool) -> tirx.AllocBuffer:
+    """``loads_again``: what sums start from is loaded for each of them instead of copied."""
     buffer = allocation.buffer
     size = buffer.dtype.bits * buffer.dtype.lanes // 8
     for extent in buffer.shape:
         if not isinstance(extent, int | tirx.IntImm):
             return allocation
         size *= int(extent)
-    if size > STACK_BYTES or buffer.scope() not in ("global", "local"):
+    if size > STACK_BYTES or buffer.scope() not in ("global", "local", START):
         return allocation
-    return tirx.AllocBuffer(buffer, {**allocation.annotations, _KEEP: tirx.const(1, "int32")})
+    marks = {_KEEP: tirx.const(1, "int32")}
+    if loads_again and buffer.scope() == START:
+        marks[_VOLATILE] = tirx.const(1, "int32")
+    return tirx.AllocBuffer(buffer, {**allocation.annotations, **marks})
 
 
 def compile_kernel(func: tirx.PrimFunc, target: Target) -> Any:

@@ -22,6 +22,7 @@ from topi_ext.knobs import (
     met_share,
     most_steps,
     pads_by_chunk,
+    parts_of_block,
     tiled_channels,
 )
 from topi_ext.processor import Processor
@@ -101,11 +102,23 @@ class _TiledLoops:
 def _tiled_loops(workload: ConvolutionWorkload, processor: Processor) -> Iterator[_TiledLoops]:
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
     rows = 1 if fuses_rows(workload) else int(workload.out_height)
-    for tile_pixels, tile_channels in _register_tiles(workload, processor, lanes, channel_vectors, pixels):
-        steps = _steps(workload, processor, lanes, tile_pixels, tile_channels)
-        cycles = _tile_cycles(workload, processor, lanes, tile_pixels, tile_channels, steps)
-        tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
-        yield _TiledLoops(lanes, tile_pixels, tile_channels, steps, workload.planes * tiles * rows * cycles)
+    for width in _vector_lengths(workload, processor, lanes):
+        for tile_pixels, tile_channels in _register_tiles(
+            workload, processor, width, channel_vectors, pixels
+        ):
+            steps = _steps(workload, processor, width, tile_pixels, tile_channels)
+            cycles = _tile_cycles(workload, processor, width, tile_pixels, tile_channels, steps)
+            tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
+            cycles *= workload.planes * tiles * rows * parts_of_block(workload, width)
+            yield _TiledLoops(width, tile_pixels, tile_channels, steps, cycles)
+
+
+def _vector_lengths(workload: ConvolutionWorkload, processor: Processor, lanes: int) -> list[int]:
+    """``lanes``, and for depthwise convolutions of longer blocks of channels those of one register."""
+    native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
+    blocked = block_of(workload.out_layout, "C") == lanes and lanes % native == 0
+    parts = workload.is_depthwise and blocked and not workload.padded_lanes and not processor.memory_operands
+    return [lanes, native] if parts and lanes > native else [lanes]
 
 
 def _knobs_of_tile(

@@ -92,6 +92,13 @@ def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[
     ]
 
 
+EPILOGUE_OPERATIONS = 1
+"""Vector operations of :func:`kernel_function` on each result besides its sum: ReLU's maximum.
+
+The bias is none, as a sum may start from it.
+"""
+
+
 def kernel_function(workload: ConvolutionWorkload, knobs: Knobs) -> tirx.PrimFunc:
     """The loops of a workload with bias and ReLU, before they are scheduled.
 

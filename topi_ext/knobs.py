@@ -26,7 +26,8 @@ PadAt = Literal["stage", "chunk"]
 class ConvolutionKnobs:
     """Named knobs of the direct convolution.
 
-    ``lanes``: output elements in one vector (channels, or pixels of a row for NCHW).
+    ``lanes``: output elements in one vector (channels, or pixels of a row for NCHW). Of a block of channels a
+    depthwise convolution may take a part at a time, so that the weights of all taps stay in registers.
     ``tile_pixels`` x ``tile_channels``: accumulators kept in registers, in pixels (vectors of pixels
     for NCHW) and in vectors of channels (channels for NCHW).
     ``order``: which axis is outermost, and so split among threads: "channels" reads each weight
@@ -133,7 +134,10 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
             channels > tiled_channels(workload),
             f"tile of {channels} channels of {tiled_channels(workload)}",
         ),
-        (block > 1 and knobs.lanes != block, f"{knobs.lanes} lanes for blocks of {block}"),
+        (
+            block > 1 and knobs.lanes != block and not _is_part(workload, knobs),
+            f"{knobs.lanes} lanes for blocks of {block}",
+        ),
         (knobs.rows < 1 or rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
         (
             knobs.steps not in (1, most_steps(workload, knobs.tile_pixels)),
@@ -150,6 +154,17 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
         ),
     ]
     return next((problem for found, problem in problems if found), None)
+
+
+def _is_part(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:
+    """Does one vector after the other take the place of a block of channels?"""
+    whole = block_of(workload.out_layout, "C") % knobs.lanes == 0 and not workload.padded_lanes
+    return workload.is_depthwise and whole and knobs.tile_channels == 1
+
+
+def parts_of_block(workload: ConvolutionWorkload, lanes: int) -> int:
+    """How many vectors of ``lanes`` a block of the result's channels is computed in; 1 without blocks."""
+    return max(1, block_of(workload.out_layout, "C") // lanes)
 
 
 def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str | None:

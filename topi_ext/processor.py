@@ -27,6 +27,7 @@ class Processor:
     machine-code analyser describes this one, empty where it is not used; see :data:`ARM_CORES`.
     ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI or ARM's
     ``dotprod``. ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
+    ``store_operations``: what storing a vector takes of the units that multiply and add.
     ``launch_cycles``: handing work to the other threads and waiting for them.
     """
 
@@ -47,6 +48,7 @@ class Processor:
     scheduling_model: str = ""
     word_instructions: int = 5
     signed_words: bool = False
+    store_operations: int = 0
     launch_cycles: float = LAUNCH_CYCLES
 
     @property
@@ -80,6 +82,7 @@ _CORES: dict[str, tuple[int, int, int, int, int, float, float, str]] = {
 }
 
 _IN_ORDER = ("cortex-a53", "cortex-a55")
+_OWN_STORE_UNIT = (*_IN_ORDER, "cortex-a72")
 
 
 def _arm_core(name: str) -> Processor:
@@ -99,6 +102,7 @@ def _arm_core(name: str) -> Processor:
         memory_operands=False,
         registers_in_flight=6 if name in _IN_ORDER else 0,
         scheduling_model=model,
+        store_operations=0 if name in _OWN_STORE_UNIT else 1,
     )
 
 
@@ -129,7 +133,12 @@ def is_aarch64(target: Target) -> bool:
 
 def architecture_of(target: Target) -> str:
     """The architecture of the machines that run code for ``target``, such as ``x86_64`` or ``aarch64``."""
-    return architecture_in(str(target.attrs.get("mtriple", "")) or llvm_get_system_triple())
+    return architecture_in(triple_of(target))
+
+
+def triple_of(target: Target) -> str:
+    """LLVM's triple of what code for ``target`` runs on."""
+    return str(target.attrs.get("mtriple", "")) or str(llvm_get_system_triple())
 
 
 def architecture_in(triple: str) -> str:

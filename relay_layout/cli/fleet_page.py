@@ -58,9 +58,8 @@ class StatusPage:
 def page(status: "FleetStatus") -> list[str]:
     """The lines of the page: the fleet, a table of its targets, a table of its boards."""
     boards = list(status.boards.values())
-    counts = ", ".join(
-        f"{sum(board.state == state for board in boards)} {state}" for state in ("busy", "idle", "lost")
-    )
+    states = ["busy", "idle", "lost", *(["unfit"] if any(board.state == "unfit" for board in boards) else [])]
+    counts = ", ".join(f"{sum(board.state == state for board in boards)} {state}" for state in states)
     head = f"{clock(status.seconds)}, boards: {counts}, tracker {status.tracker}"
     if status.tracker_error:
         head += f": {status.tracker_error}"
@@ -90,7 +89,7 @@ def target_line(status: "FleetStatus", target: "TargetStatus") -> str:
     if not target.tasks:
         return f"{target.name}: {target.now}"
     boards = status.boards_of(target.key)
-    working = sum(board.state != "lost" for board in boards)
+    working = sum(board.state not in ("lost", "unfit") for board in boards)
     left = "" if target.seconds_left is None else f", {clock(target.seconds_left)} left"
     return (
         f"{target.name}: {target.finished} of {target.tasks} tasks done, {target.trials} trials, "

@@ -10,10 +10,10 @@ from tvm import relax
 
 from relay_layout.artifact import Artifact, Build, Content, TensorSpec, check_inputs, read_artifact
 from relay_layout.errors import ArtifactError
-from relay_layout.host import ARM_CAPABILITY_WORDS, arm_features, normalize_architecture
-from relay_layout.lower.capabilities import CAPABILITIES
+from relay_layout.host import normalize_architecture
 from relay_layout.lower.workspace import ALONE
 from relay_layout.runtime.session import WORKER_GROUP_BIG, set_own_threads
+from topi_ext.capabilities import CAPABILITIES, architecture_told, features_told
 from topi_ext.tune.tracker import RemoteDevice, borrow
 
 _STORED = "stored_main"
@@ -36,7 +36,7 @@ class RemoteSession:
         can ask for them. Raises :class:`ArtifactError` where there is none.
         """
         self._device = connection.cpu(0)
-        fitting = _fitting(artifact, _architecture(connection), target)
+        fitting = _fitting(artifact, normalize_architecture(architecture_told(connection)), target)
         library = _load(connection, fitting[0][1], "first.so")
         features = _features(library, self._device)
         build, content = _runnable(artifact, fitting, features)
@@ -100,15 +100,6 @@ def open_session(
     return RemoteSession(artifact, borrow(remote, seconds), threads=threads, target=target)
 
 
-def _architecture(connection: Any) -> str:
-    """The architecture of the machine; empty where its TVM has no LLVM to tell."""
-    try:
-        triple = str(connection.get_function("target.llvm_get_system_triple")())
-    except Exception:
-        return ""
-    return normalize_architecture(triple.split("-", 1)[0])
-
-
 def _load(connection: Any, content: Content, name: str) -> Any:
     connection.upload(bytearray(content.library), name)
     return connection.load_module(name)
@@ -118,9 +109,7 @@ def _features(library: Any, device: Any) -> frozenset[str] | None:
     """The CPU features of the machine that has loaded ``library``; None where it cannot tell."""
     if not library.implements_function(CAPABILITIES, True):
         return None
-    words = tvm.runtime.tensor(np.zeros(len(ARM_CAPABILITY_WORDS), "uint64"), device)
-    library.get_function(CAPABILITIES, True)(words)
-    return arm_features([int(word) for word in words.numpy()])
+    return features_told(library.get_function(CAPABILITIES, True), device)
 
 
 def _fitting(artifact: Artifact, architecture: str, target: str | None) -> list[tuple[Build, Content]]:

@@ -20,11 +20,16 @@ GOAL = 0.9
 
 @dataclass(frozen=True)
 class KernelAnalysis:
-    """One kernel: its inner loop and modelled microseconds; or ``error`` says why there are none."""
+    """One kernel: its inner loop and modelled microseconds; or ``error`` says why there are none.
+
+    ``attainable``: the largest share of the core's multiply-adds that the loop could reach, see
+    :meth:`topi_ext.tune.static_model.KernelModel.attainable`.
+    """
 
     knobs: Knobs
     source: str
     loop: Analysis | None = None
+    attainable: float = 1.0
     microseconds: float = 0.0
     error: str = ""
 
@@ -38,7 +43,15 @@ class KernelAnalysis:
     @property
     def reaches_goal(self) -> bool:
         """Is the inner loop busy enough, and without spills?"""
-        return self.loop is not None and self.loop.share >= GOAL and not self.loop.loop.spills
+        return self._reaches(GOAL)
+
+    @property
+    def reaches_attainable(self) -> bool:
+        """The same, of what the loop could reach."""
+        return self._reaches(GOAL * self.attainable)
+
+    def _reaches(self, share: float) -> bool:
+        return self.loop is not None and self.loop.share >= share and not self.loop.loop.spills
 
 
 @dataclass(frozen=True)
@@ -69,10 +82,11 @@ def _analyse(model: KernelModel, kernels: KernelChooser, task: Task) -> KernelAn
     choice = kernels.choose(workload)
     try:
         loop = model.analysis(workload, choice.knobs)
+        attainable = model.attainable(workload, loop)
         microseconds = model.seconds(workload, choice.knobs) * 1e6
     except RelayLayoutError as error:
         return KernelAnalysis(choice.knobs, choice.source, error=str(error))
-    return KernelAnalysis(choice.knobs, choice.source, loop, microseconds)
+    return KernelAnalysis(choice.knobs, choice.source, loop, attainable, microseconds)
 
 
 __all__ = ["GOAL", "KernelAnalysis", "TaskAnalysis", "analyse_models"]

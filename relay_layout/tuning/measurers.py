@@ -82,7 +82,7 @@ def remote_measurer(
     }
     if isinstance(target, CudaTarget):
         return GpuMeasurer(target.multiprocessor, **common)
-    return KernelMeasurer(target.tvm_target, threads=target.threads, **common)
+    return KernelMeasurer(target.tvm_target, threads=target.threads, features=target.features, **common)
 
 
 def core_model(target: BuildTarget) -> "KernelModel":

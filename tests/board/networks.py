@@ -131,6 +131,7 @@ def random_convolution(seed: int) -> dict[str, Any]:
         "dilation": draw.choice([(1, 1), (1, 1), (1, 1), (2, 2), (1, 2)]) if kernel != (5, 5) else (1, 1),
         "groups": groups,
         "relu": draw.random() < 0.5,
+        "bias": draw.random() < 0.7,
     }
 
 
@@ -172,7 +173,7 @@ def integers_module(seeds: range) -> tuple[tvm.IRModule, dict[str, np.ndarray], 
                 top, left, bottom, right = case["padding"]
                 widths = [0, 0, 0, 0, top, bottom, left, right]
                 bordered = builder.emit(relax.op.nn.pad(data, widths, pad_value=zero_point))
-                case = {**case, "padding": (0, 0, 0, 0), "relu": False}
+                case = {**case, "padding": (0, 0, 0, 0), "relu": False, "bias": False}
                 results.append(builder.emit(_convolution(case, bordered, weight, out_dtype="int32")))
                 pads = ((0, 0), (0, 0), (top, bottom), (left, right))
                 image = np.pad(inputs[f"data_{seed}"], pads, constant_values=zero_point)
@@ -204,7 +205,13 @@ def _convolution(
         groups=case["groups"],
         out_dtype=out_dtype,
     )
+    if case["bias"]:
+        found = relax.op.add(found, relax.const(_bias(case)))
     return relax.op.nn.relu(found) if case["relu"] else found
+
+
+def _bias(case: Mapping[str, Any]) -> np.ndarray:
+    return np.cos(np.arange(case["weight"][0], dtype=np.float32)).reshape(1, -1, 1, 1)
 
 
 def _windows(case: Mapping[str, Any], data: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -233,6 +240,8 @@ def _windows(case: Mapping[str, Any], data: np.ndarray, weight: np.ndarray) -> n
                     column * across : column * across + columns * (out_width - 1) + 1 : columns,
                 ]
                 found[:, into] += np.einsum("nchw,oc->nohw", window, weight[into, :, row, column])
+    if case["bias"]:
+        found += _bias(case)
     return np.maximum(found, 0.0) if case["relu"] else found
 
 

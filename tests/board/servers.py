@@ -66,12 +66,14 @@ class Boards:
     ) -> None:
         self.close()
 
-    def add(self, key: str = "") -> str:
-        """Start one more board, which registers within seconds; its address."""
+    def add(self, key: str = "", cpu: str = "") -> str:
+        """Start one more board, which registers within seconds; its address. ``cpu`` is what it has."""
         port = free_port()
         words = [str(self._root.python), "-m", "tvm.exec.rpc_server", f"--host={HOST}", f"--port={port}"]
         words += [f"--port-end={port + 1}", f"--tracker={HOST}:{self.port}", f"--key={key or self._key}"]
-        server = self._start(f"board-{len(self.servers)}", words, self._root.environment(cpu=self._cpu))
+        server = self._start(
+            f"board-{len(self.servers)}", words, self._root.environment(cpu=cpu or self._cpu)
+        )
         self.servers.append(server)
         return f"{HOST}:{port}"
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tvm.target import Target
 
+from relay_layout.errors import RelayLayoutError
 from relay_layout.lower.link import link_command
+from relay_layout.targets import resolve_target
+from relay_layout.tuning.measurers import remote_measurer
 from tests.board.servers import Boards
 from topi_ext.processor import processor_of
 from topi_ext.tune import boards as board_runner
@@ -49,13 +53,17 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-def measurer(boards: Boards, told: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelMeasurer]:
-    boards.wait_for(2)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
     # Emulated boards are slow where the machine is busy.
     monkeypatch.setattr(measure, "RUN_TIMEOUT", 30.0)
     monkeypatch.setattr(measure, "BUILD_TIMEOUT", 120.0)
     monkeypatch.setattr(board_runner, "_GRACE", 3.0)
+
+
+@pytest.fixture
+def measurer(boards: Boards, told: list[str], patient: None) -> Iterator[KernelMeasurer]:
+    boards.wait_for(2)
     measurer = KernelMeasurer(
         TARGET,
         threads=1,
@@ -78,7 +86,8 @@ def test_both_boards_are_used(boards: Boards, measurer: KernelMeasurer) -> None:
     found = list(measurer.measure(WORKLOAD, knobs))
     assert [one.error for one in found] == [""] * 6
     used = [boards.sessions(place) - before[place] for place in places]
-    assert sum(used) == 6 and sum(count > 0 for count in used) == 2
+    asked = 2  # Each board, before its first kernel.
+    assert sum(used) == 6 + asked and sum(count > 1 for count in used) == 2
 
 
 @pytest.mark.parametrize("loss", ["kill", "stall"])
@@ -103,3 +112,28 @@ def test_losing_a_board_while_tuning_costs_nothing(
     assert [record.error for record in records] == [""] * result.measured
     assert len({knobs_key(record.knobs) for record in records}) == TRIALS
     assert all("; its kernel is run on another" in line for line in told if line.startswith("lost "))
+
+
+def test_a_board_without_the_instructions_is_left_out(boards: Boards, told: list[str], patient: None) -> None:
+    key = "mixed"
+    target = resolve_target("aarch64-cortex-a76", threads=1)
+    remote = replace(boards.remote, key=key)
+    knobs = [candidate.knobs for candidate in Space(WORKLOAD, target.machine).candidates[:2]]
+    little = boards.add(key, cpu="cortex-a53")
+    try:
+        boards.wait_for(1, key)
+        missing = "dotprod, fullfp16, lse, rcpc, rdm"
+        line = f"the machine at {little} with key '{key}' lacks {missing}, which the kernels need"
+        alone = remote_measurer(target, remote, tell=told.append)
+        with closing(alone), pytest.raises(RelayLayoutError) as caught:
+            list(alone.measure(WORKLOAD, knobs))
+        assert str(caught.value) == f"{line}; tune for its processor, or give it another key"
+        boards.add(key)
+        boards.wait_for(2, key)
+        with closing(remote_measurer(target, remote, tell=told.append)) as both:
+            found = list(both.measure(WORKLOAD, knobs))
+        assert [one.error for one in found] == ["", ""]
+        assert told in ([], [f"{line}; tuning goes on with the others"])
+    finally:
+        boards.kill(-1)
+        boards.kill(-2)

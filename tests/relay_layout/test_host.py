@@ -182,17 +182,6 @@ def test_parse_cpuinfo() -> None:
     assert host.parse_cpuinfo("", "x86_64") is None
 
 
-def test_arm_features() -> None:
-    """The words of a Cortex-A76, of a Neoverse N2, and of a kernel that tells nothing."""
-    a76 = host.arm_features([0x119FFF, 0])
-    assert a76 is not None
-    assert a76 >= {"neon", "asimddp", "dotprod", "fullfp16", "lse", "rcpc", "rdm", "sha2"}
-    assert not a76 & {"i8mm", "bf16", "sve", "sve2", "fp16fml"}
-    n2 = host.arm_features([0xECFFFFFB, 0x1F7FF])
-    assert n2 is not None and n2 >= {"dotprod", "i8mm", "bf16", "sve", "sve2", "fp16fml"}
-    assert host.arm_features([0, 0]) is None
-
-
 def test_portable_target() -> None:
     v3 = host.parse_cpuinfo(cpuinfo(X86_V3), "x86_64")
     v4 = host.parse_cpuinfo(cpuinfo(f"{X86_V3} avx512f avx512bw avx512cd avx512dq avx512vl"), "x86_64")

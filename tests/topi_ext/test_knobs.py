@@ -162,6 +162,8 @@ FITTING = ConvolutionKnobs(16, 7, 2)
         (BLOCKED, replace(FITTING, tile_channels=5), "tile of 80 channels of 64"),
         (PLAIN, ConvolutionKnobs(4, 1, 61), "tile of 61 channels of 60"),
         (BLOCKED, replace(FITTING, lanes=8), "8 lanes for blocks of 16"),
+        (DEPTHWISE, ConvolutionKnobs(3, 7, 1), "3 lanes for blocks of 4"),
+        (DEPTHWISE, ConvolutionKnobs(2, 7, 2), "2 lanes for blocks of 4"),
         (BLOCKED, replace(FITTING, rows=4, order="pixels"), "chunks of 4 rows do not divide 14"),
         (BLOCKED, replace(FITTING, rows=0), "chunks of 0 rows do not divide 14"),
         (POINTWISE, replace(FITTING, rows=3), "chunks of 3 rows do not divide 28"),

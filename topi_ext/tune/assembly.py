@@ -85,10 +85,39 @@ class Loop:
 
     @cached_property
     def spills(self) -> int:
-        """Loads and stores of the stack frame."""
-        return sum(
+        """Loads and stores of the stack frame, but for :attr:`starts`."""
+        touching = sum(
             _mnemonic(line).startswith((*_LOADS, *_STORES)) and self._is_on_stack(line)
             for line in self.instructions
+        )
+        return touching - self.starts
+
+    @cached_property
+    def starts(self) -> int:
+        """Sums that start from a vector in the stack frame to which the loop stores nothing.
+
+        A sum that was spilled is stored again, and a spilled factor is no sum: neither counts.
+        """
+        written = {_address(line) for line in self.instructions if _mnemonic(line).startswith(_STORES)}
+        return sum(
+            _mnemonic(line).startswith(_LOADS)
+            and self._is_on_stack(line)
+            and _address(line) not in written
+            and self._is_accumulated(place)
+            for place, line in enumerate(self.instructions)
+        )
+
+    def _is_accumulated(self, place: int) -> bool:
+        """Is what the load at ``place`` writes first used as the sum that a multiply-add goes on with?"""
+        registers = _REGISTER.findall(self.instructions[place].partition("[")[0])
+        following = self.instructions[place + 1 :]
+        uses = (line for line in following if set(registers) & set(_REGISTER.findall(line)))
+        first = next(uses, "")
+        return (
+            len(registers) == 1
+            and _mnemonic(first) in MULTIPLY_ADDS
+            and _first_register(first) in registers
+            and _REGISTER.findall(first).count(registers[0]) == 1
         )
 
     def _is_on_stack(self, line: str) -> bool:
@@ -145,6 +174,11 @@ def _is_instruction(line: str) -> bool:
 
 def _mnemonic(line: str) -> str:
     return line.split(None, 1)[0] if line else ""
+
+
+def _address(line: str) -> str:
+    """What is between the brackets of a load or a store."""
+    return line.partition("[")[2].partition("]")[0]
 
 
 def _first_register(line: str) -> str:

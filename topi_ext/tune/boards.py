@@ -2,14 +2,15 @@
 
 A kernel that fails on a machine that still answers afterwards is the kernel's fault. A machine that goes
 away, or says nothing for too long, says nothing of its kernel, which is run once more, as a rule elsewhere,
-since a machine that is gone is not lent again.
+since a machine that is gone is not lent again. Before its first kernel each machine is asked whether it can
+run such kernels at all.
 """
 
 import concurrent.futures
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -18,7 +19,8 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.tune import workers
 from topi_ext.tune.library import Library
 from topi_ext.tune.measurement import Measurement, last_line
-from topi_ext.tune.tracker import Lender, Loan, RemoteDevice, check_remote, none_left
+from topi_ext.tune.needs import Needs
+from topi_ext.tune.tracker import Lender, Loan, RemoteDevice, check_remote, machines, none_left
 
 MOST_BOARDS = 64
 """Machines that are used at once, one process here for each."""
@@ -38,11 +40,12 @@ _SILENT = 2.0
 class BoardEvent:
     """What a machine does: it is busy with a kernel, ran it, found that it fails, or is lost with it.
 
-    One that is "unreachable" was lent, and did not answer in the first place.
+    It is "fit" or "unfit" for all of them. One that is "unreachable" was lent, and did not answer in the
+    first place.
     """
 
     place: str
-    what: Literal["busy", "ran", "failed", "lost", "unreachable"]
+    what: Literal["busy", "ran", "failed", "fit", "unfit", "lost", "unreachable"]
 
 
 class BoardRunner:
@@ -56,21 +59,22 @@ class BoardRunner:
         repeats: int,
         min_repeat_ms: int,
         limit: float,
-        architecture: str,
+        needs: Needs,
         tell: Callable[[str], None] = lambda line: None,
         watch: Callable[[BoardEvent], None] = lambda event: None,
     ) -> None:
         """RelayLayoutError where the tracker does not answer or has no such machine.
 
-        ``architecture`` is that of the machines that kernels are for. ``tell`` is called with a line where a
-        machine is lost or waited for, ``watch`` with all that machines do.
+        ``needs`` is what kernels need of machines. ``tell`` is called with a line where a machine is unfit,
+        lost or waited for, ``watch`` with all that machines do.
         """
         from tvm.support.popen_pool import PopenPoolExecutor
 
         check_remote(remote)
         self._remote = remote
         self._limit = limit
-        self._architecture = architecture
+        self._fit: set[str] = set()
+        self._unfit: dict[str, str] = {}
         self._tell = tell
         self._watch = watch
         self._run = partial(
@@ -79,8 +83,8 @@ class BoardRunner:
             repeats=repeats,
             min_repeat_ms=min_repeat_ms,
             limit=limit,
-            architecture=architecture,
         )
+        self._ask = partial(workers.ask_board, needs=needs, limit=limit)
         self._pool = PopenPoolExecutor(
             max_workers=MOST_BOARDS,
             timeout=limit + _GRACE,
@@ -92,13 +96,12 @@ class BoardRunner:
     def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
         """One measurement for each kernel in order, as many at once as the tracker lends machines.
 
-        RelayLayoutError where for ``remote.wait`` seconds there was no machine, or one is of another
-        architecture.
+        RelayLayoutError where for ``remote.wait`` seconds there was no machine, or all are unfit.
         """
         waiting = deque(range(len(kernels)))
         losses = [0] * len(kernels)
         found: dict[int, Measurement] = {}
-        running: dict[concurrent.futures.Future[Any], tuple[int, Loan]] = {}
+        running: dict[concurrent.futures.Future[Any], tuple[int | None, Loan]] = {}
         patience = _Patience(self._remote, self._tell)
         lender = Lender(self._remote)
         try:
@@ -106,17 +109,21 @@ class BoardRunner:
                 while place not in found:
                     if waiting and len(running) < MOST_BOARDS:
                         loan = lender.lend(_POLL)
-                        if loan is not None:
+                        if loan is not None and loan.place in self._fit:
                             kernel = kernels[waiting[0]]
                             future = self._pool.submit(self._run, loan, kernel)
                             running[future] = waiting.popleft(), loan
                             self._watch(BoardEvent(loan.place, "busy"))
+                        elif loan is not None and loan.place not in self._unfit:
+                            # A loan that nobody takes up goes back by itself.
+                            running[self._pool.submit(self._ask, loan)] = None, loan
                     timeout = 0.0 if waiting else None
                     for future in _finished(running, timeout):
                         number, loan = running.pop(future)
                         outcome, value = _outcome(future)
-                        if outcome == "foreign":
-                            raise self._foreign(loan, value)
+                        if number is None:
+                            self._learn(loan.place, outcome, value)
+                            continue
                         self._watch(BoardEvent(loan.place, "failed" if outcome == "slow" else outcome))
                         if outcome == "unreachable":
                             waiting.appendleft(number)
@@ -135,7 +142,7 @@ class BoardRunner:
                             patience.renew()
                         found[number] = self._measurement(outcome, value)
                     if waiting and not running:
-                        patience.check()
+                        patience.check(self._unfit)
                 yield found.pop(place)
         except (GeneratorExit, RelayLayoutError):
             # The rest is not wanted, but TVM's servers end with a session that is cut.
@@ -148,11 +155,29 @@ class BoardRunner:
         """End the processes."""
         self._pool.shutdown(wait=False)
 
-    def _foreign(self, loan: Loan, architecture: str) -> RelayLayoutError:
-        return RelayLayoutError(
-            f"the machine at {loan.place} with key '{self._remote.key}' is {architecture}, and kernels for "
-            f"{self._architecture} do not run there; tune for its processor, or give it another key"
-        )
+    def _learn(self, place: str, outcome: workers.Outcome, problem: Any) -> None:
+        """What a machine answered that was asked; RelayLayoutError where none is left that may be fit."""
+        self._watch(BoardEvent(place, outcome if outcome in ("fit", "unfit") else "unreachable"))
+        if outcome == "fit":
+            self._fit.add(place)
+        if outcome != "unfit":
+            return
+        self._unfit[place] = str(problem)
+        line = f"the machine at {place} with key '{self._remote.key}' {problem}"
+        if self._fit or self._others_may_be_fit():
+            self._tell(f"{line}; tuning goes on with the others")
+            return
+        if len(self._unfit) > 1:
+            every = _described(self._unfit)
+            line = f"no machine with key '{self._remote.key}' can run the kernels: {every}"
+        raise RelayLayoutError(f"{line}; tune for its processor, or give it another key")
+
+    def _others_may_be_fit(self) -> bool:
+        try:
+            listed = machines(self._remote.host, self._remote.port)
+        except RelayLayoutError:
+            return True  # The tracker knows, and does not answer now.
+        return any(key == self._remote.key and place not in self._unfit for place, key in listed.items())
 
     def _measurement(self, outcome: str, value: Any) -> Measurement:
         match outcome:
@@ -179,11 +204,15 @@ class _Patience:
         self._since = time.monotonic()
         self._told = False
 
-    def check(self) -> None:
-        """Say once that a machine is waited for; RelayLayoutError where that has taken too long."""
+    def check(self, unfit: Mapping[str, str]) -> None:
+        """Say once that a machine is waited for; RelayLayoutError where that has taken too long.
+
+        ``unfit`` says of machines that are there why they are none.
+        """
         seconds = time.monotonic() - self._since
         if seconds > self._remote.wait:
-            raise none_left(self._remote)
+            reason = none_left(self._remote)
+            raise RelayLayoutError(f"{reason}; {_described(unfit)}") if unfit else reason
         if seconds > _SILENT and not self._told:
             self._told = True
             self._tell(
@@ -192,8 +221,12 @@ class _Patience:
             )
 
 
+def _described(unfit: Mapping[str, str]) -> str:
+    return "; ".join(f"{place} {problem}" for place, problem in sorted(unfit.items()))
+
+
 def _finished(
-    running: dict[concurrent.futures.Future[Any], tuple[int, Loan]], timeout: float | None
+    running: Mapping[concurrent.futures.Future[Any], tuple[int | None, Loan]], timeout: float | None
 ) -> set[concurrent.futures.Future[Any]]:
     if not running:
         return set()

@@ -75,6 +75,14 @@ class Database:
         ours += [record for record in found if record.threads not in (processor.threads, ANY_THREADS)]
         return list(self._fitting(workload, processor, ours))
 
+    def of_others(self, workload: Workload, processor: Machine) -> list[TuningRecord]:
+        """Where to start tuning, too: the best record of each other processor, which may not fit this one."""
+        found: list[TuningRecord] = []
+        for (known, name), records in self._records.items():
+            if known == workload.to_json() and name != processor.name:
+                found += rank_records(records)[:1]
+        return found
+
     def transforms(self, processor: Machine) -> list[TransformRecord]:
         """The layout transforms that were measured on that processor with that number of threads."""
         return [

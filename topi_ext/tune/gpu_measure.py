@@ -25,6 +25,7 @@ from topi_ext.tune.boards import BoardEvent, BoardRunner
 from topi_ext.tune.builders import Built, Runner, builder_pool, built, measured
 from topi_ext.tune.library import Library
 from topi_ext.tune.measurement import Measurement, last_line
+from topi_ext.tune.needs import Needs
 from topi_ext.tune.record import WRONG
 from topi_ext.tune.tracker import RemoteDevice
 
@@ -76,7 +77,7 @@ class GpuMeasurer:
                     repeats=repeats,
                     min_repeat_ms=min_repeat_ms,
                     limit=RUN_TIMEOUT,
-                    architecture=architecture_of(Target("llvm")),
+                    needs=Needs(architecture_of(Target("llvm"))),
                     tell=tell,
                     watch=watch,
                 )

@@ -26,7 +26,8 @@ _VERSION = re.compile(r"LLVM version (\d+)")
 class Analysis:
     """One iteration of a loop on one core.
 
-    ``cycles`` are at least what the core's multiply-add units need, of which ``per_cycle`` start each cycle.
+    ``cycles`` are at least what the core's multiply-add units need, which start ``per_cycle`` operations on
+    whole vectors each cycle.
     """
 
     loop: Loop
@@ -46,9 +47,9 @@ class Analysis:
     def busy(self) -> float:
         """Of the vector instructions that the core can start in the time, how many the loop has.
 
-        More than ``share`` where the loop holds the bias and the activation of a tile as well.
+        More than ``share`` where the loop holds the activation of a tile as well.
         """
-        return min(1.0, self.loop.vector_operations / self.per_cycle / self.cycles)
+        return self.loop.vector_operations / self.per_cycle / self.cycles
 
     @property
     def loads_per_multiply_add(self) -> float:
@@ -59,7 +60,7 @@ def analyse(loop: Loop, processor: Processor) -> Analysis:
     """The analysis of a loop that multiplies; RelayLayoutError without the tool or a model of the core."""
     if not processor.scheduling_model:
         raise RelayLayoutError(f"{processor.name}: there is no scheduling model; name a core in the target")
-    least = loop.multiply_adds / processor.fma_per_cycle
+    least = loop.vector_operations / processor.fma_per_cycle
     cycles = max(least, loop_cycles(loop, processor.scheduling_model))
     return Analysis(loop, cycles, processor.fma_per_cycle)
 

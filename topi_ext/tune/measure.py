@@ -4,13 +4,14 @@ A kernel that crashes, hangs or does not compile costs a worker and becomes an e
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import tvm
 from tvm import tirx
 
+from topi_ext.capabilities import capabilities
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.processor import architecture_of, processor_of
@@ -20,6 +21,7 @@ from topi_ext.tune.boards import BoardEvent, BoardRunner
 from topi_ext.tune.builders import Built, Runner, builder_pool, built, measured
 from topi_ext.tune.library import Library
 from topi_ext.tune.measurement import Measurement, last_line
+from topi_ext.tune.needs import Needs
 from topi_ext.tune.record import WRONG
 from topi_ext.tune.tracker import RemoteDevice
 from topi_ext.workload import ConvolutionWorkload
@@ -42,6 +44,7 @@ class KernelMeasurer:
         cpu: str,
         link: Sequence[str] = (),
         remote: RemoteDevice | None = None,
+        features: Collection[str] = (),
         builders: int = 1,
         repeats: int = REPEATS,
         min_repeat_ms: int = MIN_REPEAT_MS,
@@ -50,9 +53,10 @@ class KernelMeasurer:
     ) -> None:
         """``link`` is the compiler driver that links for the machine that runs the kernels.
 
-        Without one, that machine links for itself. ``tell`` is called with a line where a machine is lost or
-        waited for, ``watch`` with all that remote machines do. RelayLayoutError where the tracker does not
-        answer, has no such machine, or a package is missing.
+        Without one, that machine links for itself. Remote machines are asked for the CPU ``features`` of the
+        target, by LLVM's names. ``tell`` is called with a line where a machine is unfit, lost or waited for,
+        ``watch`` with all that remote machines do. RelayLayoutError where the tracker does not answer, has no
+        such machine, or a package is missing, and where nothing can be linked.
         """
         self.cpu = cpu
         self._target = target
@@ -70,7 +74,7 @@ class KernelMeasurer:
                     repeats=repeats,
                     min_repeat_ms=min_repeat_ms,
                     limit=RUN_TIMEOUT,
-                    architecture=architecture_of(target),
+                    needs=Needs(architecture_of(target), frozenset(features), self._probe()),
                     tell=tell,
                     watch=watch,
                 )
@@ -79,6 +83,16 @@ class KernelMeasurer:
                 f"tuning needs the package {error.name}: pip install 'relay-layout[tune]'"
             ) from None
         self._remote = remote
+
+    def _probe(self) -> Library | None:
+        """What remote machines load to tell their features; None for a target of whose they cannot."""
+        function = capabilities(self._target)
+        if function is None:
+            return None
+        ((library, error),) = self._build([function])
+        if library is None:
+            raise RelayLayoutError(f"no library can be built for the target: {error}")
+        return library
 
     def measure(
         self, workload: ConvolutionWorkload, knobs: Sequence[Any], rounds: int = 1

@@ -24,6 +24,10 @@ BEST_GROUPS = 2
 """Of :class:`TileSearch`: groups to know before members of the best are tried, and how many are the best."""
 
 
+_AROUND_A_TILE = ("order", "rows", "pad_at")
+"""Knobs of the loops around a register tile."""
+
+
 class Strategy(Protocol):
     """Proposes candidates of one space until it has none left."""
 
@@ -151,7 +155,7 @@ class ModelSearch:
 
 
 class TileSearch:
-    """For times that come from a model: kernels of the same code but for the rows of a chunk are one group.
+    """For times that come from a model: kernels with the same register tile, so the same loop, are one group.
 
     The best of each of the first groups by estimate, then all of the few groups that did best, then the next.
     """
@@ -160,7 +164,7 @@ class TileSearch:
         del seed
         groups: dict[str, list[Candidate]] = {}
         for candidate in space.candidates:
-            groups.setdefault(_code_of(candidate), []).append(candidate)
+            groups.setdefault(_tile_of(candidate), []).append(candidate)
         self._groups = groups
         self._left = _Remaining(space.candidates)
         self._heads = [members[0] for members in groups.values()]
@@ -171,19 +175,19 @@ class TileSearch:
         if len(self._best) < min(GROUPS, len(self._groups)):
             return self._left.take(self._heads, count)
         batch: list[Candidate] = []
-        for code in sorted(self._best, key=lambda known: self._best[known])[:BEST_GROUPS]:
-            batch += self._left.take(self._groups[code], count - len(batch))
+        for tile in sorted(self._best, key=lambda known: self._best[known])[:BEST_GROUPS]:
+            batch += self._left.take(self._groups[tile], count - len(batch))
         return batch + self._left.take(self._heads, count - len(batch))
 
     def tell(self, candidate: Candidate, seconds: float) -> None:
         """Remember how well the candidate's group does."""
         self._left.discard(candidate)
-        code = _code_of(candidate)
-        self._best[code] = min(seconds, self._best.get(code, inf))
+        tile = _tile_of(candidate)
+        self._best[tile] = min(seconds, self._best.get(tile, inf))
 
 
-def _code_of(candidate: Candidate) -> str:
-    return knobs_key({name: value for name, value in candidate.fields.items() if name != "rows"})
+def _tile_of(candidate: Candidate) -> str:
+    return knobs_key({name: value for name, value in candidate.fields.items() if name not in _AROUND_A_TILE})
 
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {

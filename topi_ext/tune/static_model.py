@@ -13,10 +13,10 @@ import tvm
 from tvm import tirx
 
 from topi_ext.compute.convolution import reduction_axes
-from topi_ext.direct_space import imbalance, vector_axes
+from topi_ext.direct_space import MOST_UNROLLED, imbalance, vector_axes
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
-from topi_ext.kernel import scheduled_kernel
+from topi_ext.kernel import EPILOGUE_OPERATIONS, scheduled_kernel
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, Knobs, WinogradKnobs
 from topi_ext.processor import Processor
 from topi_ext.tune import workers
@@ -96,10 +96,20 @@ class KernelModel:
         """Of the loop that multiplies; RelayLayoutError where there is none."""
         return self._analysis(self.assembly(workload, knobs))
 
+    def attainable(self, workload: ConvolutionWorkload, found: Analysis) -> float:
+        """The largest share of the multiply-adds that a loop of the workload can reach.
+
+        Where a loop finishes and stores its results, their epilogue and their stores take the same units:
+        of a depthwise convolution, whose sums are a few products long, that counts.
+        """
+        if not found.loop.vector_stores:
+            return 1.0
+        products = workload.group_in_channels * workload.taps
+        return products / (products + EPILOGUE_OPERATIONS + self._processor.store_operations)
+
     def seconds(self, workload: ConvolutionWorkload, knobs: Knobs) -> float:
         """The modelled run time of a kernel; RelayLayoutError where its code cannot be analysed."""
-        # How many rows a chunk has changes a bound of an outer loop and no more.
-        same_code = (workload, replace(knobs, rows=1))
+        same_code = (workload, _inner(workload, knobs))
         if same_code not in self._loops:
             self._loops[same_code] = self._code(workload, knobs)
         code = self._loops[same_code]
@@ -124,7 +134,12 @@ class KernelModel:
             return _Code(found)
         model = self._processor.scheduling_model
         data, result = _transforms(innermost_loops(assembly), knobs)
-        return _Code(found, loop_cycles(data, model), loop_cycles(result, model))
+        places, results = _stored(knobs)
+        return _Code(
+            found,
+            loop_cycles(data, model) * places / data.vector_stores,
+            loop_cycles(result, model) * results / result.vector_stores,
+        )
 
     def _direct(self, workload: ConvolutionWorkload, knobs: ConvolutionKnobs, found: Analysis) -> float:
         """Cycles over all threads."""
@@ -157,14 +172,16 @@ class KernelModel:
         if workload.in_channels * streams * processor.vector_bytes > processor.l1_bytes // 2:
             # The weights of the tile come from the level-2 cache each time.
             step = max(step, streams * processor.vector_bytes / processor.cache_bytes_per_cycle)
-        in_registers = max(1, knobs.in_lanes * DTYPE_BYTES[workload.dtype] // processor.vector_bytes)
-        loops = WinogradLoops(step, code.data / in_registers, code.result / registers)
+        loops = WinogradLoops(step, code.data, code.result)
         return winograd_cycles(workload, processor, knobs, loops)
 
 
 @dataclass(frozen=True)
 class _Code:
-    """The loops of a kernel: its products, and for Winograd the cycles of one tile of both transforms."""
+    """The loops of a kernel: its products, and for Winograd the cycles of both transforms of a tile.
+
+    These are for one vector register of channels.
+    """
 
     products: Analysis
     data: float = 0.0
@@ -192,15 +209,36 @@ def _entries(workload: ConvolutionWorkload, at_once: float) -> float:
     return remaining
 
 
+def _inner(workload: ConvolutionWorkload, knobs: Knobs) -> Knobs:
+    """The same for knobs whose loops are the same where they are analysed."""
+    if workload.is_depthwise:
+        # The kernel has no loop in it, so that a short one around it is unrolled.
+        return replace(knobs, rows=min(knobs.rows, MOST_UNROLLED))
+    # How many rows a chunk has changes a bound of an outer loop and no more. So does the order of the outer
+    # loops, unless it says where padding goes, or the transforms of Winograd.
+    if isinstance(knobs, WinogradKnobs) or workload.is_padded:
+        return replace(knobs, rows=1)
+    return replace(knobs, rows=1, order="channels")
+
+
+def _stored(knobs: WinogradKnobs) -> tuple[int, int]:
+    """What the transforms of a tile store for each channel: of the data, and of the results."""
+    return (knobs.tile + 2) ** 2, knobs.tile**2
+
+
 def _transforms(loops: Sequence[Loop], knobs: WinogradKnobs) -> tuple[Loop, Loop]:
-    """The loops that transform the data and the results: both store whole tiles and keep no sums."""
-    places, results = (knobs.tile + 2) ** 2, knobs.tile**2
-    plain = [loop for loop in loops if not loop.accumulating]
-    data = [loop for loop in plain if loop.vector_stores >= places]
-    result = [loop for loop in plain if results <= loop.vector_stores < places]
-    if not data or not result:
+    """The loops that transform the data and the results: both compute, store whole tiles, and keep no sums.
+
+    A loop may take several tiles at once, of which those of the results are smaller.
+    """
+    places, results = _stored(knobs)
+    plain = [loop for loop in loops if loop.vector_operations and not loop.accumulating]
+    data = max((loop for loop in plain if loop.vector_stores >= places), key=_length, default=None)
+    most = data.vector_stores if data is not None else 0
+    result = max((loop for loop in plain if results <= loop.vector_stores < most), key=_length, default=None)
+    if data is None or result is None:
         raise RelayLayoutError("the transforms of the Winograd kernel are not found in its code")
-    return max(data, key=_length), max(result, key=_length)
+    return data, result
 
 
 def _length(loop: Loop) -> int:

@@ -19,7 +19,7 @@ OPTIMISM = 0.3
 """The share of its time that a task is expected to lose by its first batch; each batch is worth less."""
 
 STARTING_POINTS = 6
-"""How many inherited records a task starts from."""
+"""How many records of other machines a task starts from, beside the default."""
 
 _OTHER_SAMPLES = 2000
 """Trials of other tasks that a model learns from."""
@@ -72,13 +72,14 @@ class TaskState:
             candidate = self.space.find(record.knobs)
             if candidate is not None and record.origin == origin and record.cpu == cpu:
                 self.tell(candidate, record)
-        starts = [self.space.default]
         others = [record for record in known if record.origin == "measured" and record.cpu != cpu]
-        for record in [*rank_records(others), *database.inherited(task.workload, processor)]:
-            candidate = self.space.find(record.knobs)
-            if candidate is not None and len(starts) <= STARTING_POINTS:
-                starts.append(candidate)
-        self._starts = [candidate for candidate in starts if candidate.key not in self._seen]
+        foreign = database.of_others(task.workload, processor)
+        # Those of the same machine, or by the same model of one, come closest.
+        foreign.sort(key=lambda record: record.cpu != cpu)
+        hints = [*rank_records(others), *database.inherited(task.workload, processor), *foreign]
+        found = [self.space.find(record.knobs) for record in hints]
+        starts = dict.fromkeys([self.space.default, *(hint for hint in found if hint is not None)])
+        self._starts = [start for start in [*starts][: 1 + STARTING_POINTS] if start.key not in self._seen]
 
     @property
     def trials(self) -> int:

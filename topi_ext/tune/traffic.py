@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from topi_ext.direct_space import vector_axes
-from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, fuses_rows, lanes_are_pixels
+from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, fuses_rows, lanes_are_pixels, parts_of_block
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
 
@@ -51,6 +51,7 @@ def tiles_of(workload: ConvolutionWorkload, processor: Processor, knobs: Convolu
     rows = across if flat else int(workload.out_height)
     channel_tiles = ceil(channel_vectors / knobs.tile_channels)
     count = workload.planes * channel_tiles * (across if flat else across * rows)
+    count *= parts_of_block(workload, knobs.lanes)
     return Tiles(count, channel_tiles, workload.planes * ceil(rows / knobs.rows), rows)
 
 

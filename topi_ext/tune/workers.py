@@ -17,8 +17,9 @@ import tvm
 
 from topi_ext.build import PIPELINE
 from topi_ext.direct_space import CACHED_BYTES
-from topi_ext.processor import architecture_in
 from topi_ext.tune.library import ENTRY, Library
+from topi_ext.tune.measurement import last_line
+from topi_ext.tune.needs import Needs
 from topi_ext.tune.tracker import Loan
 
 WORKER_GROUP_BIG = 1
@@ -34,8 +35,8 @@ MOST_REMOTE_CALLS = 200
 TRANSFORM_ARGUMENTS = 2
 """What a layout transform reads, and what it writes."""
 
-Outcome = Literal["ran", "slow", "failed", "foreign", "lost", "unreachable"]
-"""What a machine that was lent makes of a kernel; see :func:`run_on_board`."""
+Outcome = Literal["ran", "slow", "failed", "fit", "unfit", "lost", "unreachable"]
+"""What a machine that was lent makes of a kernel, or answers; see :func:`run_on_board`, :func:`ask_board`."""
 
 _KEEPS_NAME = "global_symbol"
 _CONFIGURE_THREADS = "runtime.config_threadpool"
@@ -125,14 +126,12 @@ def run_on_board(
     repeats: int,
     min_repeat_ms: int,
     limit: float,
-    architecture: str,
 ) -> tuple[Outcome, Any]:
-    """Run a library for an architecture on a machine that was lent, for at most ``limit`` seconds.
+    """Run a library on a machine that was lent, for at most ``limit`` seconds.
 
     Gives "ran" and the times in seconds; "slow" where the machine ended the session since it took too long;
-    "failed" and an error of a machine that still answers; "foreign" and its architecture where that is
-    another; "lost" and an error of a machine that does not answer; "unreachable" where it did not in the
-    first place.
+    "failed" and an error of a machine that still answers; "lost" and an error of a machine that does not
+    answer; "unreachable" where it did not in the first place.
     """
     try:
         session = loan.connect(limit)
@@ -157,10 +156,25 @@ def run_on_board(
         text = str(error)
         if "RPCSessionTimeoutError" in text:
             return "slow", ""
+        return ("failed", text) if _answers(session) else ("lost", text)
+
+
+def ask_board(loan: Loan, needs: Needs, *, limit: float) -> tuple[Outcome, str]:
+    """Ask a machine that was lent whether it can run kernels that need all that.
+
+    Gives "fit"; "unfit" and what it is or lacks; "lost" and "unreachable" as :func:`run_on_board`.
+    """
+    try:
+        session = loan.connect(limit)
+    except Exception as error:
+        return "unreachable", str(error)
+    try:
+        problem = needs.unmet(session)
+    except Exception as error:
         if not _answers(session):
-            return "lost", text
-        found = _architecture(session)
-        return ("foreign", found) if found not in ("", architecture) else ("failed", text)
+            return "lost", str(error)
+        problem = f"does not load a library: {last_line(str(error))}"
+    return ("unfit", problem) if problem else ("fit", "")
 
 
 def _answers(session: Any) -> bool:
@@ -169,14 +183,6 @@ def _answers(session: Any) -> bool:
     except Exception:
         return False
     return True
-
-
-def _architecture(session: Any) -> str:
-    """That of the machine; empty where its TVM has no LLVM to tell."""
-    try:
-        return architecture_in(str(session.get_function("target.llvm_get_system_triple")()))
-    except Exception:
-        return ""
 
 
 def _times_on_board(

@@ -76,12 +76,13 @@ class TargetStatus:
 class BoardStatus:
     """A board: its address, what it does, and how many kernels it ran, saw failing, and was lost with.
 
-    ``now`` is the task of the kernel that it runs. ``listed``: the tracker knows it.
+    ``now`` is the task of the kernel that it runs. ``listed``: the tracker knows it. One that is "unfit"
+    cannot run what is compiled for the target.
     """
 
     place: str
     key: str
-    state: Literal["idle", "busy", "lost"] = "idle"
+    state: Literal["idle", "busy", "lost", "unfit"] = "idle"
     measured: int = 0
     failed: int = 0
     lost: int = 0
@@ -101,6 +102,10 @@ class BoardStatus:
                 self.state = "idle"
                 self.measured += 1
                 self.failed += 1
+            case "fit":
+                self.state = "idle"
+            case "unfit":
+                self.state = "unfit"
             case "unreachable":
                 self.state = "lost"
             case "lost":

@@ -1,5 +1,7 @@
 """Which tuning records a target knows."""
 
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import tuning_logs
 from relay_layout.errors import InputError
 from relay_layout.targets import resolve_target
 from relay_layout.targets.records import recorded_kernels
+from relay_layout.tuning.measurers import core_model
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.tune.log import load
 from topi_ext.tune.record import TuningRecord
@@ -81,14 +84,38 @@ def test_winograd_can_be_switched_off() -> None:
 ARM_LOGS = [path for path in tuning_logs.paths() if path.name.startswith("arm_")]
 
 
-@pytest.mark.parametrize("log", ARM_LOGS, ids=lambda path: path.stem)
-def test_shipped_records_of_arm_are_modelled_and_are_found(log: Path) -> None:
+def core_of(log: Path) -> str:
+    return log.stem.removeprefix("arm_").rpartition("-")[0].replace("_", "-")
+
+
+def kernel_records(log: Path) -> list[TuningRecord]:
     records, problems = load([log])
     assert records and not problems
-    core = log.stem.removeprefix("arm_").rpartition("-")[0].replace("_", "-")
-    target = resolve_target(f"aarch64-{core}", threads=records[0].threads)
+    return [record for record in records if isinstance(record, TuningRecord)]
+
+
+@pytest.mark.parametrize("log", ARM_LOGS, ids=lambda path: path.stem)
+def test_shipped_records_of_arm_are_modelled_and_are_found(log: Path) -> None:
+    records = kernel_records(log)
+    target = resolve_target(f"aarch64-{core_of(log)}", threads=records[0].threads)
     for record in records:
         assert (record.origin, record.processor) == ("modelled", target.processor.name)
         assert record.cpu.startswith("llvm-mca")
         choice = target.kernels.choose(record.workload)
         assert choice.source == "modelled", record
+
+
+@pytest.mark.usefixtures("llvm_mca")
+@pytest.mark.parametrize("log", ARM_LOGS, ids=lambda path: path.stem)
+def test_shipped_records_of_arm_are_no_worse_than_the_defaults(log: Path) -> None:
+    """By the model that they come from; a few of each log, since each is compiled twice."""
+    records = kernel_records(log)
+    target = resolve_target(f"aarch64-{core_of(log)}", threads=records[0].threads)
+    model = core_model(target)
+    for record in random.Random(0).sample(records, 3):
+        assert isinstance(record.workload, ConvolutionWorkload)
+        default = replace(target.kernels, records=None).choose(record.workload).knobs
+        chosen = target.kernels.choose(record.workload).knobs
+        assert model.seconds(record.workload, chosen) <= 1.01 * model.seconds(record.workload, default), (
+            record
+        )

@@ -71,6 +71,23 @@ second:
     assert loop.spills == spills
 
 
+@pytest.mark.parametrize(
+    ("use", "store", "starts"),
+    [
+        ("fmla v1.4s, v2.4s, v3.4s", "str q1, [x0]", 1),
+        ("fmla v2.4s, v1.4s, v3.4s", "str q1, [x0]", 0),
+        ("fmla v1.4s, v1.4s, v3.4s", "str q1, [x0]", 0),
+        ("fmax v1.4s, v1.4s, v3.4s", "str q1, [x0]", 0),
+        ("fmla v1.4s, v2.4s, v3.4s", "str q1, [sp, #32]", 0),
+    ],
+    ids=["a sum", "a factor", "both", "no product", "stored again"],
+)
+def test_what_a_sum_starts_from_is_no_spill(use: str, store: str, starts: int) -> None:
+    loop = Loop("loop", ("ldr q1, [sp, #32]", "ldr q2, [x1]", use, "fmla v1.4s, v2.4s, v3.4s", store))
+    assert loop.starts == starts
+    assert loop.spills == (1 - starts) + ("sp" in store)
+
+
 def test_sums_of_many_iterations_come_before_more_multiply_adds() -> None:
     hot = hot_loop(NEST)
     assert hot is not None and hot.label == ".LBB0_2"

@@ -99,6 +99,18 @@ def test_starting_points_are_what_others_found(
     assert database.inherited(workload, processor) == [single, inherited]
 
 
+def test_the_best_records_of_other_processors(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord, knobs: Knobs
+) -> None:
+    slow, fast = (
+        make_record(seconds, processor="aarch64 NEON", knobs=knobs | {"tile_pixels": pixels})
+        for seconds, pixels in ((2.0, 7), (1.0, 14))
+    )
+    other = make_record(3.0, processor="x86-64 SSE", threads=1)
+    database = Database([make_record(1.0), slow, fast, other])
+    assert database.of_others(workload, processor) == [fast, other]
+
+
 def test_records_of_a_processor(processor: Processor, make_record: MakeRecord) -> None:
     ours = [make_record(1.0), make_record(2.0, threads=1)]
     database = Database([*ours, make_record(3.0, processor="aarch64 NEON")])

@@ -39,6 +39,14 @@ def test_the_units_are_busy_with_other_arithmetic_too() -> None:
 
 
 @needs_analyser
+def test_all_arithmetic_of_the_cortex_a55_takes_the_units_of_multiply_adds() -> None:
+    others = [f"fmax v{register}.4s, v{register}.4s, v29.4s" for register in range(16, 24)]
+    found = analyse(products(16, *others), ARM_CORES["cortex-a55"])
+    assert found.cycles >= 24
+    assert found.busy <= 1.0
+
+
+@needs_analyser
 def test_few_sums_wait_for_each_other() -> None:
     found = analyse(products(2), ARM_CORES["cortex-a76"])
     assert found.share < 0.6

@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import signal
 import socket
 import struct
@@ -28,6 +29,7 @@ from topi_ext.tune import measure, workers
 from topi_ext.tune.boards import BoardRunner, Library
 from topi_ext.tune.gpu_measure import GpuMeasurer
 from topi_ext.tune.measure import KernelMeasurer
+from topi_ext.tune.needs import Needs
 from topi_ext.tune.space import Space
 from topi_ext.tune.tracker import RemoteDevice, check_remote
 from topi_ext.workload import ConvolutionWorkload
@@ -49,7 +51,16 @@ class Tracker:
 
     def wait_for(self, key: str) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._free.get(key), timeout=60)
+            assert self._changed.wait_for(lambda: self._free.get(key), timeout=60)
+
+    def _lend(self, key: str, connection: socket.socket) -> Any:
+        """The first machine that is free while whoever asked is still there."""
+        with self._changed:
+            while not self._free.get(key):
+                self._changed.wait(0.1)
+                if select.select([connection], [], [], 0)[0]:
+                    raise ConnectionError("it says something else, or has gone")
+            return self._free[key].pop(0)
 
     def close(self) -> None:
         self._socket.close()
@@ -79,8 +90,7 @@ class Tracker:
                         self._free.setdefault(words[0], []).append(["127.0.0.1", *words[1]])
                         self._changed.notify_all()
                 elif kind == code.REQUEST:
-                    self.wait_for(words[0])
-                    answer = [code.SUCCESS, self._free[words[0]].pop(0)]
+                    answer = [code.SUCCESS, self._lend(words[0], connection)]
                 elif kind == code.SUMMARY:
                     answer = [code.SUCCESS, {"queue_info": {}, "server_info": self._servers}]
                 elif kind == code.GET_PENDING_MATCHKEYS:
@@ -138,7 +148,7 @@ def test_kernels_for_another_architecture(board: Board, tmp_path: Path) -> None:
     library.write_bytes(b"of another machine")
     remote = RemoteDevice("127.0.0.1", board.tracker.port, "board", wait=10.0)
     runner = BoardRunner(
-        remote, threads=1, repeats=1, min_repeat_ms=1, limit=30.0, architecture="another architecture"
+        remote, threads=1, repeats=1, min_repeat_ms=1, limit=30.0, needs=Needs("another architecture")
     )
     with closing(runner), pytest.raises(RelayLayoutError) as caught:
         list(runner.run([Library(str(library), [])]))

@@ -150,6 +150,44 @@ def test_inner_loops_reach_the_bar(family: str, core: str) -> None:
     assert found.share >= 0.9, found
 
 
+DEPTHWISE: dict[str, tuple[ConvolutionWorkload, Knobs]] = {
+    "NCHW4c": (
+        workload("NCHW4c", "OIHW4o", groups=96),
+        ConvolutionKnobs(4, 7, 1, "channels", 7, "chunk", prefetch=False),
+    ),
+    "NCHW8c": (
+        workload("NCHW8c", "OIHW8o", groups=96),
+        ConvolutionKnobs(8, 3, 1, "channels", 7, "chunk", prefetch=False),
+    ),
+    "stride 2": (
+        workload("NCHW4c", "OIHW4o", groups=96, size=56, strides=(2, 2)),
+        ConvolutionKnobs(4, 7, 1, "channels", 7, "chunk", prefetch=False),
+    ),
+}
+
+
+@pytest.mark.parametrize("core", TARGETS)
+@pytest.mark.parametrize("family", DEPTHWISE)
+def test_depthwise_sums_start_from_the_bias(family: str, core: str) -> None:
+    loop = hot(core, *DEPTHWISE[family])
+    results = loop.multiply_adds // 9
+    assert (loop.starts, loop.vector_stores, loop.spills) == (results, results, 0), loop
+    assert loop.vector_operations == 10 * results, loop
+
+
+@needs_analyser
+@pytest.mark.parametrize(("core", "attainable"), [("cortex-a76", 9 / 11), ("cortex-a55", 9 / 10)])
+@pytest.mark.parametrize("family", DEPTHWISE)
+def test_depthwise_loops_reach_the_bar_of_what_their_epilogue_leaves(
+    family: str, core: str, attainable: float
+) -> None:
+    of, knobs = DEPTHWISE[family]
+    model = KernelModel(TARGETS[core], processor(core), 2.0)
+    found = model.analysis(of, knobs)
+    assert model.attainable(of, found) == pytest.approx(attainable)
+    assert 0.9 * attainable <= found.share <= attainable + 1e-9, found
+
+
 @needs_analyser
 def test_modelled_seconds_are_above_those_of_the_multiply_adds() -> None:
     of, knobs = FAMILIES["3x3 NCHW8c"]
@@ -186,6 +224,32 @@ def test_no_model_of_the_core() -> None:
         "there is no scheduling model of aarch64 NEON; give a target such as aarch64-cortex-a76, whose core "
         "has one"
     )
+
+
+@needs_analyser
+@pytest.mark.parametrize(("padding", "compiled"), [((0, 0, 0, 0), 1), ((1, 1, 1, 1), 2)])
+def test_knobs_of_outer_loops_do_not_compile_again(
+    monkeypatch: pytest.MonkeyPatch, padding: tuple[int, int, int, int], compiled: int
+) -> None:
+    """Where the order of the loops says where padding goes, the inner loop may be another."""
+    core = processor("cortex-a76")
+    model = KernelModel(TARGETS["cortex-a76"], core, 2.0)
+    assembly, seen = model.assembly, []
+
+    def counted(of: ConvolutionWorkload, knobs: Knobs) -> str:
+        seen.append(knobs)
+        return assembly(of, knobs)
+
+    monkeypatch.setattr(model, "assembly", counted)
+    of = workload("NCHW8c", "OIHW8i8o", channels=(16, 16), size=16, padding=padding)
+    knobs = [
+        ConvolutionKnobs(8, 7, 1, "pixels", 2, "chunk", prefetch=False),
+        ConvolutionKnobs(8, 7, 1, "pixels", 1, "chunk", prefetch=False),
+        ConvolutionKnobs(8, 7, 1, "channels", 1, "chunk" if not any(padding) else "stage", prefetch=False),
+    ]
+    for each in knobs:
+        assert model.seconds(of, each) == KernelModel(TARGETS["cortex-a76"], core, 2.0).seconds(of, each)
+    assert len(seen) == compiled
 
 
 @pytest.fixture

@@ -157,6 +157,23 @@ def test_inherited_knobs_are_tried_early(
     assert chosen.fields in [record.knobs for record in records[:2]]
 
 
+def test_the_best_knobs_of_other_processors_are_tried_early(
+    processor: Processor, measurer: MadeUp, log: Path, task: Task, make_record: MakeRecord
+) -> None:
+    """Those of the same machine first, then others; not those that this processor has no kernel for."""
+    space = Space(task.workload, processor)
+    far, near, slow = space.candidates[-1], space.candidates[-2], space.candidates[-3]
+    elsewhere = [
+        make_record(1e-6, knobs=dict(far.fields), processor="one", cpu="another machine"),
+        make_record(2e-6, knobs=dict(slow.fields), processor="two"),
+        make_record(1e-6, knobs=dict(near.fields), processor="two", cpu="test machine"),
+        make_record(1e-6, knobs=dict(near.fields) | {"tile_pixels": 1000}, processor="three"),
+    ]
+    Tuner(processor, measurer, log, Database(elsewhere), TuneOptions(trials=3)).tune([task])
+    records, _ = load([log])
+    assert [record.knobs for record in records[:3]] == [space.default.fields, near.fields, far.fields]
+
+
 def test_a_task_ends_when_nothing_gets_better(
     processor: Processor, measurer_of: type[MadeUp], log: Path, task: Task
 ) -> None:

@@ -24,6 +24,7 @@ from topi_ext.knobs import (
     fuses_rows,
     lanes_are_pixels,
     met_share,
+    parts_of_block,
     splits_groups,
 )
 from topi_ext.schedule.blocks import (
@@ -39,6 +40,7 @@ from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
 from topi_ext.schedule.partial import apply_partial_vectors
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.schedule.skip import apply_skip, skip_padding
+from topi_ext.schedule.start import apply_start, keep_start
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 
 Loop = Any
@@ -56,7 +58,7 @@ def schedule_convolution(
     nest = _Nest(sch, found[0], workload, knobs)
     nest.arrange()
     arranged = nest.sch.mod["main"]
-    for rewrite in (apply_overlap, apply_partial_vectors, apply_prefetch, apply_skip):
+    for rewrite in (apply_overlap, apply_start, apply_partial_vectors, apply_prefetch, apply_skip):
         arranged = rewrite(arranged)
     return open_schedule(arranged)
 
@@ -110,6 +112,9 @@ class _Nest:
         innermost = [name for name in outer if name not in threads]
         place = outer[innermost[-1]] if innermost else parallel
         sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
+        if self._starts_from_bias() and "channel" in threads:
+            axes = physical_axes(self.workload.out_layout)
+            keep_start(sch, self.anchor, epilogue, parallel, [axis in "DHW" for axis, _ in axes])
         if stage is not None and isinstance(self.workload, SeparableWorkload):
             place_depthwise(sch, stage, parallel, self.workload)
         if pad is not None:
@@ -123,6 +128,12 @@ class _Nest:
             for loop_name in dict.fromkeys(self.marks):
                 overlap_tail(sch, named[loop_name])
         arrange_loops(sch, around.after, knobs.lanes)
+
+    def _starts_from_bias(self) -> bool:
+        """Are sums so short that zero and bias count? Those of integers are exact on their own alone."""
+        workload = self.workload
+        floating = workload.dtype.startswith("float") and workload.out_dtype.startswith("float")
+        return workload.is_depthwise and not workload.padded_lanes and floating
 
     def _surroundings(self) -> tuple[Surroundings, SBlock]:
         """The blocks around the anchor, and the one that takes its results out of the registers."""
@@ -218,6 +229,7 @@ class _Nest:
     def _split(self, loops: dict[str, Loop], flat: bool) -> tuple[list[Loop], dict[str, Loop]]:
         """The tile's loops, vector last, and the loops around it in order."""
         sch, knobs, workload = self.sch, self.knobs, self.workload
+        parts: dict[str, Loop] = {}
         if lanes_are_pixels(workload):
             pixel, tile_pixel, lane = self._tile(loops["pixel"], [knobs.tile_pixels, knobs.lanes])
             channel, tile_channel = self._tile(loops["channel"], [knobs.tile_channels], mark="channel")
@@ -225,6 +237,8 @@ class _Nest:
             pixel, tile_pixel = self._tile(loops["pixel"], [knobs.tile_pixels])
             channel, tile_channel = self._tile(loops["channel"], [knobs.tile_channels], mark="channel")
             lane = loops["lane"]
+            if parts_of_block(workload, knobs.lanes) > 1:
+                parts["part"], lane = sch.split(lane, [None, knobs.lanes])
         else:
             pixel, tile_pixel = self._tile(loops["pixel"], [knobs.tile_pixels])
             channel, tile_channel, lane = self._tile(
@@ -233,14 +247,14 @@ class _Nest:
         order: dict[str, Loop] = {name: loops[name] for name in ("n", "group") if name in loops}
         row = pixel if flat else loops.get("row")
         if row is None:
-            order["channel"] = channel
+            order |= {"channel": channel, **parts}
         else:
             chunk, row = sch.split(row, [None, knobs.rows])
             plane = {"plane": loops["plane"]} if "plane" in loops else {}
             if knobs.order == "channels":
-                order |= {"channel": channel, **plane, "chunk": chunk, "row": row}
+                order |= {"channel": channel, **plane, "chunk": chunk, **parts, "row": row}
             else:
-                order |= {**plane, "chunk": chunk, "channel": channel, "row": row}
+                order |= {**plane, "chunk": chunk, "channel": channel, **parts, "row": row}
         if not flat:
             order["pixel"] = pixel
         self.marks = ["row" if mark == "pixel" and flat else mark for mark in self.marks]

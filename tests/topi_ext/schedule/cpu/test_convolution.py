@@ -219,6 +219,47 @@ def test_data_loaded_as_vectors(case: ConvolutionCase) -> None:
     run_convolution(replace(case, **layouts))
 
 
+PARTS = ConvolutionCase(
+    2,
+    24,
+    24,
+    9,
+    10,
+    (3, 3),
+    padding=(1, 1, 1, 1),
+    groups=24,
+    kernel_layout="OIHW8o",
+    epilogue="bias_add_clip",
+    knobs=ConvolutionKnobs(4, 3, 1, pad_at="chunk"),
+    **{name: "NCHW8c" for name in ("data_layout", "out_layout")},
+)
+"""A depthwise convolution whose blocks are computed half by half."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        PARTS,
+        replace(PARTS, strides=(2, 2), dilation=(1, 2), knobs=ConvolutionKnobs(4, 2, 1, rows=5)),
+        replace(PARTS, knobs=ConvolutionKnobs(2, 10, 1, order="pixels", rows=3, pad_at="chunk")),
+        replace(
+            PARTS,
+            in_channels=48,
+            out_channels=48,
+            groups=48,
+            data_layout="NCHW4c",
+            out_layout="NCHW16c",
+            kernel_layout="OIHW",
+            epilogue="bias_relu",
+            knobs=ConvolutionKnobs(4, 7, 1, parallel=False),
+        ),
+    ],
+    ids=["padded by chunk", "strides and dilation", "single rows", "other blocks of the data"],
+)
+def test_blocks_in_parts(case: ConvolutionCase) -> None:
+    run_convolution(case)
+
+
 def test_a_symbolic_batch_is_one_function_for_all() -> None:
     case = ConvolutionCase(
         1,
