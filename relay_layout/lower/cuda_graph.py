@@ -3,7 +3,7 @@
 import tvm
 from tvm import relax
 
-from relay_layout.ir import function_attributes
+from relay_layout.ir import Expression, function_attributes
 
 
 def capture(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
@@ -15,13 +15,41 @@ def capture(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRM
     del context
     # Results must be parameters by their own names: an alias would be bound inside the graph.
     module = relax.transform.CanonicalizeBindings()(module)
-    main = module["main"]
+    main = _with_result_after(module["main"])
     # TVM takes parameters from the number of inputs on for what never moves.
     updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     attributes = {**function_attributes(main), "num_input": 0}
     updated.update_func(module.get_global_var("main"), main.with_attrs(attributes))
     with tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
         return relax.transform.RewriteCUDAGraph()(updated)
+
+
+def _with_result_after(function: relax.Function) -> relax.Function:
+    """``function`` with its result bound in a block of its own, tuples spelled out.
+
+    TVM moves tuples and views into the graph too, each graph within one block, and hands out of it what a
+    later block reads but not what the return reads. Spelled out, a tuple is of the parameters themselves.
+    """
+    body = function.body
+    tuples = {
+        binding.var: binding.value
+        for block in body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, relax.Tuple)
+    }
+
+    def spelled_out(result: Expression) -> Expression:
+        result = tuples.get(result, result)
+        if isinstance(result, relax.Tuple):
+            return relax.Tuple([spelled_out(field) for field in result.fields])
+        return result
+
+    result = relax.Var("result", function.ret_ty)
+    last = relax.BindingBlock([relax.VarBinding(result, spelled_out(body.body))])
+    split = relax.Function(
+        function.params, relax.SeqExpr([*body.blocks, last], result), function.ret_ty, function.is_pure
+    )
+    return split.with_attrs(function_attributes(function))
 
 
 __all__ = ["capture"]

@@ -1,0 +1,71 @@
+"""What a network that is one CUDA graph returns."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_layout.ir import Expression
+from relay_layout.lower.cuda_graph import capture
+from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
+from relay_layout.lower.schedule import schedule_functions
+from relay_layout.targets import resolve_target
+
+Outputs = Callable[[Expression, Expression, Expression], Expression]
+"""From the input, an intermediate result and the last one."""
+
+OUTPUTS: dict[str, Outputs] = {
+    "one": lambda image, middle, last: last,
+    "a tuple of one": lambda image, middle, last: relax.Tuple([last]),
+    "two": lambda image, middle, last: relax.Tuple([middle, last]),
+    "twice": lambda image, middle, last: relax.Tuple([last, middle, last]),
+    "nested": lambda image, middle, last: relax.Tuple([relax.Tuple([middle, last]), last]),
+    "an input": lambda image, middle, last: relax.Tuple([image, last]),
+    "a constant": lambda image, middle, last: relax.Tuple([relax.const(np.ones(3, "float32")), last]),
+    "a view of an input": lambda image, middle, last: relax.Tuple([relax.op.reshape(image, (24,)), last]),
+    "a view of a result": lambda image, middle, last: relax.Tuple([middle, relax.op.reshape(last, (24,))]),
+}
+
+
+def captured(outputs: Outputs) -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    image = relax.Var("image", relax.TensorType((4, 6), "float32"))
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            middle = builder.emit(relax.op.nn.softmax(image))
+            last = builder.emit(relax.op.nn.softmax(middle, axis=0))
+            result = builder.emit_output(builder.normalize(outputs(image, middle, last)))
+        builder.emit_func_output(result)
+    target = resolve_target("cuda-sm_80", precision="fp32")
+    module = builder.finalize()
+    with target.tvm_target:
+        module = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes(target)])(module)
+        module, _ = schedule_functions(module, target)
+        module = tvm.transform.Sequential(memory_passes(workspace=True))(module)
+        return capture(module, tvm.transform.PassContext.current())
+
+
+@pytest.mark.parametrize("outputs", OUTPUTS.values(), ids=OUTPUTS.keys())
+def test_results_outlive_the_graph(outputs: Outputs) -> None:
+    module = captured(outputs)
+    assert "softmax" not in str(module["main"].body)
+    # A result that only the graph binds has no register here.
+    lowered = tvm.transform.Sequential(machine_passes())(module)
+    relax.vm_build._vmcodegen(relax.ExecBuilder(), lowered, "bytecode")
+
+
+@pytest.mark.parametrize("name", ["one", "two", "twice", "nested"])
+def test_results_are_arguments_of_the_call(name: str) -> None:
+    """Not what the first call returned, which the graph would keep."""
+    main = captured(OUTPUTS[name])["main"]
+    *_, binding = main.body.blocks[-1].bindings
+
+    def tensors(value: Expression) -> list[Expression]:
+        if isinstance(value, relax.Tuple):
+            return [tensor for field in value.fields for tensor in tensors(field)]
+        return [value]
+
+    assert main.body.body.same_as(binding.var)
+    assert set(tensors(binding.value)) <= set(main.params[1:])
