@@ -39,9 +39,7 @@ def _indexed(node: Any, importer: Any) -> _Indexed:
     indexed = [axis for axis, index in enumerate(node.args[1]) if index is not None]
     indices = [importer.env[node.args[1][axis]] for axis in indexed]
     if any(str(index.ty.dtype) in ("bool", "uint8") for index in indices):
-        raise ModelError(
-            f"node '{node.name}': indexing with a mask is not supported; its extent depends on it"
-        )
+        raise ModelError(f"node '{node.name}': indexing with a mask is not supported")
     extents = [shape[axis] for axis in indexed] if shape else []
     if not shape or not all(isinstance(extent, int) for extent in extents):
         raise ModelError(f"node '{node.name}': indexing dimensions of open extents is not supported")
@@ -78,13 +76,9 @@ def _index_put(node: Any, importer: Any) -> Expression:
     builder, found = importer.block_builder, _indexed(node, importer)
     places = shape_of(found.place)
     before, after = found.shape[: found.axis], found.shape[found.axis + 1 :]
-    if found.order is not None or not all(
-        isinstance(extent, int) for extent in (*found.shape, *(places or ("",)))
-    ):
-        raise ModelError(
-            f"node '{node.name}': index_put of open extents, or of dimensions apart, is not supported"
-        )
-    assert places is not None
+    known = places is not None and all(isinstance(extent, int) for extent in (*found.shape, *places))
+    if places is None or not known or found.order is not None:
+        raise ModelError(f"node '{node.name}': index_put takes dimensions of known extents, side by side")
     count = math.prod(places)
     values = builder.emit(relax.op.broadcast_to(importer.env[node.args[2]], (*before, *places, *after)))
     values = builder.emit(relax.op.reshape(values, (*before, count, *after)))
@@ -113,8 +107,9 @@ def _slice(node: Any, importer: Any) -> Expression:
         end = max(start, end)
     if (start, step) == (0, 1) and end is extent:
         return data
-    # Else the result's extent would be an expression of minima, though it is known to lie within.
-    inbound = not isinstance(extent, int) and not isinstance(end, int)
+    # Else the result's extent would be an expression of minima, though export knows that it lies within.
+    known = isinstance(node.meta["val"].shape[axis], int)
+    inbound = not isinstance(extent, int) and (known or not isinstance(end, int))
     return importer.block_builder.emit(
         relax.op.strided_slice(data, [axis], [start], [end], [step], assume_inbound=inbound)
     )

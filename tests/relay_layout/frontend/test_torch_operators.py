@@ -182,6 +182,18 @@ def test_slices_of_open_extents(tmp_path: Path) -> None:
         assert_agrees(session, model, (randoms(1, 3, 2 * count - 1, 5), randoms(1, 3, count, 5)))
 
 
+def test_the_first_of_open_extents(tmp_path: Path) -> None:
+    class First(nn.Module):
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            return (2 * image)[:, :, :4] + (3 * image)[:, :, -5:-1]
+
+    rows = torch.export.Dim("rows", min=6, max=64)
+    model = First().eval()
+    session = session_of(model, tmp_path, (randoms(1, 3, 9, 5),), dynamic_shapes={"image": {2: rows}})
+    for count in (9, 6):
+        assert_agrees(session, model, (randoms(1, 3, count, 5),))
+
+
 def test_a_slice_of_nothing_is_empty(tmp_path: Path) -> None:
     class Nothing(nn.Module):
         def forward(self, image: torch.Tensor) -> torch.Tensor:
