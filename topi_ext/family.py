@@ -39,11 +39,32 @@ def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: 
     return knobs_from_dict(workload, fields)
 
 
+def _on_gpu(
+    knob_space: Callable[[Any, Multiprocessor], Iterator[tuple[float, Any]]],
+    cheapest: Callable[[Any, Multiprocessor], tuple[float, Any]],
+    fitting: Callable[[Any, Multiprocessor, Mapping[str, Any]], Any],
+) -> Family:
+    """Of a GPU's kernels, which are all direct, and whose models say microseconds."""
+
+    def knobs_by_cycles(workload: Any, machine: Multiprocessor) -> Iterator[tuple[float, Any]]:
+        for microseconds, knobs in knob_space(workload, machine):
+            yield microseconds * machine.gigahertz * 1e3, knobs
+
+    def cheapest_by_cycles(
+        workload: Any, machine: Multiprocessor, winograd: bool = True
+    ) -> tuple[float, Any]:
+        del winograd
+        microseconds, knobs = cheapest(workload, machine)
+        return microseconds * machine.gigahertz * 1e3, knobs
+
+    return Family(knobs_by_cycles, cheapest_by_cycles, fitting)
+
+
 _CONVOLUTIONS = Family(kernel.knob_space, kernel.cheapest, _convolution_knobs)
-_PRODUCTS = Family(space.gemm_cycles, space.cheapest_cycles, space.fitting_knobs)
-_DEPTHWISE = Family(
-    depthwise_space.depthwise_cycles,
-    depthwise_space.cheapest_depthwise_cycles,
+_PRODUCTS = _on_gpu(space.gemm_knobs, space.cheapest_gemm, space.fitting_knobs)
+_DEPTHWISE = _on_gpu(
+    depthwise_space.depthwise_knobs,
+    depthwise_space.cheapest_depthwise,
     depthwise_space.fitting_depthwise,
 )
 

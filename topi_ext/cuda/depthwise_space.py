@@ -177,23 +177,6 @@ def depthwise_us(
     return max(both) + min(both) * IN_TURN + multiprocessor.launch_us
 
 
-def depthwise_cycles(
-    workload: DepthwiseConvolution, multiprocessor: Multiprocessor
-) -> Iterator[tuple[float, DepthwiseKnobs]]:
-    """As :func:`depthwise_knobs`, with the estimates in cycles of the board's clock."""
-    for microseconds, knobs in depthwise_knobs(workload, multiprocessor):
-        yield microseconds * multiprocessor.gigahertz * 1e3, knobs
-
-
-def cheapest_depthwise_cycles(
-    workload: DepthwiseConvolution, multiprocessor: Multiprocessor, winograd: bool = True
-) -> tuple[float, DepthwiseKnobs]:
-    """The knobs with the least estimated cycles; ``winograd`` or not, there are only direct ones."""
-    del winograd
-    microseconds, knobs = cheapest_depthwise(workload, multiprocessor)
-    return microseconds * multiprocessor.gigahertz * 1e3, knobs
-
-
 @lru_cache(maxsize=4096)
 def cheapest_depthwise(
     workload: DepthwiseConvolution, multiprocessor: Multiprocessor
@@ -213,9 +196,7 @@ def fitting_depthwise(
 
 __all__ = [
     "cheapest_depthwise",
-    "cheapest_depthwise_cycles",
     "depthwise_blocks",
-    "depthwise_cycles",
     "depthwise_knobs",
     "depthwise_resident",
     "depthwise_us",

@@ -81,23 +81,6 @@ def _knobs_of(
                 yield estimate, other
 
 
-def gemm_cycles(
-    workload: GemmConvolution, multiprocessor: Multiprocessor
-) -> Iterator[tuple[float, GemmKnobs]]:
-    """As :func:`gemm_knobs`, with the estimates in cycles of the board's clock."""
-    for microseconds, knobs in gemm_knobs(workload, multiprocessor):
-        yield microseconds * multiprocessor.gigahertz * 1e3, knobs
-
-
-def cheapest_cycles(
-    workload: GemmConvolution, multiprocessor: Multiprocessor, winograd: bool = True
-) -> tuple[float, GemmKnobs]:
-    """The knobs with the least estimated cycles; ``winograd`` or not, there are only direct ones."""
-    del winograd
-    microseconds, knobs = cheapest_gemm(workload, multiprocessor)
-    return microseconds * multiprocessor.gigahertz * 1e3, knobs
-
-
 def fitting_knobs(
     workload: GemmConvolution, multiprocessor: Multiprocessor, fields: Mapping[str, Any]
 ) -> GemmKnobs:
@@ -167,11 +150,9 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
 
 
 __all__ = [
-    "cheapest_cycles",
     "cheapest_gemm",
     "estimated_us",
     "fitting_knobs",
-    "gemm_cycles",
     "gemm_knobs",
     "instructions_of",
     "resident_blocks",
