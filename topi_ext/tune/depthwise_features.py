@@ -7,6 +7,7 @@ from topi_ext.cuda.depthwise_space import depthwise_blocks, depthwise_resident, 
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.tune.features import Features
+from topi_ext.tune.product_features import occupancy_features
 
 
 def depthwise_features(workload: DepthwiseConvolution) -> Features:
@@ -40,16 +41,11 @@ def thread_features(
     padded = [ceil(extent / size) * size for extent, size in zip(extents, knobs.block, strict=True)]
     blocks = depthwise_blocks(workload, knobs)
     resident = depthwise_resident(workload, knobs, multiprocessor)
-    at_once = multiprocessor.count * resident
     results = knobs.tile_rows * knobs.tile_columns
     read = read_pixels(workload, knobs.tile_rows, knobs.tile_columns)
+    found |= occupancy_features(blocks, resident, knobs.warps, multiprocessor)
     return found | {
         "log_cycles": log2(cycles),
-        "log_blocks": log2(blocks),
-        "waves": blocks / at_once,
-        "idle_in_last_wave": ceil(blocks / at_once) * at_once / blocks,
-        "resident_blocks": float(resident),
-        "resident_warps": float(resident * knobs.warps),
         "registers": float(depthwise_registers(workload, knobs)),
         "weight_bytes": float(weight_bytes(workload, knobs)),
         "pixel_remainder": prod(padded) / prod(extents),

@@ -38,15 +38,10 @@ def block_features(
     size = workload.element_bytes
     blocks = rows // knobs.block_m * (columns // knobs.block_n) * workload.groups * knobs.split_k
     resident = resident_blocks(workload, knobs, multiprocessor)
-    at_once = multiprocessor.count * resident
     row_bytes = knobs.block_k * size
+    found |= occupancy_features(blocks, resident, knobs.warps, multiprocessor)
     return found | {
         "log_cycles": log2(cycles),
-        "log_blocks": log2(blocks),
-        "waves": blocks / at_once,
-        "idle_in_last_wave": ceil(blocks / at_once) * at_once / blocks,
-        "resident_blocks": float(resident),
-        "resident_warps": float(resident * knobs.warps),
         "registers": float(registers(knobs, workload.dtype)),
         "log_shared_bytes": log2(shared_bytes(knobs, size)),
         "log_tiles": log2(depth // knobs.split_k // knobs.block_k),
@@ -60,9 +55,21 @@ def block_features(
     }
 
 
+def occupancy_features(blocks: int, resident: int, warps: int, multiprocessor: Multiprocessor) -> Features:
+    """How ``blocks`` of so many ``warps`` fill a GPU whose multiprocessors hold ``resident`` of them each."""
+    at_once = multiprocessor.count * resident
+    return {
+        "log_blocks": log2(blocks),
+        "waves": blocks / at_once,
+        "idle_in_last_wave": ceil(blocks / at_once) * at_once / blocks,
+        "resident_blocks": float(resident),
+        "resident_warps": float(resident * warps),
+    }
+
+
 def _per_byte(rows: int, columns: int, size: int) -> float:
     """Products of a tile for each byte of the operands' rows and columns."""
     return rows * columns / ((rows + columns) * size)
 
 
-__all__ = ["block_features", "product_features"]
+__all__ = ["block_features", "occupancy_features", "product_features"]

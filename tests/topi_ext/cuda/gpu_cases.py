@@ -8,6 +8,7 @@ import pytest
 import tvm
 from gpu_simulator import Grid
 from tvm import te, tirx, topi
+from tvm_ffi import structural_map
 
 from topi_ext.compute.depthwise import depthwise_conv2d, pack_depthwise
 from topi_ext.compute.implicit_gemm import (
@@ -148,6 +149,17 @@ def lowered(func: tirx.PrimFunc, sm: Multiprocessor, swizzled: bool = True) -> t
     module = pack_bytes()(module)
     (device,) = [found for found in module.functions.values() if "kernel" in found.attrs["global_symbol"]]
     return device
+
+
+def impatient(device: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The kernel without waiting for its copies: it lets more of them be under way than there are."""
+
+    def on_wait(node: tirx.AttrStmt) -> tirx.AttrStmt:
+        if node.attr_key != "async_wait_inflight_count":
+            return node
+        return tirx.AttrStmt(node.node, node.attr_key, tirx.const(9, "int32"), node.body)
+
+    return device.with_body(structural_map(device.body, (tirx.AttrStmt, on_wait)))
 
 
 def convolve(data: np.ndarray, weight: np.ndarray, work: NhwcConvolution, pad_value: int = 0) -> np.ndarray:

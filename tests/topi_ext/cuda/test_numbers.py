@@ -7,6 +7,7 @@ from gpu_cases import (
     bound,
     depthwise,
     depthwise_error,
+    impatient,
     lowered,
     product_error,
     scheduled_product,
@@ -236,14 +237,7 @@ def test_a_kernel_without_barriers_is_found_out() -> None:
 
 def test_a_kernel_that_does_not_wait_for_its_copies_is_found_out() -> None:
     work, knobs = PRODUCTS["stages"]
-
-    def impatient(node: tirx.AttrStmt) -> tirx.AttrStmt:
-        if node.attr_key != "async_wait_inflight_count":
-            return node
-        return tirx.AttrStmt(node.node, node.attr_key, tirx.const(9, "int32"), node.body)
-
-    device = lowered(scheduled_product(work, knobs, SM_80), SM_80)
-    broken = device.with_body(structural_map(device.body, (tirx.AttrStmt, impatient)))
+    broken = impatient(lowered(scheduled_product(work, knobs, SM_80), SM_80))
     assert not product_error(work, knobs, SM_80, broken) < 1.0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import tvm
-from gpu_cases import bound, lowered, product_error, scheduled_product, swept, workload
+from gpu_cases import bound, impatient, lowered, product_error, scheduled_product, swept, workload
 from gpu_memory import SimulationError
 from tvm import tirx
 from tvm.ir import Call
@@ -142,14 +142,7 @@ def test_operands_that_are_not_rounded_are_found_out() -> None:
 
 def test_a_kernel_that_does_not_wait_for_its_copies_is_found_out() -> None:
     work, knobs = PRODUCTS["stages"]
-
-    def impatient(node: tirx.AttrStmt) -> tirx.AttrStmt:
-        if node.attr_key != "async_wait_inflight_count":
-            return node
-        return tirx.AttrStmt(node.node, node.attr_key, tirx.const(9, "int32"), node.body)
-
-    device = lowered(scheduled_product(work, knobs, SM_90), SM_90)
-    broken = device.with_body(structural_map(device.body, (tirx.AttrStmt, impatient)))
+    broken = impatient(lowered(scheduled_product(work, knobs, SM_90), SM_90))
     assert not product_error(work, knobs, SM_90, broken) < 1.0
 
 
