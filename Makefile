@@ -24,7 +24,7 @@ help:
 	@echo 'make docs    write what the documentation takes from the code, and run every snippet of it'
 	@echo 'make picture take the picture of a report in docs/ anew, with Chromium'
 	@echo 'make sweep   the slow tests, and new examples for those that draw them'
-	@echo 'make lint    ruff and mypy'
+	@echo 'make lint    ruff, mypy and shellcheck'
 	@echo 'make format  let ruff format and mend'
 	@echo 'make clean   remove what tools left; make distclean also removes $(VENV)'
 
@@ -41,6 +41,7 @@ lint: $(VENV)/.dev-installed
 	@$(VENV)/bin/ruff check --quiet
 	@$(VENV)/bin/ruff format --check --quiet
 	@$(VENV)/bin/mypy
+	@$(VENV)/bin/shellcheck .ci/run scripts/*.sh
 
 docs: $(VENV)/.dev-installed
 	@$(VENV)/bin/python -m scripts.operator_table

@@ -10,7 +10,8 @@
 # installs; relay-layout by default, or a wheel that was copied here).
 set -eu
 
-folder=$HOME/relay-layout-board tracker= key= cores= package=relay-layout
+folder=$HOME/relay-layout-board package=relay-layout
+tracker='' key='' cores=''
 
 fail() {
     echo "board_setup.sh: $1" >&2
@@ -35,7 +36,7 @@ case $tracker in '' | *:*) ;; *) fail "--tracker: expected HOST:PORT, got $track
 machine=$(uname -m)
 [ "$machine" = aarch64 ] || fail "this machine is $machine; wheels of TVM need a 64-bit ARM system (aarch64)"
 
-python=
+python=''
 for candidate in python3.13 python3.12 python3.11 python3.10 python3; do
     if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
         python=$candidate
@@ -50,7 +51,7 @@ fi
 # An RPC server links what it is sent, so it needs a C compiler, or the package ziglang.
 extras=tune
 command -v cc >/dev/null 2>&1 || extras=tune,linker
-"$folder/bin/python" -m pip install --quiet --upgrade "$package[$extras]"
+"$folder/bin/python" -m pip install --quiet --upgrade "${package}[$extras]"
 "$folder/bin/python" -c 'import tvm; print("TVM", tvm.__version__, "is installed")'
 
 for governor in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do
