@@ -7,11 +7,14 @@
 #
 # On the machine that tunes: python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190
 # Further options: --folder DIR, --cores N (threads that kernels may use), --package PATH_OR_NAME (what pip
-# installs; relay-layout by default, or a wheel that was copied here).
+# installs: by default the checkout that this script lies in, or relay-layout where it lies alone).
 set -eu
 
-folder=$HOME/relay-layout-board package=relay-layout
+folder=$HOME/relay-layout-board
 tracker='' key='' cores=''
+checkout=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+package=relay-layout
+[ ! -f "$checkout/pyproject.toml" ] || package=$checkout
 
 fail() {
     echo "board_setup.sh: $1" >&2
