@@ -119,14 +119,8 @@ def depthwise_resident(
     workload: DepthwiseConvolution, knobs: DepthwiseKnobs, multiprocessor: Multiprocessor
 ) -> int:
     """Thread blocks that one multiprocessor holds at once."""
-    shared = weight_bytes(workload, knobs) + 1024 if knobs.weights == "shared" else 1024
-    limits = (
-        multiprocessor.shared_bytes // shared,
-        multiprocessor.registers // (depthwise_registers(workload, knobs) * knobs.warps * LANES),
-        multiprocessor.warps // knobs.warps,
-        multiprocessor.blocks,
-    )
-    return max(1, min(limits))
+    shared = weight_bytes(workload, knobs) if knobs.weights == "shared" else 0
+    return multiprocessor.resident(shared, depthwise_registers(workload, knobs), knobs.warps)
 
 
 def warp_lines(workload: DepthwiseConvolution, knobs: DepthwiseKnobs, size: int, stride: int) -> float:

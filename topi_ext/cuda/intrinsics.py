@@ -6,13 +6,21 @@ Each is a description in loops, which a schedule's blocks must match, and an imp
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import TensorIntrin
 from tvm.tirx.script import builder as T
 
-from topi_ext.cuda.multiplication import SIDE, Multiplication, lane_of, multiplication, right_lane_of
+from topi_ext.cuda.multiplication import (
+    SIDE,
+    Multiplication,
+    extents,
+    lane_of,
+    multiplication,
+    right_lane_of,
+)
 from topi_ext.cuda.multiprocessor import LANES
 from topi_ext.cuda.tensor_functions import (
     FRAGMENT,
@@ -45,9 +53,10 @@ class Intrinsics:
 
 
 @cache
-def intrinsics(instruction: str, dtype: str = "float16") -> Intrinsics:
+def intrinsics(instruction: str, dtype: str = "float16", capability: int = 80) -> Intrinsics:
     """The intrinsics of "mma" on what :data:`MULTIPLICATIONS` names, or of "wmma" on float16 with float32
-    sums; right operands are stored by columns.
+    sums; right operands are stored by columns. ``capability`` is that of the architecture: on sm_75 "mma"
+    takes more and smaller instructions for the same fragments.
     """
     kind = multiplication(dtype)
     if instruction == "wmma":
@@ -55,10 +64,10 @@ def intrinsics(instruction: str, dtype: str = "float16") -> Intrinsics:
         pairs = _wmma(kind, scopes)
     else:
         scopes = [FRAGMENT] * 3
-        pairs = _mma(kind, dtype)
+        pairs = _mma(kind, dtype, kind.shape_on(capability))
     names = {}
     for role, (description, implementation) in pairs.items():
-        names[role] = f"topi_ext.{instruction}.{dtype}.{role}"
+        names[role] = f"topi_ext.{instruction}.{dtype}.{capability}.{role}"
         TensorIntrin.register(names[role], description, implementation, override=True)
     return Intrinsics(
         left_scope=scopes[0],
@@ -77,11 +86,11 @@ def _in_lanes(owned: int, dtype: str) -> Any:
     return operand((LANES, owned), dtype, FRAGMENT)
 
 
-def _mma(kind: Multiplication, dtype: str) -> dict[str, Pair]:
+def _mma(kind: Multiplication, dtype: str, shape: str) -> dict[str, Pair]:
     return {
         "load_left": _ldmatrix(kind, kind.left, lane_of, _left_row, dtype == "tf32"),
         "load_right": _ldmatrix(kind, kind.right, right_lane_of, _right_row, False),
-        "multiply": _multiply(kind),
+        "multiply": _multiply(kind, shape),
         "fill": _fill(kind),
         "store": _store(kind),
     }
@@ -154,8 +163,15 @@ def to_tf32(value: Any) -> Any:
     return T.cuda.func_call(TF32, value, source_code=_TF32_SOURCE, return_type="float32")
 
 
-def _multiply(kind: Multiplication) -> Pair:
-    """Two instructions: the right operand's columns 0 to 7, and 8 to 15."""
+def _multiply(kind: Multiplication, shape: str) -> Pair:
+    """The instructions of ``shape`` that a fragment of sums takes, those that add to the same sums apart.
+
+    Of each operand an instruction takes neighbouring registers of a lane: of the left one, rows by rows for
+    each part of the depth, of the right one parts of the depth for each eight columns.
+    """
+    rows, columns, depth = extents(shape)
+    owned = (rows * depth // LANES, columns * depth // LANES, rows * columns // LANES)
+    down, across, deep = SIDE // rows, SIDE // columns, kind.depth // depth
 
     def buffers() -> list[Any]:
         operands = [_in_lanes(kind.owned, dtype) for dtype in (kind.left, kind.right)]
@@ -174,19 +190,19 @@ def _multiply(kind: Multiplication) -> Pair:
 
     def implement(left: Any, right: Any, sums: Any) -> None:
         with T.thread_binding(0, LANES, "threadIdx.x") as lane:
-            for half in range(2):
+            for step, right_part, left_part in product(range(deep), range(across), range(down)):
                 T.evaluate(
                     T.ptx_legacy.mma(
-                        kind.shape,
+                        shape,
                         "row",
                         "col",
                         *kind.operands,
                         left.data,
-                        left.elem_offset + lane * kind.owned,
+                        left.elem_offset + lane * kind.owned + (step * down + left_part) * owned[0],
                         right.data,
-                        right.elem_offset + lane * kind.owned + half * (kind.owned // 2),
+                        right.elem_offset + lane * kind.owned + (right_part * deep + step) * owned[1],
                         sums.data,
-                        sums.elem_offset + lane * OWNED_SUMS + half * (OWNED_SUMS // 2),
+                        sums.elem_offset + lane * OWNED_SUMS + (right_part * down + left_part) * owned[2],
                         tirx.const(False, "bool"),
                     )
                 )

@@ -177,8 +177,9 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         (used > 255, f"about {used} registers a thread"),
         (used * knobs.threads > multiprocessor.registers, f"{knobs.threads} threads of {used} registers"),
         (
-            knobs.instruction == "mma" and multiprocessor.capability < 80,
-            f"{multiprocessor.arch} has no mma.{MULTIPLICATIONS['float16'].shape}",
+            knobs.instruction == "mma"
+            and not MULTIPLICATIONS[workload.dtype].shape_on(multiprocessor.capability),
+            f"{multiprocessor.arch} has no mma of {workload.dtype}",
         ),
         (
             knobs.instruction == "wgmma" and not multiprocessor.wgmma_gain,

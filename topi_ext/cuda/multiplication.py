@@ -1,10 +1,14 @@
 """What tensor cores multiply by ``mma.sync``, and which lane holds which element.
 
-Source: PTX ISA, "Matrix Fragments for mma" of m16n8k8 (.tf32), m16n8k16 (.f16) and m16n8k32 (integers).
+Source: PTX ISA, "Matrix Fragments for mma" of m16n8k8 (.tf32), m16n8k16 (.f16) and m16n8k32 (integers), and
+for sm_75 of m16n8k8 (.f16) and m8n8k16 (integers).
 A lane always owns words of 32 bits: the left operand of one instruction is 16 rows of 8 words, the right one
 8 rows (its columns) of 8 words, the sums 16 rows of 8 words. Only how many elements a word has differs.
+The smaller instructions of sm_75 take the same words, fewer of them: 8 or 16 rows of 4. So two or four of
+them, one after the other, are one of sm_80 on the same registers.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +21,21 @@ SIDE = 16
 WORDS = 8
 """Words of 32 bits in a row of an operand's fragment."""
 
+_SHAPES_SINCE, _OLDER_SHAPES_SINCE = 80, 75
+"""Compute capabilities."""
+
+
+def extents(shape: str) -> tuple[int, int, int]:
+    """Rows, columns and depth of an instruction: 16, 8 and 32 of "m16n8k32"."""
+    rows, columns, depth = (int(number) for number in re.findall(r"\d+", shape))
+    return rows, columns, depth
+
 
 @dataclass(frozen=True)
 class Multiplication:
     """One kind of ``mma.sync``: dtypes of both operands and of the sums in memory, and in the instruction.
 
-    Rows are as long as ``depth``. Operands of ``tf32`` are float32 in memory and rounded to the nearest value
+    ``shape`` is the instruction of sm_80 on, ``older_shape`` that of sm_75, empty where it has none. Rows are as long as ``depth``. Operands of ``tf32`` are float32 in memory and rounded to the nearest value
     of 10 bits of mantissa, ties away from zero (cvt.rna.tf32.f32), before they are multiplied.
     """
 
@@ -30,8 +43,15 @@ class Multiplication:
     right: str
     sums: str
     shape: str
+    older_shape: str
     operands: tuple[str, str, str]
     bytes: int
+
+    def shape_on(self, capability: int) -> str:
+        """The instruction of an architecture by its compute capability, 80 for sm_80; empty without one."""
+        if capability >= _SHAPES_SINCE:
+            return self.shape
+        return self.older_shape if capability >= _OLDER_SHAPES_SINCE else ""
 
     @property
     def run(self) -> int:
@@ -50,10 +70,12 @@ class Multiplication:
 
 
 MULTIPLICATIONS = {
-    "float16": Multiplication("float16", "float16", "float32", "m16n8k16", ("fp16", "fp16", "fp32"), 2),
-    "tf32": Multiplication("float32", "float32", "float32", "m16n8k8", ("tf32", "tf32", "fp32"), 4),
-    "uint8": Multiplication("uint8", "int8", "int32", "m16n8k32", ("uint8", "int8", "int32"), 1),
-    "int8": Multiplication("int8", "int8", "int32", "m16n8k32", ("int8", "int8", "int32"), 1),
+    "float16": Multiplication(
+        "float16", "float16", "float32", "m16n8k16", "m16n8k8", ("fp16", "fp16", "fp32"), 2
+    ),
+    "tf32": Multiplication("float32", "float32", "float32", "m16n8k8", "", ("tf32", "tf32", "fp32"), 4),
+    "uint8": Multiplication("uint8", "int8", "int32", "m16n8k32", "m8n8k16", ("uint8", "int8", "int32"), 1),
+    "int8": Multiplication("int8", "int8", "int32", "m16n8k32", "m8n8k16", ("int8", "int8", "int32"), 1),
 }
 """By what is multiplied, the ``dtype`` of a ``GemmConvolution``."""
 
@@ -113,6 +135,7 @@ __all__ = [
     "SIDE",
     "WORDS",
     "Multiplication",
+    "extents",
     "lane_of",
     "left_map",
     "multiplication",

@@ -1,7 +1,14 @@
 """What is known of NVIDIA's multiprocessors, as data.
 
 Limits per multiprocessor are those of the CUDA programming guide, section "Compute Capabilities". Clocks,
-numbers of multiprocessors and bandwidths are those of one board per architecture, which ``board`` names.
+numbers of multiprocessors, bandwidths and rates are those of one board per architecture, which ``board`` names,
+by NVIDIA's architecture white papers of V100, Turing, A100, GA102, Ada and H100, and by the data sheets of T4,
+A10 and L4. Other boards of an architecture differ in count, clock and bandwidth: sm_90 is the H100 as SXM5 module
+(132 multiprocessors, HBM3 of 3.35 TB/s; the H200 is the same with 4.8 TB/s), not the PCIe board (114, 2 TB/s).
+Clocks are boost clocks; that of H100 is the one that its tensor cores' peak is for, and 1.98 GHz is that of float32.
+
+The second-level cache of V100 gives 2048 bytes in a cycle, that of A100 5120 (A100's white paper), and that of
+H100 is taken to be no faster; of the others nothing is published, and what is here is an estimate.
 """
 
 from dataclasses import dataclass
@@ -13,14 +20,18 @@ from topi_ext.errors import CudaError
 LANES = 32
 """Threads of a warp."""
 
+REGISTER_FILES = 4
+"""Of a multiprocessor, and as many schedulers: each serves a quarter of its warps."""
+
 
 @dataclass(frozen=True)
 class Multiprocessor:
     """One architecture, as schedules and their cost model see it.
 
-    Sizes in bytes. ``half_macs``, ``tf32_macs``, ``byte_macs`` and ``float_macs``: multiply-adds per cycle
+    Sizes in bytes. ``shared_bytes``: of a multiprocessor, ``block_shared_bytes``: what a block of threads gets
+    at most; on sm_80 and later the system keeps the difference of every block's. ``half_macs``, ``tf32_macs``, ``byte_macs`` and ``float_macs``: multiply-adds per cycle
     and multiprocessor of float16 on tensor cores by warp-wide instructions with float32 accumulators, of
-    TF32, of bytes (before sm_80 by dp4a on CUDA cores), and of float32 on CUDA cores; 0 where there are none.
+    TF32, of bytes (on sm_70 by dp4a on CUDA cores), and of float32 on CUDA cores; 0 where there are none.
     ``l2_bytes_per_cycle``: per multiprocessor. ``wgmma_gain``: how many times as many products wgmma makes; 0
     where there is none, or where it is not to be used.
     """
@@ -68,6 +79,19 @@ class Multiprocessor:
         """Multiply-adds per cycle and multiprocessor of a dtype by one of its instructions."""
         return self.macs[dtype] * (self.wgmma_gain if instruction == "wgmma" else 1.0)
 
+    def resident(self, shared: int, registers: int, warps: int) -> int:
+        """Blocks of ``warps`` that one multiprocessor holds at once, each with so many bytes of shared memory,
+        and so many registers a thread; 1 at least.
+        """
+        limits = [self.blocks, self.warps // warps]
+        kept = shared + self.shared_bytes - self.block_shared_bytes
+        limits += [self.shared_bytes // kept] if kept else []
+        # A warp has registers in steps of 256, and lies in one of four files.
+        step = 256 // LANES
+        of_warp = -(-registers // step) * step * LANES
+        limits.append(self.registers // REGISTER_FILES // of_warp * REGISTER_FILES // warps)
+        return max(1, min(limits))
+
     @property
     def has_async_copies(self) -> bool:
         """Copies from global to shared memory that do not pass through registers (cp.async)."""
@@ -85,18 +109,18 @@ class Multiprocessor:
 MULTIPROCESSORS = {
     found.arch: found
     for found in (
-        Multiprocessor("sm_70", "V100", 80, 1.53, 900, 96 << 10, 96 << 10, 64, 32, 512, 0, 256, 64, 32),
-        Multiprocessor("sm_75", "T4", 40, 1.59, 320, 64 << 10, 64 << 10, 32, 16, 512, 0, 256, 64, 32),
+        Multiprocessor("sm_70", "V100 SXM2", 80, 1.53, 900, 96 << 10, 96 << 10, 64, 32, 512, 0, 256, 64, 26),
+        Multiprocessor("sm_75", "T4", 40, 1.59, 320, 64 << 10, 64 << 10, 32, 16, 512, 0, 1024, 64, 26),
         Multiprocessor(
-            "sm_80", "A100", 108, 1.41, 1555, 164 << 10, 163 << 10, 64, 32, 1024, 512, 2048, 64, 48
+            "sm_80", "A100 SXM4 40 GB", 108, 1.41, 1555, 164 << 10, 163 << 10, 64, 32, 1024, 512, 2048, 64, 47
         ),
-        Multiprocessor("sm_86", "A10", 72, 1.69, 600, 100 << 10, 99 << 10, 48, 16, 512, 256, 1024, 128, 32),
+        Multiprocessor("sm_86", "A10", 72, 1.695, 600, 100 << 10, 99 << 10, 48, 16, 512, 256, 1024, 128, 32),
         Multiprocessor("sm_89", "L4", 58, 2.04, 300, 100 << 10, 99 << 10, 48, 24, 512, 256, 1024, 128, 40),
         Multiprocessor(
             "sm_90",
-            "H100",
+            "H100 SXM5",
             132,
-            1.75,
+            1.83,
             3350,
             228 << 10,
             227 << 10,
@@ -106,7 +130,7 @@ MULTIPROCESSORS = {
             640,
             2560,
             128,
-            48,
+            39,
             wgmma_gain=1.6,
         ),
     )

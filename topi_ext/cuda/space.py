@@ -14,7 +14,7 @@ from typing import Any
 
 from topi_ext.compute.implicit_gemm import padded
 from topi_ext.cuda.knobs import GemmKnobs, Instruction, check, misfit, registers, shared_bytes
-from topi_ext.cuda.multiplication import SIDE
+from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
@@ -45,7 +45,7 @@ def instructions_of(dtype: str, multiprocessor: Multiprocessor) -> tuple[Instruc
     """What multiplies a dtype on an architecture."""
     if dtype == "float32":
         return ("fma",)
-    if multiprocessor.capability < 80:
+    if not MULTIPLICATIONS[dtype].shape_on(multiprocessor.capability):
         return ("dp4a",) if dtype in INTEGERS else ("wmma",)
     grouped = multiprocessor.wgmma_gain and dtype in WGMMA_DTYPES
     return ("mma", "wgmma") if grouped else ("mma",)
@@ -98,15 +98,8 @@ def cheapest_gemm(workload: GemmConvolution, multiprocessor: Multiprocessor) -> 
 
 def resident_blocks(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:
     """Thread blocks that one multiprocessor holds at once."""
-    # The system keeps a kilobyte of each block's shared memory.
-    shared = shared_bytes(knobs, workload.element_bytes) + 1024
-    limits = (
-        multiprocessor.shared_bytes // shared,
-        multiprocessor.registers // (registers(knobs, workload.dtype) * knobs.threads),
-        multiprocessor.warps // knobs.warps,
-        multiprocessor.blocks,
-    )
-    return max(1, min(limits))
+    shared = shared_bytes(knobs, workload.element_bytes)
+    return multiprocessor.resident(shared, registers(knobs, workload.dtype), knobs.warps)
 
 
 def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> float:

@@ -9,6 +9,7 @@ has it built in for rows of each length.)
 A schedule asks for it by rows of a power of two: other rows are left as they are.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -42,9 +43,10 @@ def swizzle_tiles() -> tvm.transform.Pass:
         rows = _row_bytes(func.body)
         if rows not in SWIZZLED_ROWS:
             return func
+        staged = _staged(func.body)
         moved = [
             (Call, lambda call: _moved(call, rows)),
-            (tirx.BufferStore, lambda store: _stored(store, rows)),
+            (tirx.BufferStore, lambda store: _stored(store, rows, staged)),
         ]
         return func.with_body(structural_map(func.body, moved))
 
@@ -96,9 +98,31 @@ def _moved(call: Call, row_bytes: int) -> Any:
     return Call(call.op, arguments, call.attrs, call.ty_args, ret_ty=call.ty)
 
 
-def _stored(store: tirx.BufferStore, row_bytes: int) -> Any:
-    """A copy that is no asynchronous one, because values are converted or bordered by others than zero."""
-    if not store.buffer.scope().startswith("shared") or not _reads_global(store.value):
+def _staged(body: Any) -> list[Any]:
+    """The registers through which copies from global to shared memory pass."""
+    found: list[Any] = []
+
+    def visit(store: tirx.BufferStore) -> None:
+        if store.buffer.scope() == "local" and _reads(store.value, _is_global):
+            found.append(store.buffer)
+
+    structural_walk(body, (tirx.BufferStore, visit))
+    return found
+
+
+def _is_global(buffer: Any) -> bool:
+    return buffer.scope() in ("", "global")
+
+
+def _stored(store: tirx.BufferStore, row_bytes: int, staged: list[Any]) -> Any:
+    """A copy that is no asynchronous one: the architecture has none, or values are converted or bordered by
+    others than zero.
+    """
+
+    def is_copied(buffer: Any) -> bool:
+        return _is_global(buffer) or any(buffer.same_as(found) for found in staged)
+
+    if not store.buffer.scope().startswith("shared") or not _reads(store.value, is_copied):
         return store
     scalar, _, lanes = str(store.buffer.dtype).partition("x")
     size = DTYPE_BYTES[scalar] * int(lanes or 1)
@@ -109,11 +133,12 @@ def _stored(store: tirx.BufferStore, row_bytes: int) -> Any:
     return tirx.BufferStore(store.buffer, store.value, [moved])
 
 
-def _reads_global(value: Any) -> bool:
+def _reads(value: Any, is_meant: Callable[[Any], bool]) -> bool:
+    """Does an expression read a buffer that is meant?"""
     found: list[Any] = []
 
     def visit(load: TensorLoad) -> None:
-        if load.source.scope() in ("", "global"):
+        if is_meant(load.source):
             found.append(load)
 
     structural_walk(value, (TensorLoad, visit))

@@ -12,6 +12,8 @@ import numpy as np
 from gpu_memory import Memory, SimulationError
 from tvm.ir import Call
 
+from topi_ext.cuda.multiplication import extents
+
 LANES = 32
 
 
@@ -102,9 +104,28 @@ def tvm_mma_sync(grid: Any, node: Call) -> None:
     _fragments(grid, out)[grid.value(to)] = found[2] + np.matmul(one, two)
 
 
+Places = tuple[np.ndarray, np.ndarray]
+"""Rows and columns of a matrix, with an axis of lanes and one of the elements that each owns."""
+
+
+def fragment_places(shape: tuple[int, int, int], size: int) -> tuple[Places, Places, Places]:
+    """Where what lanes own lies in the left and the right operand of ``mma`` and in its sums, operands of
+    ``size`` bytes.
+
+    Source: PTX ISA, "Matrix Fragments for mma" of m8n8k16 and m16n8k32 (integers), m16n8k8 (.f16, .tf32) and
+    m16n8k16 (.f16): a lane has a word of each eight rows in turn, and then those of the next four words.
+    """
+    m, n, k = shape
+    lane, run = np.arange(LANES)[:, None], 4 // size
+    left, right, sums = (np.arange(extent // LANES)[None] for extent in (m * k, k * n, m * n))
+    blocks = m // 8
+    a = lane // 4 + left // run % blocks * 8, lane % 4 * run + left % run + left // (blocks * run) * 4 * run
+    b = lane % 4 * run + right % run + right // run * 4 * run, lane // 4 + 0 * right
+    return a, b, (lane // 4 + sums // 2 * 8, lane % 4 * 2 + sums % 2)
+
+
 def ptx_legacy_mma(grid: Any, node: Call) -> None:
-    shape = str(grid.value(node.args[0]))
-    m, n, k = (int(part) for part in shape.replace("m", " ").replace("n", " ").replace("k", " ").split())
+    m, n, k = extents(str(grid.value(node.args[0])))
     operands = [(grid.pointed(node.args[place]), grid.value(node.args[place + 1])) for place in (6, 8, 10)]
     sizes = (m * k // LANES, k * n // LANES, m * n // LANES)
     loaded = [
@@ -113,21 +134,14 @@ def ptx_legacy_mma(grid: Any, node: Call) -> None:
         )
         for (memory, offset), size in zip(operands, sizes, strict=True)
     ]
-    lane = np.arange(LANES)[:, None]
-    run = sizes[1] // 2 if k > 8 else 1
-    left, right, sums = (np.arange(size)[None] for size in sizes)
-    a_row = lane // 4 + left // run % 2 * 8
-    a_col = lane % 4 * run + left % run + left // (2 * run) * 4 * run
-    b_row = lane % 4 * run + right % run + right // run * 4 * run
-    c_row, c_col = lane // 4 + sums // 2 * 8, lane % 4 * 2 + sums % 2
+    a_place, b_place, c_place = fragment_places((m, n, k), operands[1][0].array.itemsize)
     warps = loaded[0].shape[0]
     if str(grid.value(node.args[3])) == "tf32":
         _check_tf32(loaded[:2])
     # Sums of products of bytes are whole numbers of 22 bits, which float32 holds.
     a, b = np.zeros((warps, m, k), np.float32), np.zeros((warps, k, n), np.float32)
-    a[:, a_row, a_col] = loaded[0]
-    b[:, b_row, np.broadcast_to(lane // 4, b_row.shape)] = loaded[1]
-    product = loaded[2] + np.matmul(a, b)[:, c_row, c_col]
+    a[:, *a_place], b[:, *b_place] = loaded[:2]
+    product = loaded[2] + np.matmul(a, b)[:, *c_place]
     memory, offset = operands[2]
     memory.write(offset + np.arange(sizes[2])[None], product.reshape(grid.block.size, -1))
 
@@ -171,4 +185,4 @@ INSTRUCTIONS: dict[str, Callable[[Any, Call], Any]] = {
 }
 """By the name of TVM's intrinsic, its dots underscores. The first argument is a ``gpu_simulator.Grid``."""
 
-__all__ = ["INSTRUCTIONS", "LANES"]
+__all__ = ["INSTRUCTIONS", "LANES", "fragment_places"]

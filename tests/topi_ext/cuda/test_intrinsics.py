@@ -2,12 +2,16 @@
 
 import subprocess
 import sys
+from itertools import product
 
+import numpy as np
 import pytest
+from gpu_instructions import fragment_places
 
 from topi_ext.cuda.intrinsics import intrinsics
 from topi_ext.cuda.multiplication import (
     MULTIPLICATIONS,
+    extents,
     lane_of,
     multiplication,
     right_lane_of,
@@ -74,6 +78,36 @@ def test_elements_are_where_the_instruction_wants_them(
     run = multiplication(dtype).run
     assert lane_of(row, k, run) == left
     assert right_lane_of(row, k, run) == right
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype, kind in MULTIPLICATIONS.items() if kind.older_shape])
+def test_smaller_instructions_take_the_registers_of_a_larger_one(dtype: str) -> None:
+    """By the tables of both: each of the larger one's products is in one of the smaller, none twice."""
+    kind = multiplication(dtype)
+    rows, columns, depth = extents(kind.older_shape)
+    larger = fragment_places(extents(kind.shape), kind.bytes)
+    smaller = fragment_places((rows, columns, depth), kind.bytes)
+    down, deep = 16 // rows, kind.depth // depth
+    for step, below in product(range(deep), range(down)):
+        corners = (below * rows, step * depth), (step * depth, 0), (below * rows, 0)
+        pieces = step * down + below, step, below
+        for whole, part, corner, piece in zip(larger, smaller, corners, pieces, strict=True):
+            owned = part[0].shape[1]
+            for places, own, begin in zip(whole, part, corner, strict=True):
+                own_places = places[:, piece * owned : (piece + 1) * owned]
+                np.testing.assert_array_equal(own_places, own + begin)
+
+
+def test_instructions_are_those_of_the_architecture() -> None:
+    shapes = {
+        dtype: [kind.shape_on(arch) for arch in (70, 75, 80, 90)] for dtype, kind in MULTIPLICATIONS.items()
+    }
+    assert shapes == {
+        "float16": ["", "m16n8k8", "m16n8k16", "m16n8k16"],
+        "tf32": ["", "", "m16n8k8", "m16n8k8"],
+        "uint8": ["", "m8n8k16", "m16n8k32", "m16n8k32"],
+        "int8": ["", "m8n8k16", "m16n8k32", "m16n8k32"],
+    }
 
 
 def test_sums_are_pieces_of_two_instructions() -> None:

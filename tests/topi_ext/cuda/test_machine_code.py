@@ -1,6 +1,9 @@
 """What nvcc makes of every kernel family: instructions, registers, no spills. Needs no GPU."""
 
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 from gpu_cases import depthwise, scheduled_depthwise, scheduled_product, workload
@@ -9,6 +12,7 @@ from topi_ext.cuda.build import cuda_source
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.depthwise_space import cheapest_depthwise
 from topi_ext.cuda.knobs import GemmKnobs, registers, shared_bytes
+from topi_ext.cuda.multiplication import extents, multiplication
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
 from topi_ext.cuda.space import cheapest_gemm
@@ -139,10 +143,11 @@ def test_borders_of_bytes_compile(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "type_"), [("uint8", "u32"), ("int8", "s32")])
-def test_dot_products_of_bytes_before_ampere(dtype: str, type_: str) -> None:
+def test_dot_products_of_bytes_before_turing(dtype: str, type_: str) -> None:
     sm = MULTIPROCESSORS["sm_75"]
     work = workload(1, (14, 14), (64, 64), dtype=dtype)
-    source = cuda_source(scheduled_product(work, cheapest_gemm(work, sm)[1], sm), sm)
+    knobs = cheapest_gemm(work, MULTIPROCESSORS["sm_70"])[1]
+    source = cuda_source(scheduled_product(work, knobs, sm), sm)
     text = compile_ptx(source, "sm_75")
     patterns = [f"dp4a.{type_}.s32", "ld.shared.v4.u32", "ld.global.nc.v4.u32", "st.shared.v4.u32"]
     assert [pattern for pattern in patterns if pattern not in text] == []
@@ -158,9 +163,60 @@ def test_large_windows_do_not_spill() -> None:
     assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
 
 
+OLDER = {
+    "float16": (
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+        "HMMA.1688.F32 ",
+        GemmKnobs("mma", 128, 64, 32, 2, 2, 2),
+    ),
+    "uint8": (
+        "mma.sync.aligned.m8n8k16.row.col.s32.u8.s8.s32",
+        "IMMA.8816.U8.S8 ",
+        GemmKnobs("mma", 128, 64, 64, 2, 2, 2),
+    ),
+    "int8": (
+        "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32",
+        "IMMA.8816.S8.S8 ",
+        GemmKnobs("mma", 64, 64, 128, 2, 2, 2),
+    ),
+}
+
+
+def turing_source(dtype: str) -> str:
+    sm, work = MULTIPROCESSORS["sm_75"], workload(1, (14, 14), (64, 64), dtype=dtype)
+    return cuda_source(scheduled_product(work, OLDER[dtype][2], sm), sm)
+
+
+@pytest.mark.parametrize("dtype", OLDER)
+def test_smaller_instructions_of_turing(dtype: str) -> None:
+    instruction, source = OLDER[dtype][0], turing_source(dtype)
+    text = compile_ptx(source, "sm_75")
+    expected = [instruction, "ldmatrix.sync.aligned.m8n8.x4", "ld.global.nc.v4.u32", "st.shared.v4"]
+    assert [pattern for pattern in expected if pattern not in text] == []
+    (used,) = compile_cubin(source, "sm_75").resources.values()
+    assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
+
+
+@pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="nvdisasm is not on the path")
+@pytest.mark.parametrize("dtype", OLDER)
+def test_machine_instructions_of_turing(dtype: str, tmp_path: Path) -> None:
+    """Each is one of the machine: ptxas could as well have made several of it."""
+    _, machine, knobs = OLDER[dtype]
+    path = tmp_path / "kernel.cubin"
+    path.write_bytes(compile_cubin(turing_source(dtype), "sm_75").code)
+    listing = subprocess.run(["nvdisasm", path], capture_output=True, text=True, check=True).stdout
+    rows, columns, depth = extents(multiplication(dtype).shape_on(75))
+    of_tile = knobs.warp_m * knobs.warp_n * knobs.block_k // (rows * columns * depth)
+    # The loop over tiles, and the last one, or all of them.
+    turns, rest = divmod(listing.count(machine), of_tile)
+    assert (turns > 0, rest) == (True, 0)
+
+
 def test_older_tensor_cores() -> None:
+    """wmma of sm_70, compiled for the oldest architecture that every nvcc knows."""
     sm = MULTIPROCESSORS["sm_75"]
-    source = source_of("tensor cores", sm)
+    knobs = cheapest_gemm(HALF, MULTIPROCESSORS["sm_70"])[1]
+    source = cuda_source(scheduled_product(HALF, knobs, sm), sm)
     text = compile_ptx(source, "sm_75")
     assert "wmma.mma.sync" in text
     # The image is read in runs of channels, whatever its border needs.

@@ -22,7 +22,7 @@ from tvm_ffi import structural_map, structural_walk
 from topi_ext.cuda.depthwise import DepthwiseKnobs, depthwise_misfit
 from topi_ext.cuda.depthwise_space import cheapest_depthwise
 from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.tune.space import Space
 
@@ -91,6 +91,30 @@ OLDER = {
     "wmma": (workload(1, (9, 9), (32, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 2)),
     "wmma one stage": (workload(1, (9, 9), (20, 48)), GemmKnobs("wmma", 64, 32, 32, 2, 2, 1)),
     "float32": (workload(1, (9, 9), (20, 37), dtype="float32"), GemmKnobs("fma", 32, 32, 16, 1, 2, 2)),
+    "mma": (workload(1, (9, 9), (32, 48)), GemmKnobs("mma", 64, 32, 32, 2, 2, 2)),
+    "mma odd": (
+        workload(2, (9, 7), (20, 37), (3, 2), (2, 1), (1, 0, 2, 1), (1, 2)),
+        GemmKnobs("mma", 32, 32, 16, 1, 2, 2),
+    ),
+    "mma one stage": (workload(1, (9, 9), (3, 48)), GemmKnobs("mma", 64, 32, 64, 2, 2, 1)),
+    "mma slices": (workload(1, (7, 7), (64, 48)), GemmKnobs("mma", 64, 16, 32, 4, 1, 2, 3)),
+    "mma uint8": (workload(1, (9, 9), (32, 48), dtype="uint8"), GemmKnobs("mma", 64, 32, 64, 2, 2, 2)),
+    "mma uint8 odd": (
+        workload(2, (9, 7), (20, 37), (3, 2), (2, 1), (1, 0, 2, 1), (1, 2), dtype="uint8"),
+        GemmKnobs("mma", 32, 32, 32, 1, 2, 2),
+    ),
+    "mma uint8 slices": (
+        workload(1, (7, 7), (64, 48), dtype="uint8"),
+        GemmKnobs("mma", 64, 16, 128, 4, 1, 2, 3),
+    ),
+    "mma bordered bytes": (
+        workload(2, (8, 11), (64, 4), (1, 1), (1, 2), (3, 1, 2, 1), dtype="int8"),
+        GemmKnobs("mma", 64, 16, 64, 4, 1, 2),
+    ),
+    "mma int8 groups": (
+        workload(2, (9, 9), (36, 20), groups=2, dtype="int8"),
+        GemmKnobs("mma", 64, 16, 128, 2, 1, 1),
+    ),
     "uint8": (workload(1, (9, 9), (32, 48), dtype="uint8"), GemmKnobs("dp4a", 64, 32, 64, 2, 2, 2)),
     "uint8 odd": (
         workload(2, (9, 7), (20, 37), (3, 2), (2, 1), (1, 0, 2, 1), (1, 2), dtype="uint8"),
@@ -116,22 +140,32 @@ def test_products_are_right(case: str) -> None:
 @pytest.mark.parametrize("case", swept(OLDER, LONG))
 def test_products_are_right_without_asynchronous_copies(case: str) -> None:
     work, knobs = OLDER[case]
-    assert product_error(work, knobs, SM_75) < bound(work.dtype)
+    waited: dict[str, int] = {}
+    assert product_error(work, knobs, SM_75, None, waited) < bound(work.dtype)
+    if knobs.instruction == "mma":
+        assert (waited["ldmatrix"], waited["store"]) == (0, 0)
 
 
-def check_point(case: str, seed: int) -> None:
+def check_point(case: str, seed: int, sm: Multiprocessor) -> None:
     """A point of the space that a tuner searches computes what it should."""
     work = PRODUCTS[case][0]
-    (candidate,) = random.Random(seed).sample(Space(work, SM_80).candidates, 1)
-    again = f"check_point({case!r}, {seed}): {candidate.knobs}"
-    assert product_error(work, candidate.knobs, SM_80) < bound(work.dtype), again
+    (candidate,) = random.Random(seed).sample(Space(work, sm).candidates, 1)
+    again = f"check_point({case!r}, {seed}, MULTIPROCESSORS[{sm.arch!r}]): {candidate.knobs}"
+    assert product_error(work, candidate.knobs, sm) < bound(work.dtype), again
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("case", ["odd", "groups", "float32 slices", "tf32 odd", "uint8 odd"])
 def test_points_of_a_tuners_space_are_right(case: str, seed: int) -> None:
-    check_point(case, seed)
+    check_point(case, seed, SM_80)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("case", ["odd", "groups", "uint8 odd", "bordered bytes"])
+def test_points_of_an_older_architectures_space_are_right(case: str, seed: int) -> None:
+    check_point(case, seed, SM_75)
 
 
 @pytest.mark.parametrize("arch", swept(MULTIPROCESSORS, set(MULTIPROCESSORS) - {"sm_75", "sm_80", "sm_90"}))

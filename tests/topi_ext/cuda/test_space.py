@@ -7,7 +7,7 @@ from gpu_cases import workload
 
 from topi_ext.cuda.knobs import GemmKnobs, check, misfit
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.space import cheapest_gemm, gemm_knobs, resident_blocks
+from topi_ext.cuda.space import cheapest_gemm, estimated_us, gemm_knobs, instructions_of, resident_blocks
 from topi_ext.errors import CudaError
 
 SM_80, SM_90 = MULTIPROCESSORS["sm_80"], MULTIPROCESSORS["sm_90"]
@@ -35,10 +35,42 @@ def test_misfits_are_named(change: dict, problem: str) -> None:
 
 
 def test_older_architectures_have_neither_the_instruction_nor_the_copies() -> None:
+    sm_70, sm_75 = MULTIPROCESSORS["sm_70"], MULTIPROCESSORS["sm_75"]
+    assert misfit(WORK, replace(KNOBS, stages=2), sm_70) == "sm_70 has no mma of float16"
+    assert misfit(replace(WORK, dtype="tf32"), replace(KNOBS, stages=2), sm_75) == "sm_75 has no mma of tf32"
+    assert misfit(WORK, replace(KNOBS, stages=2), sm_75) is None
+    for instruction in ("mma", "wmma"):
+        knobs = replace(KNOBS, instruction=instruction)
+        assert misfit(WORK, knobs, sm_75) == "sm_75 has no asynchronous copies"
+
+
+@pytest.mark.parametrize(
+    ("arch", "instructions"),
+    [
+        ("sm_70", [("wmma",), ("dp4a",), ("dp4a",), ("fma",)]),
+        ("sm_75", [("mma",), ("mma",), ("mma",), ("fma",)]),
+        ("sm_86", [("mma",), ("mma",), ("mma",), ("fma",)]),
+        ("sm_90", [("mma", "wgmma"), ("mma", "wgmma"), ("mma", "wgmma"), ("fma",)]),
+    ],
+)
+def test_instructions_are_those_of_the_architecture(arch: str, instructions: list[tuple[str, ...]]) -> None:
+    dtypes = ("float16", "uint8", "int8", "float32")
+    assert [instructions_of(dtype, MULTIPROCESSORS[arch]) for dtype in dtypes] == instructions
+
+
+@pytest.mark.parametrize("batch", [1, 32])
+@pytest.mark.parametrize("image", [(7, 7), (56, 56)])
+def test_tensor_cores_are_no_slower_than_dot_products(batch: int, image: tuple[int, int]) -> None:
+    """By estimate, why sm_75 has no dp4a in its space: with the rate that its CUDA cores have for it."""
     sm_75 = MULTIPROCESSORS["sm_75"]
-    assert misfit(WORK, replace(KNOBS, stages=2), sm_75) == "sm_75 has no mma.m16n8k16"
-    wmma = replace(KNOBS, instruction="wmma")
-    assert misfit(WORK, wmma, sm_75) == "sm_75 has no asynchronous copies"
+    work = workload(batch, image, (64, 64), dtype="uint8")
+    cores = replace(sm_75, byte_macs=4 * sm_75.float_macs)
+    dots = min(
+        estimated_us(work, replace(knobs, instruction="dp4a"), cores)
+        for _, knobs in gemm_knobs(work, sm_75)
+        if misfit(work, replace(knobs, instruction="dp4a"), cores) is None
+    )
+    assert cheapest_gemm(work, sm_75)[0] <= dots
 
 
 def test_wgmma_is_of_one_architecture() -> None:

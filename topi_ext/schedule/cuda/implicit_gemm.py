@@ -25,7 +25,7 @@ from topi_ext.schedule.blocks import annotated_block, child_blocks, open_schedul
 from topi_ext.schedule.cuda.epilogue import epilogue_of, result_run
 from topi_ext.schedule.cuda.tiles import ScalarTiles, TensorTiles, Tiles, WarpgroupTiles
 
-_TILES: dict[str, Callable[[Schedule, Any, GemmConvolution, GemmKnobs], Tiles]] = {
+_TILES: dict[str, Callable[[Schedule, Any, GemmConvolution, GemmKnobs, Multiprocessor], Tiles]] = {
     "fma": ScalarTiles,
     "dp4a": ScalarTiles,
     "wgmma": WarpgroupTiles,
@@ -60,8 +60,8 @@ def schedule_product(
         _flatten(sch, out, workload)
         sch = open_schedule(_simplified(sch.mod["main"]))
         product, out = (sch.get_sblock(name) for name in names)
-    tiles: Tiles = _TILES.get(knobs.instruction, TensorTiles)(sch, product, workload, knobs)
-    tiles.copy_operands(multiprocessor.has_async_copies)
+    tiles: Tiles = _TILES.get(knobs.instruction, TensorTiles)(sch, product, workload, knobs, multiprocessor)
+    tiles.copy_operands()
     for block in child_blocks(sch):
         if sch.get(block).name_hint in gathers:
             sch.compute_inline(block)
@@ -75,7 +75,7 @@ def schedule_product(
     tiles.copy_over_threads(out, result_run(workload.columns if not is_partial else knobs.block_n))
     init = sch.decompose_reduction(tiles.outer, tiles.tile_loop)
     tiles.finish(store, init, tensorize)
-    tiles.pipeline(multiprocessor.has_async_copies)
+    tiles.pipeline()
     return sch
 
 

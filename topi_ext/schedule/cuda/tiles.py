@@ -8,7 +8,7 @@ from topi_ext.cuda.dot_products import DOT_BYTES, dot_product
 from topi_ext.cuda.intrinsics import FRAGMENT, SHARED, intrinsics
 from topi_ext.cuda.knobs import PAD_BYTES, RESULT_PAD, ROW_BYTES, SWIZZLED, GemmKnobs
 from topi_ext.cuda.multiplication import SIDE, left_map, multiplication, right_map, sum_map
-from topi_ext.cuda.multiprocessor import LANES
+from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.warpgroup_intrinsics import warpgroup_intrinsic
 from topi_ext.cuda.wgmma import LOADED
 from topi_ext.cuda.workload import GemmConvolution
@@ -34,8 +34,11 @@ class Tiles:
     tile_loop: Any
     sum_scope: str = FRAGMENT
 
-    def __init__(self, sch: Schedule, workload: GemmConvolution, knobs: GemmKnobs) -> None:
+    def __init__(
+        self, sch: Schedule, workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor
+    ) -> None:
         self.sch, self.workload, self.knobs = sch, workload, knobs
+        self.asynchronous = multiprocessor.has_async_copies
 
     def copy_over_threads(self, block: Any, elements: int) -> None:
         """The two innermost loops of a copy as runs of ``elements``, neighbouring runs on neighbouring
@@ -49,7 +52,7 @@ class Tiles:
         if elements > 1:
             sch.vectorize(run)
 
-    def copy_operands(self, asynchronous: bool) -> None:
+    def copy_operands(self) -> None:
         """Both tiles to shared memory, in each turn of the loop over the depth; rows are padded where they
         are not swizzled when code is generated.
         """
@@ -61,7 +64,7 @@ class Tiles:
             self.arrange(copy, operand)
             if self.knobs.instruction not in SWIZZLED:
                 sch.storage_align(copy, 0, axis=-2, factor=ROW_BYTES // size, offset=PAD_BYTES // size)
-            if not asynchronous:
+            if not self.asynchronous:
                 sch.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
 
     def arrange(self, copy: Any, operand: int) -> None:
@@ -80,29 +83,36 @@ class Tiles:
         """What is inside a turn of the tile loop, the clearing of the sums, and their way out."""
         raise NotImplementedError
 
-    def pipeline(self, asynchronous: bool) -> None:
+    def pipeline(self) -> None:
         """Copies of later tiles while one is multiplied."""
         last = self.knobs.stages - 1
         if not last:
             return
         # A copy through registers is two statements: its loads run ahead of the product, its stores behind
         # it.
-        stages = [0, 0, last] if asynchronous else [0, 0, 0, 0, 1]
-        order = [0, 1, 2] if asynchronous else [0, 3, 1, 4, 2]
+        stages = [0, 0, last] if self.asynchronous else [0, 0, 0, 0, 1]
+        order = [0, 1, 2] if self.asynchronous else [0, 3, 1, 4, 2]
         self.sch.annotate(self.tile_loop, "software_pipeline_stage", stages)
         self.sch.annotate(self.tile_loop, "software_pipeline_order", order)
-        if asynchronous:
+        if self.asynchronous:
             self.sch.annotate(self.tile_loop, "software_pipeline_async_stages", [0])
 
 
 class TensorTiles(Tiles):
     """Products by the instructions of tensor cores, each of a whole warp."""
 
-    def __init__(self, sch: Schedule, product: Any, workload: GemmConvolution, knobs: GemmKnobs) -> None:
-        super().__init__(sch, workload, knobs)
+    def __init__(
+        self,
+        sch: Schedule,
+        product: Any,
+        workload: GemmConvolution,
+        knobs: GemmKnobs,
+        multiprocessor: Multiprocessor,
+    ) -> None:
+        super().__init__(sch, workload, knobs, multiprocessor)
         self.inner = product
         self.depth = multiplication(workload.dtype).depth
-        self.intrinsics = intrinsics(knobs.instruction, workload.dtype)
+        self.intrinsics = intrinsics(knobs.instruction, workload.dtype, multiprocessor.capability)
         self.sum_scope = self.intrinsics.sum_scope
         batch, i, j, k = sch.get_loops(product)
         i, ii = sch.split(i, [None, SIDE])
@@ -153,8 +163,15 @@ class WarpgroupTiles(Tiles):
     ones that have to be rounded: all of a tile's are loaded before the first product.
     """
 
-    def __init__(self, sch: Schedule, product: Any, workload: GemmConvolution, knobs: GemmKnobs) -> None:
-        super().__init__(sch, workload, knobs)
+    def __init__(
+        self,
+        sch: Schedule,
+        product: Any,
+        workload: GemmConvolution,
+        knobs: GemmKnobs,
+        multiprocessor: Multiprocessor,
+    ) -> None:
+        super().__init__(sch, workload, knobs, multiprocessor)
         self.inner = product
         depth = multiplication(workload.dtype).depth
         batch, i, j, k = sch.get_loops(product)
@@ -208,8 +225,15 @@ class ScalarTiles(Tiles):
 
     sum_scope = "local"
 
-    def __init__(self, sch: Schedule, product: Any, workload: GemmConvolution, knobs: GemmKnobs) -> None:
-        super().__init__(sch, workload, knobs)
+    def __init__(
+        self,
+        sch: Schedule,
+        product: Any,
+        workload: GemmConvolution,
+        knobs: GemmKnobs,
+        multiprocessor: Multiprocessor,
+    ) -> None:
+        super().__init__(sch, workload, knobs, multiprocessor)
         self.outer = product
         batch, i, j, k = sch.get_loops(product)
         block_i, warp_i, lane_i, i = sch.split(i, [None, knobs.warps_m, LANE_ROWS, knobs.warp_m // LANE_ROWS])
