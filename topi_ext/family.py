@@ -6,6 +6,9 @@ from typing import Any
 
 from topi_ext import kernel
 from topi_ext.cuda import depthwise_space, space
+from topi_ext.cuda.depthwise import DepthwiseKnobs, check_depthwise
+from topi_ext.cuda.kernel_knobs import KernelKnobs
+from topi_ext.cuda.knobs import GemmKnobs, check
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.knobs import knobs_from_dict
@@ -42,9 +45,12 @@ def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: 
 def _on_gpu(
     knob_space: Callable[[Any, Multiprocessor], Iterator[tuple[float, Any]]],
     cheapest: Callable[[Any, Multiprocessor], tuple[float, Any]],
-    fitting: Callable[[Any, Multiprocessor, Mapping[str, Any]], Any],
+    kind: type[KernelKnobs],
+    check: Callable[[Any, Any, Multiprocessor], None],
 ) -> Family:
-    """Of a GPU's kernels, which are all direct, and whose models say microseconds."""
+    """Of a GPU's kernels, which are all direct, and whose models say microseconds; ``check`` refuses knobs of
+    ``kind`` that do not fit.
+    """
 
     def knobs_by_cycles(workload: Any, machine: Multiprocessor) -> Iterator[tuple[float, Any]]:
         for microseconds, knobs in knob_space(workload, machine):
@@ -57,15 +63,21 @@ def _on_gpu(
         microseconds, knobs = cheapest(workload, machine)
         return microseconds * machine.gigahertz * 1e3, knobs
 
+    def fitting(workload: Any, machine: Multiprocessor, fields: Mapping[str, Any]) -> KernelKnobs:
+        knobs = kind.from_dict(fields)
+        check(workload, knobs, machine)
+        return knobs
+
     return Family(knobs_by_cycles, cheapest_by_cycles, fitting)
 
 
 _CONVOLUTIONS = Family(kernel.knob_space, kernel.cheapest, _convolution_knobs)
-_PRODUCTS = _on_gpu(space.gemm_knobs, space.cheapest_gemm, space.fitting_knobs)
+_PRODUCTS = _on_gpu(space.gemm_knobs, space.cheapest_gemm, GemmKnobs, check)
 _DEPTHWISE = _on_gpu(
     depthwise_space.depthwise_knobs,
     depthwise_space.cheapest_depthwise,
-    depthwise_space.fitting_depthwise,
+    DepthwiseKnobs,
+    check_depthwise,
 )
 
 

@@ -1,15 +1,12 @@
 """Knobs of depthwise convolutions on a GPU, what keeps them from a workload, and what they need."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
+from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.workload import COPY_BYTES, INTEGERS, DepthwiseConvolution
-from topi_ext.errors import CudaError
 from topi_ext.knobs import DTYPE_BYTES
-
-DEPTHWISE_ALGORITHM = "depthwise"
 
 Weights = Literal["registers", "shared"]
 """Where the weights of a block of threads are on their way to the products: each thread reads its own from
@@ -26,13 +23,16 @@ MOST_BLOCKS = 65535
 
 
 @dataclass(frozen=True)
-class DepthwiseKnobs:
+class DepthwiseKnobs(KernelKnobs):
     """Named knobs of a depthwise convolution.
 
     A thread computes ``tile_rows`` x ``tile_columns`` neighbouring pixels of ``vector`` channels, with all
     that they read in registers. A block has ``row_threads`` x ``column_threads`` of such tiles for each of
     ``channel_threads`` vectors of channels, which lie on neighbouring threads.
     """
+
+    ALGORITHM: ClassVar[str] = "depthwise"
+    KERNEL: ClassVar[str] = "a depthwise convolution"
 
     vector: int
     tile_rows: int
@@ -63,21 +63,6 @@ class DepthwiseKnobs:
     def block(self) -> tuple[int, int]:
         """Rows and columns of the pixels of a block."""
         return self.row_threads * self.tile_rows, self.column_threads * self.tile_columns
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"algorithm": DEPTHWISE_ALGORITHM, **vars(self)}
-
-    @staticmethod
-    def from_dict(fields: Mapping[str, Any]) -> "DepthwiseKnobs":
-        """What :meth:`to_dict` wrote; CudaError for anything else."""
-        named = {name: value for name, value in fields.items() if name != "algorithm"}
-        numbers = {type(value) for name, value in named.items() if name != "weights"}
-        try:
-            if fields.get("algorithm") == DEPTHWISE_ALGORITHM and numbers <= {int}:
-                return DepthwiseKnobs(**named)
-        except TypeError:
-            pass
-        raise CudaError(f"{dict(fields)} are no knobs of a depthwise convolution")
 
 
 def read_pixels(workload: DepthwiseConvolution, rows: int, columns: int) -> int:
@@ -156,13 +141,10 @@ def check_depthwise(
     workload: DepthwiseConvolution, knobs: DepthwiseKnobs, multiprocessor: Multiprocessor
 ) -> None:
     """Raise CudaError where :func:`depthwise_misfit` finds something."""
-    problem = depthwise_misfit(workload, knobs, multiprocessor)
-    if problem:
-        raise CudaError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
+    refuse(workload, knobs, depthwise_misfit(workload, knobs, multiprocessor))
 
 
 __all__ = [
-    "DEPTHWISE_ALGORITHM",
     "VECTORS",
     "DepthwiseKnobs",
     "Weights",

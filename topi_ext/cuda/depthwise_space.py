@@ -4,17 +4,16 @@ A thread reads all that it needs at once and multiplies it, so that a block take
 then the time of its busiest unit; other blocks of the multiprocessor work while it waits.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
 from math import ceil
-from typing import Any, get_args
+from typing import get_args
 
 from topi_ext.cuda.depthwise import (
     VECTORS,
     DepthwiseKnobs,
     Weights,
-    check_depthwise,
     depthwise_misfit,
     depthwise_registers,
     read_pixels,
@@ -179,21 +178,11 @@ def cheapest_depthwise(
     return min(depthwise_knobs(workload, multiprocessor), key=lambda found: found[0])
 
 
-def fitting_depthwise(
-    workload: DepthwiseConvolution, multiprocessor: Multiprocessor, fields: Mapping[str, Any]
-) -> DepthwiseKnobs:
-    """Knobs that were written down; CudaError where they do not fit."""
-    knobs = DepthwiseKnobs.from_dict(fields)
-    check_depthwise(workload, knobs, multiprocessor)
-    return knobs
-
-
 __all__ = [
     "cheapest_depthwise",
     "depthwise_blocks",
     "depthwise_knobs",
     "depthwise_resident",
     "depthwise_us",
-    "fitting_depthwise",
     "warp_lines",
 ]

@@ -1,16 +1,13 @@
 """The choices that a matrix product on a GPU leaves open."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
+from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.wgmma import GROUP, LOADED, LOADED_REGISTERS, MOST_COLUMNS, WGMMA_DTYPES
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
-from topi_ext.errors import CudaError
-
-ALGORITHM = "implicit_gemm"
 
 Instruction = Literal["mma", "wgmma", "wmma", "fma", "dp4a"]
 """``mma``: mma.sync on fragments that ldmatrix loads. ``wgmma``: wgmma.mma_async of sm_90, by which four
@@ -40,7 +37,7 @@ half a warp writes, two rows of four lanes, then lie in different banks."""
 
 
 @dataclass(frozen=True)
-class GemmKnobs:
+class GemmKnobs(KernelKnobs):
     """Named knobs of an implicit GEMM.
 
     ``block_m`` x ``block_n``: pixels and output channels of a thread block, ``block_k``: depth of one tile
@@ -48,6 +45,9 @@ class GemmKnobs:
     shared memory, one being multiplied while the others arrive. ``split_k``: slices of the depth that blocks
     of their own sum, whose partial sums a second kernel adds. ``order``: which blocks start first.
     """
+
+    ALGORITHM: ClassVar[str] = "implicit_gemm"
+    KERNEL: ClassVar[str] = "an implicit GEMM"
 
     instruction: Instruction
     block_m: int
@@ -74,21 +74,6 @@ class GemmKnobs:
     @property
     def warp_n(self) -> int:
         return self.block_n // self.warps_n
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"algorithm": ALGORITHM, **vars(self)}
-
-    @staticmethod
-    def from_dict(fields: Mapping[str, Any]) -> "GemmKnobs":
-        """What :meth:`to_dict` wrote; CudaError for anything else."""
-        named = {name: value for name, value in fields.items() if name != "algorithm"}
-        numbers = {name: value for name, value in named.items() if name not in ("instruction", "order")}
-        try:
-            if fields.get("algorithm", ALGORITHM) == ALGORITHM and {*map(type, numbers.values())} <= {int}:
-                return GemmKnobs(**named)
-        except TypeError:
-            pass
-        raise CudaError(f"{dict(fields)} are no knobs of an implicit GEMM")
 
 
 def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
@@ -209,13 +194,10 @@ def _is_of_groups(knobs: GemmKnobs) -> bool:
 
 def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> None:
     """Raise CudaError where :func:`misfit` finds something."""
-    problem = misfit(workload, knobs, multiprocessor)
-    if problem:
-        raise CudaError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
+    refuse(workload, knobs, misfit(workload, knobs, multiprocessor))
 
 
 __all__ = [
-    "ALGORITHM",
     "ON_CUDA_CORES",
     "PAD_BYTES",
     "RESULT_PAD",

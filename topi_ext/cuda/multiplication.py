@@ -35,8 +35,9 @@ def extents(shape: str) -> tuple[int, int, int]:
 class Multiplication:
     """One kind of ``mma.sync``: dtypes of both operands and of the sums in memory, and in the instruction.
 
-    ``shape`` is the instruction of sm_80 on, ``older_shape`` that of sm_75, empty where it has none. Rows are as long as ``depth``. Operands of ``tf32`` are float32 in memory and rounded to the nearest value
-    of 10 bits of mantissa, ties away from zero (cvt.rna.tf32.f32), before they are multiplied.
+    ``shape`` is the instruction of sm_80 on, ``older_shape`` that of sm_75, empty where it has none. Rows are
+    as long as ``depth``. Operands of ``tf32`` are float32 in memory and rounded to the nearest value of 10
+    bits of mantissa, ties away from zero (cvt.rna.tf32.f32), before they are multiplied.
     """
 
     left: str

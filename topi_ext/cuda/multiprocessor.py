@@ -1,14 +1,14 @@
 """What is known of NVIDIA's multiprocessors, as data.
 
 Limits per multiprocessor are those of the CUDA programming guide, section "Compute Capabilities". Clocks,
-numbers of multiprocessors, bandwidths and rates are those of one board per architecture, which ``board`` names,
-by NVIDIA's architecture white papers of V100, Turing, A100, GA102, Ada and H100, and by the data sheets of T4,
-A10 and L4. Other boards of an architecture differ in count, clock and bandwidth: sm_90 is the H100 as SXM5 module
-(132 multiprocessors, HBM3 of 3.35 TB/s; the H200 is the same with 4.8 TB/s), not the PCIe board (114, 2 TB/s).
-Clocks are boost clocks; that of H100 is the one that its tensor cores' peak is for, and 1.98 GHz is that of float32.
+numbers of multiprocessors, bandwidths and rates are those of one board per architecture, which ``board``
+names, by NVIDIA's white papers of V100, Turing, A100, GA102, Ada and H100, and the data sheets of T4, A10 and
+L4. Other boards of an architecture differ in count, clock and bandwidth: sm_90 is the H100 as SXM5 module
+(132 multiprocessors, 3.35 TB/s; the H200 is the same with 4.8 TB/s), not the PCIe board (114, 2 TB/s). Clocks
+are boost clocks; that of H100 is the one of its tensor cores' published peak, where float32's is 1.98 GHz.
 
-The second-level cache of V100 gives 2048 bytes in a cycle, that of A100 5120 (A100's white paper), and that of
-H100 is taken to be no faster; of the others nothing is published, and what is here is an estimate.
+The second-level cache of V100 gives 2048 bytes in a cycle and that of A100 5120 (A100's white paper); that of
+H100 is taken to be as fast. Of the others nothing is published: those are estimates.
 """
 
 from dataclasses import dataclass
@@ -28,10 +28,11 @@ REGISTER_FILES = 4
 class Multiprocessor:
     """One architecture, as schedules and their cost model see it.
 
-    Sizes in bytes. ``shared_bytes``: of a multiprocessor, ``block_shared_bytes``: what a block of threads gets
-    at most; on sm_80 and later the system keeps the difference of every block's. ``half_macs``, ``tf32_macs``, ``byte_macs`` and ``float_macs``: multiply-adds per cycle
-    and multiprocessor of float16 on tensor cores by warp-wide instructions with float32 accumulators, of
-    TF32, of bytes (on sm_70 by dp4a on CUDA cores), and of float32 on CUDA cores; 0 where there are none.
+    Sizes in bytes. ``shared_bytes``: of a multiprocessor, ``block_shared_bytes``: what a block of threads
+    gets at most; the system keeps the difference, if any, for each block. ``half_macs``, ``tf32_macs``,
+    ``byte_macs`` and ``float_macs``: multiply-adds per cycle and multiprocessor of float16 on tensor cores by
+    warp-wide instructions with float32 accumulators, of TF32, of bytes (on sm_70 by dp4a on CUDA cores), and
+    of float32 on CUDA cores; 0 where there are none.
     ``l2_bytes_per_cycle``: per multiprocessor. ``wgmma_gain``: how many times as many products wgmma makes; 0
     where there is none, or where it is not to be used.
     """
@@ -80,8 +81,8 @@ class Multiprocessor:
         return self.macs[dtype] * (self.wgmma_gain if instruction == "wgmma" else 1.0)
 
     def resident(self, shared: int, registers: int, warps: int) -> int:
-        """Blocks of ``warps`` that one multiprocessor holds at once, each with so many bytes of shared memory,
-        and so many registers a thread; 1 at least.
+        """Blocks of ``warps`` that one multiprocessor holds at once, each with so many bytes of shared
+        memory, and so many registers a thread; 1 at least.
         """
         limits = [self.blocks, self.warps // warps]
         kept = shared + self.shared_bytes - self.block_shared_bytes

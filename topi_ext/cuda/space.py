@@ -5,15 +5,14 @@ blocks take shared memory, registers and places for warps, and what they wait fo
 others' work.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import ceil
-from typing import Any
 
 from topi_ext.compute.implicit_gemm import padded
-from topi_ext.cuda.knobs import GemmKnobs, Instruction, check, misfit, registers, shared_bytes
+from topi_ext.cuda.knobs import GemmKnobs, Instruction, misfit, registers, shared_bytes
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
@@ -81,15 +80,6 @@ def _knobs_of(
                 yield estimate, other
 
 
-def fitting_knobs(
-    workload: GemmConvolution, multiprocessor: Multiprocessor, fields: Mapping[str, Any]
-) -> GemmKnobs:
-    """Knobs that were written down; CudaError where they do not fit."""
-    knobs = GemmKnobs.from_dict(fields)
-    check(workload, knobs, multiprocessor)
-    return knobs
-
-
 @lru_cache(maxsize=4096)
 def cheapest_gemm(workload: GemmConvolution, multiprocessor: Multiprocessor) -> tuple[float, GemmKnobs]:
     """The knobs with the least estimated microseconds."""
@@ -145,7 +135,6 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
 __all__ = [
     "cheapest_gemm",
     "estimated_us",
-    "fitting_knobs",
     "gemm_knobs",
     "instructions_of",
     "resident_blocks",

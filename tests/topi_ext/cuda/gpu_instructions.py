@@ -134,14 +134,14 @@ def ptx_legacy_mma(grid: Any, node: Call) -> None:
         )
         for (memory, offset), size in zip(operands, sizes, strict=True)
     ]
-    a_place, b_place, c_place = fragment_places((m, n, k), operands[1][0].array.itemsize)
+    (a_row, a_col), (b_row, b_col), (c_row, c_col) = fragment_places((m, n, k), operands[1][0].array.itemsize)
     warps = loaded[0].shape[0]
     if str(grid.value(node.args[3])) == "tf32":
         _check_tf32(loaded[:2])
     # Sums of products of bytes are whole numbers of 22 bits, which float32 holds.
     a, b = np.zeros((warps, m, k), np.float32), np.zeros((warps, k, n), np.float32)
-    a[:, *a_place], b[:, *b_place] = loaded[:2]
-    product = loaded[2] + np.matmul(a, b)[:, *c_place]
+    a[:, a_row, a_col], b[:, b_row, b_col] = loaded[:2]
+    product = loaded[2] + np.matmul(a, b)[:, c_row, c_col]
     memory, offset = operands[2]
     memory.write(offset + np.arange(sizes[2])[None], product.reshape(grid.block.size, -1))
 

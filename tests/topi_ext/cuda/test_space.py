@@ -1,10 +1,14 @@
 """Knobs: what fits, and what the model prefers."""
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
 from gpu_cases import workload
 
+from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.kernel_knobs import KernelKnobs
 from topi_ext.cuda.knobs import GemmKnobs, check, misfit
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm, estimated_us, gemm_knobs, instructions_of, resident_blocks
@@ -134,7 +138,35 @@ def test_a_space_has_something_to_tune() -> None:
     assert len({knobs for _, knobs in gemm_knobs(WORK, SM_80)}) > 100
 
 
-def test_knobs_survive_a_log() -> None:
-    assert GemmKnobs.from_dict(KNOBS.to_dict()) == KNOBS
+DEPTHWISE = DepthwiseKnobs(4, 2, 2, 12, 2, 4)
+
+
+@pytest.mark.parametrize("knobs", [KNOBS, DEPTHWISE])
+def test_knobs_survive_a_log(knobs: KernelKnobs) -> None:
+    assert type(knobs).from_dict(json.loads(json.dumps(knobs.to_dict()))) == knobs
+
+
+@pytest.mark.parametrize(
+    ("knobs", "change"),
+    [
+        (KNOBS, {"tile": 1}),
+        (KNOBS, {"block_m": 64.0}),
+        (KNOBS, {"stages": True}),
+        (KNOBS, {"algorithm": "depthwise"}),
+        (DEPTHWISE, {"vector": "4"}),
+        (DEPTHWISE, {"algorithm": "implicit_gemm"}),
+    ],
+)
+def test_other_fields_are_no_knobs(knobs: KernelKnobs, change: dict) -> None:
+    fields = knobs.to_dict() | change
+    with pytest.raises(CudaError, match=f"^{re.escape(str(fields))} are no knobs of {knobs.KERNEL}$"):
+        type(knobs).from_dict(fields)
+
+
+def test_knobs_have_an_algorithm_and_all_their_fields() -> None:
     with pytest.raises(CudaError, match=r"^\{'tile': 1\} are no knobs of an implicit GEMM$"):
         GemmKnobs.from_dict({"tile": 1})
+    for missing in ("algorithm", "block_k"):
+        fields = {name: value for name, value in KNOBS.to_dict().items() if name != missing}
+        with pytest.raises(CudaError, match=r"are no knobs of an implicit GEMM$"):
+            GemmKnobs.from_dict(fields)

@@ -1,0 +1,48 @@
+"""What knobs of all kinds of GPU kernels share: how they are written down, read, and refused."""
+
+from collections.abc import Mapping
+from dataclasses import fields as fields_of
+from typing import Any, ClassVar, TypeVar
+
+from topi_ext.cuda.workload import NhwcConvolution
+from topi_ext.errors import CudaError
+
+
+_Knobs = TypeVar("_Knobs", bound="KernelKnobs")
+
+
+class KernelKnobs:
+    """Base of frozen dataclasses of numbers and names; ``ALGORITHM`` is what each is written down under, and
+    ``KERNEL`` how messages call what it is for.
+    """
+
+    ALGORITHM: ClassVar[str]
+    KERNEL: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The knobs by name, and the algorithm that they are of."""
+        return {"algorithm": self.ALGORITHM, **vars(self)}
+
+    @classmethod
+    def from_dict(cls: type[_Knobs], fields: Mapping[str, Any]) -> _Knobs:
+        """What :meth:`to_dict` wrote; CudaError for anything else."""
+        named = {name: value for name, value in fields.items() if name != "algorithm"}
+        exact = {field.name: field.type for field in fields_of(cls) if field.type in (int, bool)}  # type: ignore[arg-type]
+        if fields.get("algorithm") == cls.ALGORITHM:
+            try:
+                knobs = cls(**named)
+            except TypeError:
+                pass
+            else:
+                if all(type(getattr(knobs, name)) is kind for name, kind in exact.items()):
+                    return knobs
+        raise CudaError(f"{dict(fields)} are no knobs of {cls.KERNEL}")
+
+
+def refuse(workload: NhwcConvolution, knobs: KernelKnobs, problem: str | None) -> None:
+    """Raise CudaError where there is a problem of knobs with a workload."""
+    if problem:
+        raise CudaError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
+
+
+__all__ = ["KernelKnobs", "refuse"]
