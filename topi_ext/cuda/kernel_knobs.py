@@ -7,7 +7,6 @@ from typing import Any, ClassVar, TypeVar
 from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.errors import CudaError
 
-
 _Knobs = TypeVar("_Knobs", bound="KernelKnobs")
 
 
@@ -27,15 +26,15 @@ class KernelKnobs:
     def from_dict(cls: type[_Knobs], fields: Mapping[str, Any]) -> _Knobs:
         """What :meth:`to_dict` wrote; CudaError for anything else."""
         named = {name: value for name, value in fields.items() if name != "algorithm"}
-        exact = {field.name: field.type for field in fields_of(cls) if field.type in (int, bool)}  # type: ignore[arg-type]
-        if fields.get("algorithm") == cls.ALGORITHM:
+        kinds = {field.name: field.type for field in fields_of(cls)}  # type: ignore[arg-type]
+        # Names are checked with what they name; numbers are exact, where True would pass for 1.
+        exact = {name: kind for name, kind in kinds.items() if kind in (int, bool)}
+        is_known = fields.get("algorithm") == cls.ALGORITHM and named.keys() <= kinds.keys()
+        if is_known and all(type(value) is exact.get(name, type(value)) for name, value in named.items()):
             try:
-                knobs = cls(**named)
+                return cls(**named)
             except TypeError:
-                pass
-            else:
-                if all(type(getattr(knobs, name)) is kind for name, kind in exact.items()):
-                    return knobs
+                pass  # One is missing.
         raise CudaError(f"{dict(fields)} are no knobs of {cls.KERNEL}")
 
 

@@ -8,8 +8,8 @@ from topi_ext.cuda.multiprocessor import LANES, MULTIPROCESSORS
 
 PEAKS = {
     # NVIDIA's white papers (V100, Turing, A100, H100) and data sheets (T4, A10, L4): 10^12 operations a
-    # second of float16 with float32 sums, TF32 and bytes, without sparsity, and of float32 on CUDA cores; then
-    # the clock of the latter where it is another. dp4a of V100 has four bytes for each float32.
+    # second of float16 with float32 sums, TF32 and bytes, without sparsity, and of float32 on CUDA cores;
+    # then the clock of the latter where it is another. dp4a of V100 has four bytes for each float32.
     "sm_70": (125, 0, 4 * 15.7, 15.7),
     "sm_75": (65, 0, 130, 8.1),
     "sm_80": (312, 156, 624, 19.5),
