@@ -115,14 +115,16 @@ def _is_global(buffer: Any) -> bool:
 
 
 def _stored(store: tirx.BufferStore, row_bytes: int, staged: list[Any]) -> Any:
-    """A copy that is no asynchronous one: the architecture has none, or values are converted or bordered by
-    others than zero.
+    """A copy that is no asynchronous one: the architecture has none, or values are converted, or they are a
+    constant that surrounds the image.
     """
 
     def is_copied(buffer: Any) -> bool:
         return _is_global(buffer) or any(buffer.same_as(found) for found in staged)
 
-    if not store.buffer.scope().startswith("shared") or not _reads(store.value, is_copied):
+    value = store.value.value if isinstance(store.value, tirx.Broadcast) else store.value
+    is_constant = isinstance(value, tirx.IntImm | tirx.FloatImm)
+    if not store.buffer.scope().startswith("shared") or not (is_constant or _reads(value, is_copied)):
         return store
     scalar, _, lanes = str(store.buffer.dtype).partition("x")
     size = DTYPE_BYTES[scalar] * int(lanes or 1)

@@ -1,9 +1,11 @@
 """Copies of as many bytes as lie side by side, asynchronous ones and loads into registers.
 
 TVM copies element by element where it cannot see, when it makes vectors of loops, that a condition is the
-same for all of them; by the end of its passes the condition has become so simple that it is plain.
+same for all of them; by the end of its passes the condition has become so simple that it is plain. Where the
+condition chooses another constant than 0, which an asynchronous copy cannot write, the constant is stored.
 """
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -50,16 +52,14 @@ def _widened(loop: tirx.For) -> Any:
     if found is None:
         return loop
     count = int(loop.extent)
-    dtype, to, origin = found[0], found[1], found[3]
-    target, source, condition = (_settled(found[place], loop.loop_var, count) for place in (2, 4, 5))
-    size = count * DTYPE_BYTES[dtype]
+    target, source, condition = (
+        _settled(part, loop.loop_var, count) for part in (found.target, found.source, found.condition)
+    )
     runs = all(_is_aligned_run(place, loop.loop_var, count) for place in (target, source))
-    if size not in COPIED_BYTES or not runs or (condition is not None and _reads(condition, loop.loop_var)):
+    if not found.fits(count) or not runs or (condition is not None and _reads(condition, loop.loop_var)):
         return loop
     first = [_at(place, loop.loop_var, 0) for place in (target, source)]
-    arguments = [to, first[0], origin, first[1], tirx.const(size, "int32")]
-    arguments += [] if condition is None else [condition]
-    return tirx.Evaluate(tirx.call_intrin(dtype, _COPY.name, *arguments))
+    return replace(found, target=first[0], source=first[1], condition=condition).statement(count)
 
 
 def _loaded(loop: tirx.For) -> Any:
@@ -105,37 +105,68 @@ def _of_vector(store: tirx.BufferStore) -> Any:
     found = _stored(store) if isinstance(target, tirx.Ramp) else None
     if found is None:
         return store
-    dtype, to, _, origin, index, condition = found
-    source = tvm.sym.Analyzer().simplify(index)
+    source = tvm.sym.Analyzer().simplify(found.source)
     count = int(target.lanes)
-    size = count * DTYPE_BYTES[dtype]
     aligned = isinstance(source, tirx.Ramp) and all(is_multiple(run.base, count) for run in (target, source))
-    if size not in COPIED_BYTES or not aligned:
+    if not found.fits(count) or not aligned:
         return store
-    arguments = [to, target.base, origin, source.base, tirx.const(size, "int32")]
-    arguments += [] if condition is None else [condition]
-    return tirx.Evaluate(tirx.call_intrin(dtype, _COPY.name, *arguments))
+    return replace(found, target=target.base, source=source.base).statement(count)
 
 
-def _stored(store: tirx.BufferStore) -> tuple[Any, ...] | None:
-    """Dtype, target and place, origin and place, and condition of an element that is copied, or else 0."""
-    value, condition = store.value, None
+@dataclass(frozen=True)
+class _Copy:
+    """A copy of elements of ``dtype`` from the place ``source`` of ``origin`` to the place ``target`` of
+    ``to``; where ``condition`` is false, of zeros, or of ``border``'s constant to its buffer.
+    """
+
+    dtype: str
+    to: Any
+    target: Any
+    origin: Any
+    source: Any
+    condition: Any
+    border: tuple[Any, Any] | None = None
+
+    def fits(self, count: int) -> bool:
+        """Is there one instruction for so many elements?"""
+        return count * DTYPE_BYTES[self.dtype] in COPIED_BYTES
+
+    def statement(self, count: int) -> Any:
+        """The asynchronous copy of so many elements from the places on."""
+        size = tirx.const(count * DTYPE_BYTES[self.dtype], "int32")
+        arguments = [self.to, self.target, self.origin, self.source, size]
+        if self.border is None and self.condition is not None:
+            arguments.append(self.condition)
+        copied = tirx.Evaluate(tirx.call_intrin(self.dtype, _COPY.name, *arguments))
+        if self.border is None:
+            return copied
+        buffer, constant = self.border
+        place = tirx.Ramp(self.target, 1, count)
+        stored = tirx.BufferStore(buffer, tirx.Broadcast(constant, count), [place])
+        return tirx.IfThenElse(self.condition, copied, stored)
+
+
+def _stored(store: tirx.BufferStore) -> _Copy | None:
+    """The copy of an element that a store to shared memory is."""
+    value, condition, border = store.value, None, None
     if not store.buffer.scope().startswith("shared"):
         return None
     if isinstance(value, Call) and value.op.same_as(_EITHER):
         condition, value, otherwise = value.args
-        zero = otherwise.value if isinstance(otherwise, tirx.Broadcast) else otherwise
-        if getattr(zero, "value", None) != 0:
+        constant = otherwise.value if isinstance(otherwise, tirx.Broadcast) else otherwise
+        if not isinstance(constant, tirx.IntImm | tirx.FloatImm):
             return None
+        border = (store.buffer, constant) if constant.value else None
     dtype = str(store.buffer.dtype)
     if not isinstance(value, TensorLoad) or value.source.scope() not in ("", "global"):
         return None
     if str(value.source.dtype) != dtype or dtype not in DTYPE_BYTES:
         return None
-    return dtype, store.buffer.data, store.indices[0], value.source.data, value.indices[0], condition
+    places = store.indices[0], value.source.data, value.indices[0]
+    return _Copy(dtype, store.buffer.data, *places, condition, border)
 
 
-def _copied(statement: Any) -> tuple[Any, ...] | None:
+def _copied(statement: Any) -> _Copy | None:
     """The same of an asynchronous copy of one element."""
     call = statement.value if isinstance(statement, tirx.Evaluate) else None
     if not isinstance(call, Call) or not call.op.same_as(_COPY):
@@ -144,7 +175,7 @@ def _copied(statement: Any) -> tuple[Any, ...] | None:
     dtype = str(call.ty.dtype)
     if DTYPE_BYTES.get(dtype) != int(size):
         return None
-    return dtype, to, target, origin, source, condition[0] if condition else None
+    return _Copy(dtype, to, target, origin, source, condition[0] if condition else None)
 
 
 def _settled(expression: Any, variable: Any, count: int) -> Any:

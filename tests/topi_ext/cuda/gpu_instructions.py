@@ -28,7 +28,8 @@ def s_tir_cp_async_raw(grid: Any, node: Call) -> None:
     count = int(grid.value(size)) // source.array.itemsize
     places = np.asarray(grid.value(to_offset))[:, None] + np.arange(count)
     wanted = np.asarray(grid.value(from_offset))[:, None] + np.arange(count)
-    if (wanted[:, 0] * source.array.itemsize % int(grid.value(size))).any() and len(node.args) == 5:
+    unaligned = wanted[:, 0] * source.array.itemsize % int(grid.value(size)) != 0
+    if (unaligned if grid.mask is None else unaligned & grid.mask).any() and len(node.args) == 5:
         raise SimulationError(f"{node} reads from an address that is no multiple of its size")
     if len(node.args) > 5:
         chosen = np.broadcast_to(grid.value(node.args[5]), grid.block.shape)

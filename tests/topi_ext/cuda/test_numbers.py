@@ -234,12 +234,28 @@ def test_the_depthwise_default_of_every_architecture_is_right(arch: str) -> None
     assert depthwise_error(work, cheapest_depthwise(work, sm)[1], sm) < bound("float16")
 
 
-@pytest.mark.parametrize("case", ["odd", "groups", "four channels", "tf32 odd"])
+@pytest.mark.parametrize(
+    "case", ["odd", "groups", "four channels", "tf32 odd", "uint8 odd", "bordered bytes"]
+)
 def test_neighbouring_channels_are_copied_at_once(case: str) -> None:
     """Also where the depth is no multiple of a tile's, so that conditions change within a tile."""
     work, knobs = PRODUCTS[case]
     device = lowered(scheduled_product(work, knobs, SM_80), SM_80)
     assert copied_bytes(device) == {16, work.copy_elements * work.element_bytes}
+
+
+def test_what_surrounds_an_image_is_stored_beside_asynchronous_copies() -> None:
+    """A zero point other than 0, which they cannot write, as many bytes at once as they copy."""
+    work, knobs = PRODUCTS["bordered bytes"]
+    device = lowered(scheduled_product(work, knobs, SM_80), SM_80)
+    stored: set[str] = set()
+
+    def visit(choice: tirx.IfThenElse) -> None:
+        if "cp_async_raw" in str(choice.then_case) and choice.else_case is not None:
+            stored.add(str(choice.else_case.value.ty.dtype))
+
+    structural_walk(device.body, (tirx.IfThenElse, visit))
+    assert stored == {"int8x16"}
 
 
 def copied_bytes(device: tirx.PrimFunc) -> set[int]:
