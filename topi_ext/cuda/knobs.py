@@ -1,6 +1,7 @@
 """The choices that a matrix product on a GPU leaves open."""
 
 from dataclasses import dataclass
+from math import ceil
 from typing import ClassVar, Literal, get_args
 
 from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
@@ -87,22 +88,58 @@ def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
     return max(tiles, results)
 
 
-def registers(knobs: GemmKnobs, dtype: str) -> int:
-    """Registers of a thread, by estimate: sums, fragments of operands of ``dtype``, addresses."""
-    sums = knobs.warp_m * knobs.warp_n // LANES
-    if knobs.instruction == "dp4a":
-        # Where there is nothing better, copies to shared memory pass through registers, four bytes in each.
-        return sums + (knobs.block_m + knobs.block_n) * knobs.block_k // 4 // knobs.threads + 72
-    if knobs.instruction == "wmma":
-        # Fragments hold every element twice, and copies to shared memory pass through registers.
-        staged = (knobs.block_m + knobs.block_n) * knobs.block_k // 2 // knobs.threads
-        return 2 * sums + (knobs.warp_m + knobs.warp_n) // 2 + staged + 60
-    if knobs.instruction == "wgmma":
-        steps = knobs.block_k // MULTIPLICATIONS[dtype].depth if dtype in LOADED else 0
-        return sums + 48 + LOADED_REGISTERS * steps
-    # A row of a fragment is 32 bytes whatever is multiplied.
-    operands = (knobs.warp_m + knobs.warp_n) // 4 if knobs.instruction == "mma" else 24
-    return sums + operands + 40
+@dataclass(frozen=True)
+class _Registers:
+    """What a thread has for each of its sums, beside all of them, beside that with a window, and for
+    each word of a tile that it copies through registers.
+    """
+
+    per_sum: float
+    beside: int
+    window: int = 0
+    per_word: float = 0.0
+
+
+_ASYNCHRONOUS: dict[Instruction, _Registers] = {
+    "mma": _Registers(1.2, 23, window=6),
+    "wgmma": _Registers(1.08, 26, window=8),
+    "fma": _Registers(1.3, 54, window=8),
+}
+"""Where tiles are copied asynchronously; fitted to what ptxas gives samples of the layers of networks."""
+
+_THROUGH_REGISTERS: dict[Instruction, _Registers] = {
+    "mma": _Registers(1.2, 30, per_word=0.55),
+    "wmma": _Registers(1.0, 40, per_word=0.8),
+    "fma": _Registers(1.0, 56, per_word=1.0),
+    "dp4a": _Registers(1.1, 54, per_word=1.0),
+}
+"""The same where they are not."""
+
+_MOST_PLACES = 8
+"""Copies of a thread whose places are computed ahead."""
+
+_NEXT_STEP = 12
+"""Registers for fragments of mma that are loaded for the next step within a tile."""
+
+
+def registers(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:
+    """Registers of a thread, by estimate: within 15% of what ptxas gives most kernels."""
+    table = _ASYNCHRONOUS if multiprocessor.has_async_copies else _THROUGH_REGISTERS
+    found = table.get(knobs.instruction) or _THROUGH_REGISTERS[knobs.instruction]
+    words = (knobs.block_m + knobs.block_n) * knobs.block_k * workload.element_bytes / 4 / knobs.threads
+    used = found.beside + found.per_sum * knobs.warp_m * knobs.warp_n / LANES + found.per_word * words
+    if workload.has_window:
+        used += found.window
+        # Bytes may have a border of their own, which is stored where nothing is copied.
+        bordered = workload.dtype in INTEGERS and multiprocessor.has_async_copies
+        copies = knobs.block_m * knobs.block_k / workload.copy_elements / knobs.threads
+        used += 2 * min(copies, _MOST_PLACES) if bordered else 0
+    steps = knobs.block_k // fragment_depth(workload, knobs)
+    if knobs.instruction == "mma" and steps > 1:
+        used += _NEXT_STEP
+    if knobs.instruction == "wgmma" and workload.dtype in LOADED:
+        used += LOADED_REGISTERS * steps
+    return ceil(used)
 
 
 SWIZZLED_ROWS = (32, 64, 128)
@@ -140,7 +177,7 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
     across, down = -(-workload.columns // knobs.block_n), -(-workload.rows // knobs.block_m)
     second = across if knobs.order == "rows" else down
     limit = multiprocessor.block_shared_bytes
-    needed, used = shared_bytes(knobs, workload.element_bytes), registers(knobs, workload.dtype)
+    needed, used = shared_bytes(knobs, workload.element_bytes), registers(workload, knobs, multiprocessor)
     if knobs.instruction in ON_CUDA_CORES and (knobs.warp_m % 4 or knobs.warp_n % 8):
         return "threads of a warp divide its results by 4 and 8"
     problems = [

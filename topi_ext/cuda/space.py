@@ -89,7 +89,7 @@ def cheapest_gemm(workload: GemmConvolution, multiprocessor: Multiprocessor) -> 
 def resident_blocks(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:
     """Thread blocks that one multiprocessor holds at once."""
     shared = shared_bytes(knobs, workload.element_bytes)
-    return multiprocessor.resident(shared, registers(knobs, workload.dtype), knobs.warps)
+    return multiprocessor.resident(shared, registers(workload, knobs, multiprocessor), knobs.warps)
 
 
 def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> float:

@@ -66,6 +66,11 @@ class NhwcConvolution:
         return self.kernel[0] * self.kernel[1]
 
     @property
+    def has_window(self) -> bool:
+        """Does a result read several pixels, or what surrounds the image?"""
+        return self.taps > 1 or any(self.padding)
+
+    @property
     def depth(self) -> int:
         """How many products each element sums."""
         return self.taps * self.group_channels

@@ -42,7 +42,7 @@ def block_features(
     found |= occupancy_features(blocks, resident, knobs.warps, multiprocessor)
     return found | {
         "log_cycles": log2(cycles),
-        "registers": float(registers(knobs, workload.dtype)),
+        "registers": float(registers(workload, knobs, multiprocessor)),
         "log_shared_bytes": log2(shared_bytes(knobs, size)),
         "log_tiles": log2(depth // knobs.split_k // knobs.block_k),
         "in_flight_bytes": float((knobs.stages - 1) * (knobs.block_m + knobs.block_n) * row_bytes * resident),

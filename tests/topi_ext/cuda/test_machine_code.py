@@ -118,7 +118,7 @@ def test_products_of_four_warps(dtype: str) -> None:
     cubin = compile_cubin(source, "sm_90")
     (used,) = cubin.resources.values()
     assert (used.stack, used.spill_stores, used.spill_loads, used.shared) == (0, 0, 0, 0)
-    assert used.registers <= registers(knobs, dtype)
+    assert used.registers <= registers(work, knobs, SM_90)
     assert not cubin.serialized
 
 
