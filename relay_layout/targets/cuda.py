@@ -80,7 +80,7 @@ class CudaTarget(BuildTarget):
         return _MULTIPLIED[self.precision]
 
     def multiplies_bytes(self, dtype: str) -> bool:
-        """Are products of integers of ``dtype`` by int8 computed on tensor cores?"""
+        """Are products of integers of ``dtype`` by int8 matrix products, on tensor cores or by dp4a?"""
         return dtype in INTEGERS and self.multiprocessor.byte_macs > 0
 
     @property

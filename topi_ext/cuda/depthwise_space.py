@@ -19,16 +19,13 @@ from topi_ext.cuda.depthwise import (
     read_pixels,
     weight_bytes,
 )
-from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.multiprocessor import LANES, SCHEDULERS, Multiprocessor
 from topi_ext.cuda.space import BARRIER_CYCLES, LATENCY_CYCLES, SHARED_BYTES_PER_CYCLE
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution
 from topi_ext.knobs import DTYPE_BYTES
 
 LINE_BYTES = 128
 """Of the first-level cache, which serves one line in a cycle."""
-
-SCHEDULERS = 4
-"""Of a multiprocessor, each of which issues an instruction of a warp in a cycle."""
 
 ISSUE_CYCLES = 2
 """Between two instructions of one warp, on average: some need what the one before gives."""

@@ -108,7 +108,7 @@ _ASYNCHRONOUS: dict[Instruction, _Registers] = {
 """Where tiles are copied asynchronously; fitted to what ptxas gives samples of the layers of networks."""
 
 _THROUGH_REGISTERS: dict[Instruction, _Registers] = {
-    "mma": _Registers(1.2, 30, per_word=0.55),
+    "mma": _Registers(1.2, 30, window=4, per_word=0.55),
     "wmma": _Registers(1.0, 40, per_word=0.8),
     "fma": _Registers(1.0, 56, per_word=1.0),
     "dp4a": _Registers(1.1, 54, per_word=1.0),
@@ -131,9 +131,8 @@ def registers(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multi
     if workload.has_window:
         used += found.window
         # Bytes may have a border of their own, which is stored where nothing is copied.
-        bordered = workload.dtype in INTEGERS and multiprocessor.has_async_copies
         copies = knobs.block_m * knobs.block_k / workload.copy_elements / knobs.threads
-        used += 2 * min(copies, _MOST_PLACES) if bordered else 0
+        used += 2 * min(copies, _MOST_PLACES) if workload.dtype in INTEGERS else 0
     steps = knobs.block_k // fragment_depth(workload, knobs)
     if knobs.instruction == "mma" and steps > 1:
         used += _NEXT_STEP

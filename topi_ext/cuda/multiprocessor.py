@@ -20,8 +20,8 @@ from topi_ext.errors import CudaError
 LANES = 32
 """Threads of a warp."""
 
-REGISTER_FILES = 4
-"""Of a multiprocessor, and as many schedulers: each serves a quarter of its warps."""
+SCHEDULERS = 4
+"""Of a multiprocessor: each issues an instruction of a warp in a cycle and has a quarter of the registers."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ class Multiprocessor:
         limits = [self.blocks, self.warps // warps]
         kept = shared + self.shared_bytes - self.block_shared_bytes
         limits += [self.shared_bytes // kept] if kept else []
-        # A warp has registers in steps of 256, and lies in one of four files.
+        # A warp has registers in steps of 256, all of one scheduler's.
         step = 256 // LANES
         of_warp = -(-registers // step) * step * LANES
-        limits.append(self.registers // REGISTER_FILES // of_warp * REGISTER_FILES // warps)
+        limits.append(self.registers // SCHEDULERS // of_warp * SCHEDULERS // warps)
         return max(1, min(limits))
 
     @property
@@ -147,4 +147,4 @@ def multiprocessor_of(target: Target) -> Multiprocessor:
     return found
 
 
-__all__ = ["LANES", "MULTIPROCESSORS", "Multiprocessor", "multiprocessor_of"]
+__all__ = ["LANES", "MULTIPROCESSORS", "SCHEDULERS", "Multiprocessor", "multiprocessor_of"]

@@ -14,7 +14,7 @@ from math import ceil
 from topi_ext.compute.implicit_gemm import padded
 from topi_ext.cuda.knobs import GemmKnobs, Instruction, misfit, registers, shared_bytes
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
-from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.multiprocessor import SCHEDULERS, Multiprocessor
 from topi_ext.cuda.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 
@@ -100,8 +100,8 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     tiles = depth // knobs.split_k // knobs.block_k
     resident = min(resident_blocks(workload, knobs, multiprocessor), ceil(blocks / multiprocessor.count))
     area = knobs.block_m * knobs.block_n
-    # Four schedulers issue; fewer warps leave some of them idle.
-    busy = min(1.0, resident * knobs.warps / 4)
+    # Fewer warps leave some of the schedulers idle.
+    busy = min(1.0, resident * knobs.warps / SCHEDULERS)
     multiply = area * knobs.block_k / (multiprocessor.products(workload.dtype, knobs.instruction) * busy)
     readers, read_rows = knobs.warps, knobs.warp_m
     if knobs.instruction == "wgmma":

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -195,6 +196,22 @@ def test_smaller_instructions_of_turing(dtype: str) -> None:
     assert [pattern for pattern in expected if pattern not in text] == []
     (used,) = compile_cubin(source, "sm_75").resources.values()
     assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
+
+
+def test_registers_are_about_as_many_as_estimated() -> None:
+    """For most kernels within 15%, as samples of hundreds were; here in the middle of eleven."""
+    ratios = []
+    for family, work in WORKLOADS.items():
+        for arch in ("sm_80", "sm_90"):
+            sm = MULTIPROCESSORS[arch]
+            (used,) = compile_cubin(source_of(family, sm), arch).resources.values()
+            ratios.append(registers(work, cheapest_gemm(work, sm)[1], sm) / used.registers)
+    for dtype, (_, _, knobs) in OLDER.items():
+        (used,) = compile_cubin(turing_source(dtype), "sm_75").resources.values()
+        work = workload(1, (14, 14), (64, 64), dtype=dtype)
+        ratios.append(registers(work, knobs, MULTIPROCESSORS["sm_75"]) / used.registers)
+    assert 0.85 <= statistics.median(ratios) <= 1.15, ratios
+    assert 0.7 <= min(ratios) <= max(ratios) <= 1.5, ratios
 
 
 @pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="nvdisasm is not on the path")
