@@ -90,8 +90,8 @@ def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class _Registers:
-    """What a thread has for each of its sums, beside all of them, beside that with a window, and for
-    each word of a tile that it copies through registers.
+    """What a thread has for each of its sums, beside all of them, beside that with a window, and for each
+    word of a tile that it copies.
     """
 
     per_sum: float
@@ -101,14 +101,14 @@ class _Registers:
 
 
 _ASYNCHRONOUS: dict[Instruction, _Registers] = {
-    "mma": _Registers(1.2, 23, window=6),
+    "mma": _Registers(1.2, 20, window=6, per_word=0.15),
     "wgmma": _Registers(1.08, 26, window=8),
     "fma": _Registers(1.3, 54, window=8),
 }
 """Where tiles are copied asynchronously; fitted to what ptxas gives samples of the layers of networks."""
 
 _THROUGH_REGISTERS: dict[Instruction, _Registers] = {
-    "mma": _Registers(1.2, 30, window=4, per_word=0.55),
+    "mma": _Registers(1.1, 30, window=2, per_word=0.7),
     "wmma": _Registers(1.0, 40, per_word=0.8),
     "fma": _Registers(1.0, 56, per_word=1.0),
     "dp4a": _Registers(1.1, 54, per_word=1.0),
@@ -130,9 +130,10 @@ def registers(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multi
     used = found.beside + found.per_sum * knobs.warp_m * knobs.warp_n / LANES + found.per_word * words
     if workload.has_window:
         used += found.window
+    if workload.has_window and workload.dtype in INTEGERS and multiprocessor.has_async_copies:
         # Bytes may have a border of their own, which is stored where nothing is copied.
         copies = knobs.block_m * knobs.block_k / workload.copy_elements / knobs.threads
-        used += 2 * min(copies, _MOST_PLACES) if workload.dtype in INTEGERS else 0
+        used += 2 * min(copies, _MOST_PLACES)
     steps = knobs.block_k // fragment_depth(workload, knobs)
     if knobs.instruction == "mma" and steps > 1:
         used += _NEXT_STEP

@@ -199,7 +199,7 @@ def test_smaller_instructions_of_turing(dtype: str) -> None:
 
 
 def test_registers_are_about_as_many_as_estimated() -> None:
-    """For most kernels within 15%, as samples of hundreds were; here in the middle of eleven."""
+    """For most kernels; ptxas rounds up to what as many warps as would fit can have."""
     ratios = []
     for family, work in WORKLOADS.items():
         for arch in ("sm_80", "sm_90"):
@@ -211,7 +211,8 @@ def test_registers_are_about_as_many_as_estimated() -> None:
         work = workload(1, (14, 14), (64, 64), dtype=dtype)
         ratios.append(registers(work, knobs, MULTIPROCESSORS["sm_75"]) / used.registers)
     assert 0.85 <= statistics.median(ratios) <= 1.15, ratios
-    assert 0.7 <= min(ratios) <= max(ratios) <= 1.5, ratios
+    assert 2 * sum(0.8 <= ratio <= 1.25 for ratio in ratios) > len(ratios), ratios
+    assert 0.6 <= min(ratios) <= max(ratios) <= 1.6, ratios
 
 
 @pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="nvdisasm is not on the path")
