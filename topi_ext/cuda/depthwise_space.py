@@ -116,7 +116,7 @@ def depthwise_resident(
 ) -> int:
     """Thread blocks that one multiprocessor holds at once."""
     shared = weight_bytes(workload, knobs) if knobs.weights == "shared" else 0
-    return multiprocessor.resident(shared, depthwise_registers(workload, knobs), knobs.warps)
+    return multiprocessor.resident(shared, depthwise_registers(workload, knobs, multiprocessor), knobs.warps)
 
 
 def warp_lines(workload: DepthwiseConvolution, knobs: DepthwiseKnobs, size: int, stride: int) -> float:

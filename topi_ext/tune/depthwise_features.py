@@ -46,7 +46,7 @@ def thread_features(
     found |= occupancy_features(blocks, resident, knobs.warps, multiprocessor)
     return found | {
         "log_cycles": log2(cycles),
-        "registers": float(depthwise_registers(workload, knobs)),
+        "registers": float(depthwise_registers(workload, knobs, multiprocessor)),
         "weight_bytes": float(weight_bytes(workload, knobs)),
         "pixel_remainder": prod(padded) / prod(extents),
         "lane_remainder": knobs.warps * LANES / knobs.threads,
