@@ -124,8 +124,10 @@ _NEXT_STEP = 12
 
 def registers(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:
     """Registers of a thread, by estimate, within 15% of what ptxas gives half of the kernels or more."""
-    table = _ASYNCHRONOUS if multiprocessor.has_async_copies else _THROUGH_REGISTERS
-    found = table.get(knobs.instruction) or _THROUGH_REGISTERS[knobs.instruction]
+    first, second = _THROUGH_REGISTERS, _ASYNCHRONOUS
+    if multiprocessor.has_async_copies:
+        first, second = second, first
+    found = (second | first)[knobs.instruction]
     words = (knobs.block_m + knobs.block_n) * knobs.block_k * workload.element_bytes / 4 / knobs.threads
     used = found.beside + found.per_sum * knobs.warp_m * knobs.warp_n / LANES + found.per_word * words
     if workload.has_window:

@@ -80,6 +80,7 @@ def test_tensor_cores_are_no_slower_than_dot_products(batch: int, image: tuple[i
 def test_wgmma_is_of_one_architecture() -> None:
     wgmma = replace(KNOBS, instruction="wgmma", warps_m=4, warps_n=1)
     assert misfit(WORK, wgmma, SM_80) == "sm_80 has no wgmma"
+    assert misfit(WORK, replace(wgmma, stages=2), MULTIPROCESSORS["sm_75"]) == "sm_75 has no wgmma"
     assert misfit(WORK, wgmma, SM_90) is None
     assert misfit(WORK, wgmma, replace(SM_90, wgmma_gain=0.0)) == "sm_90 has no wgmma"
     assert misfit(replace(WORK, dtype="float32"), replace(wgmma, block_k=16), SM_90) == "wgmma for float32"
