@@ -20,6 +20,7 @@ from relay_layout.lower.device_code import stored_code
 from relay_layout.lower.workspace import WORKSPACE
 from relay_layout.runtime.device import DeviceMemory, memory_of
 from topi_ext.cuda.nvcc import machine_code
+from topi_ext.cuda.window_maps import provide_window_maps
 from topi_ext.threads import SET_THREADS
 
 WORKER_GROUP_BIG = 1
@@ -208,6 +209,7 @@ def _load_library(library: bytes | bytearray | memoryview) -> Any:
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
         path = Path(folder) / "library.so"
         path.write_bytes(library)
+        provide_window_maps()
         with machine_code(stored_code(path)):
             return tvm.runtime.load_module(str(path))
 

@@ -1,5 +1,6 @@
 """CUDA targets: an architecture, and what convolutions are multiplied in."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Literal, get_args
@@ -26,11 +27,20 @@ PREFIX = "cuda-"
 NO_WGMMA = "+nowgmma"
 """Behind an architecture that has wgmma: products by mma.sync alone."""
 
-_NAMED = MULTIPROCESSORS | {
-    arch + NO_WGMMA: replace(found, wgmma_gain=0.0)
-    for arch, found in MULTIPROCESSORS.items()
-    if found.wgmma_gain
-}
+NO_TMA = "+notma"
+"""Behind an architecture that has bulk copies of tiles: those of every thread alone."""
+
+
+def _without(word: str, taken: Callable[[Multiprocessor], bool], **changes: Any) -> dict[str, Multiprocessor]:
+    """Architectures of which ``taken`` holds, as the word behind their names changes them."""
+    return {arch + word: replace(found, **changes) for arch, found in MULTIPROCESSORS.items() if taken(found)}
+
+
+_NAMED = (
+    MULTIPROCESSORS
+    | _without(NO_WGMMA, lambda found: found.wgmma_gain > 0, wgmma_gain=0.0)
+    | _without(NO_TMA, lambda found: found.has_bulk_copies, has_bulk_copies=False)
+)
 
 Precision = Literal["fp16", "tf32", "fp32"]
 """``fp16``: tensors between kernels are float16, and all arithmetic but the products of tensor cores is
@@ -197,8 +207,8 @@ def padded_channels(channels: int) -> int:
 
 
 def cuda_target(name: str, precision: str) -> CudaTarget:
-    """The target that ``cuda-sm_90`` or ``cuda-sm_90+nowgmma`` names; TargetError for an architecture or
-    precision that is not known.
+    """The target that ``cuda-sm_90``, ``cuda-sm_90+nowgmma`` or ``cuda-sm_90+notma`` names; TargetError for
+    an architecture or precision that is not known.
     """
     arch = name.removeprefix(PREFIX)
     if arch not in _NAMED:

@@ -46,7 +46,8 @@ def resolve_target(
     precision: str = "fp32",
 ) -> BuildTarget:
     """The target for ``native``, an x86-64 level, an ARM core such as ``aarch64-cortex-a76+i8mm``,
-    ``cuda-sm_90`` (``+nowgmma`` without wgmma), a name that LLVM knows, TVM's JSON, or a TVM target.
+    ``cuda-sm_90`` (``+nowgmma`` without wgmma, ``+notma`` without bulk copies), a name that LLVM knows,
+    TVM's JSON, or a TVM target.
 
     ``threads`` is how many threads the kernels are shaped for; by default all cores of this machine, or of a
     board with such an ARM core. ``tuning_records`` are logs to choose kernels from beside those of the

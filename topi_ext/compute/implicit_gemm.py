@@ -11,7 +11,7 @@ import numpy as np
 from tvm import te, tirx
 
 from topi_ext.cuda.annotation import describe_kernel
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.knobs import GemmKnobs, padded_depth
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.workload import ANNOTATION
 
@@ -21,13 +21,16 @@ PRODUCT = "product"
 GATHER = "gather"
 """The block that gives the left operand."""
 
+ROWS = "rows"
+"""The block that sees data of any rank as images of a pixel."""
+
 
 def padded(workload: GemmConvolution, knobs: GemmKnobs) -> tuple[int, int, int]:
     """Rows, columns and depth in whole tiles; the depth divides among ``split_k`` slices."""
     return (
         _up(workload.rows, knobs.block_m),
         _up(workload.columns, knobs.block_n),
-        _up(workload.depth, knobs.block_k * knobs.split_k),
+        padded_depth(workload, knobs),
     )
 
 
@@ -141,7 +144,7 @@ def rows_as_image(data: te.Tensor) -> te.Tensor:
             row = row // extent
         return data(*reversed(place), channel)
 
-    return te.compute((prod(extents), 1, 1, channels), element, name="rows")
+    return te.compute((prod(extents), 1, 1, channels), element, name=ROWS)
 
 
 def flat_index(index: Sequence[Any], extents: Sequence[int]) -> Any:
@@ -159,6 +162,7 @@ def _up(extent: int, step: int) -> int:
 __all__ = [
     "GATHER",
     "PRODUCT",
+    "ROWS",
     "flat_index",
     "pack_weight",
     "padded",

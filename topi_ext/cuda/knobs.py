@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar, Literal, get_args
 
+from topi_ext.cuda.bulk_copies import BARRIER_BYTES, MOST_STAGES
 from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.tensor_maps import bulk_misfit
 from topi_ext.cuda.wgmma import GROUP, LOADED, LOADED_REGISTERS, MOST_COLUMNS, WGMMA_DTYPES
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 
@@ -24,6 +26,10 @@ ON_CUDA_CORES: tuple[Instruction, ...] = ("fma", "dp4a")
 Order = Literal["rows", "columns"]
 """Which blocks start one after the other: those of different rows, which share a tile of the weights, or
 those of different columns, which share a tile of the data."""
+
+Copies = Literal["async", "bulk"]
+"""How tiles come to shared memory. ``async``: copies that every thread issues for itself. ``bulk``: whole
+tiles by the tensor memory accelerator of sm_90, which one thread issues, for wgmma."""
 
 MOST_BLOCKS = 65535
 """Of a grid along its second axis."""
@@ -45,6 +51,7 @@ class GemmKnobs(KernelKnobs):
     in shared memory. ``warps_m`` x ``warps_n``: how warps divide the block's tile. ``stages``: tiles in
     shared memory, one being multiplied while the others arrive. ``split_k``: slices of the depth that blocks
     of their own sum, whose partial sums a second kernel adds. ``order``: which blocks start first.
+    ``copies``: how tiles arrive.
     """
 
     ALGORITHM: ClassVar[str] = "implicit_gemm"
@@ -59,6 +66,7 @@ class GemmKnobs(KernelKnobs):
     stages: int
     split_k: int = 1
     order: Order = "rows"
+    copies: Copies = "async"
 
     @property
     def warps(self) -> int:
@@ -85,7 +93,7 @@ def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
     tiles = knobs.stages * (knobs.block_m + knobs.block_n) * row
     pad = PAD_BYTES // 4 if knobs.instruction in ON_CUDA_CORES else RESULT_PAD
     results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * 4
-    return max(tiles, results)
+    return max(tiles, results) + (BARRIER_BYTES if knobs.copies == "bulk" else 0)
 
 
 @dataclass(frozen=True)
@@ -169,6 +177,8 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         return f"unknown instruction '{knobs.instruction}'"
     if knobs.order not in get_args(Order):
         return f"unknown order '{knobs.order}'"
+    if knobs.copies not in get_args(Copies):
+        return f"unknown copies '{knobs.copies}'"
     if min(*numbers, knobs.stages, knobs.split_k) < 1:
         return "a tile is empty"
     if workload.dtype not in _MULTIPLIED[knobs.instruction]:
@@ -222,7 +232,29 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
         (knobs.split_k > tiles, f"{knobs.split_k} slices of {tiles} tiles"),
         (knobs.split_k > 1 and workload.groups > 1, "slices of the depth in a grouped convolution"),
     ]
-    return next((text for found, text in problems if found), None)
+    problem = next((text for found, text in problems if found), None)
+    if problem is not None or knobs.copies == "async":
+        return problem
+    return _bulk_misfit(workload, knobs, multiprocessor)
+
+
+def _bulk_misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> str | None:
+    """What keeps bulk copies from knobs that fit otherwise, if anything."""
+    if not multiprocessor.has_bulk_copies:
+        return f"{multiprocessor.arch} has no bulk copies of tiles"
+    if knobs.instruction != "wgmma":
+        return f"bulk copies for {knobs.instruction}"
+    tiles = padded_depth(workload, knobs) // knobs.split_k // knobs.block_k
+    most = min(tiles, MOST_STAGES)
+    if not 2 <= knobs.stages <= most:
+        return f"bulk copies of {tiles} tiles in {knobs.stages} stages"
+    return bulk_misfit(workload, knobs.block_m, knobs.block_n, knobs.block_k)
+
+
+def padded_depth(workload: GemmConvolution, knobs: GemmKnobs) -> int:
+    """The depth in whole tiles, as many for each slice."""
+    step = knobs.block_k * knobs.split_k
+    return -(-workload.depth // step) * step
 
 
 def _is_of_groups(knobs: GemmKnobs) -> bool:
@@ -243,12 +275,14 @@ __all__ = [
     "ROW_BYTES",
     "SWIZZLED",
     "SWIZZLED_ROWS",
+    "Copies",
     "GemmKnobs",
     "Instruction",
     "Order",
     "check",
     "fragment_depth",
     "misfit",
+    "padded_depth",
     "registers",
     "shared_bytes",
 ]

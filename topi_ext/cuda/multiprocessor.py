@@ -34,7 +34,8 @@ class Multiprocessor:
     warp-wide instructions with float32 accumulators, of TF32, of bytes (on sm_70 by dp4a on CUDA cores), and
     of float32 on CUDA cores; 0 where there are none.
     ``l2_bytes_per_cycle``: per multiprocessor. ``wgmma_gain``: how many times as many products wgmma makes; 0
-    where there is none, or where it is not to be used.
+    where there is none, or where it is not to be used. ``has_bulk_copies``: the tensor memory accelerator,
+    which copies whole tiles, is there and may be used.
     """
 
     arch: str
@@ -54,6 +55,7 @@ class Multiprocessor:
     registers: int = 65536
     launch_us: float = 2.5
     wgmma_gain: float = 0.0
+    has_bulk_copies: bool = False
 
     @property
     def name(self) -> str:
@@ -133,6 +135,7 @@ MULTIPROCESSORS = {
             128,
             39,
             wgmma_gain=1.6,
+            has_bulk_copies=True,
         ),
     )
 }

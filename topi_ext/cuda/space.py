@@ -72,12 +72,16 @@ def _knobs_of(
             if misfit(workload, knobs, multiprocessor) is not None:
                 continue
             estimate = estimated_us(workload, knobs, multiprocessor)
+            # Of those with the same estimate the first is the default: nobody has measured yet what bulk
+            # copies gain.
             yield estimate, knobs
-            # Of two with the same estimate the first is the default.
-            other = replace(knobs, order="columns")
             differ = workload.rows > block_m and workload.columns > block_n
-            if differ and misfit(workload, other, multiprocessor) is None:
-                yield estimate, other
+            others = [replace(knobs, order="columns")] if differ else []
+            if instruction == "wgmma":
+                others += [replace(other, copies="bulk") for other in (knobs, *others)]
+            for other in others:
+                if misfit(workload, other, multiprocessor) is None:
+                    yield estimate, other
 
 
 @lru_cache(maxsize=4096)

@@ -14,21 +14,24 @@ from tvm.ir import Call, Op
 from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.cuda.bulk_copies import is_copy
+from topi_ext.cuda.bulk_order import order_bulk_copies
 from topi_ext.cuda.fragments import THREAD_EXTENT
+from topi_ext.cuda.statements import flat, holds, is_barrier, is_call, with_body
 from topi_ext.cuda.wgmma import (
     COMMIT,
     FENCE,
     GROUP,
     MULTIPLY,
     SHARED_ALIGNMENT,
-    called,
     commit,
     fence,
+    is_product,
     proxy_fence,
     wait,
 )
 
-_BARRIER, _REGISTERS = Op.get("tirx.tvm_storage_sync"), Op.get("tirx.buffer_data")
+_REGISTERS = Op.get("tirx.buffer_data")
 _COMMIT_COPIES, _WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
 
 
@@ -41,43 +44,30 @@ def order_warpgroups() -> tvm.transform.Pass:
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
         products: list[Call] = []
-        structural_walk(func.body, (Call, lambda call: products.append(call) if _is_product(call) else None))
+        structural_walk(func.body, (Call, lambda call: products.append(call) if is_product(call) else None))
         return func.with_body(_ordered(func.body, products[0])) if products else func
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.order_warpgroups")
 
 
 def _ordered(body: Any, product: Call) -> Any:
-    warps: list[Any] = []
+    threads: dict[str, Any] = {}
 
     def launched(launch: tirx.AttrStmt) -> None:
-        if launch.attr_key == THREAD_EXTENT and launch.node.thread_tag == "threadIdx.y":
-            warps.append(launch.node.var)
+        if launch.attr_key == THREAD_EXTENT:
+            threads[str(launch.node.thread_tag)] = launch.node.var
 
     structural_walk(body, (tirx.AttrStmt, launched))
-    (warp,) = warps
-    body = structural_map(body, (tirx.For, _copying_behind))
-    body = structural_map(body, (tirx.Evaluate, lambda found: _around(found, product, warp)))
+    lane, warp = threads["threadIdx.x"], threads["threadIdx.y"]
+    if holds(body, Call, is_copy):
+        first = tirx.all(tirx.EQ(lane, 0), tirx.EQ(warp, 0))
+        body = structural_map(body, (tirx.SeqStmt, lambda found: order_bulk_copies(found, product, first)))
+    else:
+        body = structural_map(body, (tirx.For, _copying_behind))
+        body = structural_map(body, (tirx.Evaluate, lambda found: _waiting(found, product)))
+    body = structural_map(body, (tirx.Evaluate, lambda found: _around(found, warp)))
     body = structural_map(body, (tirx.SeqStmt, lambda found: _joined(found, product)))
     return _aligned(body)
-
-
-def _is_product(call: Call) -> bool:
-    return called(call).startswith(MULTIPLY)
-
-
-def _is_call(statement: Any, name: str) -> bool:
-    """Is a statement a call of the device function, or one of its kind?"""
-    found = statement.value if isinstance(statement, tirx.Evaluate) else None
-    return isinstance(found, Call) and called(found).startswith(name)
-
-
-def _is_barrier(statement: Any) -> bool:
-    """Is a statement one that all threads of a block wait at? Lanes of a warp need none."""
-    found = statement.value if isinstance(statement, tirx.Evaluate) else None
-    if not isinstance(found, Call) or not found.op.same_as(_BARRIER):
-        return False
-    return str(found.args[0].value).startswith("shared")
 
 
 def _copying_behind(loop: tirx.For) -> Any:
@@ -87,27 +77,28 @@ def _copying_behind(loop: tirx.For) -> Any:
     if keys != [_COMMIT_COPIES, _WAIT_FOR_COPIES]:
         return loop
     copies, products = parts
-    kept = [part for part in copies.body.seq if not _is_barrier(part)]
+    kept = [part for part in copies.body.seq if not is_barrier(part)]
     copies = tirx.AttrStmt(copies.node, copies.attr_key, copies.value, tirx.SeqStmt(kept))
     count = products.body
     # The copies of this turn are not under way yet.
     count = tirx.AttrStmt(count.node, count.attr_key, count.value - 1, count.body)
     products = tirx.AttrStmt(products.node, products.attr_key, products.value, count)
-    body = tirx.SeqStmt([products, copies])
-    return tirx.For(
-        loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, loop.annotations
-    )
+    return with_body(loop, tirx.SeqStmt([products, copies]))
 
 
-def _around(statement: tirx.Evaluate, product: Call, warp: Any) -> Any:
-    """A product with its fence and as a group of its own, or a barrier that waits for all products."""
-    if _is_barrier(statement):
-        calls = [wait(product), proxy_fence(), statement.value]
-    elif _is_call(statement, MULTIPLY):
-        found = statement.value
-        calls = [fence(found, _loaded(found)), _of_first_warp(found, warp), commit()]
-    else:
+def _waiting(statement: tirx.Evaluate, product: Call) -> Any:
+    """A barrier that waits for all products."""
+    if not is_barrier(statement):
         return statement
+    return tirx.SeqStmt([tirx.Evaluate(wait(product)), tirx.Evaluate(proxy_fence()), statement])
+
+
+def _around(statement: tirx.Evaluate, warp: Any) -> Any:
+    """A product with its fence and as a group of its own."""
+    if not is_call(statement, MULTIPLY):
+        return statement
+    found = statement.value
+    calls = [fence(found, _loaded(found)), _of_first_warp(found, warp), commit()]
     return tirx.SeqStmt([tirx.Evaluate(call) for call in calls])
 
 
@@ -130,36 +121,20 @@ def _joined(sequence: tirx.SeqStmt, product: Call) -> Any:
     """Neighbouring products as one group, and a wait in front of what reads sums without a barrier."""
     joined: list[Any] = []
     pending = False
-    for part in _flat(sequence):
-        if joined and _is_call(joined[-1], COMMIT) and _is_call(part, FENCE):
+    for part in flat(sequence):
+        if joined and is_call(joined[-1], COMMIT) and is_call(part, FENCE):
             joined.pop()
             continue
         if pending and _reads(part, product.args[1].args[0]):
             joined.append(tirx.Evaluate(wait(product)))
             pending = False
-        pending = not _is_barrier(part) and (pending or _multiplies(part))
+        pending = not is_barrier(part) and (pending or holds(part, Call, is_product))
         joined.append(part)
     return tirx.SeqStmt(joined)
 
 
-def _flat(statement: Any) -> list[Any]:
-    if not isinstance(statement, tirx.SeqStmt):
-        return [statement]
-    return [part for inner in statement.seq for part in _flat(inner)]
-
-
-def _multiplies(statement: Any) -> bool:
-    return _any(statement, Call, _is_product)
-
-
 def _reads(statement: Any, sums: Any) -> bool:
-    return _any(statement, TensorLoad, lambda load: load.source.same_as(sums))
-
-
-def _any(statement: Any, kind: Any, accept: Any) -> bool:
-    found: list[Any] = []
-    structural_walk(statement, (kind, lambda node: found.append(node) if accept(node) else None))
-    return bool(found)
+    return holds(statement, TensorLoad, lambda load: load.source.same_as(sums))
 
 
 def _aligned(body: Any) -> Any:

@@ -68,6 +68,7 @@ be truncated, where it has to be rounded."""
 
 ADDRESS, MULTIPLY = "topi_ext_shared_address", "topi_ext_wgmma_multiply"
 FENCE, COMMIT, WAIT = "topi_ext_wgmma_fence", "topi_ext_wgmma_commit", "topi_ext_wgmma_wait"
+WAIT_FOR_EARLIER = "topi_ext_wgmma_earlier"
 PROXY_FENCE = "topi_ext_fence_proxy_async"
 """Device functions; those of sums have what they sum and how many behind their name."""
 
@@ -85,6 +86,16 @@ def called(call: Call) -> str:
     if not call.op.same_as(_FUNC_CALL) or not isinstance(call.args[0], StringImm):
         return ""
     return str(call.args[0].value)
+
+
+def is_product(call: Call) -> bool:
+    """Is a call one that :func:`multiply` made?"""
+    return called(call).startswith(MULTIPLY)
+
+
+def loads_left(product: Call) -> bool:
+    """Does a product take its left operand from registers?"""
+    return called(product).removeprefix(f"{MULTIPLY}_").rsplit("_", 1)[0] in LOADED
 
 
 def layout_word(row_bytes: int) -> int:
@@ -155,6 +166,11 @@ def wait(multiplied: Call) -> Any:
     return _on_registers(WAIT, "wgmma.wait_group.sync.aligned 0;", multiplied, arrays)
 
 
+def wait_for_earlier() -> Any:
+    """The call behind which all that was committed is done but for the last group, which goes on."""
+    return _issued(WAIT_FOR_EARLIER, "wgmma.wait_group.sync.aligned 1;")
+
+
 def commit() -> Any:
     """The call that makes one group of all products before it."""
     return _issued(COMMIT, "wgmma.commit_group.sync.aligned;")
@@ -222,14 +238,18 @@ __all__ = [
     "PROXY_FENCE",
     "SHARED_ALIGNMENT",
     "WAIT",
+    "WAIT_FOR_EARLIER",
     "WGMMA_DTYPES",
     "address_word",
     "called",
     "commit",
     "fence",
+    "is_product",
     "layout_word",
+    "loads_left",
     "multiply",
     "proxy_fence",
     "row_bytes_of",
     "wait",
+    "wait_for_earlier",
 ]

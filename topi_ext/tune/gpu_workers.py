@@ -14,6 +14,7 @@ from topi_ext.cuda.build import machine_code_of
 from topi_ext.cuda.kernel import PRODUCT, SUM, Convolution, Knobs, compile_module, kernel_module, packed
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.nvcc import machine_code
+from topi_ext.cuda.window_maps import provide_window_maps
 from topi_ext.errors import CudaError
 from topi_ext.tune import product_check, workers
 from topi_ext.tune.library import ENTRY, Library
@@ -92,6 +93,7 @@ def error_here(kernel: Library, workload: Convolution, knobs: Knobs) -> float:
 
 def _loaded(kernel: Library) -> Any:
     known = _stored(Path(kernel.path).parent)
+    provide_window_maps()
     with machine_code(known) if known else contextlib.nullcontext():
         return tvm.runtime.load_module(kernel.path)
 

@@ -33,7 +33,8 @@ def block_features(
     counts = {name: value for name, value in knobs.to_dict().items() if isinstance(value, int)}
     counts |= {"warps": knobs.warps, "warp_m": knobs.warp_m, "warp_n": knobs.warp_n}
     found = {f"log_{name}": log2(value) for name, value in counts.items()}
-    found |= {f"order={knobs.order}": 1.0, f"instruction={knobs.instruction}": 1.0}
+    words = {"order": knobs.order, "instruction": knobs.instruction, "copies": knobs.copies}
+    found |= {f"{name}={value}": 1.0 for name, value in words.items()}
     rows, columns, depth = padded(workload, knobs)
     size = workload.element_bytes
     blocks = rows // knobs.block_m * (columns // knobs.block_n) * workload.groups * knobs.split_k

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
+from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.processor import Processor
 from topi_ext.tune.depthwise_features import depthwise_features, thread_features
@@ -75,8 +76,15 @@ class Space:
         return self.candidates[0] if chosen is None else chosen
 
     def find(self, knobs: Mapping[str, Any]) -> Candidate | None:
-        """The candidate with these knobs."""
-        return self._by_key.get(knobs_key(knobs))
+        """The candidate with these knobs; a log of before there was a knob lacks it."""
+        found = self._by_key.get(knobs_key(knobs))
+        if found is not None:
+            return found
+        try:
+            whole = family_of(self.workload).knobs_from_dict(self.workload, self.processor, knobs)
+        except RelayLayoutError:
+            return None
+        return self._by_key.get(knobs_key(whole.to_dict()))
 
     def neighbours(self, candidate: Candidate) -> list[Candidate]:
         """The candidates with the same knobs but for the value of one."""

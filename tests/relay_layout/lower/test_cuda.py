@@ -91,6 +91,15 @@ def test_wgmma_can_be_turned_off_where_it_is() -> None:
         resolve_target("cuda-sm_80+nowgmma")
 
 
+def test_bulk_copies_can_be_turned_off_where_they_are() -> None:
+    target = resolve_target("cuda-sm_90+notma", precision="fp16")
+    assert isinstance(target, CudaTarget)
+    assert (target.multiprocessor.has_bulk_copies, target.multiprocessor.wgmma_gain > 0) == (False, True)
+    assert target.manifest() == resolve_target("cuda-sm_90", precision="fp16").manifest()
+    with pytest.raises(TargetError, match=r"^target 'cuda-sm_89\+notma' is not known; use one of .*sm_90\+"):
+        resolve_target("cuda-sm_89+notma")
+
+
 def test_tf32_needs_tensor_cores_that_have_it() -> None:
     with pytest.raises(TargetError) as raised:
         resolve_target("cuda-sm_75", precision="tf32")

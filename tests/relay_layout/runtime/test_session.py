@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import relax
 
 import relay_layout
@@ -20,6 +21,7 @@ from relay_layout.errors import ArtifactError, InputError, TargetError
 from relay_layout.runtime import profiling
 from relay_layout.runtime import session as session_module
 from relay_layout.targets.facts import INSTRUCTION_SETS, level_features
+from topi_ext.cuda.window_maps import ENCODE_WINDOWS
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +194,13 @@ def session_of(path: Path, function: Callable[..., Any], *inputs: relax.Var) -> 
 
 def tensor(name: str, *shape: int, dtype: str = "float32") -> relax.Var:
     return relax.Var(name, relax.TensorType(shape, dtype))
+
+
+def test_kernels_of_a_session_find_what_makes_maps_of_windows(artifact: Path) -> None:
+    if tvm_ffi.get_global_func(ENCODE_WINDOWS, allow_missing=True) is not None:
+        tvm_ffi.registry.remove_global_func(ENCODE_WINDOWS)
+    relay_layout.load(artifact)
+    assert tvm_ffi.get_global_func(ENCODE_WINDOWS, allow_missing=True) is not None
 
 
 def test_an_input_as_output(tmp_path: Path) -> None:

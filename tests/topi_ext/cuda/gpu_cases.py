@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from gpu_bulk import maps_of
 from gpu_simulator import Grid
 from tvm import te, tirx, topi
 from tvm_ffi import structural_map
@@ -198,8 +199,10 @@ def product_error(
         expected = convolve(rounded_to_tf32(data), rounded_to_tf32(weight), work)
     else:
         expected = convolve(data, weight, work, ZERO_POINT if work.dtype in INTEGERS else 0)
-    arguments = {"data": data.ravel(), "weight": pack_weight(weight, work, knobs).ravel()}
-    device = device or lowered(scheduled_product(work, knobs, sm), sm)
+    arguments: dict[str, Any] = {"data": data.ravel(), "weight": pack_weight(weight, work, knobs).ravel()}
+    scheduled = scheduled_product(work, knobs, sm)
+    arguments |= maps_of(scheduled, arguments)
+    device = device or lowered(scheduled, sm)
     if knobs.split_k > 1:
         rows, columns, _ = padded(work, knobs)
         sums = np.full(knobs.split_k * rows * columns, UNWRITTEN[work.sum_dtype], work.sum_dtype)

@@ -7,6 +7,7 @@ a copy only arrives when it is waited for.
 from collections.abc import Callable
 from typing import Any
 
+import gpu_bulk
 import gpu_warpgroups
 import numpy as np
 from gpu_memory import Memory, SimulationError
@@ -157,7 +158,7 @@ def _check_tf32(operands: list[np.ndarray]) -> None:
 def cuda_func_call(grid: Any, node: Call) -> Any:
     name, *values = node.args[:-1]
     found = str(grid.value(name))
-    group = gpu_warpgroups.function(found)
+    group = gpu_warpgroups.function(found) or gpu_bulk.function(found)
     if group is not None:
         return group(grid, node)
     if found.startswith("topi_ext_dp4a_"):

@@ -24,7 +24,7 @@ class Memory:
     def __init__(self, grid: Any, array: np.ndarray, scope: str) -> None:
         """``grid`` is the launch, a ``gpu_simulator.Grid``: its threads, blocks and mask."""
         self.grid, self.array, self.scope = grid, array, scope
-        self.written = self.seen = self.proxy = self.reading = None
+        self.written = self.seen = self.proxy = self.reading = self.arriving = self.kept = None
         self.lanes = 1
         self.begin = 0
         self.in_flight = self.fenced = False
@@ -42,9 +42,12 @@ class Memory:
             # Per two bytes: the warp that wrote or read it since the last barrier, -1 none, -2 several.
             memory.written = np.full((rows, bits.shape[1] // 2), -1)
             memory.seen = memory.written.copy()
-            # Whether wgmma may see what was written, and what it is reading.
+            # Whether wgmma may see what was written, and the last group of products that is reading.
             memory.proxy = np.zeros(memory.written.shape, np.int8)
-            memory.reading = np.zeros(memory.written.shape, bool)
+            memory.reading = np.zeros(memory.written.shape, int)
+            # What bulk copies are writing, and where barriers are that count their bytes.
+            memory.arriving = np.zeros(memory.written.shape, bool)
+            memory.kept = np.zeros(memory.written.shape, bool)
             memory.begin = int(buffer.data_alignment) % PATTERN_BYTES
         return memory
 
@@ -56,6 +59,7 @@ class Memory:
             same.array = self.array.view(scalar)
         same.written, same.seen = self.written, self.seen
         same.proxy, same.reading, same.begin = self.proxy, self.reading, self.begin
+        same.arriving, same.kept = self.arriving, self.kept
         return same
 
     def synchronize(self) -> None:
@@ -71,13 +75,41 @@ class Memory:
         if place.min() < 0 or place.max() >= self.array.shape[1]:
             raise SimulationError(f"wgmma reads outside shared memory of {self.array.shape[1]}")
         units = place * self.array.itemsize // 2
+        self._arrived(row, units, "wgmma")
         if (self.written[row, units] != -1).any():
             raise SimulationError("wgmma reads what was written without a barrier in between")
         if self.proxy[row, units].any():
             raise SimulationError("wgmma reads what no fence.proxy.async came behind before the barrier")
         self.seen[row, units] = -2
-        self.reading[row, units] = True
+        self.reading[row, units] = self.grid.warpgroups.group
         return self.array[row, place]
+
+    def arrives(self, row: Any, units: Any) -> None:
+        """A bulk copy begins to write."""
+        assert self.reading is not None and self.arriving is not None and self.kept is not None
+        assert self.written is not None and self.seen is not None and self.proxy is not None
+        if units.min() < 0 or units.max() >= self.reading.shape[1]:
+            raise SimulationError("a bulk copy writes outside shared memory")
+        self._arrived(row, units, "a bulk copy")
+        for marks, what in (
+            (self.reading[row, units] > 0, "wgmma is reading before wgmma.wait_group"),
+            (self.kept[row, units], "a barrier is kept in"),
+            (self.seen[row, units] != -1, "was read without a barrier in between"),
+            (self.written[row, units] != -1, "was written without a barrier in between"),
+            (self.proxy[row, units] > 0, "was written without fence.proxy.async"),
+        ):
+            if marks.any():
+                raise SimulationError(f"a bulk copy overwrites what {what}")
+        self.arriving[row, units] = True
+
+    def landed(self, row: Any, units: Any) -> None:
+        """A bulk copy has written, and who waited for it may read."""
+        assert self.arriving is not None
+        self.arriving[row, units] = False
+
+    def _arrived(self, row: Any, units: Any, who: str) -> None:
+        if self.arriving is not None and self.arriving[row, units].any():
+            raise SimulationError(f"{who} touches what a bulk copy is writing")
 
     def _use(self) -> None:
         """Registers are read or written by their thread."""
@@ -91,6 +123,8 @@ class Memory:
         if self.scope == "global":
             return self.array[place]
         if self.written is not None:
+            rows, units, _ = self._units(row, place, active)
+            self._arrived(rows, units, "a warp")
             self._check(self.written, row, place, active, "reads what another wrote")
             self._mark(self.seen, row, place, active)
         return self.array[row, place]
@@ -118,6 +152,9 @@ class Memory:
         self._check(self.seen, row, place, active, "overwrites what another read")
         self._check(self.written, row, place, active, "overwrites what another wrote")
         rows, units, _ = self._units(row, place, active)
+        self._arrived(rows, units, "a warp")
+        if self.kept[rows, units].any():
+            raise SimulationError("a warp overwrites a barrier")
         if self.reading[rows, units].any():
             raise SimulationError("a warp overwrites what wgmma is reading before wgmma.wait_group")
 

@@ -22,8 +22,10 @@ from tvm.ir.expr import TensorLoad
 class Grid:
     """One launch: registers are arrays with a row per thread, shared memory has a row per block."""
 
-    def __init__(self, func: tirx.PrimFunc, arguments: dict[str, np.ndarray]) -> None:
-        """``arguments``: flat arrays by the name of the function's parameter."""
+    def __init__(self, func: tirx.PrimFunc, arguments: dict[str, Any]) -> None:
+        """``arguments``: flat arrays, and tensor maps of ``gpu_bulk``, by the name of the function's
+        parameter.
+        """
         self.func, self.arguments = func, arguments
         self.values: dict[Any, Any] = {}
         self.memory: dict[Any, Memory] = {}
@@ -31,6 +33,7 @@ class Grid:
         self.groups: list[list[Callable[[], None]]] = []
         self.open: list[Callable[[], None]] = []
         self.warpgroups = Warpgroups()
+        self.barriers: dict[int, Any] = {}
         self.fragments: dict[Any, dict[Any, np.ndarray]] = {}
         self.waits = dict.fromkeys(("ldmatrix", "cp.async", "load", "store"), 0)
         extents = {"blockIdx.x": 1, "blockIdx.y": 1, "blockIdx.z": 1, "threadIdx.x": 1, "threadIdx.y": 1}

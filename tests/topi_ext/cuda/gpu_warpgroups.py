@@ -30,9 +30,10 @@ PERMUTED = {1: (128, 7), 2: (64, 3), 3: (32, 1)}
 
 
 class Warpgroups:
-    """The products under way in one launch."""
+    """The products under way in one launch; ``group`` is the number of the one that is open."""
 
     def __init__(self) -> None:
+        self.group = 1
         self.open: list[Memory] = []
         self.committed: list[Memory] = []
 
@@ -72,14 +73,24 @@ def fence(grid: Any, node: Call) -> None:
 def commit(grid: Any, node: Call) -> None:
     grid.warpgroups.committed += grid.warpgroups.open
     grid.warpgroups.open = []
+    grid.warpgroups.group += 1
+
+
+def earlier(grid: Any, node: Call) -> None:
+    """All groups but the last have read what they multiply."""
+    _read_until(grid, grid.warpgroups.group - 1)
+
+
+def _read_until(grid: Any, group: int) -> None:
+    reading = _shared(grid).reading
+    reading[reading < group] = 0
 
 
 def wait(grid: Any, node: Call) -> None:
     for sums in grid.warpgroups.committed:
         sums.in_flight = False
     grid.warpgroups.committed = []
-    if not grid.warpgroups.open:
-        _shared(grid).reading.fill(False)
+    _read_until(grid, grid.warpgroups.group)
     for sums in grid.warpgroups.open:
         sums.in_flight = True
 
@@ -146,6 +157,7 @@ FUNCTIONS = {
     r"topi_ext_wgmma_fence_\w+": fence,
     r"topi_ext_wgmma_wait_\w+": wait,
     r"topi_ext_wgmma_commit": commit,
+    r"topi_ext_wgmma_earlier": earlier,
     r"topi_ext_fence_proxy_async": proxy_fence,
     r"topi_ext_shared_address": shared_address,
 }

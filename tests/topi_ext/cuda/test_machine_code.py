@@ -1,5 +1,6 @@
 """What nvcc makes of every kernel family: instructions, registers, no spills. Needs no GPU."""
 
+import random
 import re
 import shutil
 import statistics
@@ -16,7 +17,7 @@ from topi_ext.cuda.knobs import GemmKnobs, registers, shared_bytes
 from topi_ext.cuda.multiplication import extents, multiplication
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
-from topi_ext.cuda.space import cheapest_gemm
+from topi_ext.cuda.space import cheapest_gemm, gemm_knobs
 from topi_ext.cuda.workload import INTEGERS
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
@@ -121,6 +122,59 @@ def test_products_of_four_warps(dtype: str) -> None:
     assert (used.stack, used.spill_stores, used.spill_loads, used.shared) == (0, 0, 0, 0)
     assert used.registers <= registers(work, knobs, SM_90)
     assert not cubin.serialized
+
+
+BULK = {
+    "float16": ((3, 3), GemmKnobs("wgmma", 128, 128, 64, 8, 1, 3, copies="bulk")),
+    "tf32": ((3, 3), GemmKnobs("wgmma", 128, 256, 32, 8, 1, 2, copies="bulk")),
+    "uint8": ((1, 1), GemmKnobs("wgmma", 64, 256, 32, 4, 1, 2, copies="bulk")),
+}
+
+
+@pytest.mark.parametrize("dtype", BULK)
+def test_bulk_copies(dtype: str) -> None:
+    kernel, knobs = BULK[dtype]
+    padding = (kernel[0] // 2,) * 4
+    work = workload(2, (14, 14), (128, 256), kernel, padding=padding, dtype=dtype)
+    source = cuda_source(scheduled_product(work, knobs, SM_90), SM_90)
+    text = compile_ptx(source, "sm_90")
+    tensor = r"cp\.async\.bulk\.tensor\.{}\.shared::cluster\.global\.{}\.mbarrier::complete_tx::bytes"
+    patterns = [
+        r"\.target sm_90a",
+        r"\.param \.align (64|128) \.b8 \w+\[128\]",
+        r"mbarrier\.init\.shared::cta\.b64",
+        r"fence\.mbarrier_init\.release\.cluster",
+        r"mbarrier\.arrive\.expect_tx\.shared::cta\.b64",
+        r"mbarrier\.try_wait\.parity\.shared::cta\.b64",
+        tensor.format("2d", "tile"),
+        *([tensor.format("4d", "im2col")] if kernel != (1, 1) else []),
+        r"wgmma\.wait_group\.sync\.aligned " + ("0" if dtype == "tf32" else "1"),
+    ]
+    assert [pattern for pattern in patterns if not re.search(pattern, text)] == []
+    assert "cp.async.cg" not in text
+    cubin = compile_cubin(source, "sm_90")
+    (used,) = cubin.resources.values()
+    assert (used.stack, used.spill_stores, used.spill_loads, used.shared) == (0, 0, 0, 0)
+    assert used.registers <= registers(work, knobs, SM_90)
+    assert not cubin.serialized
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", BULK)
+def test_points_of_a_space_with_bulk_copies_neither_spill_nor_wait(dtype: str, seed: int) -> None:
+    check_bulk_point(dtype, seed)
+
+
+def check_bulk_point(dtype: str, seed: int) -> None:
+    padding = (0,) * 4 if dtype in INTEGERS else (1,) * 4
+    work = workload(2, (14, 14), (256, 160), padding=padding, dtype=dtype)
+    found = [knobs for _, knobs in gemm_knobs(work, SM_90) if knobs.copies == "bulk"]
+    knobs = random.Random(seed).choice(found)
+    cubin = compile_cubin(cuda_source(scheduled_product(work, knobs, SM_90), SM_90), "sm_90")
+    (used,) = cubin.resources.values()
+    again = f"check_bulk_point({dtype!r}, {seed}): {knobs}"
+    assert (used.stack, used.spill_stores, cubin.serialized) == (0, 0, False), again
 
 
 def test_products_that_wait_for_one_another_are_found() -> None:

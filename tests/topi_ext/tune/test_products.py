@@ -79,6 +79,22 @@ def test_records_of_wgmma_are_left_out_where_it_is() -> None:
     assert Database([RECORD, fast]).best(WORK, without) == RECORD
 
 
+def test_records_of_bulk_copies_are_left_out_where_they_are() -> None:
+    bulk = GemmKnobs("wgmma", 64, 48, 64, 4, 1, 3, copies="bulk").to_dict()
+    fast = replace(RECORD, knobs=bulk, seconds=(1e-6,) * 3)
+    without = replace(SM_90, has_bulk_copies=False)
+    assert Database([RECORD, fast]).best(WORK, SM_90) == fast
+    assert Database([RECORD, fast]).best(WORK, without) == RECORD
+
+
+def test_records_of_before_there_were_bulk_copies_stay_valid() -> None:
+    old = replace(RECORD, knobs={name: value for name, value in KNOBS.items() if name != "copies"})
+    assert Database([old]).best(WORK, SM_90) == old
+    space = Space(WORK, SM_90)
+    assert space.find(old.knobs) is space.default
+    assert space.find(old.knobs | {"tile": 1}) is None
+
+
 @pytest.mark.parametrize("dtype", ["float16", "tf32", "float32", "uint8"])
 def test_a_space_has_features_and_neighbours(dtype: str) -> None:
     space = Space(replace(WORK, dtype=dtype), SM_90)

@@ -8,6 +8,7 @@ whole lines.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -22,6 +23,7 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, child_blocks, open_schedule
+from topi_ext.schedule.cuda.bulk_copies import lies_as_read, with_bulk_copies
 from topi_ext.schedule.cuda.epilogue import epilogue_of, result_run
 from topi_ext.schedule.cuda.tiles import ScalarTiles, TensorTiles, Tiles, WarpgroupTiles
 
@@ -40,7 +42,8 @@ def schedule_product(
     *,
     tensorize: bool = True,
 ) -> Schedule | None:
-    """Arrange a function around ``partial_products``; None where what follows them is no epilogue.
+    """Arrange a function around ``partial_products``; None where what follows them is no epilogue. Data that
+    are converted while they are gathered are copied by every thread, whatever the knobs say.
 
     Without ``tensorize`` the loops of each fragment stay as they are, which any target can run: what is left
     to trust are the descriptions of the instructions.
@@ -56,6 +59,8 @@ def schedule_product(
     is_partial = names[0] == names[1]
     blocks = [str(sch.get(block).name_hint) for block in child_blocks(sch)]
     gathers = blocks[: blocks.index(names[0])]
+    if knobs.copies == "bulk" and not lies_as_read(sch, workload):
+        knobs = replace(knobs, copies="async")
     if not is_partial:
         _flatten(sch, out, workload)
         sch = open_schedule(_simplified(sch.mod["main"]))
@@ -76,6 +81,8 @@ def schedule_product(
     init = sch.decompose_reduction(tiles.outer, tiles.tile_loop)
     tiles.finish(store, init, tensorize)
     tiles.pipeline()
+    if knobs.copies == "bulk":
+        return open_schedule(with_bulk_copies(sch.mod["main"], workload, knobs))
     return sch
 
 

@@ -12,6 +12,7 @@ from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.warpgroup_intrinsics import warpgroup_intrinsic
 from topi_ext.cuda.wgmma import LOADED
 from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.schedule.cuda.bulk_copies import ORDER, STAGES
 
 LANE_ROWS, LANE_COLUMNS = 4, 8
 """How the lanes of a warp divide its results on CUDA cores: neighbours lie in different banks."""
@@ -54,12 +55,15 @@ class Tiles:
 
     def copy_operands(self) -> None:
         """Both tiles to shared memory, in each turn of the loop over the depth; rows are padded where they
-        are not swizzled when code is generated.
+        are not swizzled when code is generated. Bulk copies stay loops, for
+        :mod:`topi_ext.schedule.cuda.bulk_copies`.
         """
         sch, size = self.sch, self.workload.element_bytes
         for operand, elements in ((0, self.workload.copy_elements), (1, 16 // size)):
             copy = sch.cache_read(self.outer, operand, SHARED)
             sch.compute_at(copy, self.tile_loop, preserve_unit_loops=True)
+            if self.knobs.copies == "bulk":
+                continue
             self.copy_over_threads(copy, elements)
             self.arrange(copy, operand)
             if self.knobs.instruction not in SWIZZLED:
@@ -92,9 +96,9 @@ class Tiles:
         # it.
         stages = [0, 0, last] if self.asynchronous else [0, 0, 0, 0, 1]
         order = [0, 1, 2] if self.asynchronous else [0, 3, 1, 4, 2]
-        self.sch.annotate(self.tile_loop, "software_pipeline_stage", stages)
-        self.sch.annotate(self.tile_loop, "software_pipeline_order", order)
-        if self.asynchronous:
+        self.sch.annotate(self.tile_loop, STAGES, stages)
+        self.sch.annotate(self.tile_loop, ORDER, order)
+        if self.asynchronous and self.knobs.copies == "async":
             self.sch.annotate(self.tile_loop, "software_pipeline_async_stages", [0])
 
 

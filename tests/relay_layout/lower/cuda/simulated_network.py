@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from gpu_bulk import maps_of
 from gpu_cases import lowered
 from gpu_simulator import Grid
 from tvm import relax, tirx
@@ -76,7 +77,7 @@ class SimulatedNetwork:
         names = [parameter.name for parameter in func.params]
         device = lowered(func, self.target.multiprocessor)
         flat = dict(zip(names, (np.ascontiguousarray(array).reshape(-1) for array in arrays), strict=True))
-        Grid(device, flat).run()
+        Grid(device, flat | maps_of(func, flat)).run()
         return flat[names[-1]].reshape(arrays[-1].shape)
 
 

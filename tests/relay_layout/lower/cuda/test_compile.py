@@ -1,6 +1,7 @@
 """Whole networks to machine code of GPUs, and what reports say of them. Needs nvcc and no GPU."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,13 @@ from qdq_graphs import QdqGraph
 import relay_layout
 from relay_layout import models
 from relay_layout.lower.device_code import stored_code
+from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.nvcc import find_nvcc
+from topi_ext.cuda.tensor_maps import ENCODE_TILED
+from topi_ext.cuda.window_maps import ENCODE_WINDOWS
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.tune.log import append
+from topi_ext.tune.record import TuningRecord
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 
@@ -46,6 +53,34 @@ def test_products_by_wgmma_are_compiled_for_the_one_gpu_that_has_it(tmp_path: Pa
         library.write_bytes(compiled.contents[0].library)
         (code,) = stored_code(library).values()
         assert code.startswith(b"\x7fELF")
+
+
+def test_an_artifact_holds_kernels_with_bulk_copies(tmp_path: Path) -> None:
+    """As a record asks for; what launches them knows which of their arguments are tensor maps."""
+    builder = models.NetworkBuilder("bulk")
+    image = builder.input("input", (2, 64, 14, 14))
+    found = builder.relu(builder.convolution(image, "window", 64, 3, padding=1, bias=True), "relu")
+    found = builder.convolution(found, "pointwise", 64, 1, bias=True)
+    network = models.to_relax(builder.build({"output": found}))
+    knobs = GemmKnobs("wgmma", 64, 64, 32, 4, 1, 2, copies="bulk")
+    records, report = tmp_path / "records.jsonl", tmp_path / "report.json"
+    for size in (3, 1):
+        padding = (size // 2,) * 4
+        work = GemmConvolution(2, 14, 14, 64, 64, (size, size), (1, 1), padding, (1, 1), 1, "float16")
+        append(records, TuningRecord(work, "sm_90", 1, knobs.to_dict(), (1e-6,) * 3, cpu="H100"))
+    compiled = relay_layout.compile(
+        network, target="cuda-sm_90", precision="fp16", tuning_records=[records], report=report
+    )
+    (described,) = json.loads(report.read_text())["targets"]
+    products = [call for call in described["calls"] if call["operator"] == "gemm_conv2d"]
+    assert [call["knobs"]["copies"] for call in products] == ["bulk", "bulk"]
+    library = compiled.contents[0].library
+    assert ENCODE_TILED.encode() in library and ENCODE_WINDOWS.encode() in library
+    assert re.search(rb"cp\.async\.bulk\.tensor\.4d", library) is not None
+    # Behind the names of a launch's parameters: how many arguments, and for each of them 1 for a map.
+    tags = re.findall(rb"tirx\.use_dyn_shared_memory(.{8})((?:[\0\1]\0{3})*)", bytes(library), re.DOTALL)
+    maps = [int.from_bytes(count, "little") for count, _ in tags]
+    assert [found.count(b"\1\0\0\0") for (_, found), count in zip(tags, maps, strict=True) if count] == [2, 2]
 
 
 def test_a_report_tells_products_and_depthwise_kernels(tmp_path: Path) -> None:

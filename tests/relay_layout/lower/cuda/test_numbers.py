@@ -101,20 +101,37 @@ def test_channels_in_blocks_are_multiplied_in_nhwc(layout: str, precision: str) 
     assert error < (2e-3 if precision == "fp16" else 2e-6)
 
 
-@pytest.mark.parametrize(("precision", "dtype"), [("fp16", "float16"), ("tf32", "tf32")])
-def test_a_network_of_products_by_wgmma(precision: str, dtype: str, tmp_path: Path) -> None:
+TWICE = {
+    "async": (40, GemmKnobs("wgmma", 64, 64, 32, 4, 1, 3), GemmKnobs("wgmma", 128, 48, 32, 8, 1, 2)),
+    "bulk": (
+        64,
+        GemmKnobs("wgmma", 64, 64, 32, 4, 1, 3, 2, copies="bulk"),
+        GemmKnobs("wgmma", 128, 48, 32, 8, 1, 2, copies="bulk"),
+    ),
+}
+"""Channels between two convolutions, and their knobs."""
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype", "copies"),
+    [
+        ("fp16", "float16", "async"),
+        ("tf32", "tf32", "async"),
+        ("fp16", "float16", "bulk"),
+        ("tf32", "tf32", "bulk"),
+    ],
+)
+def test_a_network_of_products_by_wgmma(precision: str, dtype: str, copies: str, tmp_path: Path) -> None:
     """Two convolutions with bias, activation and residual, by knobs on record."""
+    between, *chosen = TWICE[copies]
     builder = models.NetworkBuilder("grouped")
     image = builder.input("input", (2, 32, 9, 7))
-    first = builder.relu(builder.convolution(image, "first", 40, 3, padding=1, bias=True), "relu")
-    second = builder.convolution(first, "second", 40, 3, padding=1, bias=True)
+    first = builder.relu(builder.convolution(image, "first", between, 3, padding=1, bias=True), "relu")
+    second = builder.convolution(first, "second", between, 3, padding=1, bias=True)
     network = builder.build({"output": builder.relu(builder.add(first, second, "sum"), "result")})
     records = tmp_path / "records.jsonl"
-    for channels, knobs in (
-        (32, GemmKnobs("wgmma", 64, 64, 32, 4, 1, 3)),
-        (40, GemmKnobs("wgmma", 128, 48, 32, 8, 1, 2)),
-    ):
-        work = GemmConvolution(2, 9, 7, channels, 40, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, dtype)
+    for channels, knobs in zip((32, between), chosen, strict=True):
+        work = GemmConvolution(2, 9, 7, channels, between, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, dtype)
         append(records, TuningRecord(work, "sm_90", 1, knobs.to_dict(), (1e-6,) * 3, cpu="H100"))
     data = np.random.default_rng(0).standard_normal((2, 32, 9, 7)).astype("float32")
     reference = onnxruntime.InferenceSession(
@@ -125,6 +142,8 @@ def test_a_network_of_products_by_wgmma(precision: str, dtype: str, tmp_path: Pa
     (found,) = simulated.run(data)
     products = [kernel for kernel in simulated.kernels.values() if kernel.operator == "gemm_conv2d"]
     assert [kernel.source for kernel in products] == ["tuned", "tuned"]
+    text = simulated.scheduled.script()
+    assert text.count("topi_ext_bulk_copy_windows") == 2 * (copies == "bulk") * 2
     assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 2e-3
 
 
