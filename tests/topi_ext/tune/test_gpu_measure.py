@@ -155,15 +155,15 @@ def test_a_wrong_result_is_judged() -> None:
     shape = (work.batch, work.out_height, work.out_width, work.out_channels)
     right = product_check.product_rows(data, weight, work, np.arange(work.rows)).reshape(shape)
     rounded = right.astype(np.float16)
-    assert judgement(work, product_check.largest_error(rounded, data, weight, work)) == ""
+    assert judgement(work, KNOBS, product_check.largest_error(rounded, data, weight, work)) == ""
     # The last row of the last tile was forgotten.
     rounded[-1, -1, -1] = 77
     error = product_check.largest_error(rounded, data, weight, work)
     assert re.fullmatch(
-        r"result: differs by \d\.\de[+-]\d\d of the largest, 2e-03 are allowed", judgement(work, error)
+        r"result: differs by \d\.\de[+-]\d\d of the largest, 2e-03 are allowed", judgement(work, KNOBS, error)
     )
     rounded[-1, -1, -1] = np.nan
-    assert judgement(work, product_check.largest_error(rounded, data, weight, work)).startswith(
+    assert judgement(work, KNOBS, product_check.largest_error(rounded, data, weight, work)).startswith(
         "result: differs by inf"
     )
 
