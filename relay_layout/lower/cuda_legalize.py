@@ -266,7 +266,8 @@ def _winograd_call(
             data,
             primfunc_name_hint="winograd_image",
             primfunc_attrs=alone,
-        )
+        ),
+        "winograd_image",
     )
     products = builder.emit(
         builder.call_te(
@@ -275,7 +276,8 @@ def _winograd_call(
             constant(pack_winograd(weight, workload, knobs)),
             primfunc_name_hint="winograd_products",
             primfunc_attrs=alone,
-        )
+        ),
+        "winograd_products",
     )
     return call_compute(
         builder,

@@ -67,7 +67,7 @@ def transformed_image(data: te.Tensor, workload: GemmConvolution, knobs: Winogra
         x = number % columns * knobs.tile + column - workload.padding[1]
         inside = [y >= 0, y < workload.in_height, x >= 0, x < workload.in_width]
         inside += [number < tiles] if whole > tiles else []
-        value = data[number // (rows * columns), y, x, channel]
+        value = data[number // (rows * columns), y, x, channel].astype(dtype)
         return tirx.if_then_else(tirx.all(*inside), value, tirx.const(0, dtype))
 
     window = te.compute((whole, extent, extent, channels), read, name=WINDOW)
