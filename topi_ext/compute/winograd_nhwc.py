@@ -37,9 +37,8 @@ def pack_winograd(weight: np.ndarray, workload: GemmConvolution, knobs: Winograd
     """An OHWI weight in Winograd's domain, as the product reads it: a group for each place."""
     product = product_of(workload, knobs.tile)
     spread = transform_weight(weight.transpose(0, 3, 1, 2), knobs.tile, 1, True)
-    return pack_weight(
-        spread.reshape(product.out_channels, 1, 1, workload.in_channels), product, knobs.product
-    )
+    places_apart = spread.reshape(product.out_channels, 1, 1, workload.in_channels)
+    return pack_weight(places_apart, product, knobs.product)
 
 
 def products_shape(workload: GemmConvolution, knobs: WinogradGemmKnobs) -> tuple[int, int, int]:

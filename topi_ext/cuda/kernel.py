@@ -31,7 +31,7 @@ from topi_ext.schedule.cuda.winograd import schedule_transform
 PRODUCT, SUM = "product", "sum"
 """Names of the functions: the product of whole sums or of slices, and what adds the slices."""
 
-SPREAD, GATHERED = "spread", "gathered"
+IMAGE, RESULT = "image", "result"
 """Names of those before and after a Winograd product: the transforms of the image and of the products."""
 
 Calls = list[tuple[str, tuple[int, ...]]]
@@ -61,7 +61,7 @@ def packed(weight: np.ndarray, workload: Convolution, knobs: Knobs) -> np.ndarra
 def kernel_calls(knobs: Knobs) -> Calls:
     """How the functions of :func:`kernel_module` are called."""
     if isinstance(knobs, WinogradGemmKnobs):
-        return [(SPREAD, (0, 2)), (PRODUCT, (2, 1, 3)), (GATHERED, (3, 4))]
+        return [(IMAGE, (0, 2)), (PRODUCT, (2, 1, 3)), (RESULT, (3, 4))]
     if isinstance(knobs, GemmKnobs) and knobs.split_k > 1:
         return [(PRODUCT, (0, 1, 2)), (SUM, (2, 3))]
     return [(PRODUCT, (0, 1, 2))]
@@ -143,9 +143,9 @@ def _winograd(
     multiplied = te.create_prim_func([spread, weight, winograd_products(spread, weight, workload, knobs)])
     result = te.create_prim_func([products, transformed_products(products, workload, knobs)])
     return {
-        SPREAD: schedule_transform(te.create_prim_func([data, image])),
+        IMAGE: schedule_transform(te.create_prim_func([data, image])),
         PRODUCT: schedule_product(multiplied, product, knobs.product, multiprocessor),
-        GATHERED: schedule_transform(result),
+        RESULT: schedule_transform(result),
     }
 
 
@@ -165,9 +165,9 @@ def _named(func: tirx.PrimFunc, name: str) -> tirx.PrimFunc:
 
 
 __all__ = [
-    "GATHERED",
+    "IMAGE",
     "PRODUCT",
-    "SPREAD",
+    "RESULT",
     "SUM",
     "Calls",
     "Convolution",

@@ -127,14 +127,24 @@ def winograd_misfit(
         return "Winograd is for 3x3 kernels of float32 without strides, dilation and groups"
     if knobs.tile not in POINTS:
         return f"no tiles of {knobs.tile} results"
-    product = product_of(workload, knobs.tile)
-    problem = misfit(product, knobs.product, multiprocessor)
-    # Those of the product are padded to whole blocks.
-    rows = product.batch + knobs.product.block_m
-    elements = rows * max(product.in_channels, product.out_channels + product.groups * knobs.product.block_n)
+    problem = misfit(product_of(workload, knobs.tile), knobs.product, multiprocessor)
+    elements = elements_between(workload, knobs)
     if problem is None and elements > MOST_ELEMENTS:
         return f"{elements} elements between two kernels"
     return problem
+
+
+def elements_between(workload: GemmConvolution, knobs: WinogradGemmKnobs) -> int:
+    """Those of the larger tensor between two kernels, products being padded to whole blocks."""
+    product = product_of(workload, knobs.tile)
+    rows, columns = (
+        -(-extent // block) * block
+        for extent, block in (
+            (product.rows, knobs.product.block_m),
+            (product.columns, knobs.product.block_n),
+        )
+    )
+    return max(product.rows * product.in_channels, product.groups * rows * columns)
 
 
 def check_winograd(
@@ -147,11 +157,13 @@ def check_winograd(
 
 
 __all__ = [
+    "MOST_ELEMENTS",
     "WINOGRAD",
     "TransformThreads",
     "WinogradGemmKnobs",
     "check_winograd",
     "data_threads",
+    "elements_between",
     "grid_of",
     "product_of",
     "result_threads",

@@ -13,16 +13,17 @@ from typing import Any
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.space import LATENCY_CYCLES, gemm_knobs
 from topi_ext.cuda.winograd import (
+    MOST_ELEMENTS,
     TransformThreads,
     WinogradGemmKnobs,
     check_winograd,
     data_threads,
+    elements_between,
     grid_of,
     product_of,
     result_threads,
     suits_winograd,
     tiles_of,
-    winograd_misfit,
 )
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.winograd import POINTS, Matrix, winograd_matrices
@@ -38,7 +39,7 @@ def winograd_knobs(
         transforms = transforms_us(workload, tile, multiprocessor)
         for product, knobs in gemm_knobs(product_of(workload, tile), multiprocessor):
             found = WinogradGemmKnobs(tile, knobs)
-            if winograd_misfit(workload, found, multiprocessor) is None:
+            if elements_between(workload, found) <= MOST_ELEMENTS:
                 yield transforms + product, found
 
 
@@ -68,19 +69,21 @@ def transforms_us(workload: GemmConvolution, tile: int, multiprocessor: Multipro
     before = _transform_us(
         multiprocessor,
         threads,
-        ceil(tiles / threads.tiles) * (workload.in_channels // threads.channels),
-        2 * places,
-        2 * extent * _terms(matrices.data),
-        (workload.batch * workload.in_height * workload.in_width + places * tiles) * workload.in_channels,
+        blocks=ceil(tiles / threads.tiles) * (workload.in_channels // threads.channels),
+        moved=2 * places,
+        operations=2 * extent * _terms(matrices.data),
+        elements=(workload.batch * workload.in_height * workload.in_width + places * tiles)
+        * workload.in_channels,
     )
     threads = result_threads(workload, tile)
+    beside = workload.batch * rows * ceil(columns / threads.tiles)
     after = _transform_us(
         multiprocessor,
         threads,
-        workload.batch * rows * ceil(columns / threads.tiles) * (workload.out_channels // threads.channels),
-        places + tile**2,
-        (extent + tile) * _terms(matrices.result),
-        (places * tiles + workload.rows) * workload.out_channels,
+        blocks=beside * (workload.out_channels // threads.channels),
+        moved=places + tile**2,
+        operations=(extent + tile) * _terms(matrices.result),
+        elements=(places * tiles + workload.rows) * workload.out_channels,
     )
     return before + after
 
@@ -88,13 +91,14 @@ def transforms_us(workload: GemmConvolution, tile: int, multiprocessor: Multipro
 def _transform_us(
     multiprocessor: Multiprocessor,
     threads: TransformThreads,
+    *,
     blocks: int,
     moved: int,
     operations: int,
     elements: int,
 ) -> float:
-    """Microseconds of a transform in so many blocks, which moves and computes so much for each channel of a
-    tile; ``elements`` of memory are read or written once.
+    """Microseconds of a transform in so many blocks of threads. For each channel of a tile ``moved`` elements
+    pass the second-level cache, and ``operations`` are computed; memory moves ``elements`` in all.
     """
     each = threads.channels * threads.tiles
     copied = each * moved * FLOAT_BYTES / multiprocessor.l2_bytes_per_cycle

@@ -62,7 +62,7 @@ def check_sample(workload: GemmConvolution, seed: int, folder: Path) -> None:
         assert product.instruction == "fma", again
         return
     names = ["product", "sum"] if product.split_k > 1 else ["product"]
-    names = names if product is knobs else ["spread", "product", "gathered"]
+    names = names if product is knobs else ["image", "product", "result"]
     assert [name for name, _ in found.calls] == names, again
     assert len(list(Path(found.path).parent.glob("*.cubin"))) == 1, again
 
@@ -110,7 +110,7 @@ def test_arguments_follow_one_another_from_function_to_function(tmp_path: Path) 
 def test_the_three_kernels_of_winograd_are_timed_together(tmp_path: Path) -> None:
     work, knobs = replace(HALF, dtype="float32"), WinogradGemmKnobs(4, GemmKnobs("fma", 32, 32, 16, 1, 2, 3))
     found = gpu_workers.build(str(tmp_path), ("cc",), "sm_90", (work, knobs))
-    assert found.calls == [("spread", (0, 2)), ("product", (2, 1, 3)), ("gathered", (3, 4))]
+    assert found.calls == [("image", (0, 2)), ("product", (2, 1, 3)), ("result", (3, 4))]
     assert [shape for shape, _ in found.arguments] == [
         (1, 14, 14, 64),
         (36, 64, 64),
