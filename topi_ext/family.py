@@ -65,7 +65,7 @@ def _on_gpu(
         return microseconds * machine.gigahertz * 1e3, knobs
 
     def fitting(workload: Any, machine: Multiprocessor, fields: Mapping[str, Any]) -> KernelKnobs:
-        named = [found for found in kinds if found[0].ALGORITHM == fields.get("algorithm")]
+        named = [found for found in kinds if fields.get("algorithm") == found[0].ALGORITHM]
         kind, check = (named or kinds)[0]
         knobs = kind.from_dict(fields)
         check(workload, knobs, machine)
@@ -98,9 +98,7 @@ _CONVOLUTIONS = Family(kernel.knob_space, kernel.cheapest, _convolution_knobs)
 _PRODUCTS = _on_gpu(
     _product_knobs, _cheapest_product, (GemmKnobs, check), (WinogradGemmKnobs, check_winograd)
 )
-_DEPTHWISE = _on_gpu(
-    depthwise_space.depthwise_knobs, _cheapest_depthwise, (DepthwiseKnobs, check_depthwise)
-)
+_DEPTHWISE = _on_gpu(depthwise_space.depthwise_knobs, _cheapest_depthwise, (DepthwiseKnobs, check_depthwise))
 
 
 def family_of(workload: Workload) -> Family:

@@ -4,7 +4,7 @@ import json
 
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.winograd import WINOGRAD, WinogradGemmKnobs
+from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, nhwc_class, nhwc_convolution
 
 Kernel = tuple[GemmConvolution, GemmKnobs | WinogradGemmKnobs] | tuple[DepthwiseConvolution, DepthwiseKnobs]
@@ -27,7 +27,7 @@ def described_kernel(annotation: str) -> Kernel | None:
     workload = nhwc_convolution(json.dumps(fields))
     if isinstance(workload, DepthwiseConvolution):
         return workload, DepthwiseKnobs.from_dict(knobs)
-    if knobs["algorithm"] == WINOGRAD:
+    if knobs["algorithm"] == WinogradGemmKnobs.ALGORITHM:
         return workload, WinogradGemmKnobs.from_dict(knobs)
     return workload, GemmKnobs.from_dict(knobs)
 

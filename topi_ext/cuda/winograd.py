@@ -7,16 +7,14 @@ pixels.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.knobs import GemmKnobs, misfit
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import CudaError
 from topi_ext.winograd import KERNEL, POINTS, tile_grid, winograd_matrices
-
-WINOGRAD = "winograd"
-"""The algorithm's name in records, as on CPUs."""
 
 THREADS = 128
 """Of a block that transforms."""
@@ -29,22 +27,30 @@ _WIDEST = {2: 4, 4: 2}
 
 
 @dataclass(frozen=True)
-class WinogradGemmKnobs:
+class WinogradGemmKnobs(KernelKnobs):
     """``tile``: results a side that one tile computes; ``product``: the knobs of the grouped product."""
+
+    ALGORITHM: ClassVar[str] = "winograd"
+    KERNEL: ClassVar[str] = "Winograd's convolution"
 
     tile: int
     product: GemmKnobs
 
     def to_dict(self) -> dict[str, Any]:
-        return {**self.product.to_dict(), "algorithm": WINOGRAD, "tile": self.tile}
+        """The tile beside the product's knobs."""
+        return {**self.product.to_dict(), "algorithm": self.ALGORITHM, "tile": self.tile}
 
-    @staticmethod
-    def from_dict(fields: Mapping[str, Any]) -> "WinogradGemmKnobs":
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "WinogradGemmKnobs":
         """What :meth:`to_dict` wrote; CudaError for anything else."""
-        product = {name: value for name, value in fields.items() if name not in ("algorithm", "tile")}
-        if fields.get("algorithm") != WINOGRAD or type(fields.get("tile")) is not int:
-            raise CudaError(f"{dict(fields)} are no knobs of Winograd's convolution")
-        return WinogradGemmKnobs(fields["tile"], GemmKnobs.from_dict(product))
+        product = {name: value for name, value in fields.items() if name != "tile"}
+        if fields.get("algorithm") == cls.ALGORITHM and type(fields.get("tile")) is int:
+            try:
+                found = GemmKnobs.from_dict({**product, "algorithm": GemmKnobs.ALGORITHM})
+                return WinogradGemmKnobs(fields["tile"], found)
+            except CudaError:
+                pass  # Of both together is said what is wrong.
+        raise CudaError(f"{dict(fields)} are no knobs of {cls.KERNEL}")
 
 
 @dataclass(frozen=True)
@@ -151,14 +157,11 @@ def check_winograd(
     workload: GemmConvolution, knobs: WinogradGemmKnobs, multiprocessor: Multiprocessor
 ) -> None:
     """Raise CudaError where :func:`winograd_misfit` finds something."""
-    problem = winograd_misfit(workload, knobs, multiprocessor)
-    if problem:
-        raise CudaError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
+    refuse(workload, knobs, winograd_misfit(workload, knobs, multiprocessor))
 
 
 __all__ = [
     "MOST_ELEMENTS",
-    "WINOGRAD",
     "TransformThreads",
     "WinogradGemmKnobs",
     "check_winograd",

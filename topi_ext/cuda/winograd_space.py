@@ -5,10 +5,9 @@ passes the second-level cache on its way out and in again, and what one kernel h
 memory's, although some of it stays in the cache where images are small. Each kernel is a launch.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil
-from typing import Any
 
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.space import LATENCY_CYCLES, gemm_knobs
@@ -16,7 +15,6 @@ from topi_ext.cuda.winograd import (
     MOST_ELEMENTS,
     TransformThreads,
     WinogradGemmKnobs,
-    check_winograd,
     data_threads,
     elements_between,
     grid_of,
@@ -49,15 +47,6 @@ def cheapest_winograd(
 ) -> tuple[float, WinogradGemmKnobs] | None:
     """The knobs with the least estimated microseconds, if any fit."""
     return min(winograd_knobs(workload, multiprocessor), key=lambda found: found[0], default=None)
-
-
-def fitting_winograd(
-    workload: GemmConvolution, multiprocessor: Multiprocessor, fields: Mapping[str, Any]
-) -> WinogradGemmKnobs:
-    """Knobs that were written down; CudaError where they do not fit."""
-    knobs = WinogradGemmKnobs.from_dict(fields)
-    check_winograd(workload, knobs, multiprocessor)
-    return knobs
 
 
 def transforms_us(workload: GemmConvolution, tile: int, multiprocessor: Multiprocessor) -> float:
@@ -113,4 +102,4 @@ def _terms(matrix: Matrix) -> int:
     return sum(factor != 0 for row in matrix for factor in row)
 
 
-__all__ = ["cheapest_winograd", "fitting_winograd", "transforms_us", "winograd_knobs"]
+__all__ = ["cheapest_winograd", "transforms_us", "winograd_knobs"]
