@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from topi_ext import kernel
-from topi_ext.cuda import depthwise_space, space
+from topi_ext.cuda import depthwise_space, space, winograd_space
 from topi_ext.cuda.depthwise import DepthwiseKnobs, check_depthwise
 from topi_ext.cuda.kernel_knobs import KernelKnobs
 from topi_ext.cuda.knobs import GemmKnobs, check
 from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.winograd import WinogradGemmKnobs, check_winograd
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.knobs import knobs_from_dict
 from topi_ext.processor import Processor
@@ -42,15 +43,16 @@ def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: 
     return knobs_from_dict(workload, fields)
 
 
+Check = Callable[[Any, Any, Multiprocessor], None]
+"""Refuses knobs that do not fit a workload and a multiprocessor."""
+
+
 def _on_gpu(
     knob_space: Callable[[Any, Multiprocessor], Iterator[tuple[float, Any]]],
-    cheapest: Callable[[Any, Multiprocessor], tuple[float, Any]],
-    kind: type[KernelKnobs],
-    check: Callable[[Any, Any, Multiprocessor], None],
+    cheapest: Callable[[Any, Multiprocessor, bool], tuple[float, Any]],
+    *kinds: tuple[type[KernelKnobs], Check],
 ) -> Family:
-    """Of a GPU's kernels, which are all direct, and whose models say microseconds; ``check`` refuses knobs of
-    ``kind`` that do not fit.
-    """
+    """Of a GPU's kernels, whose models say microseconds; ``kinds`` of knobs have an algorithm each."""
 
     def knobs_by_cycles(workload: Any, machine: Multiprocessor) -> Iterator[tuple[float, Any]]:
         for microseconds, knobs in knob_space(workload, machine):
@@ -59,11 +61,12 @@ def _on_gpu(
     def cheapest_by_cycles(
         workload: Any, machine: Multiprocessor, winograd: bool = True
     ) -> tuple[float, Any]:
-        del winograd
-        microseconds, knobs = cheapest(workload, machine)
+        microseconds, knobs = cheapest(workload, machine, winograd)
         return microseconds * machine.gigahertz * 1e3, knobs
 
     def fitting(workload: Any, machine: Multiprocessor, fields: Mapping[str, Any]) -> KernelKnobs:
+        named = [found for found in kinds if fields.get("algorithm") == found[0].ALGORITHM]
+        kind, check = (named or kinds)[0]
         knobs = kind.from_dict(fields)
         check(workload, knobs, machine)
         return knobs
@@ -71,14 +74,31 @@ def _on_gpu(
     return Family(knobs_by_cycles, cheapest_by_cycles, fitting)
 
 
+def _product_knobs(workload: GemmConvolution, machine: Multiprocessor) -> Iterator[tuple[float, Any]]:
+    yield from space.gemm_knobs(workload, machine)
+    yield from winograd_space.winograd_knobs(workload, machine)
+
+
+def _cheapest_product(
+    workload: GemmConvolution, machine: Multiprocessor, winograd: bool
+) -> tuple[float, Any]:
+    direct: tuple[float, Any] = space.cheapest_gemm(workload, machine)
+    other = winograd_space.cheapest_winograd(workload, machine) if winograd else None
+    return direct if other is None or direct[0] <= other[0] else other
+
+
+def _cheapest_depthwise(
+    workload: DepthwiseConvolution, machine: Multiprocessor, winograd: bool
+) -> tuple[float, Any]:
+    del winograd
+    return depthwise_space.cheapest_depthwise(workload, machine)
+
+
 _CONVOLUTIONS = Family(kernel.knob_space, kernel.cheapest, _convolution_knobs)
-_PRODUCTS = _on_gpu(space.gemm_knobs, space.cheapest_gemm, GemmKnobs, check)
-_DEPTHWISE = _on_gpu(
-    depthwise_space.depthwise_knobs,
-    depthwise_space.cheapest_depthwise,
-    DepthwiseKnobs,
-    check_depthwise,
+_PRODUCTS = _on_gpu(
+    _product_knobs, _cheapest_product, (GemmKnobs, check), (WinogradGemmKnobs, check_winograd)
 )
+_DEPTHWISE = _on_gpu(depthwise_space.depthwise_knobs, _cheapest_depthwise, (DepthwiseKnobs, check_depthwise))
 
 
 def family_of(workload: Workload) -> Family:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.winograd import POINTS
+from topi_ext.winograd import POINTS, tile_grid
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 
 DTYPE_BYTES = {
@@ -217,7 +217,7 @@ def suits_winograd(workload: ConvolutionWorkload) -> bool:
 
 def winograd_tiles(workload: ConvolutionWorkload, tile: int) -> tuple[int, int]:
     """Rows and columns of tiles in the image of results."""
-    return math.ceil(int(workload.out_height) / tile), math.ceil(int(workload.out_width) / tile)
+    return tile_grid(int(workload.out_height), int(workload.out_width), tile)
 
 
 def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:

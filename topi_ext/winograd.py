@@ -77,6 +77,11 @@ def winograd_matrices(tile: int) -> WinogradMatrices:
     return WinogradMatrices(tile, tuple(data), tuple(kernel), tuple(result))
 
 
+def tile_grid(height: int, width: int, tile: int) -> tuple[int, int]:
+    """Rows and columns of tiles that cover so many results."""
+    return -(-height // tile), -(-width // tile)
+
+
 def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
     """Coefficients, constant first, of the monic polynomial with these roots."""
     coefficients = [Fraction(1)]
@@ -101,4 +106,4 @@ def transform_weight(weight: np.ndarray, tile: int, vector: int, places_first: b
     return np.ascontiguousarray(blocks.transpose(order).astype(weight.dtype))
 
 
-__all__ = ["KERNEL", "POINTS", "WinogradMatrices", "transform_weight", "winograd_matrices"]
+__all__ = ["KERNEL", "POINTS", "WinogradMatrices", "tile_grid", "transform_weight", "winograd_matrices"]

@@ -10,15 +10,13 @@ import tvm
 from relay_layout.models import build, to_relax
 from relay_layout.targets import CudaTarget
 from relay_layout.tuning.tasks import model_tasks
-from topi_ext.compute.implicit_gemm import padded
 from topi_ext.cuda.kernel import (
-    PRODUCT,
-    SUM,
     Convolution,
     compile_module,
+    kernel_arguments,
+    kernel_calls,
     kernel_module,
     packed,
-    result_dtype,
 )
 from topi_ext.cuda.space import instructions_of
 from topi_ext.cuda.workload import DepthwiseConvolution, NhwcConvolution
@@ -72,27 +70,25 @@ def peak_share(workload: NhwcConvolution, microseconds: float, target: CudaTarge
 def our_layer(workload: Convolution, target: CudaTarget, device: Any) -> Any:
     """A call that runs the kernel by its chosen knobs on ``device``."""
     knobs = target.kernels.choose(workload).knobs
-    module = compile_module(kernel_module(workload, knobs, target.multiprocessor), target.multiprocessor)
+    module = kernel_module(workload, knobs, target.multiprocessor)
+    compiled = compile_module(module, target.multiprocessor)
     random = np.random.default_rng(0)
     shape = (workload.out_channels, *workload.kernel, workload.group_channels)
     weight = packed(random.standard_normal(shape).astype("float32"), workload, knobs)
     image = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
     data = random.standard_normal(image).astype(workload.data_dtype)
-    extents = (workload.batch, workload.out_height, workload.out_width, workload.out_channels)
-    operands = [tvm.runtime.tensor(array, device) for array in (data, weight)]
-    out = tvm.runtime.empty(extents, result_dtype(workload), device)
-    product = module[PRODUCT]
-    if isinstance(workload, DepthwiseConvolution) or knobs.split_k == 1:
-        return lambda: product(*operands, out)
-    rows, columns, _ = padded(workload, knobs)
-    slices = tvm.runtime.empty((knobs.split_k, rows, columns), workload.sum_dtype, device)
-    total = module[SUM]
+    calls = kernel_calls(knobs)
+    arguments = [tvm.runtime.tensor(array, device) for array in (data, weight)]
+    arguments += [
+        tvm.runtime.empty(shape, dtype, device) for shape, dtype in kernel_arguments(module, calls)[2:]
+    ]
+    functions = [(compiled[name], [arguments[place] for place in places]) for name, places in calls]
 
-    def both() -> None:
-        product(*operands, slices)
-        total(slices, out)
+    def run() -> None:
+        for function, operands in functions:
+            function(*operands)
 
-    return both
+    return run
 
 
 def cudnn_layer(workload: NhwcConvolution, torch: Any) -> Any:

@@ -26,6 +26,13 @@ from topi_ext.compute.implicit_gemm import (
     result_of,
     rows_as_image,
 )
+from topi_ext.compute.winograd_nhwc import (
+    pack_winograd,
+    transformed_image,
+    transformed_products,
+    winograd_products,
+)
+from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.indexing import physical_axes
 
@@ -208,12 +215,14 @@ def product_call(
     name: str,
     pad_value: int = 0,
 ) -> Expression:
-    """One kernel, or one that sums slices of the depth and one that adds them.
+    """One kernel, or one that sums slices of the depth and one that adds them, or the three of Winograd's.
 
     ``data`` is NHWC, or where the window is one pixel of any rank with channels last; ``weight`` is OHWI;
     ``extents`` are those of the result but for its channels. ``pad_value`` lies around the image.
     """
     knobs = target.kernels.choose(workload).knobs
+    if isinstance(knobs, WinogradGemmKnobs):
+        return _winograd_call(builder, data, weight, workload, knobs)
     packed = constant(pack_weight(weight, workload, knobs))
     expected = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
 
@@ -239,6 +248,42 @@ def product_call(
         lambda found: result_of(found, workload, extents, knobs.split_k),
         slices,
         primfunc_name_hint=f"{name}_sum",
+    )
+
+
+def _winograd_call(
+    builder: relax.BlockBuilder,
+    data: Expression,
+    weight: np.ndarray,
+    workload: GemmConvolution,
+    knobs: WinogradGemmKnobs,
+) -> Expression:
+    """Three kernels of NHWC data, of which elementwise consumers may join the last; ``weight`` is OHWI."""
+    alone = {"op_pattern": OPAQUE}
+    spread = builder.emit(
+        builder.call_te(
+            lambda image: transformed_image(image, workload, knobs),
+            data,
+            primfunc_name_hint="winograd_image",
+            primfunc_attrs=alone,
+        ),
+        "winograd_image",
+    )
+    products = builder.emit(
+        builder.call_te(
+            lambda left, right: winograd_products(left, right, workload, knobs),
+            spread,
+            constant(pack_winograd(weight, workload, knobs)),
+            primfunc_name_hint="winograd_products",
+            primfunc_attrs=alone,
+        ),
+        "winograd_products",
+    )
+    return call_compute(
+        builder,
+        lambda found: transformed_products(found, workload, knobs),
+        "conv2d_winograd",
+        products,
     )
 
 

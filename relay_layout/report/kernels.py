@@ -8,6 +8,7 @@ from relay_layout.lower.calls import KernelCall
 from relay_layout.lower.schedule import Kernel
 from relay_layout.report.schema import Call
 from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import nhwc_class, nhwc_convolution
 from topi_ext.family import Workload
 from topi_ext.knobs import WinogradKnobs
@@ -62,7 +63,7 @@ def _gigaflop(workload: Workload | PoolingWorkload | None) -> float | None:
 
 
 def _algorithm(operator: str, knobs: Any) -> str:
-    if isinstance(knobs, WinogradKnobs):
+    if isinstance(knobs, WinogradKnobs | WinogradGemmKnobs):
         return f"Winograd F({knobs.tile},3)"
     if isinstance(knobs, GemmKnobs):
         return "implicit GEMM"

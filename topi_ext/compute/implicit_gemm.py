@@ -57,12 +57,19 @@ def rounded_to_tf32(values: np.ndarray) -> np.ndarray:
 
 
 def partial_products(
-    data: te.Tensor, weight: te.Tensor, workload: GemmConvolution, knobs: GemmKnobs, pad_value: int = 0
+    data: te.Tensor,
+    weight: te.Tensor,
+    workload: GemmConvolution,
+    knobs: GemmKnobs,
+    pad_value: int = 0,
+    *,
+    described: str | None = None,
 ) -> te.Tensor:
     """Sums of (slices times groups, rows, columns), padded; float32, or int32 of integers.
 
     ``data`` is NHWC of any float dtype, or integers of the workload's, ``weight`` what :func:`pack_weight`
-    makes. ``pad_value`` lies around the image.
+    makes. ``pad_value`` lies around the image. ``described`` annotates the product of a convolution that is
+    more than this one.
     """
     rows, columns, depth = padded(workload, knobs)
     slice_depth = depth // knobs.split_k
@@ -109,7 +116,7 @@ def partial_products(
         sums = workload.sum_dtype
         return te.sum(left[batch, m, k].astype(sums) * right.astype(sums), axis=[k])
 
-    attributes = {ANNOTATION: describe_kernel(workload, knobs)}
+    attributes = {ANNOTATION: described or describe_kernel(workload, knobs)}
     return te.compute((batches, rows, columns), product, name=PRODUCT, attrs=attributes)
 
 

@@ -15,7 +15,7 @@ from tvm import te, tirx
 from topi_ext.compute.geometry import as_int
 from topi_ext.compute.padding import pad
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
-from topi_ext.knobs import WinogradKnobs, check_knobs
+from topi_ext.knobs import WinogradKnobs, check_knobs, winograd_tiles
 from topi_ext.winograd import KERNEL, Groups, Matrix, winograd_matrices
 from topi_ext.workload import ALGORITHM, ANNOTATION, ConvolutionWorkload
 
@@ -39,8 +39,7 @@ def winograd_conv2d(
     tile, in_block, out_block = knobs.tile, knobs.in_lanes, knobs.out_lanes
     matrices = winograd_matrices(tile)
     extent = matrices.extent
-    rows = (workload.out_height + tile - 1) // tile
-    columns = (workload.out_width + tile - 1) // tile
+    rows, columns = winograd_tiles(workload, tile)
     tiles = batch * rows * columns
     top, left, _, _ = workload.padding
     below = rows * tile + KERNEL - 1 - top - workload.in_height
@@ -60,7 +59,7 @@ def winograd_conv2d(
     def data_row(block: Any, number: Any, row: Any, column: Any, lane: Any) -> Any:
         channel = BlockedCoordinate(block, lane, in_block)
         values = [pixel(number, at, column, channel) for at in range(extent)]
-        return _row_of(matrices.data, matrices.data_groups, row, values, dtype)
+        return row_of(matrices.data, matrices.data_groups, row, values, dtype)
 
     in_blocks = workload.in_channels // in_block
     data_rows = te.compute((in_blocks, tiles, extent, extent, in_block), data_row, name=DATA_ROWS)
@@ -68,7 +67,7 @@ def winograd_conv2d(
     def data_point(place: Any, block: Any, number: Any, lane: Any) -> Any:
         row, column = place // extent, place % extent
         values = [data_rows(block, number, row, at, lane) for at in range(extent)]
-        return _row_of(matrices.data, matrices.data_groups, column, values, dtype)
+        return row_of(matrices.data, matrices.data_groups, column, values, dtype)
 
     spread = te.compute((extent * extent, in_blocks, tiles, in_block), data_point, name=DATA)
 
@@ -88,7 +87,7 @@ def winograd_conv2d(
 
     def result_column(block: Any, number: Any, row: Any, column: Any, lane: Any) -> Any:
         values = [products(row * extent + at, block, number, lane) for at in range(extent)]
-        return _row_of(matrices.result, matrices.result_groups, column, values, dtype)
+        return row_of(matrices.result, matrices.result_groups, column, values, dtype)
 
     result_columns = te.compute(
         (out_blocks, tiles, extent, tile, out_block), result_column, name=RESULT_COLUMNS
@@ -104,7 +103,7 @@ def winograd_conv2d(
         row, column = place["H", 0], place["W", 0]
         number = (place["N", 0] * rows + row // tile) * columns + column // tile
         values = [result_columns(block, number, at, column % tile, lane) for at in range(extent)]
-        return _row_of(matrices.result, matrices.result_groups, row % tile, values, dtype)
+        return row_of(matrices.result, matrices.result_groups, row % tile, values, dtype)
 
     extents = {
         "N": batch,
@@ -117,8 +116,11 @@ def winograd_conv2d(
     return te.compute(shape, element, name="conv2d", attrs=annotations)
 
 
-def _row_of(matrix: Matrix, groups: Groups, row: Any, values: Sequence[Any], dtype: str) -> Any:
-    """Element ``row`` of the matrix times ``values``: a choice that unrolling decides."""
+def row_of(matrix: Matrix, groups: Groups, row: Any, values: Sequence[Any], dtype: str) -> Any:
+    """Element ``row`` of the matrix times ``values``: a choice that unrolling decides.
+
+    ``groups`` are the columns whose sums rows share.
+    """
     products = [_times(coefficients, groups, values, dtype) for coefficients in matrix]
     result = products[-1]
     for place in reversed(range(len(products) - 1)):

@@ -4,14 +4,15 @@ import json
 
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, nhwc_class, nhwc_convolution
 
-Kernel = tuple[GemmConvolution, GemmKnobs] | tuple[DepthwiseConvolution, DepthwiseKnobs]
+Kernel = tuple[GemmConvolution, GemmKnobs | WinogradGemmKnobs] | tuple[DepthwiseConvolution, DepthwiseKnobs]
 """What a kernel computes, and with which knobs."""
 
 
 def describe_kernel(
-    workload: GemmConvolution | DepthwiseConvolution, knobs: GemmKnobs | DepthwiseKnobs
+    workload: GemmConvolution | DepthwiseConvolution, knobs: GemmKnobs | WinogradGemmKnobs | DepthwiseKnobs
 ) -> str:
     """One line of JSON."""
     return json.dumps({**json.loads(workload.to_json()), "knobs": knobs.to_dict()}, sort_keys=True)
@@ -26,6 +27,8 @@ def described_kernel(annotation: str) -> Kernel | None:
     workload = nhwc_convolution(json.dumps(fields))
     if isinstance(workload, DepthwiseConvolution):
         return workload, DepthwiseKnobs.from_dict(knobs)
+    if knobs["algorithm"] == WinogradGemmKnobs.ALGORITHM:
+        return workload, WinogradGemmKnobs.from_dict(knobs)
     return workload, GemmKnobs.from_dict(knobs)
 
 

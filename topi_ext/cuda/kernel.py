@@ -8,23 +8,39 @@ from tvm import te, tirx
 
 from topi_ext.compute.depthwise import depthwise_conv2d, pack_depthwise
 from topi_ext.compute.implicit_gemm import pack_weight, padded, partial_products, result_of
+from topi_ext.compute.winograd_nhwc import (
+    pack_winograd,
+    products_shape,
+    transformed_image,
+    transformed_products,
+    winograd_products,
+)
 from topi_ext.cuda.build import PIPELINE
 from topi_ext.cuda.depthwise import DepthwiseKnobs, check_depthwise
 from topi_ext.cuda.knobs import GemmKnobs, check
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import machine_code
+from topi_ext.cuda.winograd import WinogradGemmKnobs, check_winograd, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.errors import CudaError
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
+from topi_ext.schedule.cuda.winograd import schedule_transform
 
 PRODUCT, SUM = "product", "sum"
 """Names of the functions: the product of whole sums or of slices, and what adds the slices."""
 
+IMAGE, RESULT = "image", "result"
+"""Names of those before and after a Winograd product: the transforms of the image and of the products."""
+
+Calls = list[tuple[str, tuple[int, ...]]]
+"""Functions in the order in which they are called, each with the places of its arguments: 0 is the data, 1
+the packed weight, the last one the result, and what is between them one function hands to the next.
+"""
 
 Convolution = GemmConvolution | DepthwiseConvolution
-Knobs = GemmKnobs | DepthwiseKnobs
+Knobs = GemmKnobs | WinogradGemmKnobs | DepthwiseKnobs
 
 
 def result_dtype(workload: NhwcConvolution) -> str:
@@ -36,13 +52,31 @@ def packed(weight: np.ndarray, workload: Convolution, knobs: Knobs) -> np.ndarra
     """An OHWI weight as the kernel reads it."""
     if isinstance(workload, DepthwiseConvolution):
         return pack_depthwise(weight, workload)
+    if isinstance(knobs, WinogradGemmKnobs):
+        return pack_winograd(weight, workload, knobs)
     assert isinstance(knobs, GemmKnobs)
     return pack_weight(weight, workload, knobs)
 
 
+def kernel_calls(knobs: Knobs) -> Calls:
+    """How the functions of :func:`kernel_module` are called."""
+    if isinstance(knobs, WinogradGemmKnobs):
+        return [(IMAGE, (0, 2)), (PRODUCT, (2, 1, 3)), (RESULT, (3, 4))]
+    if isinstance(knobs, GemmKnobs) and knobs.split_k > 1:
+        return [(PRODUCT, (0, 1, 2)), (SUM, (2, 3))]
+    return [(PRODUCT, (0, 1, 2))]
+
+
+def kernel_arguments(module: tvm.IRModule, calls: Calls) -> list[tuple[tuple[int, ...], str]]:
+    """Shape and dtype of each argument by its place."""
+    found: dict[int, Any] = {}
+    for name, places in calls:
+        found |= dict(zip(places, module[name].params, strict=True))
+    return [(tuple(map(int, found[place].shape)), str(found[place].dtype)) for place in sorted(found)]
+
+
 def kernel_module(workload: Convolution, knobs: Knobs, multiprocessor: Multiprocessor) -> tvm.IRModule:
-    """Scheduled functions: "product" of (data, packed weight, result), or where the depth is split of (data,
-    packed weight, slices), with "sum" of (slices, result).
+    """Scheduled functions, which :func:`kernel_calls` names.
 
     CudaError for knobs that do not fit.
     """
@@ -54,6 +88,8 @@ def kernel_module(workload: Convolution, knobs: Knobs, multiprocessor: Multiproc
     if isinstance(workload, DepthwiseConvolution):
         assert isinstance(knobs, DepthwiseKnobs)
         found = _depthwise(data, workload, knobs, multiprocessor)
+    elif isinstance(knobs, WinogradGemmKnobs):
+        found = _winograd(data, workload, knobs, multiprocessor)
     else:
         assert isinstance(knobs, GemmKnobs)
         found = _products(data, workload, knobs, multiprocessor)
@@ -94,6 +130,25 @@ def _products(
     }
 
 
+def _winograd(
+    data: te.Tensor, workload: GemmConvolution, knobs: WinogradGemmKnobs, multiprocessor: Multiprocessor
+) -> dict[str, Any]:
+    check_winograd(workload, knobs, multiprocessor)
+    product = product_of(workload, knobs.tile)
+    _, columns, depth = padded(product, knobs.product)
+    image = transformed_image(data, workload, knobs)
+    spread = te.placeholder(image.shape, image.dtype, "spread")
+    weight = te.placeholder((product.groups, columns, depth), workload.weight_dtype, "weight")
+    products = te.placeholder(products_shape(workload, knobs), workload.sum_dtype, "products")
+    multiplied = te.create_prim_func([spread, weight, winograd_products(spread, weight, workload, knobs)])
+    result = te.create_prim_func([products, transformed_products(products, workload, knobs)])
+    return {
+        IMAGE: schedule_transform(te.create_prim_func([data, image])),
+        PRODUCT: schedule_product(multiplied, product, knobs.product, multiprocessor),
+        RESULT: schedule_transform(result),
+    }
+
+
 def _rounded(total: te.Tensor, workload: NhwcConvolution) -> te.Tensor:
     dtype = result_dtype(workload)
     return te.compute(total.shape, lambda *index: total(*index).astype(dtype), name="out")
@@ -110,11 +165,16 @@ def _named(func: tirx.PrimFunc, name: str) -> tirx.PrimFunc:
 
 
 __all__ = [
+    "IMAGE",
     "PRODUCT",
+    "RESULT",
     "SUM",
+    "Calls",
     "Convolution",
     "Knobs",
     "compile_module",
+    "kernel_arguments",
+    "kernel_calls",
     "kernel_module",
     "packed",
     "result_dtype",

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.s_tir import SBlockRealize, Schedule
+from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, separable
 
@@ -158,6 +159,18 @@ def try_inline(sch: Schedule, block: SBlock) -> bool:
 def is_reduction(sch: Schedule, block: SBlock) -> bool:
     """Does the block reduce over any of its axes?"""
     return any(axis.iter_type == tirx.IterVar.CommReduce for axis in sch.get(block).iter_vars)
+
+
+def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with its divisions simplified by the extents of the blocks' axes."""
+    analyzer = tvm.sym.Analyzer()
+
+    def bound(block: s_tir.SBlock) -> None:
+        for axis in block.iter_vars:
+            analyzer.bind(axis.var, axis.dom)
+
+    structural_walk(func.body, (s_tir.SBlock, bound))
+    return func.with_body(structural_map(func.body, ((tirx.FloorDiv, tirx.FloorMod), analyzer.simplify)))
 
 
 def loop_extent(sch: Schedule, loop: Any) -> int | None:

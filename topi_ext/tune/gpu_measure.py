@@ -109,7 +109,7 @@ class GpuMeasurer:
             return ""
         except Exception as failure:
             return f"{WRONG}{last_line(str(failure))}"
-        return judgement(workload, error)
+        return judgement(workload, knobs, error)
 
     def close(self) -> None:
         """End the processes and remove what was built."""
@@ -128,9 +128,9 @@ class GpuMeasurer:
         return built(self._pool, self._build_one, jobs, BUILD_TIMEOUT)
 
 
-def judgement(workload: NhwcConvolution, error: float) -> str:
+def judgement(workload: NhwcConvolution, knobs: Knobs, error: float) -> str:
     """What is wrong with a result that is so far from what it should be; empty where rounding explains it."""
-    allowed = product_check.allowed_error(workload)
+    allowed = product_check.allowed_error(workload, knobs)
     if error <= allowed:
         return ""
     return f"{WRONG}differs by {error:.1e} of the largest, {allowed:.0e} are allowed"

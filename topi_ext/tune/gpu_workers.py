@@ -11,7 +11,15 @@ import tvm
 from tvm import tirx
 
 from topi_ext.cuda.build import machine_code_of
-from topi_ext.cuda.kernel import PRODUCT, SUM, Convolution, Knobs, compile_module, kernel_module, packed
+from topi_ext.cuda.kernel import (
+    Convolution,
+    Knobs,
+    compile_module,
+    kernel_arguments,
+    kernel_calls,
+    kernel_module,
+    packed,
+)
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.nvcc import machine_code
 from topi_ext.cuda.window_maps import provide_window_maps
@@ -33,10 +41,10 @@ def build(folder: str, link: tuple[str, ...], arch: str, job: Job) -> Library:
     multiprocessor = MULTIPROCESSORS[arch]
     if isinstance(job, tuple):
         module = kernel_module(job[0], job[1], multiprocessor)
-        tensors, calls = _of_product(module)
+        calls = kernel_calls(job[1])
     else:
         module = workers.named(job.with_attr("tirx.is_scheduled", True))
-        tensors, calls = list(job.params), [(ENTRY, (0, 1))]
+        calls = [(ENTRY, (0, 1))]
     built = compile_module(module, multiprocessor)
     machine = machine_code_of(built, arch)
     spilled = sum(cubin.spilled for cubin in machine.values())
@@ -47,16 +55,7 @@ def build(folder: str, link: tuple[str, ...], arch: str, job: Job) -> Library:
     path = workers.export(folder, link, built)
     for source, cubin in machine.items():
         (Path(path).parent / f"{source}.cubin").write_bytes(cubin.code)
-    arguments = [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in tensors]
-    return Library(path, arguments, calls, "cuda")
-
-
-def _of_product(module: tvm.IRModule) -> tuple[list[Any], list[tuple[str, tuple[int, ...]]]]:
-    """Parameters of all functions, and the calls."""
-    product = list(module[PRODUCT].params)
-    if SUM not in [variable.name_hint for variable in module.get_global_vars()]:
-        return product, [(PRODUCT, (0, 1, 2))]
-    return [*product, module[SUM].params[1]], [(PRODUCT, (0, 1, 2)), (SUM, (2, 3))]
+    return Library(path, kernel_arguments(module, calls), calls, "cuda")
 
 
 def prepare() -> None:

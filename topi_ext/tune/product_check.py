@@ -4,21 +4,29 @@ import numpy as np
 import numpy.typing as npt
 
 from topi_ext.compute.implicit_gemm import rounded_to_tf32
+from topi_ext.cuda.kernel import Knobs
+from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import INTEGERS, NhwcConvolution
+from topi_ext.tune.agreement import DIRECT_TOLERANCE, WINOGRAD_TOLERANCE
 
 ROWS = 2048
 """Pixels of the result that are compared; of a smaller one, all."""
 
-_ALLOWED = {"float16": 2e-3, "tf32": 1e-4, "float32": 1e-5, **dict.fromkeys(INTEGERS, 0.0)}
+_ALLOWED = {"float16": 2e-3, "tf32": 1e-4, "float32": DIRECT_TOLERANCE, **dict.fromkeys(INTEGERS, 0.0)}
 """Relative to the largest result. float16 rounds the result by up to 2^-11 of it; sums of tensor cores are
 truncated where they are aligned, which costs 2^-22 of the largest for each instruction.
 """
 
+_ALLOWED_OF_TILES = {2: DIRECT_TOLERANCE, 4: WINOGRAD_TOLERANCE}
+"""Of Winograd's by the size of the tile: the small one rounds like the direct convolution."""
+
 Array = npt.NDArray[np.generic]
 
 
-def allowed_error(workload: NhwcConvolution) -> float:
+def allowed_error(workload: NhwcConvolution, knobs: Knobs) -> float:
     """What rounding explains of :func:`largest_error`."""
+    if isinstance(knobs, WinogradGemmKnobs):
+        return _ALLOWED_OF_TILES[knobs.tile]
     return _ALLOWED[workload.dtype]
 
 

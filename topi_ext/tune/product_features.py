@@ -6,6 +6,7 @@ from topi_ext.compute.implicit_gemm import padded
 from topi_ext.cuda.knobs import GemmKnobs, registers, shared_bytes
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.space import resident_blocks
+from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.tune.features import Features
 
@@ -26,7 +27,21 @@ def product_features(workload: GemmConvolution) -> Features:
     return found | {"is_padded": float(any(workload.padding)), f"multiplied={workload.dtype}": 1.0}
 
 
-def block_features(
+def convolution_features(
+    workload: GemmConvolution,
+    multiprocessor: Multiprocessor,
+    knobs: GemmKnobs | WinogradGemmKnobs,
+    cycles: float,
+) -> Features:
+    """Those of the product that is computed, and the size of Winograd's tile: 1 of the direct convolution."""
+    tile = 1
+    if isinstance(knobs, WinogradGemmKnobs):
+        tile = knobs.tile
+        workload, knobs = product_of(workload, tile), knobs.product
+    return _block_features(workload, multiprocessor, knobs, cycles) | {"winograd_tile": float(tile)}
+
+
+def _block_features(
     workload: GemmConvolution, multiprocessor: Multiprocessor, knobs: GemmKnobs, cycles: float
 ) -> Features:
     """The knobs, and what they make of a multiprocessor; ``cycles`` is the estimate for them."""
@@ -73,4 +88,4 @@ def _per_byte(rows: int, columns: int, size: int) -> float:
     return rows * columns / ((rows + columns) * size)
 
 
-__all__ = ["block_features", "occupancy_features", "product_features"]
+__all__ = ["convolution_features", "occupancy_features", "product_features"]

@@ -13,7 +13,7 @@ from topi_ext.family import Machine, Workload, family_of
 from topi_ext.processor import Processor
 from topi_ext.tune.depthwise_features import depthwise_features, thread_features
 from topi_ext.tune.features import Features, knob_features, workload_features
-from topi_ext.tune.product_features import block_features, product_features
+from topi_ext.tune.product_features import convolution_features, product_features
 from topi_ext.tune.record import knobs_key
 
 _WORST_ESTIMATE = 1e30
@@ -114,7 +114,7 @@ class Space:
         workload, machine = self.workload, self.processor
         if isinstance(workload, GemmConvolution):
             assert isinstance(machine, Multiprocessor)
-            return block_features(workload, machine, candidate.knobs, candidate.cycles)
+            return convolution_features(workload, machine, candidate.knobs, candidate.cycles)
         if isinstance(workload, DepthwiseConvolution):
             assert isinstance(machine, Multiprocessor)
             return thread_features(workload, machine, candidate.knobs, candidate.cycles)

@@ -1,12 +1,20 @@
 """Layers as the benchmark measures them, as far as it goes without a GPU."""
 
-import pytest
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 
+import pytest
+import tvm
+
+from relay_layout.bench import cuda_layers
 from relay_layout.bench.cuda_layers import LayerTime, geometric_mean, layers, peak_share
 from relay_layout.targets import CudaTarget, resolve_target
+from topi_ext.chooser import KernelChoice, KernelChooser
 from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.nvcc import find_nvcc
+from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 
 WORK = GemmConvolution(1, 7, 7, 64, 48, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, "float16")
@@ -51,6 +59,41 @@ def test_depthwise_layers_are_among_them() -> None:
     found = layers("mobilenet_v2", 1, cuda())
     depthwise = [work for work in found if isinstance(work, DepthwiseConvolution)]
     assert (len(depthwise), sum(found[work] for work in depthwise)) == (10, 17)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "names"),
+    [
+        (GemmKnobs("fma", 32, 32, 16, 1, 2, 2), ["product"]),
+        (GemmKnobs("fma", 32, 32, 16, 1, 2, 2, 3), ["product", "sum"]),
+        (WinogradGemmKnobs(4, GemmKnobs("fma", 32, 32, 16, 1, 2, 2)), ["image", "product", "result"]),
+    ],
+)
+def test_functions_hand_on_what_the_next_one_reads(
+    knobs: GemmKnobs | WinogradGemmKnobs, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A layer as it is measured, on functions that look at their arguments alone."""
+    work, made, called = replace(WORK, dtype="float32"), {}, []
+
+    class Compiled:
+        def __init__(self, module: tvm.IRModule, chip: object) -> None:
+            made.update({name.name_hint: function for name, function in module.functions_items()})
+
+        def __getitem__(self, name: str) -> Callable[..., None]:
+            shapes = [tuple(map(int, parameter.shape)) for parameter in made[name].params]
+
+            def function(*arguments: tvm.runtime.Tensor) -> None:
+                assert [tuple(argument.shape) for argument in arguments] == shapes
+                called.append((name, [argument.data_ptr() for argument in arguments]))
+
+            return function
+
+    monkeypatch.setattr(cuda_layers, "compile_module", Compiled)
+    monkeypatch.setattr(KernelChooser, "choose", lambda self, work: KernelChoice(knobs, "tuned", 1.0))
+    cuda_layers.our_layer(work, cuda("fp32"), tvm.cpu())()
+    assert [name for name, _ in called] == names
+    for (_, first), (_, second) in pairwise(called):
+        assert first[-1] == second[0]
 
 
 @pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")

@@ -16,6 +16,7 @@ import pytest
 from topi_ext.cuda.knobs import GemmKnobs, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.nvcc import Cubin, Resources, find_nvcc
+from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.errors import CudaError
 from topi_ext.tune import gpu_measure, gpu_workers, product_check
@@ -51,17 +52,18 @@ def check_sample(workload: GemmConvolution, seed: int, folder: Path) -> None:
     """
     candidate = random.Random(seed).choice(Space(workload, SM_90).candidates)
     knobs = candidate.knobs
-    assert shared_bytes(knobs, workload.element_bytes) <= SM_90.block_shared_bytes
+    product = knobs.product if isinstance(knobs, WinogradGemmKnobs) else knobs
+    assert shared_bytes(product, workload.element_bytes) <= SM_90.block_shared_bytes
     again = f"check_sample({workload}, {seed}, Path('.')): {knobs}"
     try:
         found = gpu_workers.build(str(folder), ("cc",), "sm_90", (workload, knobs))
     except CudaError as error:
         assert re.fullmatch(r"\d+ bytes of registers are spilled", str(error)), again
-        assert knobs.instruction == "fma", again
+        assert product.instruction == "fma", again
         return
-    assert [name for name, _ in found.calls] == (["product", "sum"] if knobs.split_k > 1 else ["product"]), (
-        again
-    )
+    names = ["product", "sum"] if product.split_k > 1 else ["product"]
+    names = names if product is knobs else ["image", "product", "result"]
+    assert [name for name, _ in found.calls] == names, again
     assert len(list(Path(found.path).parent.glob("*.cubin"))) == 1, again
 
 
@@ -102,6 +104,21 @@ def test_arguments_follow_one_another_from_function_to_function(tmp_path: Path) 
         ((1, 14, 14, 48), "float16"),
     ]
     assert found.device == "cuda"
+
+
+@needs_nvcc
+def test_the_three_kernels_of_winograd_are_timed_together(tmp_path: Path) -> None:
+    work, knobs = replace(HALF, dtype="float32"), WinogradGemmKnobs(4, GemmKnobs("fma", 32, 32, 16, 1, 2, 3))
+    found = gpu_workers.build(str(tmp_path), ("cc",), "sm_90", (work, knobs))
+    assert found.calls == [("image", (0, 2)), ("product", (2, 1, 3)), ("result", (3, 4))]
+    assert [shape for shape, _ in found.arguments] == [
+        (1, 14, 14, 64),
+        (36, 64, 64),
+        (16, 1, 1, 36 * 64),
+        (36, 32, 64),
+        (1, 14, 14, 48),
+    ]
+    assert {dtype for _, dtype in found.arguments} == {"float32"}
 
 
 @needs_nvcc
@@ -155,17 +172,27 @@ def test_a_wrong_result_is_judged() -> None:
     shape = (work.batch, work.out_height, work.out_width, work.out_channels)
     right = product_check.product_rows(data, weight, work, np.arange(work.rows)).reshape(shape)
     rounded = right.astype(np.float16)
-    assert judgement(work, product_check.largest_error(rounded, data, weight, work)) == ""
+    assert judgement(work, KNOBS, product_check.largest_error(rounded, data, weight, work)) == ""
     # The last row of the last tile was forgotten.
     rounded[-1, -1, -1] = 77
     error = product_check.largest_error(rounded, data, weight, work)
     assert re.fullmatch(
-        r"result: differs by \d\.\de[+-]\d\d of the largest, 2e-03 are allowed", judgement(work, error)
+        r"result: differs by \d\.\de[+-]\d\d of the largest, 2e-03 are allowed", judgement(work, KNOBS, error)
     )
     rounded[-1, -1, -1] = np.nan
-    assert judgement(work, product_check.largest_error(rounded, data, weight, work)).startswith(
+    assert judgement(work, KNOBS, product_check.largest_error(rounded, data, weight, work)).startswith(
         "result: differs by inf"
     )
+
+
+def test_winograd_is_judged_by_the_rounding_of_its_tile() -> None:
+    work = replace(HALF, dtype="float32")
+    two, four = (WinogradGemmKnobs(tile, GemmKnobs("fma", 32, 32, 16, 1, 2, 3)) for tile in (2, 4))
+    assert [judgement(work, knobs, 5e-6) for knobs in (KNOBS, two, four)] == ["", "", ""]
+    assert judgement(work, four, 5e-5) == ""
+    for knobs in (KNOBS, two):
+        assert judgement(work, knobs, 5e-5) == "result: differs by 5.0e-05 of the largest, 1e-05 are allowed"
+    assert judgement(work, four, 2e-4).endswith("1e-04 are allowed")
 
 
 def _fail(*_: object) -> list[float]:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.depthwise_space import cheapest_depthwise
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm
+from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.errors import RelayLayoutError
 from topi_ext.tune.database import Database
@@ -105,6 +107,50 @@ def test_a_space_has_features_and_neighbours(dtype: str) -> None:
     }
     assert all(map(math.isfinite, space.features(space.candidates[-1]).values()))
     assert len(space.neighbours(space.default)) >= 8
+
+
+FLOAT = replace(WORK, dtype="float32")
+WINOGRAD = WinogradGemmKnobs(4, GemmKnobs("fma", 32, 32, 16, 1, 2, 3))
+WINOGRAD_RECORD = TuningRecord(FLOAT, "sm_90", 1, WINOGRAD.to_dict(), (1e-6,) * 3, cpu="H100")
+
+
+def test_a_record_of_winograd_is_taken_where_it_may_be() -> None:
+    assert record_from_json(WINOGRAD_RECORD.to_json()) == WINOGRAD_RECORD
+    assert WINOGRAD_RECORD.algorithm == "winograd"
+    direct = replace(WINOGRAD_RECORD, knobs=cheapest_gemm(FLOAT, SM_90)[1].to_dict(), seconds=(2e-6,) * 3)
+    records = RecordedKernels(Database([direct, WINOGRAD_RECORD]))
+    choice = records.choice(FLOAT, SM_90, SM_90.gigahertz, True)
+    assert choice is not None
+    assert (choice.knobs, choice.source, choice.microseconds) == (WINOGRAD, "tuned", pytest.approx(1.0))
+    plain = records.choice(FLOAT, SM_90, SM_90.gigahertz, False)
+    assert plain is not None
+    assert plain.microseconds == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("change", [{"tile": 3}, {"tile": "4"}, {"stages": 99}, {"block_m": "64"}], ids=str)
+def test_winograd_knobs_that_do_not_fit_are_misfits(change: dict[str, Any]) -> None:
+    database = Database([replace(WINOGRAD_RECORD, knobs=WINOGRAD.to_dict() | change)])
+    assert (database.best(FLOAT, SM_90), database.misfits) == (None, 1)
+
+
+def test_a_space_of_float32_has_winograd_of_both_tiles() -> None:
+    space = Space(FLOAT, SM_90)
+    found = space.find(WINOGRAD.to_dict())
+    assert found is not None
+    assert all(isinstance(one.knobs, WinogradGemmKnobs) for one in space.neighbours(found))
+    assert {one.knobs.tile for one in space.neighbours(found)} == {2, 4}
+    tiles = {space.features(one)["winograd_tile"] for one in space.candidates}
+    assert tiles == {1.0, 2.0, 4.0}
+    for other in (Space(FLOAT, SM_90, winograd=False), Space(replace(WORK, dtype="tf32"), SM_90)):
+        assert {one.fields["algorithm"] for one in other.candidates} == {"implicit_gemm"}
+
+
+def test_winograd_is_the_default_where_it_is_estimated_to_win() -> None:
+    large = replace(FLOAT, batch=32, in_height=28, in_width=28, in_channels=128, out_channels=128)
+    assert isinstance(KernelChooser(SM_90, SM_90.gigahertz).choose(large).knobs, WinogradGemmKnobs)
+    plain = KernelChooser(SM_90, SM_90.gigahertz, winograd=False).choose(large)
+    assert plain.knobs == cheapest_gemm(large, SM_90)[1]
+    assert KernelChooser(SM_90, SM_90.gigahertz).choose(FLOAT).knobs == cheapest_gemm(FLOAT, SM_90)[1]
 
 
 DEPTHWISE = DepthwiseConvolution(1, 14, 14, 96, 96, (5, 5), (2, 2), (2, 2, 2, 2), (1, 1), 96, "float16")

@@ -14,6 +14,7 @@ from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cuda.epilogue import epilogue_of, result_run
+from topi_ext.schedule.cuda.loops import in_vectors, unrolled
 
 
 def schedule_depthwise(
@@ -49,13 +50,12 @@ def schedule_depthwise(
     sch.set_scope(anchor, 0, "local")
     sch.reverse_compute_at(out, lane, preserve_unit_loops=True)
     for copy in (window, weights):
-        _in_vectors(sch, sch.get_loops(copy)[-4 if copy is window else -3 :])
+        in_vectors(sch, sch.get_loops(copy)[-4 if copy is window else -3 :])
     *pixels, elements = sch.get_loops(out)[-3:]
     elements, run = sch.split(elements, [None, result_run(knobs.vector)])
-    _in_vectors(sch, [*pixels, elements, run])
+    in_vectors(sch, [*pixels, elements, run])
     init = sch.decompose_reduction(anchor, i)
-    for loop in (i, j, row, column, element, *sch.get_loops(init)[-3:]):
-        sch.unroll(loop)
+    unrolled(sch, (i, j, row, column, element, *sch.get_loops(init)[-3:]))
     return sch
 
 
@@ -68,13 +68,6 @@ def _copy_weights(sch: Schedule, anchor: Any, block: Any, knobs: DepthwiseKnobs)
     sch.bind(others, "threadIdx.y")
     sch.bind(lane, "threadIdx.x")
     sch.vectorize(run)
-
-
-def _in_vectors(sch: Schedule, loops: Any) -> None:
-    """The last of ``loops`` as a vector, the others unrolled."""
-    for loop in loops[:-1]:
-        sch.unroll(loop)
-    sch.vectorize(loops[-1])
 
 
 __all__ = ["schedule_depthwise"]

@@ -11,12 +11,14 @@ from topi_ext.cuda.annotation import described_kernel
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import multiprocessor_of
+from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
 from topi_ext.schedule.cuda.reductions import schedule_reduction
+from topi_ext.schedule.cuda.winograd import schedule_transform
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,8 +39,19 @@ class Convolution(ScheduleRule):
         if isinstance(workload, DepthwiseConvolution):
             assert isinstance(knobs, DepthwiseKnobs)
             return schedule_depthwise(func, workload, knobs)
+        if isinstance(knobs, WinogradGemmKnobs):
+            workload, knobs = product_of(workload, knobs.tile), knobs.product
         assert isinstance(knobs, GemmKnobs)
         return schedule_product(func, workload, knobs, multiprocessor_of(target))
+
+
+class WinogradTransform(ScheduleRule):
+    """Functions around either transform of ``compute.winograd_nhwc``."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None of any other function, and where what follows the results cannot be fused."""
+        del target, tunable
+        return schedule_transform(func)
 
 
 class Elementwise(ScheduleRule):
@@ -93,9 +106,9 @@ class Guarded(ScheduleRule):
 
 def cuda_rules() -> list[Guarded]:
     """Most specific first; dlight's last one takes every function of loops."""
-    ours = [Convolution(), Elementwise(), Reduction()]
+    ours = [Convolution(), WinogradTransform(), Elementwise(), Reduction()]
     theirs = [Unannotated(rule) for rule in (gpu.Matmul(), gpu.Reduction(), gpu.GeneralReduction())]
     return [Guarded(rule) for rule in (*ours, *theirs, gpu.Fallback())]
 
 
-__all__ = ["Convolution", "Elementwise", "Guarded", "Reduction", "cuda_rules"]
+__all__ = ["Convolution", "Elementwise", "Guarded", "Reduction", "WinogradTransform", "cuda_rules"]

@@ -83,6 +83,29 @@ def test_an_artifact_holds_kernels_with_bulk_copies(tmp_path: Path) -> None:
     assert [found.count(b"\1\0\0\0") for (_, found), count in zip(tags, maps, strict=True) if count] == [2, 2]
 
 
+@pytest.mark.parametrize(
+    ("options", "algorithm"), [({}, "Winograd F(4,3)"), ({"winograd": False}, "implicit GEMM")]
+)
+def test_winograd_is_chosen_by_estimate_and_can_be_ruled_out(
+    options: dict[str, bool], algorithm: str, tmp_path: Path
+) -> None:
+    builder = models.NetworkBuilder("large")
+    image = builder.input("input", (32, 128, 28, 28))
+    found = builder.convolution(image, "conv", 128, 3, padding=1, bias=True)
+    network = models.to_relax(builder.build({"output": builder.relu(found, "relu")}))
+    report = tmp_path / "report.json"
+    relay_layout.compile(
+        network, target="cuda-sm_90", desired_layout="NHWC", shipped_records=False, report=report, **options
+    )
+    (target,) = json.loads(report.read_text())["targets"]
+    (product,) = [call for call in target["calls"] if call["operator"] == "gemm_conv2d"]
+    assert (product["algorithm"], product["source"]) == (algorithm, "default")
+    assert product["gigaflop"] == pytest.approx(2e-9 * 32 * 28 * 28 * 128 * 128 * 9)
+    assert product["workload"]["kernel"] == [3, 3]
+    names = [call["function"] for call in target["calls"]]
+    assert len([name for name in names if "winograd" in name]) == (3 if "F(4" in algorithm else 0)
+
+
 def test_a_report_tells_products_and_depthwise_kernels(tmp_path: Path) -> None:
     builder = models.NetworkBuilder("both")
     found = builder.convolution(builder.input("input", (1, 32, 8, 8)), "first", 64, 1, bias=True)

@@ -12,6 +12,7 @@ from relay_layout import models
 from relay_layout.frontend import load_model
 from topi_ext.compute.implicit_gemm import rounded_to_tf32
 from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.tune.log import append
 from topi_ext.tune.record import TuningRecord
@@ -145,6 +146,41 @@ def test_a_network_of_products_by_wgmma(precision: str, dtype: str, copies: str,
     text = simulated.scheduled.script()
     assert text.count("topi_ext_bulk_copy_windows") == 2 * (copies == "bulk") * 2
     assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 2e-3
+
+
+def winograd_network() -> models.Network:
+    """Two convolutions with bias and activation, and a residual behind the second."""
+    builder = models.NetworkBuilder("winograd")
+    image = builder.input("input", (2, 20, 9, 7))
+    first = builder.relu(builder.convolution(image, "first", 38, 3, padding=1, bias=True), "relu")
+    second = builder.convolution(first, "second", 38, 3, padding=1, bias=True)
+    return builder.build({"output": builder.relu(builder.add(first, second, "sum"), "result")})
+
+
+@pytest.mark.parametrize("layout", ["NHWC", pytest.param("NCHW4c", marks=pytest.mark.slow)])
+def test_a_network_by_winograd(layout: str, tmp_path: Path) -> None:
+    """By knobs on record, a tile of either size; the second convolution reads 40 channels, two of zeros."""
+    network, records = winograd_network(), tmp_path / "records.jsonl"
+    for channels, tile in ((20, 4), (40, 2)):
+        knobs = WinogradGemmKnobs(tile, GemmKnobs("fma", 32, 32, 16, 1, 2, 3))
+        work = GemmConvolution(2, 9, 7, channels, 38, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, "float32")
+        append(records, TuningRecord(work, "sm_80", 1, knobs.to_dict(), (1e-6,) * 3, cpu="A100"))
+    data = np.random.default_rng(0).standard_normal((2, 20, 9, 7)).astype("float32")
+    reference = onnxruntime.InferenceSession(
+        models.to_onnx(network).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (expected,) = reference.run(None, {"input": data})
+    simulated = SimulatedNetwork(models.to_relax(network), "cuda-sm_80", layout=layout, records=[records])
+    (found,) = simulated.run(data)
+    kernels = [kernel for kernel in simulated.kernels.values() if kernel.operator == "gemm_conv2d"]
+    assert sorted(kernel.choice.knobs.tile for kernel in kernels if kernel.choice) == [2, 4]
+    assert {kernel.source for kernel in simulated.kernels.values()} == {"tuned", "loops"}
+    assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 5e-6
+    transforms = [name for name in simulated.kernels if "winograd" in name and "products" not in name]
+    # Bias, residual and activations are no kernels of their own.
+    if layout == "NHWC":
+        assert len(transforms) == 4
+        assert not [name for name in simulated.kernels if name.startswith(("add", "relu", "fused_add"))]
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp16", 2e-3), ("fp32", 2e-6)])
