@@ -82,23 +82,23 @@ def _reads_channels_last(sch: Schedule, block: Any) -> bool:
 
 
 def _windows(sch: Schedule, reduction: Any, out: Any, pixels: int, channels: int) -> None:
-    *others, channel = sch.get_loops(out)
+    # Its loops are arranged where they are: moved to those of the result, they would be over regions whose
+    # extents TVM cannot always tell.
+    taps = _reduced_loops(sch, reduction)
+    *others, channel = sch.get_loops(reduction)[: -len(taps)]
     lanes = next(size for size in (4, 2, 1) if channels % size == 0)
     across = _divisor(channels // lanes, THREADS)
     down = _divisor(pixels, THREADS // across)
     pixel = sch.fuse(*others) if others else sch.add_unit_loop(channel)
     channel, thread_x, lane = sch.split(channel, [None, across, lanes])
     pixel, thread_y = sch.split(pixel, [None, down])
-    sch.reorder(pixel, channel, thread_y, thread_x, lane)
+    sch.reorder(pixel, channel, thread_y, thread_x, *taps, lane)
     sch.bind(sch.fuse(pixel, channel), "blockIdx.x")
     sch.bind(thread_y, "threadIdx.y")
     sch.bind(thread_x, "threadIdx.x")
+    sch.reverse_compute_at(out, thread_x, preserve_unit_loops=True)
+    sch.vectorize(sch.get_loops(out)[-1])
     sch.vectorize(lane)
-    sch.compute_at(reduction, thread_x, preserve_unit_loops=True)
-    taps = _reduced_loops(sch, reduction)
-    element = sch.get_loops(reduction)[-len(taps) - 1]
-    sch.reorder(*taps, element)
-    sch.vectorize(element)
     init = sch.decompose_reduction(reduction, taps[0])
     sch.vectorize(sch.get_loops(init)[-1])
     for tap in taps:

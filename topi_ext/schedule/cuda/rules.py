@@ -17,6 +17,7 @@ from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
 from topi_ext.schedule.cuda.reductions import schedule_reduction
+from topi_ext.schedule.cuda.rows import schedule_rows
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,6 +40,15 @@ class Convolution(ScheduleRule):
             return schedule_depthwise(func, workload, knobs)
         assert isinstance(knobs, GemmKnobs)
         return schedule_product(func, workload, knobs, multiprocessor_of(target))
+
+
+class Rows(ScheduleRule):
+    """Functions around ``compute.row_product``."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None of any other function."""
+        del target, tunable
+        return schedule_rows(func)
 
 
 class Elementwise(ScheduleRule):
@@ -93,9 +103,9 @@ class Guarded(ScheduleRule):
 
 def cuda_rules() -> list[Guarded]:
     """Most specific first; dlight's last one takes every function of loops."""
-    ours = [Convolution(), Elementwise(), Reduction()]
+    ours = [Convolution(), Rows(), Elementwise(), Reduction()]
     theirs = [Unannotated(rule) for rule in (gpu.Matmul(), gpu.Reduction(), gpu.GeneralReduction())]
     return [Guarded(rule) for rule in (*ours, *theirs, gpu.Fallback())]
 
 
-__all__ = ["Convolution", "Elementwise", "Guarded", "Reduction", "cuda_rules"]
+__all__ = ["Convolution", "Elementwise", "Guarded", "Reduction", "Rows", "cuda_rules"]
