@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from gpu_memory import SimulationError
 from tvm.ir import Call
 
 LANES = 32
@@ -33,12 +32,14 @@ def _lane(grid: Any) -> np.ndarray:
 
 
 def _taken(grid: Any, node: Call, lanes: np.ndarray) -> np.ndarray:
+    """Not a number where that lane does not take part, as nothing says what it is then."""
     mask, value = (np.broadcast_to(grid.value(part), grid.block.shape) for part in node.args[:2])
-    source = np.arange(grid.block.size) + lanes - _lane(grid)
-    active = activemask(grid, node)
-    if (source[active] >= grid.block.size).any() or not mask[source[active]].all():
-        raise SimulationError(f"{node} takes the value of a thread that does not take part")
-    return value[np.where(active, source, 0)]
+    places = np.arange(grid.block.size)
+    source = places + lanes - _lane(grid)
+    # The last warp of a block may have fewer lanes.
+    there = (source < places.size) & (source // grid.threads == grid.block)
+    source = np.where(there, source, 0)
+    return np.where(there & mask[source], value[source], np.nan).astype(value.dtype)
 
 
 SHUFFLES = {

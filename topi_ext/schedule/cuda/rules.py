@@ -16,6 +16,7 @@ from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
+from topi_ext.schedule.cuda.normalization import schedule_normalization
 from topi_ext.schedule.cuda.reductions import schedule_reduction
 from topi_ext.schedule.cuda.rows import schedule_rows
 
@@ -69,6 +70,15 @@ class Reduction(ScheduleRule):
         return None if annotated_block(open_schedule(func)) is not None else schedule_reduction(func)
 
 
+class Normalization(ScheduleRule):
+    """Functions of sums and maxima along the last axis, which every element of it uses."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None of any other function."""
+        del target, tunable
+        return schedule_normalization(func)
+
+
 class Unannotated(ScheduleRule):
     """A rule of TVM's, kept from the loops of our convolutions: what it makes of these, code generation
     refuses.
@@ -103,9 +113,9 @@ class Guarded(ScheduleRule):
 
 def cuda_rules() -> list[Guarded]:
     """Most specific first; dlight's last one takes every function of loops."""
-    ours = [Convolution(), Rows(), Elementwise(), Reduction()]
+    ours = [Convolution(), Rows(), Elementwise(), Reduction(), Normalization()]
     theirs = [Unannotated(rule) for rule in (gpu.Matmul(), gpu.Reduction(), gpu.GeneralReduction())]
     return [Guarded(rule) for rule in (*ours, *theirs, gpu.Fallback())]
 
 
-__all__ = ["Convolution", "Elementwise", "Guarded", "Reduction", "Rows", "cuda_rules"]
+__all__ = ["Convolution", "Elementwise", "Guarded", "Normalization", "Reduction", "Rows", "cuda_rules"]
