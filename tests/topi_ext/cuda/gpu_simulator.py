@@ -251,6 +251,9 @@ class Grid:
     def call_rsqrt(self, node: Call) -> Any:
         return 1 / np.sqrt(self.value(node.args[0]))
 
+    def call_sigmoid(self, node: Call) -> Any:
+        return 1 / (1 + np.exp(-self.value(node.args[0])))
+
     def call_exp(self, node: Call) -> Any:
         return np.exp(self.value(node.args[0]))
 
