@@ -5,7 +5,9 @@ from typing import Any
 
 import tvm
 from tvm import tirx
+from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
+from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, separable
 
@@ -153,6 +155,24 @@ def try_inline(sch: Schedule, block: SBlock) -> bool:
     except RuntimeError:  # ScheduleError or a failed check inside TVM, depending on what is in the way
         return False
     return True
+
+
+def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with its divisions and comparisons simplified by the extents of the blocks' axes."""
+    analyzer = tvm.sym.Analyzer()
+
+    def bound(block: SBlockNode) -> None:
+        for axis in block.iter_vars:
+            analyzer.bind(axis.var, axis.dom)
+
+    def at_least(node: tirx.LE) -> Any:
+        # TVM divides both sides by what they share where the constant is on the right only.
+        below = analyzer.simplify(tirx.LT(node.b, node.a))
+        return tirx.LE(below.b, below.a) if isinstance(below, tirx.LT) else analyzer.simplify(node)
+
+    structural_walk(func.body, (SBlockNode, bound))
+    plain = (tirx.FloorDiv, tirx.FloorMod, tirx.LT)
+    return func.with_body(structural_map(func.body, [(plain, analyzer.simplify), (tirx.LE, at_least)]))
 
 
 def is_reduction(sch: Schedule, block: SBlock) -> bool:

@@ -223,7 +223,7 @@ class Grid:
         if np.ndim(chosen) == 0:
             return self.value(first if chosen else second)
         one = self.masked(chosen if chosen.ndim == 1 else chosen.all(-1), lambda: self.value(first))
-        two = self.value(second)
+        two = self.masked(~chosen if chosen.ndim == 1 else ~chosen.any(-1), lambda: self.value(second))
         if max(np.ndim(one), np.ndim(two)) > chosen.ndim:
             chosen = chosen[:, None]
         return np.where(chosen, one, two)

@@ -10,18 +10,16 @@ whole lines.
 from collections.abc import Callable
 from typing import Any
 
-import tvm
 from tvm import tirx
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
-from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.compute.implicit_gemm import flat_index
 from topi_ext.cuda.intrinsics import SHARED
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.schedule.blocks import annotated_block, child_blocks, open_schedule
+from topi_ext.schedule.blocks import annotated_block, child_blocks, open_schedule, simplified
 from topi_ext.schedule.cuda.epilogue import epilogue_of, result_run
 from topi_ext.schedule.cuda.tiles import ScalarTiles, TensorTiles, Tiles, WarpgroupTiles
 
@@ -58,7 +56,7 @@ def schedule_product(
     gathers = blocks[: blocks.index(names[0])]
     if not is_partial:
         _flatten(sch, out, workload)
-        sch = open_schedule(_simplified(sch.mod["main"]))
+        sch = open_schedule(simplified(sch.mod["main"]))
         product, out = (sch.get_sblock(name) for name in names)
     tiles: Tiles = _TILES.get(knobs.instruction, TensorTiles)(sch, product, workload, knobs, multiprocessor)
     tiles.copy_operands()
@@ -92,18 +90,6 @@ def _flatten(sch: Schedule, block: Any, workload: GemmConvolution) -> None:
         return channel // columns, row, channel % columns
 
     sch.transform_block_layout(block, tirx.IndexMap.from_func(rows, ndim=len(extents) + 1))
-
-
-def _simplified(func: PrimFunc) -> PrimFunc:
-    """The function with its divisions simplified by the extents of the blocks' axes."""
-    analyzer = tvm.sym.Analyzer()
-
-    def bound(block: SBlock) -> None:
-        for axis in block.iter_vars:
-            analyzer.bind(axis.var, axis.dom)
-
-    structural_walk(func.body, (SBlock, bound))
-    return func.with_body(structural_map(func.body, ((tirx.FloorDiv, tirx.FloorMod), analyzer.simplify)))
 
 
 __all__ = ["schedule_product"]
