@@ -23,10 +23,11 @@ import numpy as np
 import tvm
 
 import relay_layout
-from relay_layout.bench.cuda_bars import LAYER_BATCH, TOLERANCES, Seen, bars, geometric_mean
+from relay_layout.bench.cuda_bars import LAYER_BATCH, TOLERANCES, Seen, bars
 from relay_layout.bench.cuda_layers import LayerTime, cudnn_layer, layers, our_layer, peak_share
 from relay_layout.bench.cuda_peers import COMPILED, DTYPES, GRAPH, OURS, PEERS, host_us, measured, peer_calls
 from relay_layout.bench.cuda_prepare import Case, Prepared, seeded_input, target_of
+from relay_layout.bench.layers_results import geometric_mean
 from relay_layout.cli.tune import format_report, progress_line
 from relay_layout.cli.values import positive
 from relay_layout.models import build, names, to_relax

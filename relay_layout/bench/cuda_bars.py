@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, log
+
+from relay_layout.bench.layers_results import geometric_mean
 
 TOLERANCES = {"fp16": 2e-2, "tf32": 2e-2, "fp32": 1e-4}
 """Of the largest element of an output, by precision: float16 and TF32 round every operand to 11 bits, each
@@ -79,11 +80,6 @@ def bars(seen: Seen, networks: Sequence[str], precision: str = "fp16") -> list[B
     return [*found, _compared(asked, host, lambda _: True, lambda us: f"{us:.0f} at most")]
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive values."""
-    return exp(sum(map(log, values)) / len(values))
-
-
 def _outputs(differences: Mapping[str, float], precision: str, networks: Sequence[str]) -> Bar:
     tolerance = TOLERANCES[precision]
     asked = f"outputs of {len(networks)} networks in {precision}, within {tolerance:g} of the largest element"
@@ -105,4 +101,4 @@ def _compared(
     return Bar(asked, "-", None) if value is None else Bar(asked, shown(value), meets(value))
 
 
-__all__ = ["LAYER_BATCH", "TOLERANCES", "Bar", "Seen", "bars", "geometric_mean"]
+__all__ = ["LAYER_BATCH", "TOLERANCES", "Bar", "Seen", "bars"]

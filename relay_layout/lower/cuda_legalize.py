@@ -15,6 +15,7 @@ from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.lower.convolutions import call_compute
 from relay_layout.lower.half import KEEPS_DTYPE
+from relay_layout.lower.patterns import OPAQUE, PATTERN
 from relay_layout.lower.transposed import phased_call
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.convolutions import Convolution
@@ -39,9 +40,6 @@ from topi_ext.indexing import physical_axes
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
 
 CHANNELS_LAST = Layout.parse("NHWC")
-
-OPAQUE = 8
-"""TVM's operator pattern kind: nothing may join this function."""
 
 
 def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
@@ -265,7 +263,7 @@ def product_call(
             data,
             packed,
             primfunc_name_hint=f"{name}_slices",
-            primfunc_attrs={"op_pattern": OPAQUE, KEEPS_DTYPE: True},
+            primfunc_attrs={PATTERN: OPAQUE, KEEPS_DTYPE: True},
         )
     )
     return builder.call_te(

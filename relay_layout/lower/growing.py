@@ -10,11 +10,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.ir import is_static, operator_name, shape_of, size_in_bytes
-
-ELEMENTWISE, BROADCAST, INJECTIVE, OUT_ELEMENTWISE_FUSABLE = 0, 1, 2, 4
-"""TVM's operator pattern kinds: only the first two join the function of a convolution."""
-
-PATTERN = "op_pattern"
+from relay_layout.lower.patterns import BROADCAST, ELEMENTWISE, INJECTIVE, OUT_ELEMENTWISE_FUSABLE, PATTERN
 
 Bindings = Mapping[relax.Var, relax.Call]
 

@@ -11,8 +11,7 @@ from relay_layout.ir import (
     rebuild_functions,
     shape_of,
 )
-
-VIEWS = ("reshape", "flatten", "expand_dims", "squeeze")
+from relay_layout.targets.offers import VIEWS
 
 
 def merge_views(module: tvm.IRModule) -> tvm.IRModule:

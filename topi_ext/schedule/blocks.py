@@ -180,6 +180,11 @@ def is_reduction(sch: Schedule, block: SBlock) -> bool:
     return any(axis.iter_type == tirx.IterVar.CommReduce for axis in sch.get(block).iter_vars)
 
 
+def largest_divisor(extent: int, most: int) -> int:
+    """Of ``extent``, at most ``most``."""
+    return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
+
+
 def loop_extent(sch: Schedule, loop: Any) -> int | None:
     """The extent of a loop, None where it is symbolic."""
     extent = sch.get(loop).extent

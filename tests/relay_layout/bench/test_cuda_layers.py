@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_layout.bench.cuda_layers import LayerTime, geometric_mean, layers, peak_share
+from relay_layout.bench.cuda_layers import LayerTime, layers, peak_share
 from relay_layout.targets import CudaTarget, resolve_target
 from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype
 from topi_ext.cuda.knobs import GemmKnobs
@@ -29,7 +29,6 @@ def test_a_networks_layers_with_their_uses() -> None:
 def test_a_line_of_the_table() -> None:
     line = LayerTime(WORK, 3, 10.0, 9.0, 0.123)
     assert line.row() == "3x 1x7x7x64 -> 48 3x3 stride 1: 10.0, 9.0, 0.90, 12%"
-    assert geometric_mean([line, LayerTime(WORK, 1, 9.0, 10.0, 0.1)]) == pytest.approx(1.0)
 
 
 def test_the_share_of_peak_counts_every_multiplication() -> None:

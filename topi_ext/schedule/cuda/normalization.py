@@ -10,7 +10,14 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.schedule.blocks import child_blocks, is_reduction, loop_extent, open_schedule, try_inline
+from topi_ext.schedule.blocks import (
+    child_blocks,
+    is_reduction,
+    largest_divisor,
+    loop_extent,
+    open_schedule,
+    try_inline,
+)
 
 WARP = 32
 FEWEST_LANES = 4
@@ -42,7 +49,7 @@ def schedule_normalization(func: PrimFunc) -> Schedule | None:
     *loops, column = sch.get_loops(out)
     # The rows of a block are of one axis: TVM follows no rows that are fused and split again.
     last = loops.pop() if loops else sch.add_unit_loop(column)
-    others, thread = sch.split(last, [None, _divisor(rows[-1] if rows else 1, THREADS // lanes)])
+    others, thread = sch.split(last, [None, largest_divisor(rows[-1] if rows else 1, THREADS // lanes)])
     row = sch.fuse(*loops, others)
     turn, lane, element = sch.split(column, [None, lanes, vector])
     for loop, name in ((row, "blockIdx.x"), (thread, "threadIdx.y"), (lane, "threadIdx.x")):
@@ -94,10 +101,6 @@ def _arrange(sch: Schedule, partial: Any, total: Any) -> None:
     sch.decompose_reduction(partial, turn)
     sch.unroll(turn)
     sch.unroll(element)
-
-
-def _divisor(extent: int, most: int) -> int:
-    return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
 
 
 __all__ = ["schedule_normalization"]

@@ -7,7 +7,7 @@ from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
 from topi_ext.compute.row_product import DATA, LANES, ROWS
-from topi_ext.schedule.blocks import child_blocks, loop_extent, open_schedule
+from topi_ext.schedule.blocks import child_blocks, largest_divisor, loop_extent, open_schedule
 from topi_ext.schedule.cuda.epilogue import epilogue_of
 
 WARPS = 4
@@ -31,11 +31,11 @@ def schedule_rows(func: PrimFunc) -> Schedule | None:
         out = sch.cache_write(product, 0, "local")
     *_, output, vector, _ = sch.get_loops(product)
     turns = (loop_extent(sch, vector) or LANES) // LANES
-    _, _, lane = sch.split(vector, [None, _divisor(turns, ASKED), LANES])
+    _, _, lane = sch.split(vector, [None, largest_divisor(turns, ASKED), LANES])
     partial = sch.rfactor(lane, 0)
     (total,) = sch.get_consumers(partial)
     *rows, output, turn, several, lane, element = sch.get_loops(partial)
-    warps = _divisor(loop_extent(sch, output) or 1, WARPS)
+    warps = largest_divisor(loop_extent(sch, output) or 1, WARPS)
     output, warp = sch.split(output, [None, warps])
     sch.reorder(*rows, output, warp, lane, turn, several, element)
     row = sch.fuse(*rows) if rows else sch.add_unit_loop(output)
@@ -60,10 +60,6 @@ def schedule_rows(func: PrimFunc) -> Schedule | None:
     sch.set_scope(partial, 0, "local")
     sch.set_scope(total, 0, "local")
     return sch
-
-
-def _divisor(extent: int, most: int) -> int:
-    return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
 
 
 __all__ = ["schedule_rows"]
