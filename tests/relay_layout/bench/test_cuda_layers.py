@@ -19,11 +19,16 @@ def cuda(precision: str = "fp16") -> CudaTarget:
 
 
 def test_a_networks_layers_with_their_uses() -> None:
-    found = layers("resnet18", 1, cuda())
+    found = layers("resnet18", 8, cuda())
     # Twenty convolutions and the classifier.
     assert sum(found.values()) == 21
     assert len(found) == 12
     assert {workload.dtype for workload in found} == {"float16"}
+
+
+def test_few_rows_have_no_knobs_and_are_no_layers_to_tune() -> None:
+    """The classifier of one image is a kernel for few rows."""
+    assert sum(layers("resnet18", 1, cuda()).values()) == 20
 
 
 def test_a_line_of_the_table() -> None:
