@@ -1,8 +1,7 @@
 """CUDA source to machine code with NVRTC, NVIDIA's compiler as a library, for machines without nvcc.
 
 It comes with the wheels ``nvidia-cuda-nvrtc`` and ``nvidia-cuda-runtime`` (the headers), which PyTorch with
-CUDA brings too, and with the CUDA toolkit; ``nvidia-cuda-crt`` has headers for sm_70 and sm_75. The interface
-is that of NVIDIA's manual "NVRTC", chapters 3 and 4.
+CUDA brings too, and with the CUDA toolkit. The interface is that of NVIDIA's manual "NVRTC".
 """
 
 import ctypes
