@@ -210,7 +210,7 @@ class _Run:
         return Case(model, batch, precision, self._target, self._records)
 
     def prepare(self) -> None:
-        """Compiles all that the tables need."""
+        """Compiles all that the tables need, what is measured last at last."""
         only, precision = self.options.only, self.options.precision
         cases, references = [], []
         if only in (None, "outputs"):
@@ -219,13 +219,6 @@ class _Run:
         if only in (None, "networks"):
             references += self._pairs
             cases += [self._case(name, batch, precision) for name, batch in self._pairs]
-        if only in (None, "outputs"):
-            cases += [
-                self._case(name, 1, other)
-                for other in self._precisions()
-                for name in self.options.outputs
-                if other != precision
-            ]
         self.prepared.start(cases, references)
         if only in (None, "layers"):
             for name, batch in self._pairs:
@@ -233,6 +226,10 @@ class _Run:
                     case = self._case(name, batch, precision)
                     self._layers[name, batch] = layers(name, batch, target_of(case))
                     self.prepared.start_layers(list(self._layers[name, batch]), case)
+        if only in (None, "outputs"):
+            others = [other for other in self._precisions() if other != precision]
+            rest = [self._case(name, 1, other) for other in others for name in self.options.outputs]
+            self.prepared.start(rest, [])
         self.prepared.wait(PREPARE_SHARE * self.results.seconds_left, lambda line: print(line, flush=True))
 
     def _precisions(self) -> list[str]:

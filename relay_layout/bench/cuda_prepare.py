@@ -60,13 +60,13 @@ class Prepared:
         self._layers: dict[tuple[Convolution, str, str], Future[dict[str, bytes]]] = {}
 
     def start(self, cases: Sequence[Case], references: Sequence[tuple[str, int]]) -> None:
-        """Begin with artifacts and reference outputs, in this order."""
-        for case in cases:
-            if case not in self._artifacts:
-                self._artifacts[case] = self._pool.submit(compile_case, case, self.folder)
+        """Begin with reference outputs and artifacts, in this order."""
         for model, batch in references:
             if (model, batch) not in self._references:
                 self._references[model, batch] = self._pool.submit(reference, model, batch, self.folder)
+        for case in cases:
+            if case not in self._artifacts:
+                self._artifacts[case] = self._pool.submit(compile_case, case, self.folder)
 
     def start_layers(self, workloads: Sequence[Convolution], case: Case) -> None:
         """Begin with the machine code of convolution layers, by the target and precision of ``case``."""

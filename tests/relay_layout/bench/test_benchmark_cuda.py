@@ -64,9 +64,12 @@ class MadeUp:
 
     def __init__(self, folder: Path) -> None:
         self.closed = False
+        self.cases: list[Case] = []
+        self.references: list[tuple[str, int]] = []
 
     def start(self, cases: Sequence[Case], references: Sequence[tuple[str, int]]) -> None:
-        self.cases, self.references = list(cases), list(references)
+        self.cases += cases
+        self.references += references
 
     def start_layers(self, workloads: Sequence[GemmConvolution], case: Case) -> None:
         assert case.batch == 32

@@ -37,8 +37,8 @@ def test_a_line_of_the_table() -> None:
 
 
 def test_the_share_of_peak_counts_every_multiplication() -> None:
-    # 132 multiprocessors, 2048 products a cycle by wgmma, 1280 by mma.sync, 1.75 GHz.
-    expected = 49 * 48 * 576 / (132 * 2048 * 1.75e3 * 2)
+    # 132 multiprocessors, 2048 products a cycle by wgmma, 1280 by mma.sync, 1.83 GHz.
+    expected = 49 * 48 * 576 / (132 * 2048 * 1.83e3 * 2)
     assert peak_share(WORK, 2.0, cuda()) == pytest.approx(expected)
     warps = resolve_target("cuda-sm_90+nowgmma", precision="fp16")
     assert isinstance(warps, CudaTarget)
