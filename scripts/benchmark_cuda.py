@@ -1,10 +1,12 @@
 """Networks on a GPU beside torch: ``python -m scripts.benchmark_cuda [MODEL ...]``, unattended.
 
 With ``--tune-seconds`` first tunes for so long, into the log that ``--records`` names; what that holds
-already counts, so that a command that was cut off goes on where it was. Then prints one line for each
-network and batch, milliseconds by CUDA events, medians of warm runs that take turns; then one line for each
-of its convolution layers beside cuDNN, with the share of the peak. What fails costs its line alone. Each line
-is in the file that ``--results`` names as soon as it is there. Needs a GPU, nvcc, and torch with CUDA.
+already counts, so that a command that was cut off goes on where it was. Then compiles everything, in as many
+processes as there are cores, and measures: the outputs of all built-in networks beside torch's on the CPU,
+each network and batch (milliseconds by CUDA events, medians of warm runs that take turns), each convolution
+layer beside cuDNN with the share of the peak. Last is a table of what is asked of an H100.
+What fails costs its line alone, and what would come after ``--time-limit`` is left out. Each line is in the
+file that ``--results`` names as soon as it is there. Needs a GPU, nvcc or NVRTC, and torch with CUDA.
 """
 
 import argparse
@@ -21,47 +23,89 @@ import numpy as np
 import tvm
 
 import relay_layout
-from relay_layout.bench.cuda_layers import (
-    LayerTime,
-    cudnn_layer,
-    geometric_mean,
-    layers,
-    our_layer,
-    peak_share,
-)
+from relay_layout.bench.cuda_bars import LAYER_BATCH, TOLERANCES, Seen, bars
+from relay_layout.bench.cuda_layers import LayerTime, cudnn_layer, layers, our_layer, peak_share
+from relay_layout.bench.cuda_peers import COMPILED, DTYPES, GRAPH, OURS, PEERS, host_us, measured, peer_calls
+from relay_layout.bench.cuda_prepare import Case, Prepared, seeded_input, target_of
+from relay_layout.bench.layers_results import geometric_mean
 from relay_layout.cli.tune import format_report, progress_line
 from relay_layout.cli.values import positive
-from relay_layout.models import build, to_onnx, to_relax
+from relay_layout.models import build, names, to_relax
 from relay_layout.targets import CudaTarget, resolve_target
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from relay_layout.tuning.measurers import local_measurer
 from relay_layout.tuning.tasks import describe
 from topi_ext.cuda.kernel import Convolution
+from topi_ext.cuda.nvcc import find_compiler
 from topi_ext.tune.measurement import Measurer, last_line
 from topi_ext.tune.tuner import TuneOptions, TuneProgress
 
 MODELS = ("resnet50", "mobilenet_v2", "efficientnet_b0")
-PEERS = ("relay-layout", "torch eager", "torch graph", "torch.compile")
-RUNS, ROUNDS = 20, 15
 PROGRESS_SECONDS = 20.0
 
-DTYPES = {"fp16": "float16", "tf32": "float32", "fp32": "float32"}
-"""What torch computes in, by precision."""
-
-TOLERANCES = {"fp16": 2e-2, "tf32": 2e-2, "fp32": 1e-4}
-"""Of the largest output."""
+PREPARE_SHARE = 0.6
+"""Of the time limit, after which measuring begins with what is compiled by then."""
 
 
 def main(arguments: list[str]) -> int:
     """Measures what ``arguments`` ask for; the exit status is 1 where a result is wrong."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        import torch
+    except ModuleNotFoundError:
+        parser.error("torch is not installed; install one with CUDA beside the GPU")
+    if not torch.cuda.is_available():
+        parser.error("torch finds no GPU on this machine; run it on one with an NVIDIA GPU")
+    if find_compiler() is None:
+        parser.error("neither nvcc nor NVRTC is installed; install relay-layout[nvrtc]")
+    major, minor = torch.cuda.get_device_capability()
+    name = options.target or f"cuda-sm_{major}{minor}"
+    common = {"gpu": torch.cuda.get_device_name(), "precision": options.precision}
+    results = Results(options.results, common, options.time_limit)
+    if options.tune_seconds is not None:
+        results.guarded("tuning", tune, name, options)
+        results.begin()
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
+    print(f"{common['gpu']}, {name}, {options.precision}", flush=True)
+    run = _Run(torch, options, name, results)
+    try:
+        run.prepare()
+        for stage, measure in (("outputs", run.outputs), ("networks", run.networks), ("layers", run.layers)):
+            if options.only in (None, stage):
+                measure()
+    finally:
+        run.prepared.close()
+    print("asked: seen; verdict")
+    for bar in bars(run.seen, options.outputs, options.precision):
+        print(bar.row(), flush=True)
+        results.add(asked=bar.asked, seen=bar.seen, met=bar.met)
+    return int(results.failed)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmark_cuda", description=__doc__)
     parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL", help=", ".join(MODELS))
     parser.add_argument("--batches", type=positive, nargs="+", default=[1, 32], metavar="N")
     parser.add_argument("--precision", choices=DTYPES, default="fp16", help="of ours and of torch (fp16)")
     parser.add_argument(
+        "--outputs",
+        nargs="*",
+        default=names(),
+        metavar="MODEL",
+        help="networks whose outputs are compared in every precision that the GPU has (all)",
+    )
+    parser.add_argument(
         "--target", metavar="NAME", help="such as cuda-sm_90+nowgmma; by default that of the GPU"
     )
-    parser.add_argument("--only", choices=("networks", "layers"), help="one of both tables alone")
+    parser.add_argument("--only", choices=("outputs", "networks", "layers"), help="one of the tables alone")
+    parser.add_argument(
+        "--torch-compile", action="store_true", help="torch.compile with max-autotune too; takes minutes"
+    )
+    parser.add_argument(
+        "--time-limit", type=positive, default=520, metavar="S", help="without tuning (%(default)s)"
+    )
     parser.add_argument("--tune-seconds", type=positive, metavar="S", help="tune for so long first")
     parser.add_argument(
         "--records",
@@ -77,34 +121,7 @@ def main(arguments: list[str]) -> int:
         metavar="FILE",
         help="one JSON object for each line of the tables is added to this (%(default)s)",
     )
-    options = parser.parse_args(arguments)
-    try:
-        import torch
-    except ModuleNotFoundError:
-        parser.error("torch is not installed; install one with CUDA beside the GPU")
-    if not torch.cuda.is_available():
-        parser.error("torch finds no GPU on this machine; run it on one with an NVIDIA GPU")
-    major, minor = torch.cuda.get_device_capability()
-    name = options.target or f"cuda-sm_{major}{minor}"
-    results = Results(options.results, {"gpu": torch.cuda.get_device_name(), "precision": options.precision})
-    if options.tune_seconds is not None:
-        results.guarded("tuning", tune, name, options)
-    records = [options.records] if options.records.exists() else []
-    target = resolve_target(name, precision=options.precision, tuning_records=records)
-    assert isinstance(target, CudaTarget)
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
-    cases = [(name, batch) for name in options.models for batch in options.batches]
-    if options.only != "layers":
-        print(
-            f"{torch.cuda.get_device_name()}, {options.precision}, ms: {', '.join(PEERS)}; largest difference"
-        )
-        for name, batch in cases:
-            results.guarded(f"{name} batch {batch}", _network, torch, name, batch, target, results)
-    if options.only != "networks":
-        for name, batch in cases:
-            results.guarded(f"{name} batch {batch}", _layers, torch, name, batch, target, results)
-    return int(results.failed)
+    return parser
 
 
 def tune(target: str, options: argparse.Namespace, measurer: Measurer | None = None) -> None:
@@ -136,12 +153,21 @@ class _Progress:
 
 
 class Results:
-    """A file of what was measured, and whether all of it was right."""
+    """A file of what was measured, and whether all of it was right and in time."""
 
-    def __init__(self, path: Path, common: dict[str, Any]) -> None:
-        """``common`` is what every line says."""
-        self._path, self._common = path, common
+    def __init__(self, path: Path, common: dict[str, Any], seconds: float) -> None:
+        """``common`` is what every line says, ``seconds`` how long measuring may take."""
+        self._path, self._common, self._seconds = path, common, seconds
         self.failed = False
+        self.begin()
+
+    def begin(self) -> None:
+        """The time that measuring may take begins now."""
+        self._end = time.monotonic() + self._seconds
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
 
     def add(self, **line: Any) -> None:
         """One more line, which is in the file when this returns."""
@@ -154,143 +180,139 @@ class Results:
             measure(*arguments)
         except Exception as error:
             self.failed = True
-            print(f"{name}: failed: {last_line(str(error) or type(error).__name__)}", flush=True)
-            self.add(name=name, error=str(error) or type(error).__name__)
+            text = str(error) or type(error).__name__
+            print(f"{name}: failed: {last_line(text)}", flush=True)
+            self.add(name=name, error=text)
+
+    def in_time(self, name: str, measure: Callable[..., None], *arguments: Any) -> None:
+        """The same where there is time left."""
+        if self.seconds_left > 0:
+            self.guarded(name, measure, *arguments)
+        else:
+            print(f"{name}: left out, no time is left; see --time-limit", flush=True)
+            self.add(name=name, error="time limit")
 
 
-def _network(torch: Any, name: str, batch: int, target: CudaTarget, results: Results) -> None:
-    """Prints the line of a network."""
-    runners, difference = _runners(torch, name, batch, target)
-    found: dict[str, float] = {}
+class _Run:
+    """One command's measurements, and what they have shown."""
 
-    def measure() -> None:
-        taken = _measured(torch, list(runners.values()))
-        found.update(zip(runners, map(statistics.median, taken), strict=True))
+    def __init__(self, torch: Any, options: argparse.Namespace, target: str, results: Results) -> None:
+        self.torch, self.options, self.results = torch, options, results
+        self.seen = Seen()
+        self._target = target
+        self._records = (options.records,) if options.records.exists() else ()
+        self._folder = tempfile.TemporaryDirectory(prefix="benchmark-cuda-")
+        self.prepared = Prepared(Path(self._folder.name))
+        self._pairs = [(name, batch) for name in options.models for batch in options.batches]
+        self._layers: dict[tuple[str, int], dict[Convolution, int]] = {}
 
-    results.guarded(f"{name} batch {batch}", measure)
-    host = host_us(torch, runners[PEERS[0]])
-    row = ", ".join(f"{found[peer]:.3f}" if peer in found else "-" for peer in PEERS)
-    print(f"{name} batch {batch}: {row}; {difference:.1e}; {host:.0f} us on the host", flush=True)
-    results.add(network=name, batch=batch, milliseconds=found, difference=difference, host_us=host)
-    results.failed |= not difference < TOLERANCES[target.precision]
+    def _case(self, model: str, batch: int, precision: str) -> Case:
+        return Case(model, batch, precision, self._target, self._records)
 
+    def prepare(self) -> None:
+        """Compiles all that the tables need, what is measured last at last."""
+        only, precision = self.options.only, self.options.precision
+        cases, references = [], []
+        if only in (None, "outputs"):
+            references += [(name, 1) for name in self.options.outputs]
+            cases += [self._case(name, 1, precision) for name in self.options.outputs]
+        if only in (None, "networks"):
+            references += self._pairs
+            cases += [self._case(name, batch, precision) for name, batch in self._pairs]
+        self.prepared.start(cases, references)
+        if only in (None, "layers"):
+            for name, batch in self._pairs:
+                if batch == LAYER_BATCH or only == "layers":
+                    case = self._case(name, batch, precision)
+                    self._layers[name, batch] = layers(name, batch, target_of(case))
+                    self.prepared.start_layers(list(self._layers[name, batch]), case)
+        if only in (None, "outputs"):
+            others = [other for other in self._precisions() if other != precision]
+            rest = [self._case(name, 1, other) for other in others for name in self.options.outputs]
+            self.prepared.start(rest, [])
+        self.prepared.wait(PREPARE_SHARE * self.results.seconds_left, lambda line: print(line, flush=True))
 
-def host_us(torch: Any, runner: Callable[[], Any]) -> float:
-    """Microseconds until a call returns, while the GPU is still busy; the median."""
-    found = []
-    for _ in range(RUNS):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        runner()
-        found.append((time.perf_counter() - begin) * 1e6)
-    torch.cuda.synchronize()
-    return statistics.median(found)
+    def _precisions(self) -> list[str]:
+        """Those that the GPU has, that of the times first."""
+        chip = resolve_target(self._target, precision=self.options.precision)
+        assert isinstance(chip, CudaTarget)
+        has_tf32 = bool(chip.multiprocessor.macs["tf32"])
+        known = [each for each in DTYPES if each != "tf32" or has_tf32]
+        return sorted(known, key=lambda each: each != self.options.precision)
 
+    def outputs(self) -> None:
+        """Prints by how much the outputs of every network are off, in every precision."""
+        tolerances = ", ".join(f"{name} {TOLERANCES[name]:g}" for name in self._precisions())
+        print(f"outputs beside torch on the CPU, of the largest element at most: {tolerances}", flush=True)
+        for precision in self._precisions():
+            for name in self.options.outputs:
+                case = self._case(name, 1, precision)
+                self.results.in_time(f"outputs of {case.name}", self._output, case)
 
-def _layers(torch: Any, name: str, batch: int, target: CudaTarget, results: Results) -> None:
-    """Prints the table of a network's layers."""
-    print(f"{name} batch {batch}, layers, us: relay-layout, cuDNN, times faster, share of peak")
-    device, found = tvm.cuda(0), []
+    def _output(self, case: Case) -> None:
+        session = relay_layout.load(self.prepared.artifact(case, self.results.seconds_left))
+        difference = self._difference(session, case)
+        print(f"outputs of {case.name}: {difference:.1e}", flush=True)
+        self.results.add(outputs=case.model, batch=case.batch, compared=case.precision, difference=difference)
 
-    def measure(workload: Convolution, uses: int) -> None:
-        pair = [our_layer(workload, target, device), cudnn_layer(workload, torch)]
-        ours, cudnn = (1e3 * statistics.median(times) for times in _measured(torch, pair))
-        found.append(LayerTime(workload, uses, ours, cudnn, peak_share(workload, ours, target)))
-        print(found[-1].row(), flush=True)
-        results.add(
+    def _difference(self, session: Any, case: Case) -> float:
+        """The largest difference of an output, relative to its largest element."""
+        (spec,) = session.inputs
+        image = seeded_input(spec.shape)
+        found = list(session.run({spec.name: image}).values())
+        expected = self.prepared.reference(case.model, case.batch, self.results.seconds_left)
+        pairs = zip(found, expected, strict=True)
+        differences = [float(np.abs(one - other).max() / np.abs(other).max()) for one, other in pairs]
+        difference = max(differences, key=lambda each: (each != each, each))
+        self.results.failed |= not difference < TOLERANCES[case.precision]
+        if case.batch == 1:
+            self.seen.differences.setdefault(case.precision, {})[case.model] = difference
+        session.feed({spec.name: image})
+        return difference
+
+    def networks(self) -> None:
+        """Prints the milliseconds of each network and batch."""
+        print(f"networks, ms: {', '.join(PEERS)}; largest difference; on the host", flush=True)
+        for name, batch in self._pairs:
+            self.results.in_time(f"{name} batch {batch}", self._network, name, batch)
+
+    def _network(self, name: str, batch: int) -> None:
+        case = self._case(name, batch, self.options.precision)
+        session = relay_layout.load(self.prepared.artifact(case, self.results.seconds_left))
+        difference = self._difference(session, case)
+        peers = [peer for peer in PEERS if peer != COMPILED or self.options.torch_compile]
+        runners = {OURS: session.launch, **peer_calls(self.torch, name, batch, case.precision, peers)}
+        taken = measured(self.torch, list(runners.values()))
+        found = dict(zip(runners, map(statistics.median, taken), strict=True))
+        host = host_us(self.torch, session.launch)
+        row = ", ".join(f"{found[peer]:.3f}" if peer in found else "-" for peer in PEERS)
+        print(f"{name} batch {batch}: {row}; {difference:.1e}; {host:.0f} us", flush=True)
+        self.results.add(network=name, batch=batch, milliseconds=found, difference=difference, host_us=host)
+        self.seen.host_us[name, batch] = host
+        if GRAPH in found:
+            self.seen.ratios[name, batch] = found[GRAPH] / found[OURS]
+
+    def layers(self) -> None:
+        """Prints the table of each network's layers."""
+        print("layers, us: relay-layout, cuDNN, times faster, share of peak", flush=True)
+        for (name, batch), found in self._layers.items():
+            for workload, uses in found.items():
+                self.results.in_time(describe(workload), self._layer, name, batch, workload, uses)
+        for batch, ratios in self.seen.layers.items():
+            mean = geometric_mean(ratios)
+            print(f"batch {batch}, geometric mean: {mean:.2f} times faster than cuDNN", flush=True)
+
+    def _layer(self, name: str, batch: int, workload: Convolution, uses: int) -> None:
+        case = self._case(name, batch, self.options.precision)
+        target = target_of(case)
+        known = self.prepared.layer(workload, case, self.results.seconds_left)
+        pair = [our_layer(workload, target, tvm.cuda(0), known), cudnn_layer(workload, self.torch)]
+        ours, cudnn = (1e3 * statistics.median(times) for times in measured(self.torch, pair))
+        print(LayerTime(workload, uses, ours, cudnn, peak_share(workload, ours, target)).row(), flush=True)
+        self.results.add(
             network=name, workload=json.loads(workload.to_json()), uses=uses, ours_us=ours, cudnn_us=cudnn
         )
-
-    for workload, uses in layers(name, batch, target).items():
-        results.guarded(describe(workload), measure, workload, uses)
-    if found:
-        mean = geometric_mean(found)
-        print(f"{name} batch {batch}, geometric mean: {mean:.2f} times faster than cuDNN", flush=True)
-
-
-def _runners(
-    torch: Any, name: str, batch: int, target: CudaTarget
-) -> tuple[dict[str, Callable[[], Any]], float]:
-    """Calls by the names of :data:`PEERS`, of those that run at all, and by how much ours is off, relative to
-    the largest output.
-    """
-    from relay_layout.bench.torch_onnx import convert
-
-    network = build(name, batch=batch)
-    with tempfile.TemporaryDirectory() as folder:
-        onnx, artifact = Path(folder) / "model.onnx", Path(folder) / "model.rla"
-        onnx.write_bytes(to_onnx(network).SerializeToString())
-        module = convert(onnx).eval()
-        relay_layout.compile(str(onnx), target=target).save(artifact)
-        session = relay_layout.load(artifact)
-    (spec,) = session.inputs
-    shape = tuple(int(extent) for extent in spec.shape)
-    image = np.random.default_rng(0).standard_normal(shape, np.float32)
-    found = next(iter(session.run({spec.name: image}).values()))
-    expected = module(torch.from_numpy(image))[0].detach().numpy()
-    session.feed({spec.name: image})
-    difference = float(np.abs(found - expected).max() / np.abs(expected).max())
-    options = {"device": "cuda", "dtype": getattr(torch, DTYPES[target.precision])}
-    peer = module.to(**options).to(memory_format=torch.channels_last)
-    data = torch.from_numpy(image).to(**options).to(memory_format=torch.channels_last)
-
-    def eager() -> Any:
-        with torch.inference_mode():
-            return peer(data)
-
-    compiled = torch.compile(peer, mode="max-autotune")
-
-    def autotuned() -> Any:
-        with torch.inference_mode():
-            return compiled(data)
-
-    def captured() -> Callable[[], Any]:
-        for _ in range(3):
-            eager()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            eager()
-        replay: Callable[[], Any] = graph.replay
-        return replay
-
-    def compiled_once() -> Callable[[], Any]:
-        autotuned()
-        return autotuned
-
-    made: dict[str, Callable[[], Callable[[], Any]]] = {
-        PEERS[0]: lambda: session.launch,
-        PEERS[1]: lambda: eager,
-        PEERS[2]: captured,
-        PEERS[3]: compiled_once,
-    }
-    runners = {}
-    for peer, make in made.items():
-        try:
-            runners[peer] = make()
-        except Exception as error:
-            print(f"{name} batch {batch}: {peer}: {last_line(str(error))}", flush=True)
-    return runners, difference
-
-
-def _measured(torch: Any, runners: list[Callable[[], Any]]) -> list[list[float]]:
-    """Milliseconds of a run, for each of ``runners`` and each round."""
-    times: list[list[float]] = [[] for _ in runners]
-    for runner in runners:
-        for _ in range(RUNS):
-            runner()
-    for _ in range(ROUNDS):
-        for runner, found in zip(runners, times, strict=True):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda.synchronize()
-            runner()
-            begin.record()
-            for _ in range(RUNS):
-                runner()
-            end.record()
-            end.synchronize()
-            found.append(begin.elapsed_time(end) / RUNS)
-    return times
+        self.seen.layers.setdefault(batch, []).append(cudnn / ours)
 
 
 if __name__ == "__main__":

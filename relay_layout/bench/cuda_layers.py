@@ -1,7 +1,7 @@
 """The convolution layers of a network on a GPU beside cuDNN's; ``scripts.benchmark_cuda`` prints them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp, log
 from typing import Any
 
 import numpy as np
@@ -49,11 +49,6 @@ def layers(name: str, batch: int, target: CudaTarget) -> dict[Convolution, int]:
     return {task.workload: task.weight for task in found if isinstance(task.workload, NhwcConvolution)}
 
 
-def geometric_mean(times: list[LayerTime]) -> float:
-    """How much faster than cuDNN layers are, each counted once."""
-    return exp(sum(log(time.cudnn_us / time.ours_us) for time in times) / len(times))
-
-
 def peak_share(workload: NhwcConvolution, microseconds: float, target: CudaTarget) -> float:
     """The share of the peak of the instructions that kernels may use, by the board's clock in the table of
     facts; of a depthwise convolution that of the memory's bandwidth, if every byte moves once.
@@ -67,11 +62,14 @@ def peak_share(workload: NhwcConvolution, microseconds: float, target: CudaTarge
     return workload.macs / (products * chip.count * chip.gigahertz * 1e3 * microseconds)
 
 
-def our_layer(workload: Convolution, target: CudaTarget, device: Any) -> Any:
-    """A call that runs the kernel by its chosen knobs on ``device``."""
+def our_layer(workload: Convolution, target: CudaTarget, device: Any, known: Mapping[str, bytes]) -> Any:
+    """A call that runs the kernel by its chosen knobs on ``device``; ``known`` is machine code that is there
+    already, by the digest of its source.
+    """
     knobs = target.kernels.choose(workload).knobs
-    module = kernel_module(workload, knobs, target.multiprocessor)
-    compiled = compile_module(module, target.multiprocessor)
+    chip = target.multiprocessor
+    module = kernel_module(workload, knobs, chip)
+    compiled = compile_module(module, chip, known)
     random = np.random.default_rng(0)
     shape = (workload.out_channels, *workload.kernel, workload.group_channels)
     weight = packed(random.standard_normal(shape).astype("float32"), workload, knobs)
@@ -113,4 +111,4 @@ def cudnn_layer(workload: NhwcConvolution, torch: Any) -> Any:
     return run
 
 
-__all__ = ["LayerTime", "cudnn_layer", "geometric_mean", "layers", "our_layer", "peak_share"]
+__all__ = ["LayerTime", "cudnn_layer", "layers", "our_layer", "peak_share"]

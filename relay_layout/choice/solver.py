@@ -16,6 +16,7 @@ from relay_layout.choice.heuristic import approximate
 from relay_layout.choice.problem import Problem, lower_bound, problem_of, total_cost
 from relay_layout.choice.program import minimise
 from relay_layout.choice.reduction import Reduced, reduce_problem
+from relay_layout.choice.views import with_fewest_views
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
@@ -69,7 +70,9 @@ def solve(
     }
     objective = total_cost(problem, choice)
     gap = max(0.0, objective - bound) / objective if objective > 0.0 and status != "optimal" else 0.0
-    return Solution(chosen, status, objective, gap, time.perf_counter() - start)
+    return Solution(
+        with_fewest_views(graph, signatures, chosen), status, objective, gap, time.perf_counter() - start
+    )
 
 
 def _choose(problem: Problem, deadline: float, reduce: bool) -> tuple[list[int], str, float]:

@@ -10,6 +10,7 @@ from tvm import relax, te
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, shape_of
 from relay_layout.layout.transform import apply
+from relay_layout.lower.patterns import OUT_ELEMENTWISE_FUSABLE, PATTERN
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,
@@ -29,9 +30,6 @@ from topi_ext.weights import fill_vectors, merge_groups
 from topi_ext.winograd import transform_weight
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
 
-OUT_ELEMENTWISE_FUSABLE = 4
-"""TVM's operator pattern kind: elementwise consumers may join this function."""
-
 
 def call_compute(
     builder: relax.BlockBuilder, function: Callable[..., te.Tensor], name: str, *arguments: Expression
@@ -41,7 +39,7 @@ def call_compute(
         function,
         *arguments,
         primfunc_name_hint=name,
-        primfunc_attrs={"op_pattern": OUT_ELEMENTWISE_FUSABLE},
+        primfunc_attrs={PATTERN: OUT_ELEMENTWISE_FUSABLE},
     )
 
 

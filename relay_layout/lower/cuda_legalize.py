@@ -15,10 +15,17 @@ from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.lower.convolutions import call_compute
 from relay_layout.lower.half import KEEPS_DTYPE
+from relay_layout.lower.patterns import OPAQUE, PATTERN
 from relay_layout.lower.transposed import phased_call
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.convolutions import Convolution
-from relay_layout.targets.cuda import CudaTarget, depthwise_workload, gemm_workload, padded_channels
+from relay_layout.targets.cuda import (
+    CudaTarget,
+    depthwise_workload,
+    gemm_workload,
+    is_few_rows,
+    padded_channels,
+)
 from topi_ext.compute.depthwise import depthwise_conv2d, pack_depthwise
 from topi_ext.compute.implicit_gemm import (
     pack_weight,
@@ -26,6 +33,7 @@ from topi_ext.compute.implicit_gemm import (
     result_of,
     rows_as_image,
 )
+from topi_ext.compute.row_product import MOST_ROWS, pack_rows, row_product
 from topi_ext.compute.winograd_nhwc import (
     pack_winograd,
     transformed_image,
@@ -39,9 +47,6 @@ from topi_ext.indexing import physical_axes
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
 
 CHANNELS_LAST = Layout.parse("NHWC")
-
-OPAQUE = 8
-"""TVM's operator pattern kind: nothing may join this function."""
 
 
 def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
@@ -98,6 +103,8 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarg
     workload = gemm_workload(convolution, attributes, target.multiplied)
     if workload is None:
         return None
+    if is_few_rows(workload):
+        return _rows(builder, data, plain[:, 0, 0], (batch, 1, 1), target, "conv2d")
     data, plain = with_channels(builder, data, plain, workload.in_channels)
     extents = (workload.batch, workload.out_height, workload.out_width)
     return product_call(builder, data, plain, workload, extents, target, "conv2d")
@@ -185,9 +192,13 @@ def _dense(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) ->
     shape, sides = shape_of(data), shape_of(matrix)
     if shape is None or not is_static(shape) or len(shape) < 2 or not isinstance(matrix, Constant):
         return None
-    if sides is None or len(sides) != 2 or padded_channels(sides[0]) != sides[0]:
+    if sides is None or len(sides) != 2:
         return None
     *extents, channels = shape
+    if prod(extents) <= MOST_ROWS:
+        return _rows(builder, data, constant_array(matrix).T, extents, target, "dense")
+    if padded_channels(channels) != channels:
+        return None
     workload = GemmConvolution(
         batch=prod(extents),
         in_height=1,
@@ -203,6 +214,26 @@ def _dense(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) ->
     )
     weight = constant_array(matrix).transpose(1, 0)[:, None, None, :]
     return product_call(builder, data, weight, workload, extents, target, "dense")
+
+
+def _rows(
+    builder: relax.BlockBuilder,
+    data: Expression,
+    weight: np.ndarray,
+    extents: Sequence[int],
+    target: CudaTarget,
+    name: str,
+) -> Expression:
+    """Few rows by a matrix of (outputs, depth): one kernel that reads every weight once.
+
+    On CUDA cores, so that TF32 has nothing to round.
+    """
+    stored = weight.astype("float16" if target.precision == "fp16" else "float32")
+
+    def compute(rows: te.Tensor, matrix: te.Tensor) -> te.Tensor:
+        return row_product(rows, matrix, extents)
+
+    return call_compute(builder, compute, name, data, constant(pack_rows(stored)))
 
 
 def product_call(
@@ -241,7 +272,7 @@ def product_call(
             data,
             packed,
             primfunc_name_hint=f"{name}_slices",
-            primfunc_attrs={"op_pattern": OPAQUE, KEEPS_DTYPE: True},
+            primfunc_attrs={PATTERN: OPAQUE, KEEPS_DTYPE: True},
         )
     )
     return builder.call_te(

@@ -5,10 +5,8 @@ from collections.abc import Callable
 from tvm import relax, te
 
 from relay_layout.ir import Expression, operator_name
+from relay_layout.lower.patterns import ELEMENTWISE, PATTERN
 from topi_ext.compute import transcendental
-
-ELEMENTWISE = 0
-"""TVM's operator pattern kind: joins the function of whatever it reads."""
 
 COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
     "erf": transcendental.erf,
@@ -31,7 +29,7 @@ def transcendental_call(builder: relax.BlockBuilder, call: relax.Call) -> Expres
         COMPUTES[name],
         call.args[0],
         primfunc_name_hint=name.removeprefix("nn."),
-        primfunc_attrs={"op_pattern": ELEMENTWISE},
+        primfunc_attrs={PATTERN: ELEMENTWISE},
     )
 
 

@@ -42,9 +42,6 @@ from topi_ext.weights import fill_vectors
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
 
-OUT_ELEMENTWISE_FUSABLE = 4
-"""TVM's operator pattern kind: elementwise consumers may join this function."""
-
 
 def legalization_map(kernels: KernelChooser | None = None) -> dict[str, Legalizer]:
     """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``.

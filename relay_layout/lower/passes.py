@@ -9,11 +9,13 @@ from relay_layout.lower.concat import concat_in_place
 from relay_layout.lower.cuda_graph import capture
 from relay_layout.lower.cuda_integers import integer_kernel
 from relay_layout.lower.cuda_legalize import cuda_legalization_map
+from relay_layout.lower.growing import keep_growing_apart
 from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.legalize import Legalizer, legalization_map
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.lower.separable import Decide, has_separable, is_faster, join_separable
+from relay_layout.lower.views import merge_views
 from relay_layout.lower.workspace import lift_workspace
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
@@ -29,12 +31,16 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     integers = tvm.transform.module_pass(
         lambda module, _: lower_integers(module, kernel, signed_words=signed), 0, "lower_integers"
     )
+    merge = tvm.transform.module_pass(lambda module, _: merge_views(module), 0, "merge_views")
+    apart = tvm.transform.module_pass(lambda module, _: keep_growing_apart(module), 0, "keep_growing_apart")
     return [
         integers,
+        merge,
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(_legalizers(target)),
         relax.transform.AnnotateTIROpPattern(),
+        apart,
     ]
 
 

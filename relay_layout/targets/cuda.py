@@ -16,6 +16,7 @@ from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.facts import TargetFacts
 from relay_layout.targets.target import BuildTarget
 from topi_ext.chooser import KernelChooser
+from topi_ext.compute.row_product import MOST_ROWS
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import LATENCY_CYCLES
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
@@ -120,6 +121,8 @@ class CudaTarget(BuildTarget):
                 workload = depthwise_workload(convolution, node.attributes, dtype)
             else:
                 workload = gemm_workload(convolution, node.attributes, self._multiplied(data))
+                if workload is not None and is_few_rows(workload):
+                    return self.rows_us(workload.in_channels, workload.out_channels)
             if workload is not None:
                 return self.kernels.choose(workload).microseconds
         sums = size_in_bytes(result.shape or (), "int8")
@@ -132,6 +135,13 @@ class CudaTarget(BuildTarget):
         turns = ceil(sums / (chip.count * (chip.warps // REDUCTION_WARPS)))
         waited = (LATENCY_CYCLES + turns * REDUCTION_CYCLES) / clock
         return memory + waited + sums * products / (chip.float_macs * chip.count * clock * LOOPS_SHARE)
+
+    def rows_us(self, depth: int, outputs: int) -> float:
+        """Microseconds of few rows by a constant matrix, by estimate: its weights once, after a wait for what
+        is asked for first.
+        """
+        waited = LATENCY_CYCLES / (self.multiprocessor.gigahertz * 1e3)
+        return self.facts.launch_us + waited + self.facts.moving_us(depth * outputs * self.stored_bytes)
 
     def matmul_us(self, node: Node) -> float:
         """Microseconds of a matrix product of static shapes, by estimate: every byte once, and half the
@@ -170,6 +180,17 @@ def gemm_workload(convolution: Convolution, attributes: Any, dtype: str) -> Gemm
     if convolution.groups == 1:
         channels = padded_channels(channels)
     return GemmConvolution(in_channels=channels, **_geometry(convolution, attributes), dtype=dtype)
+
+
+def is_few_rows(workload: GemmConvolution) -> bool:
+    """Is it a matrix product of floats of too few rows for a tile?"""
+    return (
+        workload.dtype not in INTEGERS
+        and workload.groups == 1
+        and workload.rows <= MOST_ROWS
+        and (workload.kernel, workload.padding) == ((1, 1), (0, 0, 0, 0))
+        and (workload.in_height, workload.in_width) == (1, 1)
+    )
 
 
 def depthwise_workload(convolution: Convolution, attributes: Any, dtype: str) -> DepthwiseConvolution | None:
@@ -255,5 +276,6 @@ __all__ = [
     "cuda_target",
     "depthwise_workload",
     "gemm_workload",
+    "is_few_rows",
     "padded_channels",
 ]

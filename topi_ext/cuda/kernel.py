@@ -1,5 +1,7 @@
 """Convolutions as kernels of their own, for measuring them: no epilogue but the rounding of the result."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -154,9 +156,13 @@ def _rounded(total: te.Tensor, workload: NhwcConvolution) -> te.Tensor:
     return te.compute(total.shape, lambda *index: total(*index).astype(dtype), name="out")
 
 
-def compile_module(module: tvm.IRModule, multiprocessor: Multiprocessor) -> Any:
-    """The functions of :func:`kernel_module` as a runtime module, machine code by nvcc."""
-    with machine_code({}, multiprocessor.arch):
+def compile_module(
+    module: tvm.IRModule, multiprocessor: Multiprocessor, known: Mapping[str, bytes] = MappingProxyType({})
+) -> Any:
+    """The functions of :func:`kernel_module` as a runtime module; machine code that ``known`` lacks, by the
+    digest of its source, is compiled.
+    """
+    with machine_code(known, multiprocessor.arch):
         return tvm.compile(module, multiprocessor.target(), tir_pipeline=PIPELINE)
 
 

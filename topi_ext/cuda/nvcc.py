@@ -1,4 +1,4 @@
-"""CUDA source to machine code with nvcc, ahead of time: nothing here needs a GPU or its driver."""
+"""CUDA source to machine code with nvcc or NVRTC, ahead of time: nothing here needs a GPU or its driver."""
 
 import hashlib
 import os
@@ -15,6 +15,7 @@ from typing import Any
 
 import tvm_ffi
 
+from topi_ext.cuda.nvrtc import Nvrtc, compile_with, find_nvrtc
 from topi_ext.errors import CudaError
 
 # What the callback raises goes through TVM, which gives back as they were only the exceptions that it knows.
@@ -66,12 +67,19 @@ def find_nvcc() -> Path | None:
     return next((path for path in found if path.exists()), None)
 
 
+def find_compiler() -> Path | Nvrtc | None:
+    """nvcc, or NVRTC where there is none; by ``TVM_CUDA_COMPILE_MODE``, "nvcc" or "nvrtc", that one alone."""
+    mode = os.environ.get("TVM_CUDA_COMPILE_MODE")
+    nvcc = find_nvcc() if mode != "nvrtc" else None
+    return nvcc if nvcc is not None or mode == "nvcc" else find_nvrtc()
+
+
 def _version(path: Path) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", path.parts[-3])]
 
 
 def code_architecture(source: str, arch: str) -> str:
-    """What nvcc compiles a source for: "sm_90a", which runs on every sm_90 and on nothing newer, where
+    """What a source is compiled for: "sm_90a", which runs on every sm_90 and on nothing newer, where
     wgmma is in it, and otherwise ``arch``.
     """
     return f"{arch}a" if arch == "sm_90" and "wgmma." in source else arch
@@ -90,14 +98,19 @@ def compile_ptx(source: str, arch: str) -> str:
 
 @lru_cache(maxsize=256)
 def _compile(source: str, arch: str, kind: str) -> tuple[bytes, str]:
-    nvcc = find_nvcc()
-    if nvcc is None:
-        raise CudaError("nvcc is not installed; install the CUDA toolkit or set CUDA_HOME to where it is")
+    compiler = find_compiler()
+    if compiler is None:
+        raise CudaError(
+            "neither nvcc nor NVRTC is installed; install the CUDA toolkit, set CUDA_HOME to where it is, or "
+            "install relay-layout[nvrtc]"
+        )
+    code = code_architecture(source, arch)
+    if isinstance(compiler, Nvrtc):
+        return compile_with(compiler, source, code, kind)
     with tempfile.TemporaryDirectory(prefix="topi-ext-") as folder:
         text, result = Path(folder) / "kernels.cu", Path(folder) / f"kernels.{kind}"
         text.write_text(source)
-        flag = f"-arch={code_architecture(source, arch)}"
-        words = [str(nvcc), flag, f"-{kind}", *_FLAGS, "-o", str(result), str(text)]
+        words = [str(compiler), f"-arch={code}", f"-{kind}", *_FLAGS, "-o", str(result), str(text)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
@@ -167,6 +180,7 @@ __all__ = [
     "compile_cubin",
     "compile_ptx",
     "digest",
+    "find_compiler",
     "find_nvcc",
     "machine_code",
     "parse_resources",

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import s_tir, tirx
+from tvm import tirx
+from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
@@ -156,21 +157,32 @@ def try_inline(sch: Schedule, block: SBlock) -> bool:
     return True
 
 
+def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with its divisions and comparisons simplified by the extents of the blocks' axes."""
+    analyzer = tvm.sym.Analyzer()
+
+    def bound(block: SBlockNode) -> None:
+        for axis in block.iter_vars:
+            analyzer.bind(axis.var, axis.dom)
+
+    def at_least(node: tirx.LE) -> Any:
+        # TVM divides both sides by what they share where the constant is on the right only.
+        below = analyzer.simplify(tirx.LT(node.b, node.a))
+        return tirx.LE(below.b, below.a) if isinstance(below, tirx.LT) else analyzer.simplify(node)
+
+    structural_walk(func.body, (SBlockNode, bound))
+    plain = (tirx.FloorDiv, tirx.FloorMod, tirx.LT)
+    return func.with_body(structural_map(func.body, [(plain, analyzer.simplify), (tirx.LE, at_least)]))
+
+
 def is_reduction(sch: Schedule, block: SBlock) -> bool:
     """Does the block reduce over any of its axes?"""
     return any(axis.iter_type == tirx.IterVar.CommReduce for axis in sch.get(block).iter_vars)
 
 
-def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with its divisions simplified by the extents of the blocks' axes."""
-    analyzer = tvm.sym.Analyzer()
-
-    def bound(block: s_tir.SBlock) -> None:
-        for axis in block.iter_vars:
-            analyzer.bind(axis.var, axis.dom)
-
-    structural_walk(func.body, (s_tir.SBlock, bound))
-    return func.with_body(structural_map(func.body, ((tirx.FloorDiv, tirx.FloorMod), analyzer.simplify)))
+def largest_divisor(extent: int, most: int) -> int:
+    """Of ``extent``, at most ``most``."""
+    return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
 
 
 def loop_extent(sch: Schedule, loop: Any) -> int | None:

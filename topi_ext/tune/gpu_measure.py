@@ -16,7 +16,7 @@ from tvm.target import Target
 
 from topi_ext.cuda.kernel import Convolution, Knobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.nvcc import find_nvcc
+from topi_ext.cuda.nvcc import find_compiler
 from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.errors import CudaError, RelayLayoutError
 from topi_ext.processor import architecture_of
@@ -54,11 +54,11 @@ class GpuMeasurer:
     ) -> None:
         """``cpu`` is the model of the GPU; the rest is as for :class:`topi_ext.tune.measure.KernelMeasurer`.
 
-        CudaError without nvcc, RelayLayoutError where the tracker does not answer, has no such machine, or a
-        package is missing.
+        CudaError without a compiler, RelayLayoutError where the tracker does not answer, has no such machine,
+        or a package is missing.
         """
-        if find_nvcc() is None:
-            raise CudaError("tuning needs nvcc; install the CUDA toolkit or set CUDA_HOME to where it is")
+        if find_compiler() is None:
+            raise CudaError("tuning needs nvcc or NVRTC; install the CUDA toolkit or relay-layout[nvrtc]")
         self.cpu = cpu
         self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
         self._libraries: dict[gpu_workers.Product, Library] = {}

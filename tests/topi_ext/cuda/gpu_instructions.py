@@ -11,6 +11,7 @@ import gpu_bulk
 import gpu_warpgroups
 import numpy as np
 from gpu_memory import Memory, SimulationError
+from gpu_shuffles import SHUFFLES
 from tvm.ir import Call
 
 from topi_ext.cuda.multiplication import extents
@@ -175,6 +176,7 @@ def _dot_product(data: np.ndarray, weight: np.ndarray, total: np.ndarray) -> np.
 
 
 INSTRUCTIONS: dict[str, Callable[[Any, Call], Any]] = {
+    **SHUFFLES,
     "cuda_func_call": cuda_func_call,
     "tvm_access_ptr": tvm_access_ptr,
     "s_tir_cp_async_raw": s_tir_cp_async_raw,

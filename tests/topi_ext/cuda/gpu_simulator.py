@@ -226,7 +226,7 @@ class Grid:
         if np.ndim(chosen) == 0:
             return self.value(first if chosen else second)
         one = self.masked(chosen if chosen.ndim == 1 else chosen.all(-1), lambda: self.value(first))
-        two = self.value(second)
+        two = self.masked(~chosen if chosen.ndim == 1 else ~chosen.any(-1), lambda: self.value(second))
         if max(np.ndim(one), np.ndim(two)) > chosen.ndim:
             chosen = chosen[:, None]
         return np.where(chosen, one, two)
@@ -250,6 +250,12 @@ class Grid:
 
     def call_nearbyint(self, node: Call) -> Any:
         return np.rint(self.value(node.args[0]))
+
+    def call_rsqrt(self, node: Call) -> Any:
+        return 1 / np.sqrt(self.value(node.args[0]))
+
+    def call_sigmoid(self, node: Call) -> Any:
+        return 1 / (1 + np.exp(-self.value(node.args[0])))
 
     def call_exp(self, node: Call) -> Any:
         return np.exp(self.value(node.args[0]))

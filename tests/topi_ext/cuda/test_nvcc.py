@@ -1,5 +1,7 @@
 """Reading the compiler's report, and standing in for it."""
 
+from pathlib import Path
+
 import pytest
 import tvm_ffi
 
@@ -10,9 +12,11 @@ from topi_ext.cuda.nvcc import (
     code_architecture,
     compile_cubin,
     digest,
+    find_compiler,
     machine_code,
     parse_resources,
 )
+from topi_ext.cuda.nvrtc import Nvrtc
 from topi_ext.errors import CudaError
 
 LOG = """ptxas info    : Compiling entry function 'first_kernel' for 'sm_80'
@@ -33,10 +37,29 @@ def test_resources_by_kernel() -> None:
     }
 
 
-def test_without_nvcc_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvcc, "find_nvcc", lambda: None)
-    with pytest.raises(CudaError, match=r"^nvcc is not installed; install the CUDA toolkit or set CUDA_HOME"):
+def test_without_a_compiler_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvcc, "find_compiler", lambda: None)
+    with pytest.raises(CudaError) as raised:
         compile_cubin("__global__ void never_compiled_before() {}", "sm_80")
+    assert str(raised.value) == (
+        "neither nvcc nor NVRTC is installed; install the CUDA toolkit, set CUDA_HOME to where it is, or "
+        "install relay-layout[nvrtc]"
+    )
+
+
+def test_nvrtc_is_for_machines_without_nvcc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    library = Nvrtc(tmp_path / "libnvrtc.so.13", ())
+    monkeypatch.setattr(nvcc, "find_nvcc", lambda: tmp_path / "nvcc")
+    monkeypatch.setattr(nvcc, "find_nvrtc", lambda: library)
+    monkeypatch.delenv("TVM_CUDA_COMPILE_MODE", raising=False)
+    assert find_compiler() == tmp_path / "nvcc"
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", "nvrtc")
+    assert find_compiler() == library
+    monkeypatch.delenv("TVM_CUDA_COMPILE_MODE")
+    monkeypatch.setattr(nvcc, "find_nvcc", lambda: None)
+    assert find_compiler() == library
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", "nvcc")
+    assert find_compiler() is None
 
 
 @pytest.mark.parametrize(

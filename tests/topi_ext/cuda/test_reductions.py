@@ -64,6 +64,13 @@ def test_the_largest_of_a_window(shape: tuple, size: int, stride: int, padding: 
     np.testing.assert_array_equal(found, windows[:, ::stride, ::stride].max((-2, -1)))
 
 
+def test_windows_of_many_images_are_read_in_vectors() -> None:
+    """As in YOLO at batch 32, where rows of blocks are of several images."""
+    kernel = scheduled(pool((32, 10, 10, 128), "max", 5, 1, 2)).script()
+    assert kernel.count("T.vectorized(4)") == 3
+    assert 'T.thread_binding(800, thread="blockIdx.x")' in kernel
+
+
 @pytest.mark.parametrize("shape", [(2, 7, 7, 40), (1, 30, 31, 24), (3, 9, 8, 5), (1, 48, 47, 32)])
 def test_the_mean_of_an_image(shape: tuple) -> None:
     data = random(*shape)

@@ -217,7 +217,7 @@ def _pid(*_: object) -> list[float]:
 def measurer(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuMeasurer]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(gpu_measure, "RUN_TIMEOUT", 3.0)
-    monkeypatch.setattr(gpu_measure, "find_nvcc", lambda: Path("nvcc"))
+    monkeypatch.setattr(gpu_measure, "find_compiler", lambda: Path("nvcc"))
     with closing(GpuMeasurer(SM_90, cpu="here")) as found:
         yield found
 
@@ -257,10 +257,10 @@ def test_a_kernel_is_built_once(measurer: GpuMeasurer, monkeypatch: pytest.Monke
     assert len(asked) == 2
 
 
-def test_without_nvcc_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_measure, "find_nvcc", lambda: None)
+def test_without_a_compiler_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_measure, "find_compiler", lambda: None)
     with pytest.raises(CudaError) as raised:
         GpuMeasurer(SM_90, cpu="here")
     assert str(raised.value) == (
-        "tuning needs nvcc; install the CUDA toolkit or set CUDA_HOME to where it is"
+        "tuning needs nvcc or NVRTC; install the CUDA toolkit or relay-layout[nvrtc]"
     )

@@ -15,6 +15,7 @@ from topi_ext.schedule.blocks import (
     child_blocks,
     fuse_epilogue,
     is_reduction,
+    largest_divisor,
     loop_extent,
     open_schedule,
     try_inline,
@@ -82,23 +83,23 @@ def _reads_channels_last(sch: Schedule, block: Any) -> bool:
 
 
 def _windows(sch: Schedule, reduction: Any, out: Any, pixels: int, channels: int) -> None:
-    *others, channel = sch.get_loops(out)
+    # Its loops are arranged where they are: moved to those of the result, they would be over regions whose
+    # extents TVM cannot always tell.
+    taps = _reduced_loops(sch, reduction)
+    *others, channel = sch.get_loops(reduction)[: -len(taps)]
     lanes = next(size for size in (4, 2, 1) if channels % size == 0)
-    across = _divisor(channels // lanes, THREADS)
-    down = _divisor(pixels, THREADS // across)
+    across = largest_divisor(channels // lanes, THREADS)
+    down = largest_divisor(pixels, THREADS // across)
     pixel = sch.fuse(*others) if others else sch.add_unit_loop(channel)
     channel, thread_x, lane = sch.split(channel, [None, across, lanes])
     pixel, thread_y = sch.split(pixel, [None, down])
-    sch.reorder(pixel, channel, thread_y, thread_x, lane)
+    sch.reorder(pixel, channel, thread_y, thread_x, *taps, lane)
     sch.bind(sch.fuse(pixel, channel), "blockIdx.x")
     sch.bind(thread_y, "threadIdx.y")
     sch.bind(thread_x, "threadIdx.x")
+    sch.reverse_compute_at(out, thread_x, preserve_unit_loops=True)
+    sch.vectorize(sch.get_loops(out)[-1])
     sch.vectorize(lane)
-    sch.compute_at(reduction, thread_x, preserve_unit_loops=True)
-    taps = _reduced_loops(sch, reduction)
-    element = sch.get_loops(reduction)[-len(taps) - 1]
-    sch.reorder(*taps, element)
-    sch.vectorize(element)
     init = sch.decompose_reduction(reduction, taps[0])
     sch.vectorize(sch.get_loops(init)[-1])
     for tap in taps:
@@ -107,7 +108,7 @@ def _windows(sch: Schedule, reduction: Any, out: Any, pixels: int, channels: int
 
 def _images(sch: Schedule, reduction: Any, out: Any, channels: int, taps: int) -> None:
     # Fewer channels of a block leave more threads for its pixels.
-    across = _divisor(channels, 8 if taps >= 2048 else 16 if taps >= 512 else 32)
+    across = largest_divisor(channels, 8 if taps >= 2048 else 16 if taps >= 512 else 32)
     down = 1 << min(MOST_THREADS // across, taps // 2).bit_length() - 1
     pixel = sch.fuse(*_reduced_loops(sch, reduction))
     _, thread_y = sch.split(pixel, [None, down])
@@ -146,10 +147,6 @@ def _reduced_loops(sch: Schedule, block: Any) -> list[Any]:
     axes = sch.get(block).iter_vars
     count = sum(axis.iter_type == tirx.IterVar.CommReduce for axis in axes)
     return list(sch.get_loops(block)[-count:])
-
-
-def _divisor(extent: int, most: int) -> int:
-    return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
 
 
 __all__ = ["schedule_reduction"]

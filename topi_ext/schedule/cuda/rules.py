@@ -17,7 +17,9 @@ from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
+from topi_ext.schedule.cuda.normalization import schedule_normalization
 from topi_ext.schedule.cuda.reductions import schedule_reduction
+from topi_ext.schedule.cuda.rows import schedule_rows
 from topi_ext.schedule.cuda.winograd import schedule_transform
 
 _LOG = logging.getLogger(__name__)
@@ -45,6 +47,15 @@ class Convolution(ScheduleRule):
         return schedule_product(func, workload, knobs, multiprocessor_of(target))
 
 
+class Rows(ScheduleRule):
+    """Functions around ``compute.row_product``."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None of any other function."""
+        del target, tunable
+        return schedule_rows(func)
+
+
 class WinogradTransform(ScheduleRule):
     """Functions around either transform of ``compute.winograd_nhwc``."""
 
@@ -70,6 +81,15 @@ class Reduction(ScheduleRule):
         """None of any other function."""
         del target, tunable
         return None if annotated_block(open_schedule(func)) is not None else schedule_reduction(func)
+
+
+class Normalization(ScheduleRule):
+    """Functions of sums and maxima along the last axis, which every element of it uses."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None of any other function."""
+        del target, tunable
+        return schedule_normalization(func)
 
 
 class Unannotated(ScheduleRule):
@@ -106,9 +126,18 @@ class Guarded(ScheduleRule):
 
 def cuda_rules() -> list[Guarded]:
     """Most specific first; dlight's last one takes every function of loops."""
-    ours = [Convolution(), WinogradTransform(), Elementwise(), Reduction()]
+    ours = [Convolution(), WinogradTransform(), Rows(), Elementwise(), Reduction(), Normalization()]
     theirs = [Unannotated(rule) for rule in (gpu.Matmul(), gpu.Reduction(), gpu.GeneralReduction())]
     return [Guarded(rule) for rule in (*ours, *theirs, gpu.Fallback())]
 
 
-__all__ = ["Convolution", "Elementwise", "Guarded", "Reduction", "WinogradTransform", "cuda_rules"]
+__all__ = [
+    "Convolution",
+    "Elementwise",
+    "Guarded",
+    "Normalization",
+    "Reduction",
+    "Rows",
+    "WinogradTransform",
+    "cuda_rules",
+]

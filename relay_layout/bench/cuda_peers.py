@@ -1,0 +1,105 @@
+"""Calls of networks by torch on a GPU, and how long calls take; ``scripts.benchmark_cuda`` compares them."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relay_layout.bench.cuda_prepare import seeded_input, torch_module
+from relay_layout.models import build
+from topi_ext.tune.measurement import last_line
+
+OURS, GRAPH, COMPILED = "relay-layout", "torch graph", "torch.compile"
+PEERS = (OURS, "torch eager", GRAPH, COMPILED)
+RUNS, ROUNDS = 20, 15
+
+DTYPES = {"fp16": "float16", "tf32": "float32", "fp32": "float32"}
+"""What torch computes in, by precision."""
+
+
+def host_us(torch: Any, runner: Callable[[], Any]) -> float:
+    """Microseconds until a call returns, while the GPU is still busy; the median."""
+    found = []
+    for _ in range(RUNS):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        runner()
+        found.append((time.perf_counter() - begin) * 1e6)
+    torch.cuda.synchronize()
+    return statistics.median(found)
+
+
+def peer_calls(
+    torch: Any, name: str, batch: int, precision: str, peers: Sequence[str]
+) -> dict[str, Callable[[], Any]]:
+    """Calls by torch's names among :data:`PEERS`, of those of ``peers`` that run at all."""
+    options = {"device": "cuda", "dtype": getattr(torch, DTYPES[precision])}
+    peer = torch_module(name, batch).to(**options).to(memory_format=torch.channels_last)
+    image = seeded_input(build(name, batch=batch).inputs[0].shape)
+    data = torch.from_numpy(image).to(**options).to(memory_format=torch.channels_last)
+
+    def eager() -> Any:
+        with torch.inference_mode():
+            return peer(data)
+
+    def captured() -> Callable[[], Any]:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                eager()
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            eager()
+        replay: Callable[[], Any] = graph.replay
+        return replay
+
+    def compiled_once() -> Callable[[], Any]:
+        compiled = torch.compile(peer, mode="max-autotune")
+
+        def autotuned() -> Any:
+            with torch.inference_mode():
+                return compiled(data)
+
+        autotuned()
+        return autotuned
+
+    made: dict[str, Callable[[], Callable[[], Any]]] = {
+        "torch eager": lambda: eager,
+        GRAPH: captured,
+        COMPILED: compiled_once,
+    }
+    runners = {}
+    for found, make in made.items():
+        if found not in peers:
+            continue
+        try:
+            runners[found] = make()
+        except Exception as error:
+            print(f"{name} batch {batch}: {found}: {last_line(str(error))}", flush=True)
+    return runners
+
+
+def measured(torch: Any, runners: list[Callable[[], Any]]) -> list[list[float]]:
+    """Milliseconds of a run, for each of ``runners`` and each round."""
+    times: list[list[float]] = [[] for _ in runners]
+    for runner in runners:
+        for _ in range(RUNS):
+            runner()
+    for _ in range(ROUNDS):
+        for runner, found in zip(runners, times, strict=True):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda.synchronize()
+            runner()
+            begin.record()
+            for _ in range(RUNS):
+                runner()
+            end.record()
+            end.synchronize()
+            found.append(begin.elapsed_time(end) / RUNS)
+    return times
+
+
+__all__ = ["COMPILED", "DTYPES", "GRAPH", "OURS", "PEERS", "host_us", "measured", "peer_calls"]

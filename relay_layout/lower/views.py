@@ -1,0 +1,50 @@
+"""Views of views as one."""
+
+import tvm
+from tvm import relax
+
+from relay_layout.ir import (
+    Expression,
+    function_attributes,
+    is_static,
+    operator_name,
+    rebuild_functions,
+    shape_of,
+)
+from relay_layout.targets.offers import VIEWS
+
+
+def merge_views(module: tvm.IRModule) -> tvm.IRModule:
+    """Let views of views, of extents that are known, be views of the tensor itself.
+
+    Two in a row would be fused into a function, in which nobody sees that it only copies.
+    """
+    return rebuild_functions(module, lambda variable, function: _merged(function))
+
+
+def _merged(function: relax.Function) -> relax.Function:
+    sources: dict[relax.Var, Expression] = {}
+
+    def merged(binding: relax.Binding) -> relax.Binding:
+        variable, value = binding.var, binding.value
+        if operator_name(value) not in VIEWS or not is_static(shape_of(variable) or ("unknown",)):
+            return binding
+        source = sources[variable] = sources.get(value.args[0], value.args[0])
+        if source is value.args[0]:
+            return binding
+        view = relax.BlockBuilder().normalize(relax.op.reshape(source, shape_of(variable)))
+        return relax.VarBinding(variable, view)
+
+    body = function.body
+    if not isinstance(body, relax.SeqExpr):
+        return function
+    blocks = [type(block)([merged(binding) for binding in block.bindings]) for block in body.blocks]
+    if not sources:
+        return function
+    rebuilt = relax.Function(
+        function.params, relax.SeqExpr(blocks, body.body), function.ret_ty, function.is_pure
+    )
+    return rebuilt.with_attrs(function_attributes(function))
+
+
+__all__ = ["merge_views"]
