@@ -1,5 +1,6 @@
 """Operations of PyTorch, on odd shapes, beside PyTorch's numbers."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,13 @@ def randoms(*shape: int) -> torch.Tensor:
 
 
 KERNEL, MATRIX = randoms(4, 6, 2, 2), randoms(5, 6)
+VOLUMES, RATES = randoms(6, 3, 3, 2, 2), randoms(6)
+
+
+def upsampled(volume: torch.Tensor) -> torch.Tensor:
+    return F.conv_transpose3d(volume, VOLUMES, RATES, (1, 2, 2), (0, 1, 1), (0, 1, 0), 2)
+
+
 CONVOLUTIONS: Functions = {
     "plain": nn.Conv2d(6, 10, 3),
     "strides": nn.Conv2d(6, 7, (3, 5), stride=(2, 3), padding=(1, 2), bias=False),
@@ -30,9 +38,18 @@ CONVOLUTIONS: Functions = {
     "reflect": nn.Conv2d(6, 4, 3, padding=1, padding_mode="reflect"),
     "transposed": nn.ConvTranspose2d(6, 5, 3, stride=2, padding=1, output_padding=1),
     "transposed groups": nn.ConvTranspose2d(6, 4, (2, 3), stride=(1, 2), groups=2),
+    "transposed volumes": lambda x: upsampled(x[:, :, None]).contiguous(),
+    "standardized": lambda x: F.conv2d(x, (KERNEL - KERNEL.mean((1, 2, 3), True)) / KERNEL.std()),
     "batch norm": nn.Sequential(nn.Conv2d(6, 8, 1), nn.BatchNorm2d(8), nn.ReLU6()).eval(),
     "functional": lambda x: F.conv2d(x, KERNEL, stride=2),
 }
+
+
+def unpooled(image: torch.Tensor) -> torch.Tensor:
+    values, places = F.max_pool2d(image[:, :, :8, :6], 2, return_indices=True)
+    return F.max_unpool2d(values, places, 2)
+
+
 POOLINGS: Functions = {
     "max": nn.MaxPool2d(3, 2, 1),
     "max ceil": nn.MaxPool2d(3, 2, ceil_mode=True),
@@ -47,6 +64,40 @@ POOLINGS: Functions = {
     "variance": lambda x: x.var((2, 3), unbiased=False),
     "largest": lambda x: x.amax((1, 2)),
     "index": lambda x: x.argmax(1),
+    "average divisor": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=4),
+    "average volumes divisor": lambda x: F.avg_pool3d(x, 2, divisor_override=3),
+    "places": lambda x: F.max_pool2d(x, (3, 2), (1, 2), 1, ceil_mode=True, return_indices=True)[1],
+    "places dilated": lambda x: F.max_pool2d(x, 2, 2, dilation=2, return_indices=True)[1],
+    "places of volumes": lambda x: F.max_pool3d(x.contiguous(), 2, return_indices=True)[1],
+    "unpool": lambda x: unpooled(x).contiguous(),
+    "adaptive max": nn.AdaptiveMaxPool2d(1),
+    "adaptive max uneven": nn.AdaptiveMaxPool2d((4, 5)),
+    "adaptive max of one row": nn.AdaptiveMaxPool2d((1, 7)),
+    "adaptive max of rows": lambda x: F.adaptive_max_pool1d(x[:, :, 0], 3),
+    "adaptive max of volumes": nn.AdaptiveMaxPool3d((3, 2, 4)),
+    "largest and where": lambda x: torch.cat([part.float() for part in x.max(2)]),
+    "least and where": lambda x: torch.cat([part.float() for part in x.min(1, keepdim=True)]),
+    "variance and mean": lambda x: torch.cat(torch.var_mean(x, (2, 3), correction=1)),
+    "product": lambda x: x.prod(1),
+}
+ARITHMETIC: Functions = {
+    "add times": lambda x: torch.add(x, x.abs(), alpha=0.3),
+    "subtract times": lambda x: torch.sub(x, x.abs(), alpha=-2),
+    "subtract from times": lambda x: torch.rsub(x, 2, alpha=3),
+    "mixed types": lambda x: (x * 9).long() + x,
+    "divided integers": lambda x: (x * 9).long() / 2,
+    "rounded down": lambda x: (x * 9).long() // 2,
+    "rounded to zero": lambda x: torch.div((x * 9).int(), 2, rounding_mode="trunc"),
+    "rounded reals": lambda x: torch.div(x, 0.3, rounding_mode="trunc"),
+    "both": lambda x: ((x > 0) * (x < 1)).float(),
+    "selu": lambda x: F.selu(4 * x),
+    "celu": lambda x: F.celu(4 * x, 0.3),
+    "elu far": lambda x: F.elu(200 * x, 0.7),
+    "clamped integers": lambda x: (x * 9).long().clamp(max=3),
+    "clamped on both sides": lambda x: (x * 9).int().clamp(-2, 3),
+    "clamped above": lambda x: torch.clamp_max(x, 0.3),
+    "power of two": torch.exp2,
+    "count": lambda x: (x > 0).cumsum(1),
 }
 ACTIVATIONS: Functions = {
     "relu": F.relu,
@@ -104,7 +155,30 @@ MOVEMENTS: Functions = {
     "repeat": lambda x: x.repeat(1, 2, 1, 1),
 }
 FIRST, SECOND = torch.tensor([0, 5, -1]), torch.tensor([3, -2, 8])
+PLACES = torch.arange(2 * 2 * 3 * 4).reshape(2, 2, 3, 4) % 6
+
+
+def sampled(image: torch.Tensor, mode: str, padding: str, corners: bool) -> torch.Tensor:
+    rank = image.dim() - 2
+    extents = (5, 4, 2)[:rank]
+    points = torch.linspace(-1.3, 1.4, math.prod(extents) * rank).reshape(1, *extents, rank)
+    points = points.expand(image.shape[0], *points.shape[1:])
+    return F.grid_sample(image, points, mode, padding, align_corners=corners).contiguous()
+
+
+SAMPLINGS: Functions = {
+    "bilinear": lambda x: sampled(x, "bilinear", "zeros", False),
+    "nearest": lambda x: sampled(x, "nearest", "border", True),
+    "reflected": lambda x: sampled(x, "bilinear", "reflection", False),
+    "bicubic": lambda x: sampled(x, "bicubic", "zeros", True),
+    "volumes": lambda x: sampled(x[:, None], "bilinear", "zeros", False),
+    "rows": lambda x: F.interpolate(x[:, :, 0], 13, mode="linear"),
+}
 INDEXINGS: Functions = {
+    "windows": lambda x: x.unfold(2, 4, 2) + 0,
+    "scatter": lambda x: x.scatter(1, PLACES, 3 * x),
+    "scatter a number": lambda x: x.scatter(1, PLACES[:, :, :1], 0.5),
+    "scatter sums": lambda x: x.scatter_add(-3, PLACES, 3 * x),
     "one": lambda x: x[:, :, torch.tensor([[3, 1], [0, -2]])].contiguous(),
     "together": lambda x: x[:, FIRST, SECOND].contiguous(),
     "broadcast": lambda x: x[:, FIRST[:, None], SECOND].contiguous(),
@@ -139,11 +213,22 @@ GROUPS = {
     "movements": MOVEMENTS,
     "indexings": INDEXINGS,
     "resizings": RESIZINGS,
+    "samplings": SAMPLINGS,
+    "arithmetic": ARITHMETIC,
     "products": PRODUCTS,
 }
 
 
-LONG = ("bicubic", "attention", "einsum", "transposed groups", "same", "variance", "mish")
+LONG = (
+    "bicubic",
+    "attention",
+    "einsum",
+    "transposed groups",
+    "transposed volumes",
+    "same",
+    "variance",
+    "mish",
+)
 """Left to the sweep: their kernels take long to compile."""
 
 
@@ -211,3 +296,12 @@ def test_masks_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ModelError, match="node 'index': indexing with a mask is not supported"):
         session_of(Masked().eval(), tmp_path, (randoms(1, 3, 4, 5),))
+
+
+def test_places_of_an_adaptive_pooling_are_refused(tmp_path: Path) -> None:
+    class Places(nn.Module):
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            return F.adaptive_max_pool2d(image, 2, return_indices=True)[1]
+
+    with pytest.raises(ModelError, match="the indices of an adaptive pooling are not supported"):
+        session_of(Places().eval(), tmp_path, (randoms(1, 3, 4, 5),))
