@@ -7,13 +7,14 @@ one ``scatter_elements`` writes.
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.scattering import scattered
 from relay_layout.ir import Expression, shape_of
 
 Converter = Callable[[Any, Any], Expression]
@@ -128,7 +129,7 @@ def _bound(bound: Any, otherwise: Any, extent: Any) -> Any:
 
 
 def _scatter(reduction: str) -> Converter:
-    """``scatter(data, dim, index, source)``; a source may be larger than the index, and so may the data."""
+    """``scatter(data, dim, index, source)``, of which the source may be a number."""
 
     def convert(node: Any, importer: Any) -> Expression:
         emit = importer.block_builder.emit
@@ -140,31 +141,9 @@ def _scatter(reduction: str) -> Converter:
         source = importer.env.get(node.args[3])
         if source is None:
             source = emit(relax.op.full(extents, relax.const(node.args[3], str(data.ty.dtype))))
-        # Relax writes to where the index is alone if both have the same extents beside the axis.
-        ends = [full if place == axis else extents[place] for place, full in enumerate(shape)]
-        part = _block(emit, data, [0] * len(shape), ends)
-        source = _block(emit, source, [0] * len(shape), extents)
-        found = emit(relax.op.scatter_elements(part, index, source, axis=axis, reduction=reduction))
-        for place, full in enumerate(shape):
-            if ends[place] is full or ends[place] == full:
-                continue
-            begins = [0] * len(shape)
-            begins[place] = ends[place]
-            rest = _block(emit, data, begins, [*shape[: place + 1], *ends[place + 1 :]])
-            found = emit(relax.op.concat([found, rest], axis=place))
-        return found
+        return scattered(emit, data, index, source, axis, reduction)
 
     return convert
-
-
-def _block(emit: Any, data: Expression, begins: list[int], ends: Sequence[Any]) -> Expression:
-    shape = shape_of(data) or ()
-    axes = [axis for axis, end in enumerate(ends) if begins[axis] or end != shape[axis]]
-    if not axes:
-        return data
-    return emit(
-        relax.op.strided_slice(data, axes, [begins[axis] for axis in axes], [ends[axis] for axis in axes])
-    )
 
 
 def _windows(node: Any, importer: Any) -> Expression:

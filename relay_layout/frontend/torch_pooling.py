@@ -1,14 +1,14 @@
 """PyTorch's poolings that TVM's importer lacks, or of which it drops an argument or a result."""
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import product
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.maxima import SlidingWindow, padded, places_of_maxima
 from relay_layout.ir import Expression, shape_of
 
 Converter = Callable[[Any, Any], Expression]
@@ -32,20 +32,6 @@ def _asked(node: Any, place: int) -> bool:
     return any(len(user.args) < 2 or user.args[1] == place for user in node.users)
 
 
-def _padded(importer: Any, value: Expression, pads: Sequence[tuple[int, int]], fill: float) -> Expression:
-    """``pads`` before and after the last dimensions."""
-    rank = len(shape_of(value) or ())
-    widths = [0] * (2 * (rank - len(pads))) + [width for pair in pads for width in pair]
-    return (
-        importer.block_builder.emit(relax.op.nn.pad(value, widths, pad_value=fill)) if any(widths) else value
-    )
-
-
-def _reach(extent: int, count: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
-    """Elements that the last of ``count`` windows lacks after the end."""
-    return max(0, (count - 1) * stride + (kernel - 1) * dilation + 1 - extent - padding)
-
-
 def _max_pool(rank: int) -> Converter:
     def convert(node: Any, importer: Any) -> Expression:
         value, emit = importer.env[node.args[0]], importer.block_builder.emit
@@ -57,49 +43,12 @@ def _max_pool(rank: int) -> Converter:
         pooled = pool(value, kernel, stride, padding, dilation, bool(given.get(5, False)))
         results = [pooled]
         if _asked(node, 1):
-            results.append(_places(node, importer, value, (kernel, stride, padding, dilation)))
+            _spatial(node, value, rank)
+            window = SlidingWindow(kernel, stride, dilation, padding)
+            results.append(places_of_maxima(emit, value, window, node.meta["val"][0].shape[-rank:]))
         return emit(relax.Tuple(results))
 
     return convert
-
-
-def _places(node: Any, importer: Any, value: Expression, window: tuple[list[int], ...]) -> Expression:
-    """Where in its image the first maximum of each window is, counted along rows.
-
-    Element k of every window is one slice of the image; the slices beside each other have the maximum at the
-    k that is sought.
-    """
-    kernel, stride, padding, dilation = window
-    rank, emit = len(kernel), importer.block_builder.emit
-    extents = _spatial(node, value, rank)
-    counts = [int(extent) for extent in node.meta["val"][0].shape[-rank:]]
-    pads = [
-        (before, _reach(*sizes))
-        for before, sizes in zip(
-            padding, zip(extents, counts, kernel, stride, padding, dilation, strict=True), strict=True
-        )
-    ]
-    # So that no element of the image is as small as the padding.
-    least = float(np.finfo(str(value.ty.dtype)).min)
-    image = _padded(importer, emit(relax.op.clip(value, least, math.inf)), pads, -math.inf)
-    axes = list(range(len(shape_of(value) or ()) - rank, len(shape_of(value) or ())))
-    steps = [math.prod(extents[place + 1 :]) for place in range(rank)]
-    parts, offsets = [], []
-    for offset in product(*map(range, kernel)):
-        begin = [place * step for place, step in zip(offset, dilation, strict=True)]
-        end = [
-            first + (count - 1) * step + 1 for first, count, step in zip(begin, counts, stride, strict=True)
-        ]
-        parts.append(emit(relax.op.strided_slice(image, axes, begin, end, stride)))
-        offsets.append(sum(first * step for first, step in zip(begin, steps, strict=True)))
-    chosen = emit(relax.op.argmax(emit(relax.op.stack(parts, axis=0)), axis=0))
-    within = emit(relax.op.take(relax.const(np.array(offsets), "int64"), chosen, axis=0, mode="clip"))
-    corners = np.zeros(counts, "int64")
-    for place, (count, step, before) in enumerate(zip(counts, stride, padding, strict=True)):
-        along = [1] * rank
-        along[place] = count
-        corners += ((np.arange(count) * step - before) * steps[place]).reshape(along)
-    return emit(relax.op.add(within, relax.const(corners, "int64")))
 
 
 def _average_pool(rank: int) -> Converter:
@@ -111,14 +60,9 @@ def _average_pool(rank: int) -> Converter:
         value, emit = importer.env[node.args[0]], importer.block_builder.emit
         kernel = _numbers(node.args[1], rank)
         stride, padding = _numbers(given.get(2) or kernel, rank), _numbers(given.get(3, 0), rank)
-        extents, counts = _spatial(node, value, rank), node.meta["val"].shape[-rank:]
-        pads = [
-            (before, _reach(*sizes))
-            for before, sizes in zip(
-                padding, zip(extents, counts, kernel, stride, padding, strict=True), strict=True
-            )
-        ]
-        image = _padded(importer, value, pads, 0.0)
+        window = SlidingWindow(kernel, stride, [1] * rank, padding)
+        pads = window.pads(_spatial(node, value, rank), node.meta["val"].shape[-rank:])
+        image = padded(emit, value, pads, 0.0)
         mean = getattr(importer, f"_avg_pool{rank}d_impl")(image, kernel, stride, 0, False, True)
         factor = relax.const(math.prod(kernel) / divisor, str(value.ty.dtype))
         return emit(relax.op.multiply(mean, factor))

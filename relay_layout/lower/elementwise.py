@@ -11,12 +11,14 @@ ELEMENTWISE = 0
 """TVM's operator pattern kind: joins the function of whatever it reads."""
 
 COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
+    "cosh": transcendental.cosh,
     "erf": transcendental.erf,
     "exp": transcendental.exp,
     "nn.gelu": transcendental.gelu,
     "nn.gelu_tanh": transcendental.gelu_tanh,
     "nn.silu": transcendental.silu,
     "sigmoid": transcendental.sigmoid,
+    "sinh": transcendental.sinh,
     "tanh": transcendental.tanh,
 }
 """Float32 only; others are TVM's."""

@@ -97,6 +97,7 @@ ARITHMETIC: Functions = {
     "clamped on both sides": lambda x: (x * 9).int().clamp(-2, 3),
     "clamped above": lambda x: torch.clamp_max(x, 0.3),
     "power of two": torch.exp2,
+    "hyperbolic": lambda x: torch.sinh(3 * x) + torch.cosh(x),
     "count": lambda x: (x > 0).cumsum(1),
 }
 ACTIVATIONS: Functions = {
