@@ -73,7 +73,10 @@ def from_torch(
 
     try:
         with _quiet():
-            decomposed = without_checks(program.run_decompositions())
+            apart = torch.export.default_decompositions()
+            for operation in torch_images.WHOLE:
+                apart.pop(operation, None)
+            decomposed = without_checks(program.run_decompositions(apart))
             check_inputs(decomposed, label)
             check_strides(program, decomposed, label)
             module = from_exported_program(
