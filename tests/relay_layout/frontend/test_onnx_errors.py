@@ -246,6 +246,11 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "(RoiAlign) has mode 'max', which is not supported: export it with 'avg'",
         ),
         (
+            "y = NonZero(x)",
+            "float[1,3,7,5] x",
+            "(NonZero) gives as many elements as the data say at run time, which is not supported",
+        ),
+        (
             "y, m, v = BatchNormalization <training_mode=1> (x, s, s, s, s)",
             "float[2,3,4] x, float[3] s",
             "(BatchNormalization) works in training mode or per activation; "
