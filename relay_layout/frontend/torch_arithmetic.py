@@ -17,21 +17,28 @@ def _dtype(node: Any) -> str:
 
 
 def _operand(importer: Any, argument: Any, dtype: str) -> Expression:
-    """A tensor or a number as a tensor of ``dtype``."""
+    """A tensor, a number or an open extent as a tensor of ``dtype``."""
     value = importer.env.get(argument) if isinstance(argument, torch.fx.Node) else argument
     if isinstance(value, bool | int | float):
         return relax.const(value, dtype)
+    if not isinstance(value.ty, relax.TensorType):
+        listed = importer.block_builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr([value])))
+        value = importer.block_builder.emit(relax.op.squeeze(listed, [0]))
     if str(value.ty.dtype) == dtype:
         return value
     return importer.block_builder.emit(relax.op.astype(value, dtype))
 
 
-def _binary(compute: Callable[..., Expression]) -> Converter:
-    """An operation on both operands in the type of the result; ``alpha`` multiplies the second one."""
+def _binary(compute: Callable[..., Expression], *, swapped: bool = False) -> Converter:
+    """An operation on both operands in the type of the result; ``alpha`` multiplies the second one.
+
+    With ``swapped`` the second one comes first in the program, as ``rsub(x, other, alpha)`` has it.
+    """
 
     def convert(node: Any, importer: Any) -> Expression:
         dtype, builder = _dtype(node), importer.block_builder
-        left, right = (_operand(importer, argument, dtype) for argument in node.args[:2])
+        operands = node.args[1::-1] if swapped else node.args[:2]
+        left, right = (_operand(importer, argument, dtype) for argument in operands)
         alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
         if alpha != 1:
             right = builder.emit(relax.op.multiply(right, relax.const(alpha, dtype)))
@@ -57,16 +64,6 @@ def _rounded_division(node: Any, importer: Any) -> Expression:
     return importer.block_builder.emit(relax.op.trunc(found))
 
 
-def _reversed_subtract(node: Any, importer: Any) -> Expression:
-    """``rsub(x, other, alpha)`` is ``other - alpha * x``."""
-    dtype, builder = _dtype(node), importer.block_builder
-    value, other = (_operand(importer, argument, dtype) for argument in node.args[:2])
-    alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
-    if alpha != 1:
-        value = builder.emit(relax.op.multiply(value, relax.const(alpha, dtype)))
-    return builder.emit(relax.op.subtract(other, value))
-
-
 def _elu(node: Any, importer: Any) -> Expression:
     """``scale * (x if x > 0 else alpha * (exp(input_scale * x) - 1))``: selu and celu as well."""
     value, dtype, emit = importer.env[node.args[0]], _dtype(node), importer.block_builder.emit
@@ -87,11 +84,8 @@ def _elu(node: Any, importer: Any) -> Expression:
 
 def _clamp(node: Any, importer: Any) -> Expression:
     """``clamp`` between numbers, either of them left out; integers know no infinity."""
-    value, dtype, emit = (
-        _operand(importer, node.args[0], _dtype(node)),
-        _dtype(node),
-        importer.block_builder.emit,
-    )
+    dtype, emit = _dtype(node), importer.block_builder.emit
+    value = _operand(importer, node.args[0], dtype)
     low, high = (*node.args[1:], *[None] * 2)[:2]
     low, high = node.kwargs.get("min", low), node.kwargs.get("max", high)
     if node.meta["val"].dtype.is_floating_point:
@@ -156,8 +150,8 @@ CONVERTERS: dict[str, Converter] = {
     "add.Scalar": _binary(relax.op.add),
     "sub.Tensor": _binary(relax.op.subtract),
     "sub.Scalar": _binary(relax.op.subtract),
-    "rsub.Tensor": _reversed_subtract,
-    "rsub.Scalar": _reversed_subtract,
+    "rsub.Tensor": _binary(relax.op.subtract, swapped=True),
+    "rsub.Scalar": _binary(relax.op.subtract, swapped=True),
     "mul.Tensor": _multiply,
     "mul.Scalar": _multiply,
     "div.Tensor_mode": _rounded_division,

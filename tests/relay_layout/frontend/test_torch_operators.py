@@ -287,6 +287,19 @@ def test_the_first_of_open_extents(tmp_path: Path) -> None:
         assert_agrees(session, model, (randoms(1, 3, count, 5),))
 
 
+def test_open_extents_are_numbers(tmp_path: Path) -> None:
+    class Counted(nn.Module):
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            count = image.shape[0]
+            return count - image.sum(0, keepdim=True) / (count * image.shape[2]) + image * count
+
+    batch = torch.export.Dim("batch", min=1, max=8)
+    model = Counted().eval()
+    session = session_of(model, tmp_path, (randoms(2, 3, 4, 5),), dynamic_shapes={"image": {0: batch}})
+    for count in (2, 5):
+        assert_agrees(session, model, (randoms(count, 3, 4, 5),))
+
+
 def test_a_slice_of_nothing_is_empty(tmp_path: Path) -> None:
     class Nothing(nn.Module):
         def forward(self, image: torch.Tensor) -> torch.Tensor:
