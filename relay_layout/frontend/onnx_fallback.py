@@ -47,6 +47,10 @@ _ONE_OUTPUT = frozenset({"SkipLayerNormalization"})
 """Operators for whose other outputs TVM's converters give placeholders."""
 
 
+_COUNTED_LATE = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+"""Operators whose results have as many elements as the data say, which a compiled model has no memory for."""
+
+
 @cache
 def operators(domain: str) -> frozenset[str]:
     """The operators of a domain that TVM's importer has converters for."""
@@ -60,6 +64,8 @@ def convert(proto: "onnx.NodeProto", node: Node) -> Value:
     """The value of the node's output, or a list of one value per output."""
     if node.operator not in operators(proto.domain):
         raise Unsupported("is not a supported operator")
+    if node.operator in _COUNTED_LATE:
+        raise Unsupported("gives as many elements as the data say at run time, which is not supported")
     inputs = onnx_frontend.onnx_input(_argument(node, value) for value in node.inputs)
     attributes: dict[str, Any] = {
         attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute

@@ -54,9 +54,18 @@ def from_torch(
     # Only now: these lean on torch and on TVM's importer, which needs it.
     from tvm.relax.frontend.torch import from_exported_program
 
-    from relay_layout.frontend import torch_indexing, torch_memory, torch_quantized, torch_resize
+    from relay_layout.frontend import (
+        torch_arithmetic,
+        torch_images,
+        torch_indexing,
+        torch_memory,
+        torch_pooling,
+        torch_quantized,
+        torch_resize,
+    )
     from relay_layout.frontend.torch_memory import (
         check_inputs,
+        check_outputs,
         check_strides,
         declared_orders,
         without_checks,
@@ -64,7 +73,10 @@ def from_torch(
 
     try:
         with _quiet():
-            decomposed = without_checks(program.run_decompositions())
+            apart = torch.export.default_decompositions()
+            for operation in torch_images.WHOLE:
+                apart.pop(operation, None)
+            decomposed = without_checks(program.run_decompositions(apart))
             check_inputs(decomposed, label)
             check_strides(program, decomposed, label)
             module = from_exported_program(
@@ -73,11 +85,15 @@ def from_torch(
                 custom_convert_map={
                     **torch_memory.CONVERTERS,
                     **torch_quantized.converters(decomposed),
+                    **torch_arithmetic.CONVERTERS,
+                    **torch_images.CONVERTERS,
                     **torch_indexing.CONVERTERS,
+                    **torch_pooling.CONVERTERS,
                     **torch_resize.CONVERTERS,
                 },
                 run_ep_decomposition=False,
             )
+        check_outputs(decomposed, module, label)
         names = list(program.graph_signature.user_inputs)
         inputs, outputs = declared_orders(program)
         for name, order in (dim_orders or {}).items():

@@ -14,6 +14,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.scattering import scattered
 from relay_layout.ir import Expression, shape_of
 
 Converter = Callable[[Any, Any], Expression]
@@ -127,10 +128,46 @@ def _bound(bound: Any, otherwise: Any, extent: Any) -> Any:
     return bound
 
 
+def _scatter(reduction: str) -> Converter:
+    """``scatter(data, dim, index, source)``, of which the source may be a number."""
+
+    def convert(node: Any, importer: Any) -> Expression:
+        emit = importer.block_builder.emit
+        data, index = importer.env[node.args[0]], importer.env[node.args[2]]
+        shape, extents = shape_of(data), shape_of(index)
+        if shape is None or extents is None or not all(isinstance(extent, int) for extent in extents):
+            raise ModelError(f"node '{node.name}': scatter takes indices of known extents alone")
+        axis = int(node.args[1]) % len(shape)
+        source = importer.env.get(node.args[3])
+        if source is None:
+            source = emit(relax.op.full(extents, relax.const(node.args[3], str(data.ty.dtype))))
+        return scattered(emit, data, index, source, axis, reduction)
+
+    return convert
+
+
+def _windows(node: Any, importer: Any) -> Expression:
+    """``unfold(data, dimension, size, step)``: slices along a dimension, their elements last."""
+    data, emit = importer.env[node.args[0]], importer.block_builder.emit
+    rank, shape = len(shape_of(data) or ()), shape_of(data)
+    axis, size, step = int(node.args[1]) % max(1, rank), int(node.args[2]), int(node.args[3])
+    if not shape or not isinstance(shape[axis], int):
+        raise ModelError(f"node '{node.name}': unfold takes a dimension of a known extent alone")
+    starts = range(0, shape[axis] - size + 1, step)
+    places = [[start + offset for offset in range(size)] for start in starts]
+    taken = emit(relax.op.take(data, relax.const(places, "int64"), axis=axis, mode="clip"))
+    order = [place for place in range(rank + 1) if place != axis + 1]
+    return emit(relax.op.permute_dims(taken, [*order, axis + 1]))
+
+
 CONVERTERS: dict[str, Converter] = {
     "index.Tensor": _index,
     "index_put.default": _index_put,
+    "scatter.src": _scatter("update"),
+    "scatter.value": _scatter("update"),
+    "scatter_add.default": _scatter("add"),
     "slice.Tensor": _slice,
+    "unfold.default": _windows,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
 

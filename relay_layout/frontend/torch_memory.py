@@ -61,6 +61,25 @@ def check_inputs(program: Any, label: str) -> None:
             raise ModelError(f"{label}: an output is {type(value).__name__}, not a tensor")
 
 
+def check_outputs(program: Any, module: Any, label: str) -> None:
+    """ModelError where an output was imported as a tensor of another type or shape than PyTorch's."""
+    result = module["main"].ret_ty
+    found = result.fields if isinstance(result, relax.TupleType) else [result]
+    for place, (value, ty) in enumerate(zip(_outputs(program), found, strict=True)):
+        wanted = str(value.dtype).removeprefix("torch.")
+        shape = [str(extent) if isinstance(extent, int) else "" for extent in value.shape]
+        held = None if ty.shape is None else [str(extent) for extent in ty.shape]
+        differs = held is not None and (
+            len(held) != len(shape)
+            or any(one and other.isdigit() and one != other for one, other in zip(shape, held, strict=True))
+        )
+        if str(ty.dtype) != wanted or differs:
+            raise ModelError(
+                f"{label}: output {place} is {wanted} {tuple(value.shape)} in PyTorch, and TVM's importer "
+                f"makes {ty.dtype} ({', '.join(held or ['?'])}) of it: one of its operations is not supported"
+            )
+
+
 def _check_operation(node: Any, label: str) -> None:
     """ModelError for what TVM's importer would take for something else."""
     name = getattr(node.target, "__name__", "")
@@ -231,4 +250,11 @@ CONVERTERS: dict[str, Callable[[Any, Any], Expression]] = {
 }
 """Converters that TVM's importer lacks or gets wrong, by the names that it has for operations."""
 
-__all__ = ["CONVERTERS", "check_inputs", "check_strides", "declared_orders", "without_checks"]
+__all__ = [
+    "CONVERTERS",
+    "check_inputs",
+    "check_outputs",
+    "check_strides",
+    "declared_orders",
+    "without_checks",
+]

@@ -9,12 +9,14 @@ from relay_layout.lower.patterns import ELEMENTWISE, PATTERN
 from topi_ext.compute import transcendental
 
 COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
+    "cosh": transcendental.cosh,
     "erf": transcendental.erf,
     "exp": transcendental.exp,
     "nn.gelu": transcendental.gelu,
     "nn.gelu_tanh": transcendental.gelu_tanh,
     "nn.silu": transcendental.silu,
     "sigmoid": transcendental.sigmoid,
+    "sinh": transcendental.sinh,
     "tanh": transcendental.tanh,
 }
 """Float32 only; others are TVM's."""

@@ -223,7 +223,8 @@ class _Match:
         if name.kind is Kind.EXACT:
             return (Digit(name, unit, extent),)
         if name.kind is Kind.FREE:
-            return self.binding.digits.get(name)
+            # Operands of one element there, which broadcast, do not decide how others lie.
+            return self.binding.digits.get(name) or None
         if name.kind is Kind.WHOLE:
             found = self.binding.whole.get(name)
             return (Digit(found, 1, extent),) if found is not None else None

@@ -59,6 +59,9 @@ _ERF = (
 )
 """Of Eigen's vectorized tanh and erf: coefficients of odd powers over those of even ones, highest first."""
 
+_SINH = (1 / 362880, 1 / 5040, 1 / 120, 1 / 6, 1.0)
+"""Of the Taylor series of sinh: coefficients of odd powers, highest first; off by 3e-8 at one."""
+
 _MANTISSA_BITS, _BIAS = 23, 127
 
 
@@ -109,6 +112,31 @@ def silu(data: te.Tensor) -> te.Tensor:
 def tanh(data: te.Tensor) -> te.Tensor:
     """The hyperbolic tangent, float32."""
     return _elementwise(data, lambda value: _keep_nan(value, _ratio(_TANH, value, _TANH_BOUND)), "tanh")
+
+
+def sinh(data: te.Tensor) -> te.Tensor:
+    """The hyperbolic sine, float32; infinite where the exponential is."""
+    power = exp(topi.abs(data))
+    half, one = _float(0.5), _float(1.0)
+
+    def element(*index: Any) -> Any:
+        def with_argument(value: Any) -> Any:
+            # Below one the difference of the exponentials would lose digits.
+            small = value * _polynomial(_SINH, value * value)
+            large = half * (power(*index) - one / power(*index))
+            signed = tirx.Select(value < _float(0.0), -large, large)
+            return _keep_nan(value, tirx.Select(tirx.abs(value) < one, small, signed))
+
+        return _bound(data(*index), with_argument)
+
+    return te.compute(data.shape, element, name="sinh")
+
+
+def cosh(data: te.Tensor) -> te.Tensor:
+    """The hyperbolic cosine, float32; infinite where the exponential is."""
+    power = exp(topi.abs(data))
+    half, one = _float(0.5), _float(1.0)
+    return te.compute(data.shape, lambda *index: half * (power(*index) + one / power(*index)), name="cosh")
 
 
 def erf(data: te.Tensor) -> te.Tensor:

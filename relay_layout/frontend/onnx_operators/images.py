@@ -1,4 +1,4 @@
-"""ONNX operators that pad images or trade space against channels; resizing is in :mod:`.resizing`."""
+"""ONNX operators of images: padding, regions, space against channels; resizing is in :mod:`.resizing`."""
 
 from typing import Any
 
@@ -94,6 +94,32 @@ def _space_to_depth(node: Node) -> Value:
     return relax.op.reshape(node.emit(woven, "woven"), relax.ShapeExpr(goal))
 
 
+def _region_average(node: Node) -> Value:
+    """RoiAlign: the regions are scaled first, and moved by half a pixel then."""
+    attributes = node.attributes
+    if attributes.get("mode", "avg") != "avg":
+        raise Unsupported("has mode 'max', which is not supported: export it with 'avg'")
+    given = "half_pixel" if node.opset >= 16 else "output_half_pixel"
+    transformation = attributes.get("coordinate_transformation_mode", given)
+    if transformation not in ("half_pixel", "output_half_pixel"):
+        raise Unsupported(f"has the unknown coordinate_transformation_mode '{transformation}'")
+    scale = float(attributes.get("spatial_scale", 1.0))
+    regions, images = node.tensor(1), node.cast(node.input(2), dtype_of(node.input(1)))
+    if transformation == "half_pixel":
+        regions = node.emit(relax.op.subtract(regions, node.like(0.5 / scale, node.input(1))), "moved")
+    numbered = node.emit(relax.op.concat([relax.op.expand_dims(images, 1), regions], 1), "regions")
+    return relax.op.vision.roi_align(
+        node.tensor(0),
+        numbered,
+        (int(attributes.get("output_height", 1)), int(attributes.get("output_width", 1))),
+        scale,
+        int(attributes.get("sampling_ratio", 0)),
+        aligned=transformation == "half_pixel",
+        layout="NCHW",
+        mode="avg",
+    )
+
+
 def _image(node: Node) -> list[Extent]:
     shape = shape_of(node.input(0))
     if len(shape) != 4 or not isinstance(shape[1], int):
@@ -112,6 +138,7 @@ CONVERTERS: dict[str, Converter] = {
     "DepthToSpace": _depth_to_space,
     "Pad": _pad,
     "Resize": resizing.resize,
+    "RoiAlign": _region_average,
     "SpaceToDepth": _space_to_depth,
     "Upsample": resizing.upsample,
 }

@@ -4,11 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.maxima import SlidingWindow, places_of_maxima
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_operators.windows import Window, window
-from relay_layout.frontend.onnx_values import Extent, Unsupported, Value, shape_of, written
+from relay_layout.frontend.onnx_values import Extent, Unsupported, Value, dtype_of, shape_of, written
 
 _MAX_POOLS = {1: relax.op.nn.max_pool1d, 2: relax.op.nn.max_pool2d, 3: relax.op.nn.max_pool3d}
 _AVERAGE_POOLS = {1: relax.op.nn.avg_pool1d, 2: relax.op.nn.avg_pool2d, 3: relax.op.nn.avg_pool3d}
@@ -16,9 +18,26 @@ _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 def _max_pool(node: Node) -> Value:
-    if len(node.outputs) > 1 and node.outputs[1]:
-        raise Unsupported("has its output Indices in use, which is not supported")
-    return _pool(node, _MAX_POOLS, {})
+    pooled = _pool(node, _MAX_POOLS, {})
+    if len(node.outputs) < 2 or not node.outputs[1]:
+        return pooled
+    if node.attributes.get("storage_order", 0):
+        raise Unsupported("counts its output Indices along columns, which is not supported")
+    data, found = node.tensor(0), node.emit(pooled, "pooled")
+    shape, counts = shape_of(data), shape_of(found)[2:]
+    if not all(isinstance(extent, int) for extent in shape) or not dtype_of(data).startswith("float"):
+        raise Unsupported("has its output Indices in use, which takes floats of a known shape")
+    sliding = window(node, node.attributes["kernel_shape"], shape[2:])
+    places = places_of_maxima(
+        node.emit,
+        data,
+        SlidingWindow(sliding.kernel, sliding.strides, sliding.dilation, sliding.before),
+        [int(extent) for extent in counts],
+    )
+    # ONNX counts through the whole tensor.
+    images = np.arange(int(shape[0]) * int(shape[1])).reshape(-1, int(shape[1]), *[1] * len(counts))
+    starts = relax.const(images * math.prod(int(extent) for extent in shape[2:]), "int64")
+    return [found, relax.op.add(places, starts)]
 
 
 def _average_pool(node: Node) -> Value:

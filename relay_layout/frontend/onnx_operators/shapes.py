@@ -23,6 +23,7 @@ from relay_layout.frontend.onnx_values import (
     simplify,
     written,
 )
+from relay_layout.frontend.scattering import scattered
 from relay_layout.ir import is_static
 
 _FAR = 2**31 - 1
@@ -325,6 +326,18 @@ def _one_hot(node: Node) -> Value:
     return relax.op.one_hot(_from_the_front(node, indices, depth), on, off, depth, axis)
 
 
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+
+def _scatter_elements(node: Node) -> Value:
+    data, index, updates = (node.tensor(place) for place in range(3))
+    reduction = str(node.attributes.get("reduction", "none"))
+    if reduction not in _REDUCTIONS:
+        raise Unsupported(f"has the unknown reduction '{reduction}'")
+    axis = node.axis(int(node.attributes.get("axis", 0)), len(shape_of(data)))
+    return scattered(node.emit, data, index, updates, axis, _REDUCTIONS[reduction])
+
+
 CONVERTERS: dict[str, Converter] = {
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
@@ -337,6 +350,8 @@ CONVERTERS: dict[str, Converter] = {
     "OneHot": _one_hot,
     "Range": _range_of,
     "Reshape": _reshape,
+    "Scatter": _scatter_elements,
+    "ScatterElements": _scatter_elements,
     "Shape": _shape,
     "Size": _size,
     "Slice": _slice,

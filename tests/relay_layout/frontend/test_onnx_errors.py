@@ -231,9 +231,24 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "give the model's input a fixed shape (--input-shape)",
         ),
         (
-            "y, i = MaxPool <kernel_shape=[3, 3]> (x)",
+            "y, i = MaxPool <kernel_shape=[3, 3], storage_order=1> (x)",
             "float[1,3,7,5] x",
-            "(MaxPool) has its output Indices in use, which is not supported",
+            "(MaxPool) counts its output Indices along columns, which is not supported",
+        ),
+        (
+            "y, i = MaxPool <kernel_shape=[3, 3]> (x)",
+            "float[N,3,7,5] x",
+            "(MaxPool) has its output Indices in use, which takes floats of a known shape",
+        ),
+        (
+            'y = RoiAlign <mode="max"> (x, r, b)',
+            "float[1,3,7,5] x, float[2,4] r, int64[2] b",
+            "(RoiAlign) has mode 'max', which is not supported: export it with 'avg'",
+        ),
+        (
+            "y = NonZero(x)",
+            "float[1,3,7,5] x",
+            "(NonZero) gives as many elements as the data say at run time, which is not supported",
         ),
         (
             "y, m, v = BatchNormalization <training_mode=1> (x, s, s, s, s)",

@@ -162,6 +162,30 @@ CASES: dict[str, dict[str, Any]] = {
         constants={"s": np.array([1, 1, 2, 1.5], "float32")},
         atol=1e-5,
     ),
+    **{
+        f"region_average_{name}": _nodes(
+            f"y = RoiAlign <output_height=3, output_width=4, {attributes}> (x, r, b)",
+            constants={
+                "r": np.array([[0, 0, 9, 9], [2, 3, 18, 11]], "float32"),
+                "b": np.array([1, 0], "int64"),
+            },
+            opset=opset,
+            atol=1e-5,
+            symbolic=False,
+        )
+        for name, attributes, opset in (
+            ("half_pixel", "spatial_scale=0.4, sampling_ratio=2", 16),
+            ("sampled_fully", "spatial_scale=0.25", 16),
+            ("output_half_pixel", 'coordinate_transformation_mode="output_half_pixel"', 16),
+            ("10", "spatial_scale=0.5", 10),
+        )
+    },
+    "unpool": _nodes(
+        "m, i = MaxPool <kernel_shape=[2, 2], strides=[2, 2]> (x)"
+        "  y = MaxUnpool <kernel_shape=[2, 2], strides=[2, 2]> (m, i)",
+        _random(2, 3, 6, 4),
+        symbolic=False,
+    ),
     "resize_by_computed_size": _nodes(
         "s = Shape(x)  h = Slice(s, two, four)  d = Mul(h, twos)  n = Slice(s, zero, two)"
         "  g = Concat <axis=0> (n, d)"

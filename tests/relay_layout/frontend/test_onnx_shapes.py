@@ -228,6 +228,17 @@ CASES: dict[str, dict[str, Any]] = {
         constants={"four": np.array(4, "int64")},
         ours=["negative", "nn.relu"],
     ),
+    "scatter_to_a_part": _nodes(
+        "y = ScatterElements <axis=1> (x, i, u)",
+        constants={"i": np.array([2, 0]).reshape(1, 2, 1, 1).repeat(3, 2), "u": _random(1, 2, 3, 1)},
+        symbolic=False,
+    ),
+    "scatter_largest": _nodes(
+        'y = ScatterElements <axis=-2, reduction="max"> (x, i, u)',
+        opset=18,
+        constants={"i": np.zeros((1, 2, 3, 1), "int64"), "u": _random(1, 2, 3, 1)},
+        symbolic=False,
+    ),
     # Graphs
     "input_as_output": _nodes("z = Relu(x)", outputs={"x": "float32", "z": "float32"}, ours=["nn.relu"]),
     "unused_node": _nodes("y = Relu(x)  z = Exp(x)", ours=["nn.relu"]),

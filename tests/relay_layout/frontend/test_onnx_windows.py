@@ -107,6 +107,14 @@ CASES: dict[str, dict[str, Any]] = {
         for pads, steps, up in product(_PADS, _STEPS, (0, 1))
         if not (up and "auto_pad" in _PADS[pads])
     },
+    "max_pool_places": {
+        **_nodes(
+            "y, z = MaxPool <kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], dilations=[1, 2]> (x)",
+            _random(2, 3, 7, 8),
+        ),
+        "outputs": {"y": "float32", "z": "int64"},
+        "symbolic": False,
+    },
     "max_pool_dilated": _pool(
         "MaxPool", "kernel_shape=[3, 2], dilations=[2, 3], strides=[2, 1], pads=[1, 0, 1, 0]"
     ),

@@ -1,5 +1,6 @@
 """Operations of PyTorch, on odd shapes, beside PyTorch's numbers."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,13 @@ def randoms(*shape: int) -> torch.Tensor:
 
 
 KERNEL, MATRIX = randoms(4, 6, 2, 2), randoms(5, 6)
+VOLUMES, RATES = randoms(6, 3, 3, 2, 2), randoms(6)
+
+
+def upsampled(volume: torch.Tensor) -> torch.Tensor:
+    return F.conv_transpose3d(volume, VOLUMES, RATES, (1, 2, 2), (0, 1, 1), (0, 1, 0), 2)
+
+
 CONVOLUTIONS: Functions = {
     "plain": nn.Conv2d(6, 10, 3),
     "strides": nn.Conv2d(6, 7, (3, 5), stride=(2, 3), padding=(1, 2), bias=False),
@@ -30,9 +38,18 @@ CONVOLUTIONS: Functions = {
     "reflect": nn.Conv2d(6, 4, 3, padding=1, padding_mode="reflect"),
     "transposed": nn.ConvTranspose2d(6, 5, 3, stride=2, padding=1, output_padding=1),
     "transposed groups": nn.ConvTranspose2d(6, 4, (2, 3), stride=(1, 2), groups=2),
+    "transposed volumes": lambda x: upsampled(x[:, :, None]).contiguous(),
+    "standardized": lambda x: F.conv2d(x, (KERNEL - KERNEL.mean((1, 2, 3), True)) / KERNEL.std()),
     "batch norm": nn.Sequential(nn.Conv2d(6, 8, 1), nn.BatchNorm2d(8), nn.ReLU6()).eval(),
     "functional": lambda x: F.conv2d(x, KERNEL, stride=2),
 }
+
+
+def unpooled(image: torch.Tensor) -> torch.Tensor:
+    values, places = F.max_pool2d(image[:, :, :8, :6], 2, return_indices=True)
+    return F.max_unpool2d(values, places, 2)
+
+
 POOLINGS: Functions = {
     "max": nn.MaxPool2d(3, 2, 1),
     "max ceil": nn.MaxPool2d(3, 2, ceil_mode=True),
@@ -47,6 +64,41 @@ POOLINGS: Functions = {
     "variance": lambda x: x.var((2, 3), unbiased=False),
     "largest": lambda x: x.amax((1, 2)),
     "index": lambda x: x.argmax(1),
+    "average divisor": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=4),
+    "average volumes divisor": lambda x: F.avg_pool3d(x, 2, divisor_override=3),
+    "places": lambda x: F.max_pool2d(x, (3, 2), (1, 2), 1, ceil_mode=True, return_indices=True)[1],
+    "places dilated": lambda x: F.max_pool2d(x, 2, 2, dilation=2, return_indices=True)[1],
+    "places of volumes": lambda x: F.max_pool3d(x.contiguous(), 2, return_indices=True)[1],
+    "unpool": lambda x: unpooled(x).contiguous(),
+    "adaptive max": nn.AdaptiveMaxPool2d(1),
+    "adaptive max uneven": nn.AdaptiveMaxPool2d((4, 5)),
+    "adaptive max of one row": nn.AdaptiveMaxPool2d((1, 7)),
+    "adaptive max of rows": lambda x: F.adaptive_max_pool1d(x[:, :, 0], 3),
+    "adaptive max of volumes": nn.AdaptiveMaxPool3d((3, 2, 4)),
+    "largest and where": lambda x: torch.cat([part.float() for part in x.max(2)]),
+    "least and where": lambda x: torch.cat([part.float() for part in x.min(1, keepdim=True)]),
+    "variance and mean": lambda x: torch.cat(torch.var_mean(x, (2, 3), correction=1)),
+    "product": lambda x: x.prod(1),
+}
+ARITHMETIC: Functions = {
+    "add times": lambda x: torch.add(x, x.abs(), alpha=0.3),
+    "subtract times": lambda x: torch.sub(x, x.abs(), alpha=-2),
+    "subtract from times": lambda x: torch.rsub(x, 2, alpha=3),
+    "mixed types": lambda x: (x * 9).long() + x,
+    "divided integers": lambda x: (x * 9).long() / 2,
+    "rounded down": lambda x: (x * 9).long() // 2,
+    "rounded to zero": lambda x: torch.div((x * 9).int(), 2, rounding_mode="trunc"),
+    "rounded reals": lambda x: torch.div(x, 0.3, rounding_mode="trunc"),
+    "both": lambda x: ((x > 0) * (x < 1)).float(),
+    "selu": lambda x: F.selu(4 * x),
+    "celu": lambda x: F.celu(4 * x, 0.3),
+    "elu far": lambda x: F.elu(200 * x, 0.7),
+    "clamped integers": lambda x: (x * 9).long().clamp(max=3),
+    "clamped on both sides": lambda x: (x * 9).int().clamp(-2, 3),
+    "clamped above": lambda x: torch.clamp_max(x, 0.3),
+    "power of two": torch.exp2,
+    "hyperbolic": lambda x: torch.sinh(3 * x) + torch.cosh(x),
+    "count": lambda x: (x > 0).cumsum(1),
 }
 ACTIVATIONS: Functions = {
     "relu": F.relu,
@@ -74,6 +126,9 @@ NORMALIZATIONS: Functions = {
     "batch": nn.BatchNorm2d(6).eval(),
     "group": nn.GroupNorm(3, 6),
     "instance": nn.InstanceNorm2d(6, affine=True),
+    "instance plain": nn.InstanceNorm2d(6, eps=0.1),
+    "instance of the training": nn.InstanceNorm2d(6, affine=True, track_running_stats=True).eval(),
+    "instance of rows": lambda x: F.instance_norm(x[:, :, 0], eps=1e-3),
     "layer": nn.LayerNorm((9, 7)),
     "layer channels": lambda x: F.layer_norm(x.permute(0, 2, 3, 1), (6,)).permute(0, 3, 1, 2),
     "local response": lambda x: F.local_response_norm(x, 3),
@@ -92,6 +147,10 @@ MOVEMENTS: Functions = {
     "select": lambda x: x[:, 2] + 0,
     "pad": lambda x: F.pad(x, (1, 2, 0, 3), value=0.5),
     "pad reflect": lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"),
+    "pad circular": lambda x: F.pad(x, (1, 2, 2, 1), mode="circular"),
+    "pad and cut": lambda x: F.pad(x, (-1, 2, 3, -2, 1, 0), value=1.5),
+    "pad integers": lambda x: F.pad((x * 9).int(), (1, 0), value=7),
+    "pad rows": lambda x: F.pad(x[:, :, 0], (3, 1), mode="reflect"),
     "pad replicate": lambda x: F.pad(x, (1, 2, 2, 1), mode="replicate"),
     "shuffle": lambda x: F.pixel_shuffle(x[:, :4], 2),
     "unshuffle": lambda x: F.pixel_unshuffle(x[:, :, :8, :6], 2),
@@ -104,7 +163,30 @@ MOVEMENTS: Functions = {
     "repeat": lambda x: x.repeat(1, 2, 1, 1),
 }
 FIRST, SECOND = torch.tensor([0, 5, -1]), torch.tensor([3, -2, 8])
+PLACES = torch.arange(2 * 2 * 3 * 4).reshape(2, 2, 3, 4) % 6
+
+
+def sampled(image: torch.Tensor, mode: str, padding: str, corners: bool) -> torch.Tensor:
+    rank = image.dim() - 2
+    extents = (5, 4, 2)[:rank]
+    points = torch.linspace(-1.3, 1.4, math.prod(extents) * rank).reshape(1, *extents, rank)
+    points = points.expand(image.shape[0], *points.shape[1:])
+    return F.grid_sample(image, points, mode, padding, align_corners=corners).contiguous()
+
+
+SAMPLINGS: Functions = {
+    "bilinear": lambda x: sampled(x, "bilinear", "zeros", False),
+    "nearest": lambda x: sampled(x, "nearest", "border", True),
+    "reflected": lambda x: sampled(x, "bilinear", "reflection", False),
+    "bicubic": lambda x: sampled(x, "bicubic", "zeros", True),
+    "volumes": lambda x: sampled(x[:, None], "bilinear", "zeros", False),
+    "rows": lambda x: F.interpolate(x[:, :, 0], 13, mode="linear"),
+}
 INDEXINGS: Functions = {
+    "windows": lambda x: x.unfold(2, 4, 2) + 0,
+    "scatter": lambda x: x.scatter(1, PLACES, 3 * x),
+    "scatter a number": lambda x: x.scatter(1, PLACES[:, :, :1], 0.5),
+    "scatter sums": lambda x: x.scatter_add(-3, PLACES, 3 * x),
     "one": lambda x: x[:, :, torch.tensor([[3, 1], [0, -2]])].contiguous(),
     "together": lambda x: x[:, FIRST, SECOND].contiguous(),
     "broadcast": lambda x: x[:, FIRST[:, None], SECOND].contiguous(),
@@ -139,11 +221,22 @@ GROUPS = {
     "movements": MOVEMENTS,
     "indexings": INDEXINGS,
     "resizings": RESIZINGS,
+    "samplings": SAMPLINGS,
+    "arithmetic": ARITHMETIC,
     "products": PRODUCTS,
 }
 
 
-LONG = ("bicubic", "attention", "einsum", "transposed groups", "same", "variance", "mish")
+LONG = (
+    "bicubic",
+    "attention",
+    "einsum",
+    "transposed groups",
+    "transposed volumes",
+    "same",
+    "variance",
+    "mish",
+)
 """Left to the sweep: their kernels take long to compile."""
 
 
@@ -194,6 +287,19 @@ def test_the_first_of_open_extents(tmp_path: Path) -> None:
         assert_agrees(session, model, (randoms(1, 3, count, 5),))
 
 
+def test_open_extents_are_numbers(tmp_path: Path) -> None:
+    class Counted(nn.Module):
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            count = image.shape[0]
+            return count - image.sum(0, keepdim=True) / (count * image.shape[2]) + image * count
+
+    batch = torch.export.Dim("batch", min=1, max=8)
+    model = Counted().eval()
+    session = session_of(model, tmp_path, (randoms(2, 3, 4, 5),), dynamic_shapes={"image": {0: batch}})
+    for count in (2, 5):
+        assert_agrees(session, model, (randoms(count, 3, 4, 5),))
+
+
 def test_a_slice_of_nothing_is_empty(tmp_path: Path) -> None:
     class Nothing(nn.Module):
         def forward(self, image: torch.Tensor) -> torch.Tensor:
@@ -211,3 +317,12 @@ def test_masks_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ModelError, match="node 'index': indexing with a mask is not supported"):
         session_of(Masked().eval(), tmp_path, (randoms(1, 3, 4, 5),))
+
+
+def test_places_of_an_adaptive_pooling_are_refused(tmp_path: Path) -> None:
+    class Places(nn.Module):
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            return F.adaptive_max_pool2d(image, 2, return_indices=True)[1]
+
+    with pytest.raises(ModelError, match="the indices of an adaptive pooling are not supported"):
+        session_of(Places().eval(), tmp_path, (randoms(1, 3, 4, 5),))

@@ -89,10 +89,18 @@ def empty_parts(builder: relax.BlockBuilder, data: relax.Var) -> Any:
     return [joined, none, builder.emit(op.sum(none, [1]))]
 
 
+def standardized_weights(builder: relax.BlockBuilder, data: relax.Var) -> Any:
+    """A constant beside what is computed of it and broadcast over all but one of its dimensions."""
+    kernel = weights(16, 16)
+    mean = builder.emit(op.mean(kernel, [1, 2, 3], keepdims=True))
+    return builder.emit(op.nn.conv2d(data, builder.emit(op.subtract(kernel, mean))))
+
+
 SYMBOLIC: dict[str, Emit] = {
     "merged batch": merged_batch,
     "groups in batch": groups_in_batch,
     "renamed input": renamed_input,
+    "standardized weights": standardized_weights,
 }
 KNOWN: dict[str, Emit] = {
     **SYMBOLIC,
@@ -115,7 +123,7 @@ def test_right_conversions_are_accepted(name: str, emit: Emit, shape: tuple[Any,
         layout_graphs.converted_any(module, seed)
 
 
-@pytest.mark.parametrize("emit", [renamed_batch, empty_constant, empty_parts])
+@pytest.mark.parametrize("emit", [renamed_batch, empty_constant, empty_parts, standardized_weights])
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW4c"])
 def test_what_is_wrong_there_is_refused(emit: Emit, layout: str) -> None:
     assert check_mutants(module_of(emit, (1, 16, 8, 8)), layout) > 10

@@ -33,6 +33,8 @@ def gelu_tanh(values: np.ndarray) -> np.ndarray:
 EXPECTED = {
     "exp": (np.exp, 2e-7, 0.0),
     "tanh": (np.tanh, 5e-7, 1e-9),
+    "sinh": (np.sinh, 4e-7, 0.0),
+    "cosh": (np.cosh, 4e-7, 0.0),
     "erf": (erf, 6e-7, 1e-9),
     "sigmoid": (sigmoid, 3e-7, 1e-37),
     "silu": (lambda values: values * sigmoid(values), 4e-7, 1e-35),

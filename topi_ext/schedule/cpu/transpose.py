@@ -94,7 +94,8 @@ def _digits(block: Any, store: tirx.BufferStore) -> list[Digit] | None:
     load = store.value
     read, written = _strides(load.source.shape), _strides(store.buffer.shape)
     axes = [axis.var for axis in block.iter_vars]
-    if read is None or written is None:
+    # A block that writes one element has an axis of its own for it, and the result no dimension.
+    if read is None or written is None or len(axes) != len(written):
         return None
     if not all(index.same_as(axis) for index, axis in zip(store.indices, axes, strict=True)):
         return None

@@ -127,6 +127,7 @@ def test_any_batch(batch: int) -> None:
         lambda data: topi.transpose(topi.nn.pad(data, (0, 1, 0)), (0, 2, 1)),
         lambda data: topi.transpose(data, (1, 0, 2)),
         lambda data: topi.transpose(data, (0, 2, 1)).astype("float64"),
+        lambda data: te.compute((), lambda: data[0, 1, 2]),
     ],
 )
 def test_what_is_no_such_copy_is_left_to_others(build: Callable[[te.Tensor], te.Tensor]) -> None:

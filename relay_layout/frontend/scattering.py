@@ -1,0 +1,44 @@
+"""Scattering to a part of a tensor, which Relax takes for the whole of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import relax
+
+from relay_layout.ir import Expression, shape_of
+
+Emit = Callable[[Expression], Expression]
+
+
+def scattered(
+    emit: Emit, data: Expression, index: Expression, source: Expression, axis: int, reduction: str
+) -> Expression:
+    """``data`` with ``source`` written to where ``index`` says along ``axis``; all are of known shapes.
+
+    The source may be larger than the index, and so may the data, as PyTorch and ONNX have it. Relax writes to
+    the right places only where index and data have the same extents beside the axis.
+    """
+    shape, extents = shape_of(data) or (), shape_of(index) or ()
+    ends = [full if place == axis else extents[place] for place, full in enumerate(shape)]
+    part = _block(emit, data, [0] * len(shape), ends)
+    source = _block(emit, source, [0] * len(shape), extents)
+    found = emit(relax.op.scatter_elements(part, index, source, axis=axis, reduction=reduction))
+    for place, full in enumerate(shape):
+        if ends[place] is not full and ends[place] != full:
+            begins = [0] * len(shape)
+            begins[place] = ends[place]
+            rest = _block(emit, data, begins, [*shape[: place + 1], *ends[place + 1 :]])
+            found = emit(relax.op.concat([found, rest], axis=place))
+    return found
+
+
+def _block(emit: Emit, data: Expression, begins: Sequence[int], ends: Sequence[Any]) -> Expression:
+    shape = shape_of(data) or ()
+    axes = [axis for axis, end in enumerate(ends) if begins[axis] or end != shape[axis]]
+    if not axes:
+        return data
+    first, last = [begins[axis] for axis in axes], [ends[axis] for axis in axes]
+    return emit(relax.op.strided_slice(data, axes, first, last))
+
+
+__all__ = ["scattered"]

@@ -1,0 +1,174 @@
+"""PyTorch's arithmetic where TVM's importer lacks an operation or drops one of its arguments."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tvm import relax
+
+from relay_layout.ir import Expression
+
+Converter = Callable[[Any, Any], Expression]
+
+
+def _dtype(node: Any) -> str:
+    return str(node.meta["val"].dtype).removeprefix("torch.")
+
+
+def _operand(importer: Any, argument: Any, dtype: str) -> Expression:
+    """A tensor, a number or an open extent as a tensor of ``dtype``."""
+    value = importer.env.get(argument) if isinstance(argument, torch.fx.Node) else argument
+    if isinstance(value, bool | int | float):
+        return relax.const(value, dtype)
+    if not isinstance(value.ty, relax.TensorType):
+        listed = importer.block_builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr([value])))
+        value = importer.block_builder.emit(relax.op.squeeze(listed, [0]))
+    if str(value.ty.dtype) == dtype:
+        return value
+    return importer.block_builder.emit(relax.op.astype(value, dtype))
+
+
+def _binary(compute: Callable[..., Expression], *, swapped: bool = False) -> Converter:
+    """An operation on both operands in the type of the result; ``alpha`` multiplies the second one.
+
+    With ``swapped`` the second one comes first in the program, as ``rsub(x, other, alpha)`` has it.
+    """
+
+    def convert(node: Any, importer: Any) -> Expression:
+        dtype, builder = _dtype(node), importer.block_builder
+        operands = node.args[1::-1] if swapped else node.args[:2]
+        left, right = (_operand(importer, argument, dtype) for argument in operands)
+        alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
+        if alpha != 1:
+            right = builder.emit(relax.op.multiply(right, relax.const(alpha, dtype)))
+        return builder.emit(compute(left, right))
+
+    return convert
+
+
+def _multiply(node: Any, importer: Any) -> Expression:
+    """Of truth values the product is that both hold."""
+    truth = node.meta["val"].dtype == torch.bool
+    return _binary(relax.op.logical_and if truth else relax.op.multiply)(node, importer)
+
+
+def _rounded_division(node: Any, importer: Any) -> Expression:
+    """``div`` with a ``rounding_mode``: down, or towards zero as integers are divided."""
+    mode = node.kwargs.get("rounding_mode")
+    if mode == "floor":
+        return _binary(relax.op.floor_divide)(node, importer)
+    found = _binary(relax.op.divide)(node, importer)
+    if mode is None or not node.meta["val"].dtype.is_floating_point:
+        return found
+    return importer.block_builder.emit(relax.op.trunc(found))
+
+
+def _elu(node: Any, importer: Any) -> Expression:
+    """``scale * (x if x > 0 else alpha * (exp(input_scale * x) - 1))``: selu and celu as well."""
+    value, dtype, emit = importer.env[node.args[0]], _dtype(node), importer.block_builder.emit
+    names = ("alpha", "scale", "input_scale")
+    given = dict(zip(names, node.args[1:], strict=False)) | node.kwargs
+    alpha, scale, input_scale = (float(given.get(name, 1.0)) for name in names)
+    # Of numbers over zero the exponential is not needed, and may be infinite.
+    low = emit(relax.op.minimum(value, relax.const(0, dtype)))
+    if input_scale != 1.0:
+        low = emit(relax.op.multiply(low, relax.const(input_scale, dtype)))
+    below = emit(relax.op.subtract(emit(relax.op.exp(low)), relax.const(1, dtype)))
+    curved = emit(relax.op.multiply(below, relax.const(alpha * scale, dtype)))
+    straight = emit(relax.op.nn.relu(value))
+    if scale != 1.0:
+        straight = emit(relax.op.multiply(straight, relax.const(scale, dtype)))
+    return emit(relax.op.add(curved, straight))
+
+
+def _clamp(node: Any, importer: Any) -> Expression:
+    """``clamp`` between numbers, either of them left out; integers know no infinity."""
+    dtype, emit = _dtype(node), importer.block_builder.emit
+    value = _operand(importer, node.args[0], dtype)
+    low, high = (*node.args[1:], *[None] * 2)[:2]
+    low, high = node.kwargs.get("min", low), node.kwargs.get("max", high)
+    if node.meta["val"].dtype.is_floating_point:
+        low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
+        return emit(relax.op.clip(value, low, high))
+    if low is not None:
+        value = emit(relax.op.maximum(value, _operand(importer, low, dtype)))
+    if high is not None:
+        value = emit(relax.op.minimum(value, _operand(importer, high, dtype)))
+    return value
+
+
+def _clamp_max(node: Any, importer: Any) -> Expression:
+    value, high = (_operand(importer, argument, _dtype(node)) for argument in node.args[:2])
+    return importer.block_builder.emit(relax.op.minimum(value, high))
+
+
+def _exponential_of_two(node: Any, importer: Any) -> Expression:
+    value = _operand(importer, node.args[0], _dtype(node))
+    return importer.block_builder.emit(relax.op.power(relax.const(2, _dtype(node)), value))
+
+
+def _dimensions(node: Any) -> tuple[Any, bool]:
+    """The arguments ``dim`` and ``keepdim`` of a reduction."""
+    dimensions = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    keepdim = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)
+    return dimensions, bool(keepdim)
+
+
+def _extreme(reduce: Callable[..., Expression], find: Callable[..., Expression]) -> Converter:
+    """The extreme along one dimension, and where it is."""
+
+    def convert(node: Any, importer: Any) -> Expression:
+        value, emit = importer.env[node.args[0]], importer.block_builder.emit
+        axis, keepdims = _dimensions(node)
+        found = emit(reduce(value, axis=[axis], keepdims=keepdims))
+        return emit(relax.Tuple([found, emit(find(value, axis=axis, keepdims=keepdims))]))
+
+    return convert
+
+
+def _product(node: Any, importer: Any) -> Expression:
+    axis, keepdims = _dimensions(node)
+    value = _operand(importer, node.args[0], _dtype(node))
+    return importer.block_builder.emit(relax.op.prod(value, axis=[axis], keepdims=keepdims))
+
+
+def _variance_and_mean(node: Any, importer: Any) -> Expression:
+    value, emit = importer.env[node.args[0]], importer.block_builder.emit
+    axes, keepdims = _dimensions(node)
+    variance = importer._var_correction(node)
+    return emit(relax.Tuple([variance, emit(relax.op.mean(value, axes or None, keepdims))]))
+
+
+def _cumulative_sum(node: Any, importer: Any) -> Expression:
+    value = _operand(importer, node.args[0], _dtype(node))
+    return importer.block_builder.emit(relax.op.cumsum(value, axis=int(node.args[1]), dtype=_dtype(node)))
+
+
+CONVERTERS: dict[str, Converter] = {
+    "add.Tensor": _binary(relax.op.add),
+    "add.Scalar": _binary(relax.op.add),
+    "sub.Tensor": _binary(relax.op.subtract),
+    "sub.Scalar": _binary(relax.op.subtract),
+    "rsub.Tensor": _binary(relax.op.subtract, swapped=True),
+    "rsub.Scalar": _binary(relax.op.subtract, swapped=True),
+    "mul.Tensor": _multiply,
+    "mul.Scalar": _multiply,
+    "div.Tensor_mode": _rounded_division,
+    "div.Scalar_mode": _rounded_division,
+    "div.Tensor": _binary(relax.op.divide),
+    "div.Scalar": _binary(relax.op.divide),
+    "floor_divide.default": _binary(relax.op.floor_divide),
+    "elu.default": _elu,
+    "clamp.default": _clamp,
+    "clamp_max.default": _clamp_max,
+    "exp2.default": _exponential_of_two,
+    "max.dim": _extreme(relax.op.max, relax.op.argmax),
+    "min.dim": _extreme(relax.op.min, relax.op.argmin),
+    "prod.dim_int": _product,
+    "var_mean.correction": _variance_and_mean,
+    "cumsum.default": _cumulative_sum,
+}
+"""By the names that TVM's importer has for operations, whose own converters they replace."""
+
+__all__ = ["CONVERTERS"]
