@@ -80,7 +80,7 @@ def test_functions_hand_on_what_the_next_one_reads(
     work, made, called = replace(WORK, dtype="float32"), {}, []
 
     class Compiled:
-        def __init__(self, module: tvm.IRModule, chip: object) -> None:
+        def __init__(self, module: tvm.IRModule, chip: object, known: object) -> None:
             made.update({name.name_hint: function for name, function in module.functions_items()})
 
         def __getitem__(self, name: str) -> Callable[..., None]:
@@ -94,7 +94,7 @@ def test_functions_hand_on_what_the_next_one_reads(
 
     monkeypatch.setattr(cuda_layers, "compile_module", Compiled)
     monkeypatch.setattr(KernelChooser, "choose", lambda self, work: KernelChoice(knobs, "tuned", 1.0))
-    cuda_layers.our_layer(work, cuda("fp32"), tvm.cpu())()
+    cuda_layers.our_layer(work, cuda("fp32"), tvm.cpu(), {})()
     assert [name for name, _ in called] == names
     for (_, first), (_, second) in pairwise(called):
         assert first[-1] == second[0]
