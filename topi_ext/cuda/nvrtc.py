@@ -54,6 +54,9 @@ template <class A, class B> struct conditional<false, A, B> { using type = B; };
 }
 """What TVM's source includes of CUDA's C++ library, which the wheels of the compiler are without."""
 
+_WMMA = "nvcuda"
+"""In sources that need the header of wmma; TVM includes it, which a third wheel has, for ``mma.sync`` too."""
+
 _NAME = re.compile(r"libnvrtc\.so\.(\d+)")
 
 
@@ -93,10 +96,11 @@ def compile_with(nvrtc: Nvrtc, source: str, arch: str, kind: str) -> tuple[bytes
     CudaError with its first error.
     """
     library = _loaded(nvrtc.library)
-    names, texts = (_strings(values) for values in (_HEADERS.keys(), _HEADERS.values()))
+    headers = _HEADERS if _WMMA in source else {**_HEADERS, "mma.h": ""}
+    names, texts = (_strings(values) for values in (headers.keys(), headers.values()))
     program = ctypes.c_void_p()
     made = library.nvrtcCreateProgram(
-        ctypes.byref(program), source.encode(), b"kernels.cu", len(_HEADERS), texts, names
+        ctypes.byref(program), source.encode(), b"kernels.cu", len(headers), texts, names
     )
     if made:
         raise CudaError(f"NVRTC {nvrtc.library} takes no program (error {made})")
