@@ -245,8 +245,7 @@ def _bulk_misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     if knobs.instruction != "wgmma":
         return f"bulk copies for {knobs.instruction}"
     tiles = padded_depth(workload, knobs) // knobs.split_k // knobs.block_k
-    most = min(tiles, MOST_STAGES)
-    if not 2 <= knobs.stages <= most:
+    if not 2 <= knobs.stages <= min(tiles, MOST_STAGES):
         return f"bulk copies of {tiles} tiles in {knobs.stages} stages"
     return bulk_misfit(workload, knobs.block_m, knobs.block_n, knobs.block_k)
 
