@@ -86,14 +86,17 @@ class GemmKnobs(KernelKnobs):
 
 
 def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
-    """Shared memory of a thread block: its tiles, or its results, which take their place in the end."""
+    """Shared memory of a thread block: its tiles, of which results take the place of the larger in the end.
+
+    TVM joins no neighbours where a buffer is to lie that fits neither.
+    """
     row = knobs.block_k * element_bytes
     if knobs.instruction not in SWIZZLED:
         row += (PAD_BYTES - row) % ROW_BYTES
-    tiles = knobs.stages * (knobs.block_m + knobs.block_n) * row
+    smaller, larger = sorted(knobs.stages * block * row for block in (knobs.block_m, knobs.block_n))
     pad = PAD_BYTES // 4 if knobs.instruction in ON_CUDA_CORES else RESULT_PAD
     results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * 4
-    return max(tiles, results) + (BARRIER_BYTES if knobs.copies == "bulk" else 0)
+    return smaller + max(larger, results) + (BARRIER_BYTES if knobs.copies == "bulk" else 0)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Kernels of the CUDA families as functions, lowered functions and numbers."""
 
+import re
 from collections.abc import Container, Iterable
 from typing import Any
 
@@ -150,6 +151,12 @@ def lowered(func: tirx.PrimFunc, sm: Multiprocessor, swizzled: bool = True) -> t
     module = pack_bytes()(module)
     (device,) = [found for found in module.functions.values() if "kernel" in found.attrs["global_symbol"]]
     return device
+
+
+def shared_size(device: tirx.PrimFunc) -> int:
+    """Bytes of shared memory that a device function is launched with."""
+    (size,) = re.findall(r"alloc_buffer\(\((\d+),\), \"uint8\", scope=\"shared.dyn\"", device.script())
+    return int(size)
 
 
 def impatient(device: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -10,7 +10,7 @@ import gpu_bulk
 import gpu_cases
 import numpy as np
 import pytest
-from gpu_cases import bound, lowered, product_error, scheduled_product, swept, workload
+from gpu_cases import bound, lowered, product_error, scheduled_product, shared_size, swept, workload
 from gpu_memory import SimulationError
 from tvm import tirx
 from tvm.ir import Call
@@ -100,9 +100,7 @@ def test_barriers_are_in_the_shared_memory_that_is_counted(case: str) -> None:
     work, knobs = PRODUCTS[case]
     sizes, counted = [], []
     for one in (knobs, replace(knobs, copies="async")):
-        text = lowered(scheduled_product(work, one, SM_90), SM_90).script()
-        (size,) = re.findall(r"alloc_buffer\(\((\d+),\), \"uint8\", scope=\"shared.dyn\"", text)
-        sizes.append(int(size))
+        sizes.append(shared_size(lowered(scheduled_product(work, one, SM_90), SM_90)))
         counted.append(shared_bytes(one, work.element_bytes))
     assert sizes[0] - sizes[1] == counted[0] - counted[1] == BARRIER_BYTES
 

@@ -5,11 +5,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from gpu_cases import workload
+from gpu_cases import lowered, scheduled_product, shared_size, workload
 
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.kernel_knobs import KernelKnobs
-from topi_ext.cuda.knobs import GemmKnobs, check, misfit
+from topi_ext.cuda.knobs import GemmKnobs, check, misfit, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm, estimated_us, gemm_knobs, instructions_of, resident_blocks
 from topi_ext.errors import CudaError
@@ -171,3 +171,23 @@ def test_knobs_have_an_algorithm_and_all_their_fields() -> None:
         fields = {name: value for name, value in KNOBS.to_dict().items() if name != missing}
         with pytest.raises(CudaError, match=r"are no knobs of an implicit GEMM$"):
             GemmKnobs.from_dict(fields)
+
+
+@pytest.mark.parametrize(
+    ("arch", "dtype"),
+    [
+        *[(arch, dtype) for arch in ("sm_70", "sm_75") for dtype in ("float16", "float32", "uint8")],
+        *[(arch, dtype) for arch in ("sm_80", "sm_90") for dtype in ("float16", "tf32", "float32", "uint8")],
+    ],
+)
+def test_the_shared_memory_of_a_kernel_is_what_is_counted(arch: str, dtype: str) -> None:
+    """Of the default, and of a kernel whose results are larger than all of its tiles."""
+    sm = MULTIPROCESSORS[arch]
+    work = workload(32, (28, 28), (128, 128), dtype=dtype)
+    default = cheapest_gemm(work, sm)[1]
+    row = min(knobs.block_k for _, knobs in gemm_knobs(work, sm) if knobs.instruction == default.instruction)
+    large = replace(default, block_m=128, block_n=128, block_k=row, warps_m=4, warps_n=1, stages=2)
+    for knobs in (default, large if misfit(work, large, sm) is None else default):
+        counted = shared_bytes(knobs, work.element_bytes)
+        assert counted <= sm.block_shared_bytes
+        assert shared_size(lowered(scheduled_product(work, knobs, sm), sm)) == counted, knobs
