@@ -38,6 +38,8 @@ PAD_BYTES, ROW_BYTES = 16, 64
 """Rows in shared memory that are not swizzled take a multiple of the second and the first, so that eight of
 them lie in different banks."""
 
+_SUM_BYTES = 4
+
 RESULT_PAD = 8
 """Elements of 4 bytes by which rows of a fragment's results are longer than lines of 32 banks: pairs that
 half a warp writes, two rows of four lanes, then lie in different banks."""
@@ -85,18 +87,24 @@ class GemmKnobs(KernelKnobs):
         return self.block_n // self.warps_n
 
 
-def shared_bytes(knobs: GemmKnobs, element_bytes: int) -> int:
-    """Shared memory of a thread block: its tiles, of which results take the place of the larger in the end.
+def shared_bytes(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:
+    """Shared memory of a thread block: its tiles, whose place its results take in the end.
 
-    TVM joins no neighbours where a buffer is to lie that fits neither.
+    Tiles that are copied through registers wait there for the one before. TVM lays results over both operands
+    where their elements have another size, and over the larger one else.
     """
-    row = knobs.block_k * element_bytes
+    row = knobs.block_k * workload.element_bytes
     if knobs.instruction not in SWIZZLED:
         row += (PAD_BYTES - row) % ROW_BYTES
-    smaller, larger = sorted(knobs.stages * block * row for block in (knobs.block_m, knobs.block_n))
-    pad = PAD_BYTES // 4 if knobs.instruction in ON_CUDA_CORES else RESULT_PAD
-    results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * 4
-    return smaller + max(larger, results) + (BARRIER_BYTES if knobs.copies == "bulk" else 0)
+    stages = knobs.stages if multiprocessor.has_async_copies else 1
+    smaller, larger = sorted(stages * block * row for block in (knobs.block_m, knobs.block_n))
+    pad = PAD_BYTES // _SUM_BYTES if knobs.instruction in ON_CUDA_CORES else RESULT_PAD
+    results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * _SUM_BYTES
+    if workload.element_bytes == _SUM_BYTES:
+        total = smaller + max(larger, results)
+    else:
+        total = max(smaller + larger, results)
+    return total + (BARRIER_BYTES if knobs.copies == "bulk" else 0)
 
 
 @dataclass(frozen=True)
@@ -192,7 +200,7 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
     across, down = -(-workload.columns // knobs.block_n), -(-workload.rows // knobs.block_m)
     second = across if knobs.order == "rows" else down
     limit = multiprocessor.block_shared_bytes
-    needed, used = shared_bytes(knobs, workload.element_bytes), registers(workload, knobs, multiprocessor)
+    needed, used = shared_bytes(workload, knobs, multiprocessor), registers(workload, knobs, multiprocessor)
     if knobs.instruction in ON_CUDA_CORES and (knobs.warp_m % 4 or knobs.warp_n % 8):
         return "threads of a warp divide its results by 4 and 8"
     problems = [

@@ -92,7 +92,7 @@ def cheapest_gemm(workload: GemmConvolution, multiprocessor: Multiprocessor) -> 
 
 def resident_blocks(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:
     """Thread blocks that one multiprocessor holds at once."""
-    shared = shared_bytes(knobs, workload.element_bytes)
+    shared = shared_bytes(workload, knobs, multiprocessor)
     return multiprocessor.resident(shared, registers(workload, knobs, multiprocessor), knobs.warps)
 
 

@@ -59,7 +59,7 @@ def _block_features(
     return found | {
         "log_cycles": log2(cycles),
         "registers": float(registers(workload, knobs, multiprocessor)),
-        "log_shared_bytes": log2(shared_bytes(knobs, size)),
+        "log_shared_bytes": log2(shared_bytes(workload, knobs, multiprocessor)),
         "log_tiles": log2(depth // knobs.split_k // knobs.block_k),
         "in_flight_bytes": float((knobs.stages - 1) * (knobs.block_m + knobs.block_n) * row_bytes * resident),
         "row_remainder": rows / workload.rows,

@@ -101,7 +101,7 @@ def test_barriers_are_in_the_shared_memory_that_is_counted(case: str) -> None:
     sizes, counted = [], []
     for one in (knobs, replace(knobs, copies="async")):
         sizes.append(shared_size(lowered(scheduled_product(work, one, SM_90), SM_90)))
-        counted.append(shared_bytes(one, work.element_bytes))
+        counted.append(shared_bytes(work, one, SM_90))
     assert sizes[0] - sizes[1] == counted[0] - counted[1] == BARRIER_BYTES
 
 

@@ -188,6 +188,6 @@ def test_the_shared_memory_of_a_kernel_is_what_is_counted(arch: str, dtype: str)
     row = min(knobs.block_k for _, knobs in gemm_knobs(work, sm) if knobs.instruction == default.instruction)
     large = replace(default, block_m=128, block_n=128, block_k=row, warps_m=4, warps_n=1, stages=2)
     for knobs in (default, large if misfit(work, large, sm) is None else default):
-        counted = shared_bytes(knobs, work.element_bytes)
+        counted = shared_bytes(work, knobs, sm)
         assert counted <= sm.block_shared_bytes
         assert shared_size(lowered(scheduled_product(work, knobs, sm), sm)) == counted, knobs

@@ -53,7 +53,7 @@ def check_sample(workload: GemmConvolution, seed: int, folder: Path) -> None:
     candidate = random.Random(seed).choice(Space(workload, SM_90).candidates)
     knobs = candidate.knobs
     product = knobs.product if isinstance(knobs, WinogradGemmKnobs) else knobs
-    assert shared_bytes(product, workload.element_bytes) <= SM_90.block_shared_bytes
+    assert shared_bytes(workload, product, SM_90) <= SM_90.block_shared_bytes
     again = f"check_sample({workload}, {seed}, Path('.')): {knobs}"
     try:
         found = gpu_workers.build(str(folder), ("cc",), "sm_90", (workload, knobs))
