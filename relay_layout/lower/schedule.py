@@ -50,20 +50,14 @@ def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.I
             scheduled = schedule.mod["main"].with_attr("tirx.is_scheduled", True)
             updated.update_func(variable, scheduled)
             choice = rule.choice(function) if isinstance(rule, Convolution) else None
-            if isinstance(rule, cuda.Guarded) and isinstance(rule.rule, cuda.Convolution):
-                choice, workload = _on_gpu(workload, target)
+            if isinstance(rule, cuda.Guarded) and (kernel := described_kernel(workload)) is not None:
+                workload = kernel[0].to_json()
+                choice = target.kernels.choose(kernel[0]) if isinstance(rule.rule, cuda.Convolution) else None
             source = "loops" if not workload else _source(rule, choice)
             operator = operator_of(workload) if workload else ""
             kernels.append(Kernel(str(variable.name_hint), operator, workload, source, choice))
             break
     return updated, kernels
-
-
-def _on_gpu(annotation: str, target: BuildTarget) -> tuple[KernelChoice, str]:
-    """The kernel that was chosen when the function was made, and the workload without its knobs."""
-    kernel = described_kernel(annotation)
-    assert kernel is not None
-    return target.kernels.choose(kernel[0]), kernel[0].to_json()
 
 
 def _source(rule: ScheduleRule, choice: KernelChoice | None) -> str:

@@ -19,9 +19,9 @@ def describe_kernel(
 
 
 def described_kernel(annotation: str) -> Kernel | None:
-    """What :func:`describe_kernel` described; None of another annotation."""
-    fields = json.loads(annotation)
-    if nhwc_class(fields["operator"]) is None:
+    """What :func:`describe_kernel` described; None of another annotation, and of an empty one."""
+    fields = json.loads(annotation or "{}")
+    if nhwc_class(fields.get("operator")) is None:
         return None
     knobs = fields.pop("knobs")
     workload = nhwc_convolution(json.dumps(fields))

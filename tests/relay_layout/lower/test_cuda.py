@@ -16,6 +16,7 @@ from relay_layout.lower.device_code import stored_code
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
+from relay_layout.report.kernels import described_calls
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import convert_layout
@@ -48,6 +49,27 @@ def test_every_convolution_has_its_kernel(network: Lowered) -> None:
         "depthwise_conv2d_nhwc",
         "gemm_conv2d",
     }
+
+
+def test_a_product_that_cannot_be_scheduled_is_reported_as_plain_loops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("topi_ext.schedule.cuda.rules.schedule_product", lambda *arguments: None)
+    target = resolve_target("cuda-sm_80", precision="fp16")
+    builder = models.NetworkBuilder("small")
+    found = builder.convolution(builder.input("input", (1, 32, 10, 10)), "conv", 48, 3, bias=True)
+    module = canonicalize(models.to_relax(builder.build({"output": found})))
+    module, _ = convert_layout(module, LayoutRequest.parse("NHWC"), target)
+    with target.tvm_target:
+        module = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes(target)])(module)
+        _, kernels = schedule_functions(module, target)
+    (call,) = [
+        call
+        for call in described_calls([KernelCall(kernel.name, (), 0) for kernel in kernels], kernels)
+        if call["operator"] == "gemm_conv2d"
+    ]
+    assert (call["source"], call["algorithm"], call["knobs"]) == ("fallback", "", None)
+    assert call["workload"] is not None and call["workload"]["out_channels"] == 48
 
 
 def test_tensors_between_kernels_have_the_precision(network: Lowered) -> None:
