@@ -12,8 +12,9 @@ import tvm
 from tvm import tirx
 from tvm.ir import Call, Op
 from tvm.ir.expr import TensorLoad
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
+from topi_ext.cuda.statements import holds
 from topi_ext.knobs import DTYPE_BYTES
 
 COPIED_BYTES = (4, 8, 16)
@@ -107,8 +108,8 @@ def _of_vector(store: tirx.BufferStore) -> Any:
         return store
     source = tvm.sym.Analyzer().simplify(found.source)
     count = int(target.lanes)
-    aligned = isinstance(source, tirx.Ramp) and all(is_multiple(run.base, count) for run in (target, source))
-    if not found.fits(count) or not aligned:
+    runs = isinstance(source, tirx.Ramp) and all(_is_aligned_ramp(ramp, count) for ramp in (target, source))
+    if not found.fits(count) or not runs:
         return store
     return replace(found, target=target.base, source=source.base).statement(count)
 
@@ -221,15 +222,13 @@ def _is_aligned_run(place: Any, variable: Any, count: int) -> bool:
     return is_multiple(first, count)
 
 
+def _is_aligned_ramp(ramp: tirx.Ramp, count: int) -> bool:
+    """The same of the places of a vector."""
+    return getattr(ramp.stride, "value", None) == 1 and is_multiple(ramp.base, count)
+
+
 def _reads(expression: Any, variable: Any) -> bool:
-    found: list[Any] = []
-
-    def visit(other: Any) -> None:
-        if other.same_as(variable):
-            found.append(other)
-
-    structural_walk(expression, (tirx.Var, visit))
-    return bool(found)
+    return holds(expression, tirx.Var, lambda other: other.same_as(variable))
 
 
 __all__ = ["is_multiple", "widen_copies"]
