@@ -15,7 +15,7 @@ from typing import Any
 
 import tvm_ffi
 
-from topi_ext.cuda.nvrtc import Nvrtc, compile_with, find_nvrtc
+from topi_ext.cuda.nvrtc import Nvrtc, compile_with, find_nvrtc, first_error
 from topi_ext.errors import CudaError
 
 # What the callback raises goes through TVM, which gives back as they were only the exceptions that it knows.
@@ -23,6 +23,9 @@ tvm_ffi.register_error(CudaError)
 
 CALLBACK = "tvm_callback_cuda_compile"
 """The function that TVM asks for the machine code of a module's CUDA source."""
+
+_MODE = "TVM_CUDA_COMPILE_MODE"
+"""The environment's word for one compiler alone, TVM's."""
 
 _FLAGS = ("-O3", "-std=c++17", "-Xptxas=-v")
 
@@ -69,7 +72,7 @@ def find_nvcc() -> Path | None:
 
 def find_compiler() -> Path | Nvrtc | None:
     """nvcc, or NVRTC where there is none; by ``TVM_CUDA_COMPILE_MODE``, "nvcc" or "nvrtc", that one alone."""
-    mode = os.environ.get("TVM_CUDA_COMPILE_MODE")
+    mode = os.environ.get(_MODE)
     nvcc = find_nvcc() if mode != "nvrtc" else None
     return nvcc if nvcc is not None or mode == "nvcc" else find_nvrtc()
 
@@ -96,14 +99,22 @@ def compile_ptx(source: str, arch: str) -> str:
     return _compile(source, arch, "ptx")[0].decode()
 
 
-@lru_cache(maxsize=256)
 def _compile(source: str, arch: str, kind: str) -> tuple[bytes, str]:
     compiler = find_compiler()
     if compiler is None:
+        only = {"nvcc": "nvcc is not", "nvrtc": "NVRTC is not"}.get(os.environ.get(_MODE, ""))
+        problem = (
+            f"{only} installed, and {_MODE} asks for it" if only else "neither nvcc nor NVRTC is installed"
+        )
         raise CudaError(
-            "neither nvcc nor NVRTC is installed; install the CUDA toolkit, set CUDA_HOME to where it is, or "
+            f"{problem}; install the CUDA toolkit, set CUDA_HOME to where it is, or "
             "install relay-layout[nvrtc]"
         )
+    return _compile_by(compiler, source, arch, kind)
+
+
+@lru_cache(maxsize=256)
+def _compile_by(compiler: Path | Nvrtc, source: str, arch: str, kind: str) -> tuple[bytes, str]:
     code = code_architecture(source, arch)
     if isinstance(compiler, Nvrtc):
         return compile_with(compiler, source, code, kind)
@@ -113,8 +124,7 @@ def _compile(source: str, arch: str, kind: str) -> tuple[bytes, str]:
         words = [str(compiler), f"-arch={code}", f"-{kind}", *_FLAGS, "-o", str(result), str(text)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-            raise CudaError(f"nvcc for {arch}: {lines[0] if lines else done.stderr.strip()[-200:]}")
+            raise CudaError(f"nvcc for {arch}: {first_error(done.stderr)}")
         return result.read_bytes(), done.stderr
 
 

@@ -111,12 +111,17 @@ def compile_with(nvrtc: Nvrtc, source: str, arch: str, kind: str) -> tuple[bytes
         failed = library.nvrtcCompileProgram(program, len(words), _strings(words))
         log = _taken(library, program, "ProgramLog").rstrip(b"\0").decode()
         if failed:
-            lines = [line for line in log.splitlines() if "error" in line.lower()]
-            raise CudaError(f"NVRTC for {arch}: {lines[0] if lines else log.strip()[-200:]}")
+            raise CudaError(f"NVRTC for {arch}: {first_error(log)}")
         code = _taken(library, program, kind.upper())
         return code.rstrip(b"\0") if kind == "ptx" else code, log
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def first_error(log: str) -> str:
+    """The first line of a compiler's report that says what is wrong; the report's end where none does."""
+    lines = [line for line in log.splitlines() if "error" in line.lower()]
+    return lines[0] if lines else log.strip()[-200:]
 
 
 @cache
@@ -142,4 +147,4 @@ def _taken(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
     return data.raw
 
 
-__all__ = ["Nvrtc", "compile_with", "find_nvrtc"]
+__all__ = ["Nvrtc", "compile_with", "find_nvrtc", "first_error"]

@@ -38,13 +38,40 @@ def test_resources_by_kernel() -> None:
 
 
 def test_without_a_compiler_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TVM_CUDA_COMPILE_MODE", raising=False)
     monkeypatch.setattr(nvcc, "find_compiler", lambda: None)
     with pytest.raises(CudaError) as raised:
-        compile_cubin("__global__ void never_compiled_before() {}", "sm_80")
+        compile_cubin("", "sm_80")
     assert str(raised.value) == (
         "neither nvcc nor NVRTC is installed; install the CUDA toolkit, set CUDA_HOME to where it is, or "
         "install relay-layout[nvrtc]"
     )
+
+
+@pytest.mark.parametrize(("mode", "name"), [("nvcc", "nvcc"), ("nvrtc", "NVRTC")])
+def test_a_compiler_that_the_environment_asks_for_is_named(
+    mode: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", mode)
+    monkeypatch.setattr(nvcc, "find_compiler", lambda: None)
+    problem = f"^{name} is not installed, and TVM_CUDA_COMPILE_MODE asks for it; install the CUDA toolkit"
+    with pytest.raises(CudaError, match=problem):
+        compile_cubin("", "sm_80")
+
+
+def test_another_compiler_compiles_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilers = [Nvrtc(Path(name), ()) for name in ("old", "new")]
+    asked: list[Nvrtc] = []
+
+    def compiled(compiler: Nvrtc, source: str, arch: str, kind: str) -> tuple[bytes, str]:
+        asked.append(compiler)
+        return b"code", ""
+
+    monkeypatch.setattr(nvcc, "compile_with", compiled)
+    for compiler in (*compilers, *compilers):
+        monkeypatch.setattr(nvcc, "find_compiler", lambda found=compiler: found)
+        compile_cubin("__global__ void of_two_compilers() {}", "sm_80")
+    assert asked == compilers
 
 
 def test_nvrtc_is_for_machines_without_nvcc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
