@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import TimeoutError  # Python 3.10 has two.
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from relay_layout.bench.cuda_prepare import Case, Prepared, seeded_input, target
 from relay_layout.bench.layers_results import geometric_mean
 from relay_layout.cli.tune import format_report, progress_line
 from relay_layout.cli.values import positive
+from relay_layout.errors import TargetError
 from relay_layout.models import build, names, to_relax
 from relay_layout.targets import CudaTarget, resolve_target
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
@@ -48,7 +50,7 @@ PREPARE_SHARE = 0.6
 
 
 def main(arguments: list[str]) -> int:
-    """Measures what ``arguments`` ask for; the exit status is 1 where a result is wrong."""
+    """Measures what ``arguments`` ask for; the exit status is 1 where a result is wrong or anything fails."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -61,6 +63,7 @@ def main(arguments: list[str]) -> int:
         parser.error("neither nvcc nor NVRTC is installed; install relay-layout[nvrtc]")
     major, minor = torch.cuda.get_device_capability()
     name = options.target or f"cuda-sm_{major}{minor}"
+    _check(parser, options, name)
     common = {"gpu": torch.cuda.get_device_name(), "precision": options.precision}
     results = Results(options.results, common, options.time_limit)
     if options.tune_seconds is not None:
@@ -124,6 +127,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace, target: str) -> None:
+    """Ends the command where what it is to measure is not known, or cannot be written down."""
+    unknown = [name for name in (*options.models, *options.outputs) if name not in names()]
+    if unknown:
+        parser.error(f"unknown built-in network '{unknown[0]}'; available: {', '.join(names())}")
+    try:
+        found = resolve_target(target, precision=options.precision)
+    except TargetError as error:
+        parser.error(str(error))
+    if not isinstance(found, CudaTarget):
+        parser.error(f"target '{target}' is none of a GPU; use one such as cuda-sm_90")
+    try:
+        options.results.open("a").close()
+    except OSError as error:
+        parser.error(f"cannot write {options.results}: {error.strerror}")
+
+
 def tune(target: str, options: argparse.Namespace, measurer: Measurer | None = None) -> None:
     """Tunes all networks together, for at most ``options.tune_seconds``, by default on this machine's GPU."""
     job = TuningJob(
@@ -153,7 +173,7 @@ class _Progress:
 
 
 class Results:
-    """A file of what was measured, and whether all of it was right and in time."""
+    """A file of what was measured, and whether something was wrong or failed."""
 
     def __init__(self, path: Path, common: dict[str, Any], seconds: float) -> None:
         """``common`` is what every line says, ``seconds`` how long measuring may take."""
@@ -185,12 +205,23 @@ class Results:
             self.add(name=name, error=text)
 
     def in_time(self, name: str, measure: Callable[..., None], *arguments: Any) -> None:
-        """The same where there is time left."""
+        """The same where there is time left, also for what it waits for."""
         if self.seconds_left > 0:
-            self.guarded(name, measure, *arguments)
+            self.guarded(name, self._until_late, name, measure, *arguments)
         else:
-            print(f"{name}: left out, no time is left; see --time-limit", flush=True)
-            self.add(name=name, error="time limit")
+            self._leave_out(name)
+
+    def _until_late(self, name: str, measure: Callable[..., None], *arguments: Any) -> None:
+        try:
+            measure(*arguments)
+        except TimeoutError:
+            if self.seconds_left > 0:
+                raise
+            self._leave_out(name)
+
+    def _leave_out(self, name: str) -> None:
+        print(f"{name}: left out, no time is left; see --time-limit", flush=True)
+        self.add(name=name, error="time limit")
 
 
 class _Run:

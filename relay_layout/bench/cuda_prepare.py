@@ -88,7 +88,9 @@ class Prepared:
         tell(f"prepared {done} of {len(futures)} in {time.monotonic() - begin:.0f} s")
 
     def artifact(self, case: Case, seconds: float) -> Path:
-        """The file of a case; TimeoutError if it takes longer, and whatever compiling it raised."""
+        """The file of a case; TimeoutError of ``concurrent.futures`` if it takes longer, as of others, and
+        whatever compiling it raised.
+        """
         return self._artifacts[case].result(max(0.0, seconds))
 
     def reference(self, model: str, batch: int, seconds: float) -> list[np.ndarray]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,52 @@ def test_what_is_past_the_limit_is_left_out(
     assert status == 0
     assert [line["error"] for line in lines if "error" in line] == ["time limit"] * 3
     assert "resnet50 batch 1: left out, no time is left; see --time-limit" in capsys.readouterr().out
+
+
+def test_what_is_not_compiled_by_the_limit_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = Results(tmp_path / "results.jsonl", {}, 60)
+
+    def waits() -> None:
+        results._end = 0.0
+        Future().result(0)
+
+    results.in_time("a case", waits)
+    assert not results.failed
+    assert capsys.readouterr().out == "a case: left out, no time is left; see --time-limit\n"
+    results.begin()
+    results.in_time("another", lambda: Future().result(0))
+    assert results.failed
+    assert capsys.readouterr().out == "another: failed: TimeoutError\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["resnet51"], "unknown built-in network 'resnet51'; available: "),
+        (["--outputs", "yolo", "resnet51"], "unknown built-in network 'resnet51'; available: "),
+        (["--target", "cuda-sm_91"], "target 'cuda-sm_91' is not known; use one of "),
+        (["--target", "x86-64"], "target 'x86-64' is none of a GPU; use one such as cuda-sm_90"),
+        (["--target", "cuda-sm_75", "--precision", "tf32"], "precision 'tf32' needs cuda-sm_80 or later"),
+        (["--results", "{folder}"], "cannot write {folder}: Is a directory"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line_before_anything_begins(
+    arguments: list[str],
+    problem: str,
+    gpu: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = ["--results", str(tmp_path / "r.jsonl"), *(word.format(folder=tmp_path) for word in arguments)]
+    with pytest.raises(SystemExit) as left:
+        main(given)
+    assert left.value.code == 2
+    told = capsys.readouterr()
+    expected = f"benchmark_cuda: error: {problem.format(folder=tmp_path)}"
+    assert told.err.splitlines()[-1].startswith(expected)
+    assert told.out == ""
 
 
 def test_a_difference_that_is_not_a_number_meets_nothing() -> None:
