@@ -53,7 +53,6 @@ _MULTIPLIED = {"fp16": "float16", "tf32": "tf32", "fp32": "float32"}
 LOOPS_SHARE = 0.03
 """Share of the float32 peak that plain loops reach, one thread for each result."""
 
-
 REDUCTION_WARPS = 8
 """Of the block of threads that plain loops have for each sum."""
 

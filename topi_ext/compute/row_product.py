@@ -8,15 +8,13 @@ import numpy as np
 from tvm import te, tirx
 
 from topi_ext.compute.implicit_gemm import flat_index
+from topi_ext.cuda.multiprocessor import LANES
 
 ROWS = "topi_ext.row_product"
 """Annotation of the block that multiplies."""
 
 DATA = "rows"
 """The block that reads the rows, with zeros behind them."""
-
-LANES = 32
-"""Vectors of the depth are padded to a multiple of this: those that a warp reads at once."""
 
 MOST_PADDED = 1.25
 """How much longer than they must be rows may become for the sake of vectors."""
@@ -26,7 +24,9 @@ MOST_ROWS = 4
 
 
 def pack_rows(weight: np.ndarray) -> np.ndarray:
-    """An (outputs, depth) matrix as (outputs, vectors, lanes of a vector), zeros behind the depth."""
+    """An (outputs, depth) matrix as (outputs, vectors, lanes of a vector), zeros behind the depth: as many
+    vectors as whole warps read at once.
+    """
     outputs, depth = weight.shape
     lanes = _vector(depth)
     vectors = -(-depth // (lanes * LANES)) * LANES
@@ -68,4 +68,4 @@ def _vector(depth: int) -> int:
     return next(size for size in sizes if padded[size] <= MOST_PADDED * min(padded.values()))
 
 
-__all__ = ["DATA", "LANES", "MOST_ROWS", "ROWS", "pack_rows", "row_product"]
+__all__ = ["DATA", "MOST_ROWS", "ROWS", "pack_rows", "row_product"]

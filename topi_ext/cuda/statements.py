@@ -35,7 +35,7 @@ def flat(statement: Any) -> list[Any]:
 
 
 def holds(statement: Any, kind: Any, accept: Callable[[Any], bool]) -> bool:
-    """Is a node of the kind within a statement that ``accept`` says yes to?"""
+    """Is a node of the kind within a statement or an expression that ``accept`` says yes to?"""
     found: list[Any] = []
     structural_walk(statement, (kind, lambda node: found.append(node) if accept(node) else None))
     return bool(found)

@@ -19,6 +19,7 @@ from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.cuda.knobs import SWIZZLED_ROWS
+from topi_ext.cuda.statements import holds
 from topi_ext.cuda.wgmma import MULTIPLY, called, row_bytes_of
 from topi_ext.cuda.wide_copies import is_multiple
 from topi_ext.cuda.workload import COPY_BYTES
@@ -137,14 +138,7 @@ def _stored(store: tirx.BufferStore, row_bytes: int, staged: list[Any]) -> Any:
 
 def _reads(value: Any, is_meant: Callable[[Any], bool]) -> bool:
     """Does an expression read a buffer that is meant?"""
-    found: list[Any] = []
-
-    def visit(load: TensorLoad) -> None:
-        if is_meant(load.source):
-            found.append(load)
-
-    structural_walk(value, (TensorLoad, visit))
-    return bool(found)
+    return holds(value, TensorLoad, lambda load: is_meant(load.source))
 
 
 def _swizzled(offset: Any, row: int, chunk: int) -> Any:

@@ -49,10 +49,7 @@ class TiledMap:
     @property
     def problem(self) -> str | None:
         """What the accelerator cannot do, if anything."""
-        row = self.extents[0] * DTYPE_BYTES[self.dtype]
-        if row % STRIDE_BYTES:
-            return f"bulk copies of rows of {row} bytes, no multiple of {STRIDE_BYTES}"
-        return f"bulk copies of {self.box[1]} rows" if self.box[1] > MOST_BOX else None
+        return _row_problem(self.dtype, self.extents[0], self.box[1])
 
     def encoded(self, place: Any, data: Any) -> Any:
         """The call that makes the map at ``place`` of the tensor at ``data``."""
@@ -83,11 +80,9 @@ class WindowMap:
     @property
     def problem(self) -> str | None:
         """What the accelerator cannot do, if anything."""
-        row = self.extents[0] * DTYPE_BYTES[self.dtype]
-        if row % STRIDE_BYTES:
-            return f"bulk copies of rows of {row} bytes, no multiple of {STRIDE_BYTES}"
-        if self.box[1] > MOST_BOX:
-            return f"bulk copies of {self.box[1]} rows"
+        problem = _row_problem(self.dtype, self.extents[0], self.box[1])
+        if problem is not None:
+            return problem
         if max(self.steps) > MOST_STEP:
             return f"bulk copies of windows {max(self.steps)} pixels apart"
         corners = all(corner in CORNERS for corner in (*self.lower, *self.upper))
@@ -136,6 +131,14 @@ def bulk_misfit(workload: GemmConvolution, block_m: int, block_n: int, block_k: 
     if block_n > MOST_BOX:
         return f"bulk copies of {block_n} columns"
     return data_map(workload, block_m, block_k).problem
+
+
+def _row_problem(dtype: str, elements: int, rows: int) -> str | None:
+    """What is wrong with ``rows`` at once of a tensor whose rows have so many elements, if anything."""
+    row = elements * DTYPE_BYTES[dtype]
+    if row % STRIDE_BYTES:
+        return f"bulk copies of rows of {row} bytes, no multiple of {STRIDE_BYTES}"
+    return f"bulk copies of {rows} rows" if rows > MOST_BOX else None
 
 
 def _integers(values: list[int]) -> list[Any]:

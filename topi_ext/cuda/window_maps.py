@@ -11,6 +11,7 @@ from typing import Any
 import tvm_ffi
 
 from topi_ext.errors import CudaError
+from topi_ext.knobs import DTYPE_BYTES
 
 ENCODE_WINDOWS = "topi_ext.encode_window_map"
 """A global function of (map, dtype, data, channels, columns, rows, images, lower corner's column and row,
@@ -19,8 +20,6 @@ upper corner's, steps along columns and rows, channels and pixels of a tile, swi
 _RANK = 4
 _DTYPES = {"uint8": 0, "int8": 0, "float16": 6, "float32": 7}
 """CUtensorMapDataType."""
-
-_DTYPE_BYTES = {"uint8": 1, "int8": 1, "float16": 2, "float32": 4}
 
 
 @cache
@@ -37,7 +36,7 @@ def encode_windows(place: Any, dtype: Any, data: Any, *numbers: int) -> None:
     name = str(dtype)
     extents, lower, upper, steps = numbers[:4], numbers[4:6], numbers[6:8], numbers[8:10]
     channels, pixels, swizzle, promotion = numbers[10:]
-    strides, stride = [], _DTYPE_BYTES[name]
+    strides, stride = [], DTYPE_BYTES[name]
     for extent in extents[:-1]:
         stride *= extent
         strides.append(stride)

@@ -10,6 +10,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
+from topi_ext.cuda.multiprocessor import LANES
 from topi_ext.schedule.blocks import (
     child_blocks,
     is_reduction,
@@ -19,7 +20,6 @@ from topi_ext.schedule.blocks import (
     try_inline,
 )
 
-WARP = 32
 FEWEST_LANES = 4
 """With fewer on a row, threads of a warp would read far from each other."""
 
@@ -42,7 +42,7 @@ def schedule_normalization(func: PrimFunc) -> Schedule | None:
         return None
     *rows, columns = known
     vector = next(size for size in (4, 2, 1) if columns % size == 0)
-    lanes = min(WARP, columns // vector & -(columns // vector))
+    lanes = min(LANES, columns // vector & -(columns // vector))
     if lanes < FEWEST_LANES:
         return None
     pairs = [_parts(sch, block, lanes, vector) for block in sums]

@@ -6,7 +6,8 @@ Nothing is in shared memory: a weight is read once, and the rows stay in the fir
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.compute.row_product import DATA, LANES, ROWS
+from topi_ext.compute.row_product import DATA, ROWS
+from topi_ext.cuda.multiprocessor import LANES
 from topi_ext.schedule.blocks import child_blocks, largest_divisor, loop_extent, open_schedule
 from topi_ext.schedule.cuda.epilogue import epilogue_of
 
