@@ -57,6 +57,9 @@ template <class A, class B> struct conditional<false, A, B> { using type = B; };
 _WMMA = "nvcuda"
 """In sources that need the header of wmma; TVM includes it, which a third wheel has, for ``mma.sync`` too."""
 
+_TENSOR_MAP = "struct CUtensorMap { alignas(128) unsigned long long opaque[16]; };\n"
+"""As the driver's header has it, which TVM includes for nvcc alone, and which itself includes C's."""
+
 _NAME = re.compile(r"libnvrtc\.so\.(\d+)")
 
 
@@ -97,6 +100,7 @@ def compile_with(nvrtc: Nvrtc, source: str, arch: str, kind: str) -> tuple[bytes
     """
     library = _loaded(nvrtc.library)
     headers = _HEADERS if _WMMA in source else {**_HEADERS, "mma.h": ""}
+    source = _TENSOR_MAP + source if "CUtensorMap" in source else source
     names, texts = (_strings(values) for values in (headers.keys(), headers.values()))
     program = ctypes.c_void_p()
     made = library.nvrtcCreateProgram(

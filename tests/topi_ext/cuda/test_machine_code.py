@@ -18,7 +18,7 @@ from topi_ext.cuda.multiplication import extents, multiplication
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
 from topi_ext.cuda.space import cheapest_gemm, gemm_knobs
-from topi_ext.cuda.workload import INTEGERS
+from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 
@@ -131,12 +131,18 @@ BULK = {
 }
 
 
+def bulk_workload(dtype: str) -> GemmConvolution:
+    kernel = BULK[dtype][0]
+    return workload(2, (14, 14), (128, 256), kernel, padding=(kernel[0] // 2,) * 4, dtype=dtype)
+
+
+def bulk_source(dtype: str) -> str:
+    return cuda_source(scheduled_product(bulk_workload(dtype), BULK[dtype][1], SM_90), SM_90)
+
+
 @pytest.mark.parametrize("dtype", BULK)
 def test_bulk_copies(dtype: str) -> None:
-    kernel, knobs = BULK[dtype]
-    padding = (kernel[0] // 2,) * 4
-    work = workload(2, (14, 14), (128, 256), kernel, padding=padding, dtype=dtype)
-    source = cuda_source(scheduled_product(work, knobs, SM_90), SM_90)
+    (kernel, knobs), work, source = BULK[dtype], bulk_workload(dtype), bulk_source(dtype)
     text = compile_ptx(source, "sm_90")
     tensor = r"cp\.async\.bulk\.tensor\.{}\.shared::cluster\.global\.{}\.mbarrier::complete_tx::bytes"
     patterns = [

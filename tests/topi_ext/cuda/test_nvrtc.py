@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_machine_code import FAMILIES, source_of
+from test_machine_code import BULK, FAMILIES, bulk_source, source_of
 
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.nvcc import code_architecture, parse_resources
@@ -50,17 +50,27 @@ def test_a_library_without_headers_is_not_taken(tmp_path: Path, nowhere: pytest.
     assert found is None or found.library.parent != tmp_path / "lib64"
 
 
-@needs_nvrtc
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_compiles(family: str) -> None:
+def check(source: str) -> None:
     nvrtc = find_nvrtc()
     assert nvrtc is not None
-    source = source_of(family, MULTIPROCESSORS["sm_90"])
     code, log = compile_with(nvrtc, source, code_architecture(source, "sm_90"), "cubin")
     assert code.startswith(b"\x7fELF")
     resources = parse_resources(log)
     assert resources
     assert all(used.registers > 0 and used.spill_stores == 0 for used in resources.values())
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_compiles(family: str) -> None:
+    check(source_of(family, MULTIPROCESSORS["sm_90"]))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", BULK)
+def test_bulk_copies_compile(dtype: str) -> None:
+    """With tensor maps as parameters."""
+    check(bulk_source(dtype))
 
 
 @needs_nvrtc
