@@ -235,6 +235,16 @@ def _launched(device: tirx.PrimFunc, arguments: dict[str, Any], waited: dict[str
         waited.update(grid.waits)
 
 
+def simulated(func: tirx.PrimFunc, sm: Multiprocessor, *arrays: np.ndarray) -> np.ndarray:
+    """What a scheduled function of floats makes of ``arrays``, not a number where it writes nothing."""
+    result = func.params[-1]
+    out = np.full([int(extent) for extent in result.shape], np.nan, str(result.dtype))
+    names = [parameter.name for parameter in func.params]
+    flat = {name: array.reshape(-1) for name, array in zip(names, (*arrays, out), strict=True)}
+    _launched(lowered(func, sm), flat)
+    return out
+
+
 UNWRITTEN = {"float32": np.nan, "int32": 1 << 29}
 """What results hold before they are written."""
 

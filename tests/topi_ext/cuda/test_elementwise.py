@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from gpu_cases import lowered
-from gpu_simulator import Grid
+from gpu_cases import simulated
 from tvm import te, tirx, topi
 
 from topi_ext.cuda.build import cuda_source
@@ -32,10 +31,7 @@ def test_concatenations(channels: tuple[int, ...]) -> None:
     func = concatenation(channels)
     random = np.random.default_rng(0)
     parts = [random.standard_normal((2, 3, 5, count)).astype("float16") for count in channels]
-    out = np.full((2, 3, 5, sum(channels)), np.nan, "float16")
-    names = [parameter.name for parameter in func.params]
-    flat = {name: array.reshape(-1) for name, array in zip(names, (*parts, out), strict=True)}
-    Grid(lowered(scheduled(func), SM_80), flat).run()
+    out = simulated(scheduled(func), SM_80, *parts)
     np.testing.assert_array_equal(out, np.maximum(np.concatenate(parts, 3), 0))
 
 

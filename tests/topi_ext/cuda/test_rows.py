@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from gpu_cases import lowered
-from gpu_simulator import Grid
+from gpu_cases import simulated
 from tvm import te, tirx, topi
 
 from topi_ext.compute.row_product import pack_rows, row_product
@@ -51,12 +50,9 @@ def test_rows_by_a_matrix(rows: tuple[int, ...], depth: int, outputs: int, dtype
     shift = random.standard_normal(outputs).astype("float32")
     exact = data.astype("float64") @ weight.astype("float64").T
     for bias in (False, True):
-        out = np.full((*rows, outputs), np.nan, dtype if bias else "float32")
         func = function(rows, depth, outputs, dtype, bias=bias)
-        names = [parameter.name for parameter in func.params]
-        arrays = [data, pack_rows(weight), *([shift] if bias else []), out]
-        flat = {name: array.reshape(-1) for name, array in zip(names, arrays, strict=True)}
-        Grid(lowered(scheduled(func), SM_80), flat).run()
+        out = simulated(scheduled(func), SM_80, data, pack_rows(weight), *([shift] if bias else []))
+        assert (out.shape, out.dtype) == ((*rows, outputs), dtype if bias else "float32")
         expected = np.maximum(exact + shift, 0) if bias else exact
         tolerance = 2e-3 if bias and dtype == "float16" else 1e-5
         np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance * 10)
