@@ -48,7 +48,7 @@ def test_layer_norm(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("shape", [(6, 128), (2, 3, 18)])
+@pytest.mark.parametrize("shape", [(6, 128), (3, 2304), (2, 3, 18)])
 def test_softmax(shape: tuple[int, ...]) -> None:
     data = 4 * np.random.default_rng(0).standard_normal(shape).astype("float32")
     exact = np.exp(data.astype("float64"))
@@ -59,6 +59,15 @@ def test_softmax(shape: tuple[int, ...]) -> None:
     else:
         found = simulated(scheduled(softmax(shape)), SM_80, data)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("columns", "is_unrolled"), [(2048, True), (16016, False), (32000, False)])
+def test_turns_of_long_rows_stay_a_loop(columns: int, is_unrolled: bool) -> None:
+    """Unrolled, they took the compiler minutes."""
+    turns = columns // 4 // min(32, columns // 4 & -(columns // 4))
+    script = scheduled(softmax((2, columns))).script()
+    assert (f"T.unroll({turns})" in script) == is_unrolled
+    assert (f" in range({turns})" in script) != is_unrolled
 
 
 def other(reduce: Callable[[te.Tensor], te.Tensor]) -> tirx.PrimFunc:

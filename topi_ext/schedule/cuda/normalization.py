@@ -1,7 +1,8 @@
 """Sums and maxima along the last axis that every element of it then uses: layer norm, softmax.
 
-As many lanes as a row has vectors share the row, at most a warp, and hand their parts around by shuffles. A
-row is read once for each sum and once for the result, from the first-level cache but for the first time.
+As many lanes share a row as divide its vectors evenly, a power of two up to a warp, and hand their parts
+around by shuffles. A row is read once for each sum and once for the result, from the first-level cache but
+for the first time.
 """
 
 from typing import Any
@@ -25,6 +26,9 @@ FEWEST_LANES = 4
 
 THREADS = 256
 """Of a block at most."""
+
+MOST_UNROLLED = 16
+"""Vectors of a row that a lane asks for at once at most; of a longer row its loop stays one."""
 
 
 def schedule_normalization(func: PrimFunc) -> Schedule | None:
@@ -54,7 +58,7 @@ def schedule_normalization(func: PrimFunc) -> Schedule | None:
     turn, lane, element = sch.split(column, [None, lanes, vector])
     for loop, name in ((row, "blockIdx.x"), (thread, "threadIdx.y"), (lane, "threadIdx.x")):
         sch.bind(loop, name)
-    sch.unroll(turn)
+    _unroll_short(sch, turn)
     sch.vectorize(element)
     for partial, total in reversed(pairs):
         sch.compute_at(total, thread, preserve_unit_loops=True)
@@ -99,8 +103,13 @@ def _arrange(sch: Schedule, partial: Any, total: Any) -> None:
             sch.compute_at(copy, turn, preserve_unit_loops=True)
             sch.vectorize(sch.get_loops(copy)[-1])
     sch.decompose_reduction(partial, turn)
-    sch.unroll(turn)
+    _unroll_short(sch, turn)
     sch.unroll(element)
+
+
+def _unroll_short(sch: Schedule, turn: Any) -> None:
+    if (loop_extent(sch, turn) or 1) <= MOST_UNROLLED:
+        sch.unroll(turn)
 
 
 __all__ = ["schedule_normalization"]
