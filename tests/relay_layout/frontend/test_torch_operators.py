@@ -90,6 +90,7 @@ ARITHMETIC: Functions = {
     "rounded to zero": lambda x: torch.div((x * 9).int(), 2, rounding_mode="trunc"),
     "rounded reals": lambda x: torch.div(x, 0.3, rounding_mode="trunc"),
     "both": lambda x: ((x > 0) * (x < 1)).float(),
+    "one of both": lambda x: ((x > 1) + (x < 0.5)).float(),
     "selu": lambda x: F.selu(4 * x),
     "celu": lambda x: F.celu(4 * x, 0.3),
     "elu far": lambda x: F.elu(200 * x, 0.7),
