@@ -47,10 +47,18 @@ def _binary(compute: Callable[..., Expression], *, swapped: bool = False) -> Con
     return convert
 
 
+def _add(node: Any, importer: Any) -> Expression:
+    """Of truth values the sum is that one of them holds."""
+    return _binary(relax.op.logical_or if _is_truth(node) else relax.op.add)(node, importer)
+
+
 def _multiply(node: Any, importer: Any) -> Expression:
     """Of truth values the product is that both hold."""
-    truth = node.meta["val"].dtype == torch.bool
-    return _binary(relax.op.logical_and if truth else relax.op.multiply)(node, importer)
+    return _binary(relax.op.logical_and if _is_truth(node) else relax.op.multiply)(node, importer)
+
+
+def _is_truth(node: Any) -> bool:
+    return bool(node.meta["val"].dtype == torch.bool)
 
 
 def _rounded_division(node: Any, importer: Any) -> Expression:
@@ -146,8 +154,8 @@ def _cumulative_sum(node: Any, importer: Any) -> Expression:
 
 
 CONVERTERS: dict[str, Converter] = {
-    "add.Tensor": _binary(relax.op.add),
-    "add.Scalar": _binary(relax.op.add),
+    "add.Tensor": _add,
+    "add.Scalar": _add,
     "sub.Tensor": _binary(relax.op.subtract),
     "sub.Scalar": _binary(relax.op.subtract),
     "rsub.Tensor": _binary(relax.op.subtract, swapped=True),

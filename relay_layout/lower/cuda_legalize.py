@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from tvm import relax, te, tirx
 
-from relay_layout.ir import Constant, Expression, constant, constant_array, is_static, shape_of
+from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, is_static, shape_of
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.lower.convolutions import call_compute
+from relay_layout.lower.elementwise import full_call
 from relay_layout.lower.half import KEEPS_DTYPE
 from relay_layout.lower.patterns import OPAQUE, PATTERN
 from relay_layout.lower.transposed import phased_call
@@ -68,11 +69,14 @@ def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
         "relax.nn.conv2d": conv2d,
         "relax.nn.conv2d_transpose": transposed,
         "relax.matmul": matmul,
+        "relax.full": full_call,
     }
 
 
 def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:
-    """An NHWC convolution with a constant weight, or one of channels in blocks; None for any other."""
+    """A float32 convolution with a constant weight, NHWC or of channels in blocks; None for any other."""
+    if not _is_float32(call):
+        return None
     if is_blocked(call.attrs):
         return _unblocked(builder, call, target)
     data, weight = call.args
@@ -110,6 +114,11 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarg
     return product_call(builder, data, plain, workload, extents, target, "conv2d")
 
 
+def _is_float32(call: relax.Call) -> bool:
+    """Are operands and result float32? Kernels of other floats, or of plain integers, are TVM's."""
+    return {dtype_of(value) for value in (*call.args, call)} == {"float32"}
+
+
 def is_blocked(attributes: Any) -> bool:
     """Are channels of the image or of the result in blocks?"""
     layouts = (str(attributes.data_layout), str(attributes.out_layout or attributes.data_layout))
@@ -117,12 +126,12 @@ def is_blocked(attributes: Any) -> bool:
 
 
 def _unblocked(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:
-    """The same convolution in NHWC, for its image brought there and its result brought back; None of other
-    dtypes than the image's, or of weights that are not constant.
+    """The same convolution in NHWC, for its image brought there and its result brought back; None of weights
+    that are not constant.
     """
     data, weight = call.args
-    attributes, dtype = call.attrs, str(call.ty.dtype)
-    if not isinstance(weight, Constant) or dtype != str(data.ty.dtype):
+    attributes, dtype = call.attrs, dtype_of(call)
+    if not isinstance(weight, Constant):
         return None
     plain = apply(constant_array(weight), str(attributes.kernel_layout), "OHWI")
     source = Layout.parse(str(attributes.data_layout))
@@ -187,7 +196,9 @@ def depthwise_call(
 
 
 def _dense(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:
-    """Rows by a constant matrix; None for any other product."""
+    """Rows by a constant matrix, of float32; None for any other product."""
+    if not _is_float32(call):
+        return None
     data, matrix = call.args
     shape, sides = shape_of(data), shape_of(matrix)
     if shape is None or not is_static(shape) or len(shape) < 2 or not isinstance(matrix, Constant):
@@ -290,7 +301,7 @@ def _winograd_call(
     knobs: WinogradGemmKnobs,
 ) -> Expression:
     """Three kernels of NHWC data, of which elementwise consumers may join the last; ``weight`` is OHWI."""
-    alone = {"op_pattern": OPAQUE}
+    alone = {PATTERN: OPAQUE}
     spread = builder.emit(
         builder.call_te(
             lambda image: transformed_image(image, workload, knobs),

@@ -1,10 +1,11 @@
-"""Elementwise operators and matrix products whose computes are ours, by operator."""
+"""Elementwise operators whose computes are ours, by operator."""
 
 from collections.abc import Callable
 
-from tvm import relax, te
+import numpy as np
+from tvm import relax, te, tirx
 
-from relay_layout.ir import Expression, operator_name
+from relay_layout.ir import Constant, Expression, constant_array, dtype_of, operator_name, shape_of
 from relay_layout.lower.patterns import ELEMENTWISE, PATTERN
 from topi_ext.compute import transcendental
 
@@ -44,4 +45,13 @@ def softmax_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
-__all__ = ["COMPUTES", "softmax_call", "transcendental_call"]
+def full_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """A tensor of one number, which may be infinite or none; TVM's own takes finite ones alone."""
+    shape, value = shape_of(call), call.args[1]
+    if shape is None or not isinstance(value, Constant) or np.isfinite(constant_array(value)).all():
+        return call.op.get_attr("FLegalize")(builder, call)
+    element = tirx.const(constant_array(value).item(), dtype_of(call))
+    return builder.call_te(lambda: te.compute(shape, lambda *index: element), primfunc_name_hint="full")
+
+
+__all__ = ["COMPUTES", "full_call", "softmax_call", "transcendental_call"]

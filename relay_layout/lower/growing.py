@@ -4,15 +4,11 @@ The gate of a squeeze block is a convolution of one pixel, and multiplies a whol
 would have to be walked by the kernel of that one pixel, whose results are as many as its own tiles hold.
 """
 
-from collections.abc import Mapping
-
 import tvm
 from tvm import relax
 
 from relay_layout.ir import is_static, operator_name, shape_of, size_in_bytes
 from relay_layout.lower.patterns import BROADCAST, ELEMENTWISE, INJECTIVE, OUT_ELEMENTWISE_FUSABLE, PATTERN
-
-Bindings = Mapping[relax.Var, relax.Call]
 
 
 def keep_growing_apart(module: tvm.IRModule) -> tvm.IRModule:
@@ -20,46 +16,29 @@ def keep_growing_apart(module: tvm.IRModule) -> tvm.IRModule:
 
     Expects ``call_tir`` of functions with their patterns.
     """
-    calls: dict[relax.Var, relax.Call] = {
-        binding.var: binding.value
-        for block in module["main"].body.blocks
-        for binding in block.bindings
-        if operator_name(binding.value) == "call_tir"
-    }
-    growing = {call.args[0] for call in calls.values() if _grows(module, call, calls)}
+    growing: set[tvm.ir.GlobalVar] = set()
+    # The results of products, with what follows them element by element.
+    products: set[relax.Var] = set()
+    for binding in (binding for block in module["main"].body.blocks for binding in block.bindings):
+        call = binding.value
+        if operator_name(call) != "call_tir":
+            continue
+        pattern, size = _pattern(module, call), _elements(call)
+        if pattern == OUT_ELEMENTWISE_FUSABLE:
+            products.add(binding.var)
+        if pattern not in (ELEMENTWISE, BROADCAST):
+            continue
+        sizes = {_elements(operand) for operand in call.args[1].fields if operand in products}
+        if any(smaller < size for smaller in sizes):
+            growing.add(call.args[0])
+        if size in sizes:
+            products.add(binding.var)
     if not growing:
         return module
     updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     for variable in growing:
         updated.update_func(variable, module[variable].with_attr(PATTERN, INJECTIVE))
     return updated
-
-
-def _grows(module: tvm.IRModule, call: relax.Call, calls: Bindings) -> bool:
-    size = _elements(call)
-    return _pattern(module, call) in (ELEMENTWISE, BROADCAST) and any(
-        _elements(operand) < size and _is_product(module, operand, calls)
-        for operand in call.args[1].fields
-        if isinstance(operand, relax.Var)
-    )
-
-
-def _is_product(module: tvm.IRModule, variable: relax.Var, calls: Bindings) -> bool:
-    """Is it the result of a convolution or product, with what follows that element by element?"""
-    call = calls.get(variable)
-    if call is None:
-        return False
-    match _pattern(module, call):
-        case pattern if pattern == OUT_ELEMENTWISE_FUSABLE:
-            return True
-        case pattern if pattern in (ELEMENTWISE, BROADCAST):
-            same = [operand for operand in call.args[1].fields if isinstance(operand, relax.Var)]
-            return any(
-                _elements(operand) == _elements(call) and _is_product(module, operand, calls)
-                for operand in same
-            )
-        case _:
-            return False
 
 
 def _pattern(module: tvm.IRModule, call: relax.Call) -> int | None:

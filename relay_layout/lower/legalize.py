@@ -31,7 +31,7 @@ from relay_layout.lower.convolutions import (
     ints,
     packed_weight,
 )
-from relay_layout.lower.elementwise import COMPUTES, softmax_call, transcendental_call
+from relay_layout.lower.elementwise import COMPUTES, full_call, softmax_call, transcendental_call
 from relay_layout.lower.transposed import phased_call
 from relay_layout.targets import dense
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, output_lanes
@@ -231,6 +231,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(CONVOLUTION_AXES, _convolution),
     **dict.fromkeys(COMPUTES, transcendental_call),
     "nn.softmax": softmax_call,
+    "full": full_call,
     "concat": _concat,
     "ewise_fma": _multiply_add,
     "nn.pixel_shuffle": _pixel_shuffle,

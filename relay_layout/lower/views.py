@@ -24,6 +24,9 @@ def merge_views(module: tvm.IRModule) -> tvm.IRModule:
 
 def _merged(function: relax.Function) -> relax.Function:
     sources: dict[relax.Var, Expression] = {}
+    body = function.body
+    if not isinstance(body, relax.SeqExpr):
+        return function
 
     def merged(binding: relax.Binding) -> relax.Binding:
         variable, value = binding.var, binding.value
@@ -35,12 +38,11 @@ def _merged(function: relax.Function) -> relax.Function:
         view = relax.BlockBuilder().normalize(relax.op.reshape(source, shape_of(variable)))
         return relax.VarBinding(variable, view)
 
-    body = function.body
-    if not isinstance(body, relax.SeqExpr):
-        return function
-    blocks = [type(block)([merged(binding) for binding in block.bindings]) for block in body.blocks]
-    if not sources:
-        return function
+    blocks = []
+    for block in body.blocks:
+        # What a block does not give out, others cannot read.
+        sources.clear()
+        blocks.append(type(block)([merged(binding) for binding in block.bindings]))
     rebuilt = relax.Function(
         function.params, relax.SeqExpr(blocks, body.body), function.ret_ty, function.is_pure
     )

@@ -22,8 +22,8 @@ def canonicalize(module: tvm.IRModule, *, keep_carried: bool = False) -> tvm.IRM
     """The module as layout conversion likes it: no batch norm, no dropout, nothing unused.
 
     Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
-    them. Constants that are only reshaped become other constants. Changes of memory order that the module
-    asks for inside are left to the choice of layouts.
+    them. What is moved, cast or computed of constants alone becomes another constant. Changes of memory order
+    that the module asks for inside are left to the choice of layouts.
 
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply

@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tvm
+from tvm import relax
 
 import relay_layout
 from relay_layout import models
@@ -70,6 +72,31 @@ def test_a_product_that_cannot_be_scheduled_is_reported_as_plain_loops(
     ]
     assert (call["source"], call["algorithm"], call["knobs"]) == ("fallback", "", None)
     assert call["workload"] is not None and call["workload"]["out_channels"] == 48
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64", "float16"])
+def test_products_of_other_types_keep_them(dtype: str) -> None:
+    """A product of two rows, one of many, and a convolution."""
+    target = resolve_target("cuda-sm_80")
+    builder = relax.BlockBuilder()
+    few, many, image = (
+        relax.Var(f"data{place}", relax.TensorType(shape, dtype))
+        for place, shape in enumerate([(2, 8), (64, 8), (1, 9, 7, 8)])
+    )
+    matrix = relax.const(np.ones((8, 16)), dtype)
+    kernel = relax.const(np.ones((16, 3, 3, 8)), dtype)
+    with builder.function("main", [few, many, image]):
+        with builder.dataflow():
+            found = [
+                builder.emit(relax.op.matmul(few, matrix)),
+                builder.emit(relax.op.matmul(many, matrix)),
+                builder.emit(relax.op.nn.conv2d(image, kernel, data_layout="NHWC", kernel_layout="OHWI")),
+            ]
+            result = builder.emit_output(relax.Tuple(found))
+        builder.emit_func_output(result)
+    with target.tvm_target:
+        module = tvm.transform.Sequential(legalize_passes(target))(builder.finalize())
+    assert [str(field.dtype) for field in module["main"].ret_ty.fields] == [dtype] * 3
 
 
 def test_tensors_between_kernels_have_the_precision(network: Lowered) -> None:

@@ -50,6 +50,18 @@ def test_views_of_extents_that_are_not_known_stay() -> None:
     assert operators(merge_views(builder.finalize())) == [("reshape", "data"), ("reshape", "first")]
 
 
+def test_a_view_reads_nothing_that_another_block_keeps() -> None:
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType((2, 3, 4), "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            kept = builder.emit(relax.op.nn.relu(data), "kept")
+            given = builder.emit_output(relax.op.reshape(kept, (6, 4)), "given")
+        builder.emit_func_output(builder.emit(relax.op.reshape(given, (4, 6))))
+    merged = relax.transform.Normalize()(merge_views(builder.finalize()))
+    assert operators(merged) == [("nn.relu", "data"), ("reshape", "kept"), ("reshape", "given")]
+
+
 def patterns(gate: bool) -> dict[str, int]:
     """Of the functions of a convolution whose sigmoid, of one pixel or of all, multiplies an image."""
     builder = relax.BlockBuilder()

@@ -1,4 +1,4 @@
-"""Constants that are only moved or cast become other constants."""
+"""Operators on constants alone become other constants."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.ir import Constant, constant, constant_array
+from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.fold import fold_constants
 
 ARRAY = np.arange(6, dtype="float32").reshape(1, 2, 3)
@@ -17,16 +18,17 @@ CASES = {
     "squeeze": (lambda value: relax.op.squeeze(value, [0]), ARRAY[0]),
     "flatten": (relax.op.flatten, ARRAY.reshape(-1)),
     "astype": (lambda value: relax.op.astype(value, "int8"), ARRAY.astype("int8")),
+    "take": (lambda value: relax.op.take(value, relax.const([2, 0]), axis=2), ARRAY[:, :, [2, 0]]),
     "chain": (lambda value: relax.op.flatten(relax.op.permute_dims(value)), ARRAY.transpose().reshape(-1)),
 }
 
 
-def result_of(build: object) -> relax.Expr:
-    """What main of a function without parameters gives once folded."""
+def result_of(build: object, array: np.ndarray = ARRAY) -> relax.Expr:
+    """What main of a function without parameters gives for a constant once folded."""
     builder = relax.BlockBuilder()
     with builder.function("main", []):
         with builder.dataflow():
-            output = builder.emit_output(build(constant(ARRAY)))  # type: ignore[operator]
+            output = builder.emit_output(build(constant(array)))  # type: ignore[operator]
         builder.emit_func_output(output)
     module = relax.transform.CanonicalizeBindings()(fold_constants(builder.finalize()))
     body = module["main"].body
@@ -43,5 +45,80 @@ def test_moved_constants_are_constants(name: str) -> None:
     assert constant_array(result).dtype == expected.dtype
 
 
-def test_arithmetic_is_left() -> None:
-    assert isinstance(result_of(lambda value: relax.op.add(value, value)), tvm.relax.Call)
+WEIGHT = np.random.default_rng(0).standard_normal((5, 3, 2)).astype("float32")
+WIDE = WEIGHT.astype("float64")
+ROUNDED = {
+    "mean": (lambda value: relax.op.mean(value, [1, 2], keepdims=True), WIDE.mean((1, 2), keepdims=True)),
+    "sum": (relax.op.sum, WIDE.sum()),
+    "variance": (lambda value: relax.op.variance(value, [-1]), WIDE.var(-1)),
+    "std": (relax.op.std, WIDE.std()),
+    "largest": (lambda value: relax.op.max(value, [0]), WIDE.max(0)),
+    "exp": (relax.op.exp, np.exp(WIDE)),
+    "sigmoid": (relax.op.sigmoid, 1 / (1 + np.exp(-WIDE))),
+    "power": (lambda value: relax.op.power(relax.op.abs(value), half(value)), np.abs(WIDE) ** 0.5),
+    "softmax": (lambda value: relax.op.nn.softmax(value, 1), np.exp(WIDE) / np.exp(WIDE).sum(1)[:, None]),
+    "relu": (relax.op.nn.relu, np.maximum(WIDE, 0)),
+    "difference": (lambda value: relax.op.subtract(value, half(value)), WIDE - 0.5),
+    "quotient": (lambda value: relax.op.divide(half(value), value), 0.5 / WIDE),
+    "root": (lambda value: relax.op.sqrt(relax.op.square(value)), np.abs(WIDE)),
+    "broadcast": (lambda value: relax.op.broadcast_to(value, (2, 5, 3, 2)), np.stack([WIDE, WIDE])),
+}
+
+
+def half(value: relax.Expr) -> relax.Expr:
+    return relax.const(0.5, str(value.ty.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_arithmetic_of_constants_is_rounded_once(name: str, dtype: str) -> None:
+    build, expected = ROUNDED[name]
+    result = result_of(build, WEIGHT.astype(dtype))
+    assert isinstance(result, Constant)
+    assert constant_array(result).dtype == dtype
+    allowed = 1e-15 if dtype == "float64" else np.finfo(dtype).eps
+    allowed = 4e-3 if dtype == "float16" else allowed  # the operand itself is rounded
+    np.testing.assert_allclose(constant_array(result), expected, rtol=allowed, atol=allowed)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(
+            lambda value: relax.op.astype(relax.op.add(cast(value), cast(value)), "float32"), id="integers"
+        ),
+        pytest.param(lambda value: relax.op.divide(value, value), id="not_finite"),
+        pytest.param(lambda value: relax.op.broadcast_to(value, (2**18, 1, 2, 3)), id="large"),
+        pytest.param(lambda value: relax.op.take(value, relax.const([3]), axis=2, mode="wrap"), id="outside"),
+        pytest.param(relax.op.tan, id="others"),
+    ],
+)
+def test_others_are_left(build: object) -> None:
+    assert isinstance(result_of(build), tvm.relax.Call)
+
+
+def cast(value: relax.Expr) -> relax.Expr:
+    return relax.op.astype(value, "int32")
+
+
+def test_convolutions_have_constant_weights() -> None:
+    """Of standardized weights, and of weights that gates multiply which others sum to one with."""
+    builder = relax.BlockBuilder()
+    image = relax.Var("image", relax.TensorType((1, 3, 6, 5), "float32"))
+    weight = np.random.default_rng(1).standard_normal((4, 3, 3, 3)).astype("float32")
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            kernel = constant(weight)
+            centred = relax.op.subtract(kernel, relax.op.mean(kernel, [1, 2, 3], keepdims=True))
+            scaled = relax.op.divide(centred, relax.op.std(kernel, [1, 2, 3], keepdims=True))
+            gates = relax.op.nn.relu(relax.const([0.5, -1.0, 2.0], "float32"))
+            shares = relax.op.divide(gates, relax.op.add(relax.op.sum(gates), relax.const(1e-4)))
+            share = relax.op.take(shares, relax.const(2), axis=0)
+            found = relax.op.nn.conv2d(image, relax.op.multiply(scaled, share))
+            output = builder.emit_output(found)
+        builder.emit_func_output(output)
+    module = canonicalize(builder.finalize())
+    (binding,) = module["main"].body.blocks[0].bindings
+    wide = weight.astype("float64")
+    expected = (wide - wide.mean((1, 2, 3), keepdims=True)) / wide.std((1, 2, 3), keepdims=True) * 2 / 2.5001
+    np.testing.assert_allclose(constant_array(binding.value.args[1]), expected, rtol=1e-5, atol=1e-7)

@@ -1,0 +1,90 @@
+"""Floating-point operators on constants, computed with numpy as they would be at run time.
+
+Elementwise arithmetic rounds as IEEE 754 says, like kernels; reductions and functions such as the exponential
+are computed in double precision and rounded once, so that they differ from those of kernels by rounding only.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.ir import dtype_of, operator_name, shape_of
+
+LARGEST_GROWN = 2**20
+"""Elements of the largest constant that is made out of fewer elements."""
+
+Compute = Callable[..., Any]
+
+
+def computed(call: relax.Call, operands: Sequence[np.ndarray]) -> np.ndarray | None:
+    """What ``call`` of constants, of a static shape, gives; None where that is left to run time.
+
+    That are other operators, other numbers than floats, results that are not finite, and constants that
+    would take more than :data:`LARGEST_GROWN` elements and more than the operands.
+    """
+    compute, shape = _COMPUTES.get(operator_name(call)), shape_of(call) or ()
+    if compute is None:
+        return None
+    if prod(shape) > max(LARGEST_GROWN, sum(operand.size for operand in operands)):
+        return None
+    if {str(operand.dtype) for operand in operands} != {dtype_of(call)} or operands[0].dtype.kind != "f":
+        return None
+    with np.errstate(all="ignore"):
+        result = np.asarray(compute(call, *operands)).astype(operands[0].dtype)
+    return result.reshape(shape) if np.isfinite(result).all() else None
+
+
+def _plain(function: Callable[..., Any]) -> Compute:
+    return lambda call, *operands: function(*operands)
+
+
+def _in_double(function: Callable[..., Any]) -> Compute:
+    return lambda call, *operands: function(*(operand.astype("float64") for operand in operands))
+
+
+def _reduced(function: Callable[..., Any], **options: Any) -> Compute:
+    def compute(call: relax.Call, operand: np.ndarray) -> Any:
+        axes = call.attrs.axis
+        axis = None if axes is None else tuple(int(place) for place in axes)
+        return function(operand, axis=axis, keepdims=bool(call.attrs.keepdims), **options)
+
+    return compute
+
+
+def _softmax(call: relax.Call, operand: np.ndarray) -> Any:
+    axis = int(call.attrs.axis)
+    exponentials = np.exp(operand.astype("float64") - operand.max(axis=axis, keepdims=True))
+    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+
+
+_COMPUTES: Mapping[str, Compute] = {
+    "abs": _plain(np.abs),
+    "add": _plain(np.add),
+    "broadcast_to": lambda call, operand: np.broadcast_to(operand, shape_of(call) or ()),
+    "divide": _plain(np.divide),
+    "exp": _in_double(np.exp),
+    "max": _reduced(np.max),
+    "maximum": _plain(np.maximum),
+    "mean": _reduced(np.mean, dtype="float64"),
+    "min": _reduced(np.min),
+    "minimum": _plain(np.minimum),
+    "multiply": _plain(np.multiply),
+    "negative": _plain(np.negative),
+    "nn.relu": _plain(lambda operand: np.maximum(operand, 0)),
+    "nn.softmax": _softmax,
+    "power": _in_double(np.power),
+    "rsqrt": _in_double(lambda operand: 1 / np.sqrt(operand)),
+    "sigmoid": _in_double(lambda operand: 1 / (1 + np.exp(-operand))),
+    "sqrt": _plain(np.sqrt),
+    "square": _plain(np.square),
+    "std": _reduced(np.std, dtype="float64"),
+    "subtract": _plain(np.subtract),
+    "sum": _reduced(np.sum, dtype="float64"),
+    "tanh": _in_double(np.tanh),
+    "variance": _reduced(np.var, dtype="float64"),
+}
+
+__all__ = ["LARGEST_GROWN", "computed"]
