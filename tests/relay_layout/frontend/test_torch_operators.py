@@ -82,6 +82,7 @@ POOLINGS: Functions = {
     "adaptive max of rows": lambda x: F.adaptive_max_pool1d(x[:, :, 0], 3),
     "adaptive max of volumes": nn.AdaptiveMaxPool3d((3, 2, 4)),
     "largest and where": lambda x: torch.cat([part.float() for part in x.max(2)]),
+    "largest of nothing": lambda x: torch.full_like(x, -math.inf).max(2)[1],
     "least and where": lambda x: torch.cat([part.float() for part in x.min(1, keepdim=True)]),
     "variance and mean": lambda x: torch.cat(torch.var_mean(x, (2, 3), correction=1)),
     "product": lambda x: x.prod(1),
