@@ -48,8 +48,9 @@ def places_of_maxima(
     """
     rank, shape = len(window.kernel), shape_of(value) or ()
     extents = [int(extent) for extent in shape[-rank:]]
-    # So that no element of the image is as small as the padding.
-    least = float(np.finfo(dtype_of(value)).min)
+    # So that every element of the image is above the padding, and above what TVM's argmax starts at.
+    lowest = np.finfo(dtype_of(value)).min
+    least = float(np.nextafter(lowest, np.zeros_like(lowest)))
     bounded = emit(relax.op.clip(value, least, math.inf))
     image = padded(emit, bounded, window.pads(extents, counts), -math.inf)
     axes = list(range(len(shape) - rank, len(shape)))

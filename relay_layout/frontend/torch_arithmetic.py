@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from tvm import relax
 
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, dtype_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -130,7 +130,9 @@ def _extreme(reduce: Callable[..., Expression], find: Callable[..., Expression])
         value, emit = importer.env[node.args[0]], importer.block_builder.emit
         axis, keepdims = _dimensions(node)
         found = emit(reduce(value, axis=[axis], keepdims=keepdims))
-        return emit(relax.Tuple([found, emit(find(value, axis=axis, keepdims=keepdims))]))
+        place = emit(find(value, axis=axis, keepdims=keepdims))
+        # TVM finds -1 where all are as extreme as what it starts at, such as infinities.
+        return emit(relax.Tuple([found, emit(relax.op.maximum(place, relax.const(0, dtype_of(place))))]))
 
     return convert
 

@@ -70,6 +70,7 @@ def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
         "relax.nn.conv2d_transpose": transposed,
         "relax.matmul": matmul,
         "relax.full": full_call,
+        "relax.full_like": full_call,
     }
 
 

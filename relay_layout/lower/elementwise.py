@@ -1,6 +1,6 @@
 """Elementwise operators whose computes are ours, by operator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from tvm import relax, te, tirx
@@ -46,12 +46,16 @@ def softmax_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 
 def full_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A tensor of one number, which may be infinite or none; TVM's own takes finite ones alone."""
+    """``full`` or ``full_like`` of a number that may be infinite or none; TVM takes finite ones alone."""
     shape, value = shape_of(call), call.args[1]
     if shape is None or not isinstance(value, Constant) or np.isfinite(constant_array(value)).all():
         return call.op.get_attr("FLegalize")(builder, call)
     element = tirx.const(constant_array(value).item(), dtype_of(call))
-    return builder.call_te(lambda: te.compute(shape, lambda *index: element), primfunc_name_hint="full")
+
+    def compute(extents: Sequence[tirx.Expr]) -> te.Tensor:
+        return te.compute(extents, lambda *index: element)
+
+    return builder.call_te(compute, list(call.ty.shape.values), primfunc_name_hint="full")
 
 
 __all__ = ["COMPUTES", "full_call", "softmax_call", "transcendental_call"]

@@ -231,7 +231,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(CONVOLUTION_AXES, _convolution),
     **dict.fromkeys(COMPUTES, transcendental_call),
     "nn.softmax": softmax_call,
-    "full": full_call,
+    **dict.fromkeys(("full", "full_like"), full_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,
     "nn.pixel_shuffle": _pixel_shuffle,

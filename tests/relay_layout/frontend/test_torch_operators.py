@@ -45,6 +45,11 @@ CONVOLUTIONS: Functions = {
 }
 
 
+def places_among(image: torch.Tensor, number: float) -> torch.Tensor:
+    """Where the maxima of windows are that hold ``number`` alone, but for the padding around it."""
+    return F.max_pool2d(torch.full_like(image, number), 3, 2, 1, return_indices=True)[1]
+
+
 def unpooled(image: torch.Tensor) -> torch.Tensor:
     values, places = F.max_pool2d(image[:, :, :8, :6], 2, return_indices=True)
     return F.max_unpool2d(values, places, 2)
@@ -68,6 +73,7 @@ POOLINGS: Functions = {
     "average volumes divisor": lambda x: F.avg_pool3d(x, 2, divisor_override=3),
     "places": lambda x: F.max_pool2d(x, (3, 2), (1, 2), 1, ceil_mode=True, return_indices=True)[1],
     "places dilated": lambda x: F.max_pool2d(x, 2, 2, dilation=2, return_indices=True)[1],
+    "places of nothing": lambda x: places_among(x, -math.inf),
     "places of volumes": lambda x: F.max_pool3d(x.contiguous(), 2, return_indices=True)[1],
     "unpool": lambda x: unpooled(x).contiguous(),
     "adaptive max": nn.AdaptiveMaxPool2d(1),
@@ -76,6 +82,7 @@ POOLINGS: Functions = {
     "adaptive max of rows": lambda x: F.adaptive_max_pool1d(x[:, :, 0], 3),
     "adaptive max of volumes": nn.AdaptiveMaxPool3d((3, 2, 4)),
     "largest and where": lambda x: torch.cat([part.float() for part in x.max(2)]),
+    "largest of nothing": lambda x: torch.full_like(x, -math.inf).max(2)[1],
     "least and where": lambda x: torch.cat([part.float() for part in x.min(1, keepdim=True)]),
     "variance and mean": lambda x: torch.cat(torch.var_mean(x, (2, 3), correction=1)),
     "product": lambda x: x.prod(1),
@@ -97,6 +104,7 @@ ARITHMETIC: Functions = {
     "clamped integers": lambda x: (x * 9).long().clamp(max=3),
     "clamped on both sides": lambda x: (x * 9).int().clamp(-2, 3),
     "masked by infinity": lambda x: (x[..., :7, :] + torch.full((7, 7), -math.inf).triu(1)).softmax(-1),
+    "like infinity": lambda x: torch.full_like(x, math.inf).minimum(x),
     "clamped above": lambda x: torch.clamp_max(x, 0.3),
     "power of two": torch.exp2,
     "hyperbolic": lambda x: torch.sinh(3 * x) + torch.cosh(x),
