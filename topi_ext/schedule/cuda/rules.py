@@ -1,6 +1,7 @@
 """Schedule rules of CUDA targets, in the order in which they are asked."""
 
 import logging
+from collections.abc import Callable
 
 from tvm import tirx
 from tvm.s_tir import Schedule
@@ -47,55 +48,20 @@ class Convolution(ScheduleRule):
         return schedule_product(func, workload, knobs, multiprocessor_of(target))
 
 
-class Rows(ScheduleRule):
-    """Functions around ``compute.row_product``."""
+class Scheduled(ScheduleRule):
+    """A function that schedules what it is made for, and says None of anything else."""
+
+    def __init__(self, schedule: Callable[[tirx.PrimFunc], Schedule | None]) -> None:
+        self.schedule = schedule
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None of any other function."""
+        """What the function says."""
         del target, tunable
-        return schedule_rows(func)
-
-
-class WinogradTransform(ScheduleRule):
-    """Functions around either transform of ``compute.winograd_nhwc``."""
-
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None of any other function, and where what follows the results cannot be fused."""
-        del target, tunable
-        return schedule_transform(func)
-
-
-class Elementwise(ScheduleRule):
-    """Functions without a sum: vectors of the last axis, neighbouring vectors on neighbouring threads."""
-
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None where there is more than one result, or a sum."""
-        del target, tunable
-        return schedule_elementwise(func)
-
-
-class Reduction(ScheduleRule):
-    """Functions of one sum or maximum over pixels, channels last."""
-
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None of any other function."""
-        del target, tunable
-        return None if annotated_block(open_schedule(func)) is not None else schedule_reduction(func)
-
-
-class Normalization(ScheduleRule):
-    """Functions of sums and maxima along the last axis, which every element of it uses."""
-
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None of any other function."""
-        del target, tunable
-        return schedule_normalization(func)
+        return self.schedule(func)
 
 
 class Unannotated(ScheduleRule):
-    """A rule of TVM's, kept from the loops of our convolutions: what it makes of these, code generation
-    refuses.
-    """
+    """A rule kept from the loops of our convolutions: what it makes of these, code generation refuses."""
 
     def __init__(self, rule: ScheduleRule) -> None:
         self.rule = rule
@@ -126,18 +92,16 @@ class Guarded(ScheduleRule):
 
 def cuda_rules() -> list[Guarded]:
     """Most specific first; dlight's last one takes every function of loops."""
-    ours = [Convolution(), WinogradTransform(), Rows(), Elementwise(), Reduction(), Normalization()]
+    ours = [
+        Convolution(),
+        Scheduled(schedule_transform),
+        Scheduled(schedule_rows),
+        Scheduled(schedule_elementwise),
+        Unannotated(Scheduled(schedule_reduction)),
+        Scheduled(schedule_normalization),
+    ]
     theirs = [Unannotated(rule) for rule in (gpu.Matmul(), gpu.Reduction(), gpu.GeneralReduction())]
     return [Guarded(rule) for rule in (*ours, *theirs, gpu.Fallback())]
 
 
-__all__ = [
-    "Convolution",
-    "Elementwise",
-    "Guarded",
-    "Normalization",
-    "Reduction",
-    "Rows",
-    "WinogradTransform",
-    "cuda_rules",
-]
+__all__ = ["Convolution", "Guarded", "Scheduled", "Unannotated", "cuda_rules"]
