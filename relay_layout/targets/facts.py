@@ -32,21 +32,3 @@ X86_AVX512 = TargetFacts("x86 AVX-512", (16, 8), 3.0, 40.0, 2.0, 8.0, 0.01)
 X86_AVX2 = TargetFacts("x86 AVX2", (8, 16), 3.0, 30.0, 2.0, 6.0, 0.01)
 X86_SSE = TargetFacts("x86 SSE", (4, 8), 3.0, 20.0, 2.0, 4.0, 0.01)
 AARCH64 = TargetFacts("aarch64 NEON", (8, 4), 2.0, 10.0, 4.0, 4.0, 0.01)
-
-
-INSTRUCTION_SETS: dict[str, tuple[str, ...]] = {
-    "x86-64-v2": ("cx16", "popcnt", "sse3", "sse4_1", "sse4_2", "ssse3"),
-    "x86-64-v3": ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"),
-    "x86-64-v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
-}
-"""Extensions that each level of the x86-64 ABI adds, as the operating system spells them."""
-
-
-def level_features(name: str) -> tuple[str, ...]:
-    """All extensions of an x86-64 level, those of the levels below included."""
-    features: list[str] = []
-    for level, added in INSTRUCTION_SETS.items():
-        features += added
-        if level == name:
-            return tuple(features)
-    raise KeyError(name)

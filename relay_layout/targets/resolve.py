@@ -22,15 +22,16 @@ from relay_layout.targets.arm import (
     with_tuning,
 )
 from relay_layout.targets.cuda import cuda_target
-from relay_layout.targets.facts import (
-    INSTRUCTION_SETS,
-    X86_AVX2,
-    X86_AVX512,
-    X86_SSE,
-    level_features,
-)
+from relay_layout.targets.facts import X86_AVX2, X86_AVX512, X86_SSE
 from relay_layout.targets.records import recorded_kernels
 from relay_layout.targets.target import BuildTarget
+from relay_layout.targets.x86 import (
+    INSTRUCTION_SETS,
+    LLVM_NAMES,
+    level_features,
+    with_full_vectors,
+    x86_features,
+)
 from topi_ext.chooser import KernelChooser
 from topi_ext.processor import processor_of
 from topi_ext.tune.transforms import TransformTimes
@@ -93,7 +94,7 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
     if text in INSTRUCTION_SETS:
         return _build(text, {"mcpu": text}, level_features(text), "x86_64", threads)
     if architecture() == "x86_64" and text in _known_processors():
-        return _build(text, {"mcpu": text}, _x86_features({"mcpu": text}), "x86_64", threads)
+        return _build(text, {"mcpu": text}, x86_features({"mcpu": text}), "x86_64", threads)
     raise TargetError(
         f"target {target!r} is not known; use 'native', one of {', '.join(INSTRUCTION_SETS)}, "
         "a processor name that LLVM knows, or TVM's target JSON"
@@ -114,47 +115,11 @@ def _native(threads: int | None) -> BuildTarget:
         attributes = present_attributes(cpu, _arm_features(attributes), present)
         features = _arm_features(attributes)
     elif present is not None:
-        implied = _x86_features(attributes)
+        implied = x86_features(attributes)
         features = tuple(name for name in implied if name in present)
         if hidden := sorted(set(implied) - present):
-            attributes["mattr"] = [f"-{_LLVM_NAMES.get(name, name)}" for name in hidden]
+            attributes["mattr"] = [f"-{LLVM_NAMES.get(name, name)}" for name in hidden]
     return _build("native", attributes, features, architecture(), threads)
-
-
-def _x86_features(attributes: Mapping[str, Any]) -> tuple[str, ...]:
-    """Extensions of x86-64 that code for a target may use, as operating systems spell them."""
-    try:
-        compiled = codegen.llvm_get_cpu_features(tvm.target.Target({"kind": "llvm", **attributes}))
-    except Exception:
-        return ()  # what TVM does not accept, it says where the target is built
-    names = {str(name) for name in compiled}
-    known = {name for level in INSTRUCTION_SETS.values() for name in level} | _BEYOND_LEVELS
-    return tuple(sorted(name for name in known if _LLVM_NAMES.get(name, name) in names))
-
-
-_LLVM_NAMES = {"bmi1": "bmi", "sse4_1": "sse4.1", "sse4_2": "sse4.2"}
-"""Extensions that LLVM spells otherwise than the operating system."""
-
-_BEYOND_LEVELS = {
-    "avx512bf16",
-    "avx512bitalg",
-    "avx512fp16",
-    "avx512ifma",
-    "avx512vbmi",
-    "avx512vbmi2",
-    "avx512vnni",
-    "avx512vpopcntdq",
-    "avxifma",
-    "avxneconvert",
-    "avxvnni",
-    "avxvnniint16",
-    "avxvnniint8",
-    "fma4",
-    "gfni",
-    "vaes",
-    "vpclmulqdq",
-    "xop",
-}
 
 
 def _from_description(name: str, description: dict[str, Any], kind: str, threads: int | None) -> BuildTarget:
@@ -175,7 +140,7 @@ def _from_description(name: str, description: dict[str, Any], kind: str, threads
         if machine != architecture() and cpu in ARM_BOARDS:
             threads = threads or ARM_BOARDS[cpu].cores
     elif machine == "x86_64":
-        features = _x86_features(attributes)
+        features = x86_features(attributes)
     return _build(name, attributes, features, machine, threads)
 
 
@@ -191,6 +156,8 @@ def _build(
 ) -> BuildTarget:
     if machine == "aarch64":
         attributes = with_tuning(attributes)
+    elif machine == "x86_64" and "avx512f" in features:
+        attributes = with_full_vectors(attributes)
     description = {"kind": "llvm", **attributes, "num-cores": threads or cpu_count()}
     try:
         target = tvm.target.Target(description)

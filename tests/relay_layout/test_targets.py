@@ -145,6 +145,21 @@ def test_native_does_without_what_a_virtual_machine_hides(monkeypatch: pytest.Mo
     assert "-avx512f" in list(target.tvm_target.attrs["mattr"])
 
 
+@pytest.mark.parametrize(
+    ("cpu", "attributes", "expected"),
+    [
+        ("sapphirerapids", [], ["-prefer-256-bit"]),
+        ("x86-64-v4", ["+avx512vnni"], ["+avx512vnni", "-prefer-256-bit"]),
+        ("icelake-server", ["+prefer-256-bit"], ["+prefer-256-bit"]),
+        ("x86-64-v3", ["+f16c"], ["+f16c"]),
+    ],
+)
+def test_whole_registers_of_avx512(cpu: str, attributes: list[str], expected: list[str]) -> None:
+    """LLVM halves the vectors it makes itself for Intel, unless it is told otherwise."""
+    description = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": cpu, "mattr": attributes}
+    assert list(resolve_target(description).tvm_target.attrs["mattr"]) == expected
+
+
 def test_tvm_targets_and_json_are_taken() -> None:
     target = resolve_target(tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 3}))
     assert (target.threads, target.processor.vector_bytes) == (3, 32)

@@ -20,9 +20,24 @@ LARGEST_EXPONENT = math.log(float.fromhex("0x1.fffffep+127"))
 SMALLEST_EXPONENT = -87.0
 """Beyond them the exponential is infinite, or taken for zero, in float32."""
 
-_POLYNOMIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5)
+_INFINITE_EXPONENT = 89.0
+
+_EXPONENTIAL = (
+    1.3814541243e-3,
+    8.3687451096e-3,
+    4.1668390768e-2,
+    1.6666520399e-1,
+    4.9999993432e-1,
+    1.0,
+    1.0,
+)
+"""Of the exponential, off by 3e-9 at most up to half of log(2): the least that this degree allows."""
+
 _LOG2_HIGH, _LOG2_LOW = 0.693359375, -2.12194440e-4
-"""Of Cephes' expf (Moshier): powers from the seventh down to the second, and log(2) in two parts."""
+"""log(2) in two parts, of which multiples of the first are exact (Cephes, by Moshier)."""
+
+_ROUNDING = 1.5 * 2**23
+"""A float32 near this one has no digits behind the point, and its last bits are an integer."""
 
 _TANH_BOUND, _ERF_BOUND = 9.0, 4.0
 """Where the functions are one in float32."""
@@ -62,7 +77,7 @@ _ERF = (
 _SINH = (1 / 362880, 1 / 5040, 1 / 120, 1 / 6, 1.0)
 """Of the Taylor series of sinh: coefficients of odd powers, highest first; off by 3e-8 at one."""
 
-_MANTISSA_BITS, _BIAS = 23, 127
+_MANTISSA_BITS, _ONE_BITS = 23, 0x3F800000
 
 
 def exp(data: te.Tensor) -> te.Tensor:
@@ -70,38 +85,60 @@ def exp(data: te.Tensor) -> te.Tensor:
 
     def element(value: Any) -> Any:
         most, least = _float(LARGEST_EXPONENT), _float(SMALLEST_EXPONENT)
-        bounded = tirx.Select(value < least, _float(0.0), _power(value, least, most))
+        power = _power(tirx.max(tirx.min(value, most), least), _raised)
+        bounded = tirx.Select(value < least, _float(0.0), power)
         return _keep_nan(value, tirx.Select(value > most, tirx.infinity("float32"), bounded))
 
     return _elementwise(data, element, "exp")
 
 
-def _power(value: Any, least: Any, most: Any) -> Any:
-    """``exp(value)`` between the bounds: 2**n exp(r), where r is at most half of log(2)."""
+def _power(value: Any, scaled: Callable[[Any, Any], Any]) -> Any:
+    """``exp(value)`` between the bounds: ``scaled`` gives 2**n exp(r), where r is at most half of log(2).
+
+    Its arguments are exp(r) and a float32 with n in its last bits, and nothing else in its last nine.
+    """
 
     def with_argument(argument: Any) -> Any:
-        number = tirx.floor(argument * _float(math.log2(math.e)) + _float(0.5))
-        return _bound(number, lambda number: with_number(argument, number))
+        rounded = argument * _float(math.log2(math.e)) + _float(_ROUNDING)
+        return _bound(rounded, lambda rounded: with_rounded(argument, rounded))
 
-    def with_number(argument: Any, number: Any) -> Any:
+    def with_rounded(argument: Any, rounded: Any) -> Any:
+        number = rounded - _float(_ROUNDING)
+        return _bound(number, lambda number: with_number(argument, rounded, number))
+
+    def with_number(argument: Any, rounded: Any, number: Any) -> Any:
         rest = argument - number * _float(_LOG2_HIGH) - number * _float(_LOG2_LOW)
-        # Half of the power of two, because the largest one is no number yet.
-        exponent = number.astype("int32") + tirx.const(_BIAS - 1, "int32")
-        half = tirx.reinterpret("float32", exponent << tirx.const(_MANTISSA_BITS, "int32"))
-        return _bound(rest, _small_power) * half * _float(2.0)
+        return scaled(_bound(rest, lambda rest: _polynomial(_EXPONENTIAL, rest)), rounded)
 
-    return _bound(tirx.max(tirx.min(value, most), least), with_argument)
+    return _bound(value, with_argument)
 
 
-def _small_power(rest: Any) -> Any:
-    return _polynomial(_POLYNOMIAL, rest) * rest * rest + rest + _float(1.0)
+def _raised(small: Any, rounded: Any) -> Any:
+    """Up to the largest number: n is added to the exponent."""
+    power = tirx.reinterpret("float32", tirx.reinterpret("int32", small) + _in_exponent(rounded))
+    # One that was rounded up to 2**128 is no number.
+    return tirx.min(power, tirx.max_value("float32"))
+
+
+def _multiplied(small: Any, rounded: Any) -> Any:
+    """Infinite from 2**127.5 on, and NaN stays NaN."""
+    power = _in_exponent(rounded) + tirx.const(_ONE_BITS, "int32")
+    return small * tirx.reinterpret("float32", power)
+
+
+def _in_exponent(rounded: Any) -> Any:
+    return tirx.reinterpret("int32", rounded) << tirx.const(_MANTISSA_BITS, "int32")
 
 
 def sigmoid(data: te.Tensor) -> te.Tensor:
     """``1 / (1 + exp(-x))``, float32."""
-    power = exp(topi.negative(data))
-    one = tirx.const(1.0, data.dtype)
-    return te.compute(data.shape, lambda *index: one / (one + power(*index)), name="sigmoid")
+
+    def element(value: Any) -> Any:
+        # NaN passes where it is the second operand. The bound above is one whose power is infinite.
+        bounded = tirx.max(_float(SMALLEST_EXPONENT), tirx.min(_float(_INFINITE_EXPONENT), -value))
+        return _float(1.0) / (_float(1.0) + _power(bounded, _multiplied))
+
+    return _elementwise(data, element, "sigmoid")
 
 
 def silu(data: te.Tensor) -> te.Tensor:

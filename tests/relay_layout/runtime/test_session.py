@@ -20,7 +20,7 @@ from relay_layout.artifact import host_features, read_artifact
 from relay_layout.errors import ArtifactError, InputError, TargetError
 from relay_layout.runtime import profiling
 from relay_layout.runtime import session as session_module
-from relay_layout.targets.facts import INSTRUCTION_SETS, level_features
+from relay_layout.targets.x86 import INSTRUCTION_SETS, level_features
 from topi_ext.cuda.window_maps import ENCODE_WINDOWS
 
 

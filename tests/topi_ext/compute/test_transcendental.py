@@ -67,6 +67,28 @@ def test_values(name: str) -> None:
     )
 
 
+def test_exponentials_up_to_the_bounds() -> None:
+    """Half of the last powers of two lie beyond what an exponent alone can hold."""
+    most, least = transcendental.LARGEST_EXPONENT, transcendental.SMALLEST_EXPONENT
+    values = np.concatenate([np.linspace(least, least + 2, 999), np.linspace(most - 2, most, 999)])
+    values = values.astype("float32")
+    values = values[values <= most]
+    expected = np.minimum(np.exp(values.astype("float64")), np.finfo("float32").max)
+    np.testing.assert_allclose(computed("exp", values), expected, rtol=2e-7)
+
+
+@pytest.mark.parametrize("value", [-88.0, -89.0, -1e3, -3e38])
+def test_silu_far_below_zero_is_zero(value: float) -> None:
+    """What the sigmoid leaves must vanish beside the largest numbers."""
+    assert np.abs(computed("silu", np.full(16, value, "float32"))).max() < 2e-36
+
+
+def test_nan_with_a_payload_stays_nan() -> None:
+    values = np.array([0x7FC00001, 0x7FC000FF, 0xFFC00155, 0x7FFFFFFF] * 4, "uint32").view("float32")
+    for name in ("exp", "sigmoid", "silu", "tanh"):
+        assert np.isnan(computed(name, values)).all(), name
+
+
 @pytest.mark.parametrize(
     ("name", "at_minus_infinity", "at_infinity"),
     [("exp", 0, np.inf), ("tanh", -1, 1), ("erf", -1, 1), ("sigmoid", 0, 1)],
