@@ -83,10 +83,21 @@ def link_executable(
         except OSError as error:
             raise TargetError(f"linking with {command[0]} failed: {error.strerror}") from None
         if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
-            raise TargetError(f"linking with {command[0]} failed: {lines[0] if lines else done.returncode}")
+            raise TargetError(
+                f"linking with {command[0]} failed: {_reason(done.stderr, machine) or done.returncode}"
+            )
 
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
         path = Path(folder) / "library.so"
         executable.export_library(str(path), fcompile=link)
         return path.read_bytes()
+
+
+def _reason(messages: str, machine: str) -> str:
+    """What a driver complains of first, on one line."""
+    lines = [line.strip() for line in messages.splitlines() if line.strip()]
+    reason = next((line for line in lines if "error:" in line), lines[0] if lines else "")
+    if ".h: No such file" in reason:
+        package = "libc6-dev-arm64-cross" if machine == "aarch64" else "libc6-dev"
+        reason += f"; install the C library's headers for that compiler, {package} on Debian"
+    return reason

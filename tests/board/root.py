@@ -32,8 +32,9 @@ PROGRAMS = {
     "qemu-aarch64-static": "qemu-user-static",
     "debootstrap": "debootstrap",
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
+    "/usr/aarch64-linux-gnu/include/pthread.h": "libc6-dev-arm64-cross",
 }
-"""Programs that are needed on this machine, and their packages."""
+"""Programs and files that are needed on this machine, and their packages: the compiler brings no headers."""
 
 WHEELS = (
     "apache-tvm",
@@ -131,7 +132,7 @@ def keep(folder: Path, fill: Callable[[], None]) -> None:
 
 
 def check_programs(programs: Mapping[str, str], tell: Callable[[str], None]) -> None:
-    """Install the packages of programs that are missing, where this is Debian and the user is root."""
+    """Install the packages of programs and files that are missing, where this is Debian and the user root."""
     missing = [package for program, package in programs.items() if _path_of(program) is None]
     if not missing:
         return
@@ -219,6 +220,8 @@ def _pins(names: Sequence[str]) -> list[str]:
 
 
 def _path_of(program: str) -> str | None:
+    if program.startswith("/"):
+        return program if Path(program).exists() else None
     # Where root has no /usr/sbin on the path, debootstrap lies there all the same.
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
 

@@ -53,5 +53,6 @@ def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BoardUnavailable) as caught:
         check_programs(PROGRAMS, lambda line: None)
     assert str(caught.value) == (
-        "it takes root to run apt-get install qemu-user-static debootstrap gcc-aarch64-linux-gnu"
+        "it takes root to run apt-get install "
+        "qemu-user-static debootstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
     )

@@ -91,3 +91,23 @@ def test_failures_are_one_line(monkeypatch: pytest.MonkeyPatch, command: str, me
     with pytest.raises(TargetError) as raised:
         link_executable(Executable())
     assert str(raised.value) == message
+
+
+NO_HEADERS = "launch.c:10: fatal error: pthread.h: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("machine", "variable", "package"),
+    [("aarch64", "CROSS_CC", "libc6-dev-arm64-cross"), ("", "CC", "libc6-dev")],
+)
+def test_a_compiler_without_headers(
+    monkeypatch: pytest.MonkeyPatch, machine: str, variable: str, package: str
+) -> None:
+    """Debian installs a cross compiler without a C library where recommended packages are left out."""
+    monkeypatch.setenv(variable, f"sh -c 'echo In file included from it: >&2; echo {NO_HEADERS} >&2; exit 1'")
+    with pytest.raises(TargetError) as raised:
+        link_executable(Executable(), machine)
+    assert str(raised.value) == (
+        f"linking with sh failed: {NO_HEADERS}; "
+        f"install the C library's headers for that compiler, {package} on Debian"
+    )
