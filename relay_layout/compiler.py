@@ -12,9 +12,10 @@ import tvm
 from tvm import relax
 
 from relay_layout.artifact import Build, Content, Manifest, Producer, Quantization, TensorSpec, write_artifact
+from relay_layout.artifact.fields import DTYPES
 from relay_layout.artifact.memory_order import channels_last
 from relay_layout.choice.plan import LayoutPlan
-from relay_layout.errors import TargetError
+from relay_layout.errors import ModelError, TargetError
 from relay_layout.frontend import Params, load_model
 from relay_layout.graph import build_graph
 from relay_layout.graph.border import (
@@ -294,7 +295,8 @@ def _converted(
     module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
 ) -> tuple[tvm.IRModule, ConversionReport]:
     """The module in inference form and in its layouts, with carried operators if the request names any."""
-    module = canonicalize(module, keep_carried=names_carried(request.desired_layouts))
+    carried = names_carried(request.desired_layouts)
+    module = canonicalize(module, keep_carried=carried, widened=target.widened_dtypes)
     return convert_layout(module, request, target)
 
 
@@ -336,8 +338,25 @@ class _Border:
 
 
 def _border(function: relax.Function) -> _Border:
+    """ModelError for a tensor that no caller could pass."""
     names = input_names(function), output_names(function)
+    _check_dtypes(names, function)
     return _Border(names, quantized_border(function), dimension_letters(build_graph(function)))
+
+
+def _check_dtypes(names: tuple[list[str], list[str]], function: relax.Function) -> None:
+    results = function.ret_ty
+    kinds = results.fields if isinstance(results, relax.TupleType) else [results]
+    for role, named, types in (
+        ("input", names[0], [parameter.ty for parameter in function.params]),
+        ("output", names[1], kinds),
+    ):
+        for name, kind in zip(named, types, strict=True):
+            if str(kind.dtype) not in DTYPES:
+                raise ModelError(
+                    f"{role} '{name}' is {kind.dtype}, which numpy does not have: let the network take and "
+                    "give float32 or float16, and convert inside it"
+                )
 
 
 def _specs(

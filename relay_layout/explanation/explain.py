@@ -72,7 +72,8 @@ def explain(
         precision=precision,
     )
     module = load_model(model, input_shapes=input_shapes, params=params)
-    module = canonicalize(module, keep_carried=names_carried(request.desired_layouts))
+    carried = names_carried(request.desired_layouts)
+    module = canonicalize(module, keep_carried=carried, widened=resolved.widened_dtypes)
     plan = plan_layout(with_border_layouts(module, request), request, resolved)
     return explain_plan(plan) if node is None else explain_node(plan, find_node(plan, node))
 

@@ -60,6 +60,7 @@ def from_torch(
         torch_indexing,
         torch_memory,
         torch_pooling,
+        torch_products,
         torch_quantized,
         torch_resize,
     )
@@ -89,6 +90,7 @@ def from_torch(
                     **torch_images.CONVERTERS,
                     **torch_indexing.CONVERTERS,
                     **torch_pooling.CONVERTERS,
+                    **torch_products.CONVERTERS,
                     **torch_resize.CONVERTERS,
                 },
                 run_ep_decomposition=False,

@@ -150,6 +150,12 @@ def _variance_and_mean(node: Any, importer: Any) -> Expression:
     return emit(relax.Tuple([variance, emit(relax.op.mean(value, axes or None, keepdims))]))
 
 
+def _where(node: Any, importer: Any) -> Expression:
+    """``where(condition, left, right)`` in the type that both have in common."""
+    left, right = (_operand(importer, argument, _dtype(node)) for argument in node.args[1:3])
+    return importer.block_builder.emit(relax.op.where(importer.env[node.args[0]], left, right))
+
+
 def _cumulative_sum(node: Any, importer: Any) -> Expression:
     value = _operand(importer, node.args[0], _dtype(node))
     return importer.block_builder.emit(relax.op.cumsum(value, axis=int(node.args[1]), dtype=_dtype(node)))
@@ -178,6 +184,7 @@ CONVERTERS: dict[str, Converter] = {
     "prod.dim_int": _product,
     "var_mean.correction": _variance_and_mean,
     "cumsum.default": _cumulative_sum,
+    "where.self": _where,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
 

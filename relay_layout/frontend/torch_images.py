@@ -84,31 +84,7 @@ def _instance_norm(node: Any, importer: Any) -> Expression:
     return emit(relax.TupleGetItem(normalized, 0))
 
 
-def _convolution(node: Any, importer: Any) -> Expression:
-    """``convolution``, of which TVM's importer lacks the transposed one of volumes."""
-    data, weight, bias = importer.retrieve_args(node)[:3]
-    stride, padding, dilation, transposed, output_padding, groups = node.args[3:9]
-    if not transposed or len(shape_of(data) or ()) != 5:
-        return importer._convolution(node)
-    emit = importer.block_builder.emit
-    found = emit(
-        relax.op.nn.conv3d_transpose(
-            data,
-            weight,
-            strides=stride,
-            padding=padding,
-            output_padding=output_padding,
-            dilation=dilation,
-            groups=groups,
-        )
-    )
-    if bias is None:
-        return found
-    return emit(relax.op.add(found, emit(relax.op.reshape(bias, (1, -1, 1, 1, 1)))))
-
-
 CONVERTERS: dict[str, Converter] = {
-    "convolution.default": _convolution,
     "grid_sampler_2d.default": _grid_sample(2),
     "grid_sampler_3d.default": _grid_sample(3),
     "instance_norm.default": _instance_norm,

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.scattering import scattered
-from relay_layout.ir import Expression, shape_of
+from relay_layout.ir import Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -128,22 +129,89 @@ def _bound(bound: Any, otherwise: Any, extent: Any) -> Any:
     return bound
 
 
-def _scatter(reduction: str) -> Converter:
-    """``scatter(data, dim, index, source)``, of which the source may be a number."""
+@dataclass(frozen=True)
+class _Scattering:
+    """The operands of a scatter."""
 
-    def convert(node: Any, importer: Any) -> Expression:
-        emit = importer.block_builder.emit
-        data, index = importer.env[node.args[0]], importer.env[node.args[2]]
-        shape, extents = shape_of(data), shape_of(index)
-        if shape is None or extents is None or not all(isinstance(extent, int) for extent in extents):
-            raise ModelError(f"node '{node.name}': scatter takes indices of known extents alone")
-        axis = int(node.args[1]) % len(shape)
-        source = importer.env.get(node.args[3])
-        if source is None:
-            source = emit(relax.op.full(extents, relax.const(node.args[3], str(data.ty.dtype))))
-        return scattered(emit, data, index, source, axis, reduction)
+    emit: Callable[[Expression], Expression]
+    data: Expression
+    index: Expression
+    source: Expression
+    axis: int
 
-    return convert
+    @property
+    def dtype(self) -> str:
+        return dtype_of(self.data)
+
+    def filled(self, number: float) -> Expression:
+        """As many elements as the index has, all of one number."""
+        return self.emit(relax.op.full(shape_of(self.index), relax.const(number, self.dtype)))
+
+    def into(self, data: Expression, source: Expression, reduction: str) -> Expression:
+        """``data`` with ``source`` written or reduced to the places of the index."""
+        return scattered(self.emit, data, self.index, source, self.axis, reduction)
+
+
+def _scattering(node: Any, importer: Any) -> _Scattering:
+    emit = importer.block_builder.emit
+    data, index = importer.env[node.args[0]], importer.env[node.args[2]]
+    shape, extents = shape_of(data), shape_of(index)
+    if shape is None or extents is None or not all(isinstance(extent, int) for extent in extents):
+        raise ModelError(f"node '{node.name}': scatter takes indices of known extents alone")
+    axis = int(node.args[1]) % len(shape)
+    source = importer.env.get(node.args[3])
+    if source is None:
+        source = emit(relax.op.full(extents, relax.const(node.args[3], dtype_of(data))))
+    return _Scattering(emit, data, index, source, axis)
+
+
+def _scatter(node: Any, importer: Any) -> Expression:
+    """``scatter(data, dim, index, source, *, reduce)``, of which the source may be a number."""
+    found = _scattering(node, importer)
+    reduction = {"add": "add", "multiply": "mul"}.get(node.kwargs.get("reduce"), "update")
+    return found.into(found.data, found.source, reduction)
+
+
+def _scatter_add(node: Any, importer: Any) -> Expression:
+    """``scatter_add(data, dim, index, source)``."""
+    found = _scattering(node, importer)
+    return found.into(found.data, found.source, "add")
+
+
+def _scatter_reduce(node: Any, importer: Any) -> Expression:
+    """``scatter_reduce(data, dim, index, source, reduce, *, include_self=True)``.
+
+    Without the tensor itself, places that are written start from what changes no number.
+    """
+    found, name = _scattering(node, importer), node.args[4]
+    own = bool(node.kwargs.get("include_self", True))
+    if name not in _REDUCTIONS or found.dtype == "bool":
+        raise ModelError(f"node '{node.name}': scatter_reduce by {name} of {found.dtype} is not supported")
+    data = found.data
+    if not own:
+        data = found.into(data, found.filled(_neutral(name, found.dtype)), "update")
+    reduced = found.into(data, found.source, _REDUCTIONS[name])
+    if name != "mean":
+        return reduced
+    emit, one = found.emit, relax.const(1, found.dtype)
+    none = emit(relax.op.full(shape_of(data), relax.const(int(own), found.dtype)))
+    counts = emit(relax.op.maximum(found.into(none, found.filled(1), "add"), one))
+    divide = relax.op.divide if "float" in found.dtype else relax.op.floor_divide
+    return emit(divide(reduced, counts))
+
+
+_REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+"""What Relax calls PyTorch's reductions; a mean is a sum that is divided afterwards."""
+
+
+def _neutral(reduction: str, dtype: str) -> float:
+    """What a reduction starts from."""
+    if reduction in ("sum", "mean", "prod"):
+        return float(reduction == "prod")
+    if "float" in dtype:
+        return -math.inf if reduction == "amax" else math.inf
+    limits = np.iinfo(dtype)
+    return int(limits.min if reduction == "amax" else limits.max)
 
 
 def _windows(node: Any, importer: Any) -> Expression:
@@ -163,9 +231,12 @@ def _windows(node: Any, importer: Any) -> Expression:
 CONVERTERS: dict[str, Converter] = {
     "index.Tensor": _index,
     "index_put.default": _index_put,
-    "scatter.src": _scatter("update"),
-    "scatter.value": _scatter("update"),
-    "scatter_add.default": _scatter("add"),
+    "scatter.reduce": _scatter,
+    "scatter.src": _scatter,
+    "scatter.value": _scatter,
+    "scatter.value_reduce": _scatter,
+    "scatter_add.default": _scatter_add,
+    "scatter_reduce.two": _scatter_reduce,
     "slice.Tensor": _slice,
     "unfold.default": _windows,
 }

@@ -24,13 +24,6 @@ _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_co
 _DROPOUTS = ("dropout.default", "dropout_.default", "native_dropout.default")
 """Operations that TVM's importer leaves out, whatever their arguments."""
 
-_FLOAT32 = (
-    *("addmm.default", "baddbmm.default", "bmm.default", "linear.default", "matmul.default", "mm.default"),
-    *("conv1d.default", "conv2d.default", "conv3d.default", "convolution.default"),
-    *("conv_transpose1d.default", "conv_transpose2d.input"),
-)
-"""Operations whose results TVM's importer makes float32, whatever their operands."""
-
 
 def without_checks(program: Any) -> Any:
     """The program without operations that only check what its shapes say."""
@@ -86,12 +79,6 @@ def _check_operation(node: Any, label: str) -> None:
     if name in _DROPOUTS and node.args[1] and node.args[2] is not False:
         raise ModelError(
             f"{label}: node '{node.name}' drops at random, as in training; call eval() before export"
-        )
-    if name in _FLOAT32 and node.meta["val"].dtype != torch.float32:
-        dtype = str(node.meta["val"].dtype).removeprefix("torch.")
-        raise ModelError(
-            f"{label}: node '{node.name}' gives {dtype}; convolutions and matrix products are supported in "
-            "float32 alone, so export module.float()"
         )
 
 

@@ -125,7 +125,8 @@ def pipeline(target: Any = "native", *, desired_layout: str = "auto") -> tvm.tra
 
     def run(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
         del context
-        module, _ = convert_layout(canonicalize(module), request, resolved)
+        module = canonicalize(module, widened=resolved.widened_dtypes)
+        module, _ = convert_layout(module, request, resolved)
         with resolved.tvm_target:
             module = tvm.transform.Sequential([*legalize_passes(resolved), *fuse_passes(resolved)])(module)
             module, _ = schedule_functions(module, resolved)

@@ -16,14 +16,18 @@ from relay_layout.ir import dtype_of, operator_name, shape_of
 LARGEST_GROWN = 2**20
 """Elements of the largest constant that is made out of fewer elements."""
 
+LARGEST_PRODUCT = 2**32
+"""Multiplications of the largest matrix product that is computed."""
+
 Compute = Callable[..., Any]
 
 
 def computed(call: relax.Call, operands: Sequence[np.ndarray]) -> np.ndarray | None:
     """What ``call`` of constants, of a static shape, gives; None where that is left to run time.
 
-    That are other operators, other numbers than floats, results that are not finite, and constants that
-    would take more than :data:`LARGEST_GROWN` elements and more than the operands.
+    That are other operators, other numbers than floats, results that are not finite, constants that would
+    take more than :data:`LARGEST_GROWN` elements and more than the operands, and matrix products of more than
+    :data:`LARGEST_PRODUCT` multiplications.
     """
     compute, shape = _COMPUTES.get(operator_name(call)), shape_of(call) or ()
     if compute is None:
@@ -33,7 +37,10 @@ def computed(call: relax.Call, operands: Sequence[np.ndarray]) -> np.ndarray | N
     if {str(operand.dtype) for operand in operands} != {dtype_of(call)} or operands[0].dtype.kind != "f":
         return None
     with np.errstate(all="ignore"):
-        result = np.asarray(compute(call, *operands)).astype(operands[0].dtype)
+        exact = compute(call, *operands)
+        if exact is None:
+            return None
+        result = np.asarray(exact).astype(operands[0].dtype)
     return result.reshape(shape) if np.isfinite(result).all() else None
 
 
@@ -54,6 +61,17 @@ def _reduced(function: Callable[..., Any], **options: Any) -> Compute:
     return compute
 
 
+def _clipped(call: relax.Call, operand: np.ndarray) -> Any:
+    low, high = (float(bound) for bound in call.args[1:])
+    return np.clip(operand, low, high)
+
+
+def _product(call: relax.Call, left: np.ndarray, right: np.ndarray) -> Any:
+    if prod(shape_of(call) or ()) * left.shape[-1] > LARGEST_PRODUCT:
+        return None
+    return left.astype("float64") @ right.astype("float64")
+
+
 def _softmax(call: relax.Call, operand: np.ndarray) -> Any:
     axis = int(call.attrs.axis)
     exponentials = np.exp(operand.astype("float64") - operand.max(axis=axis, keepdims=True))
@@ -64,8 +82,10 @@ _COMPUTES: Mapping[str, Compute] = {
     "abs": _plain(np.abs),
     "add": _plain(np.add),
     "broadcast_to": lambda call, operand: np.broadcast_to(operand, shape_of(call) or ()),
+    "clip": _clipped,
     "divide": _plain(np.divide),
     "exp": _in_double(np.exp),
+    "matmul": _product,
     "max": _reduced(np.max),
     "maximum": _plain(np.maximum),
     "mean": _reduced(np.mean, dtype="float64"),

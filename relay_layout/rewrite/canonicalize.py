@@ -3,6 +3,8 @@
 Weights are changed with numpy, without compiling anything.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 import tvm
 from tvm import relax
@@ -14,12 +16,17 @@ from relay_layout.ir import Constant, Expression, constant, constant_array, oper
 from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
 from relay_layout.rewrite.fold import fold_constants
+from relay_layout.rewrite.widening import widen
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from relay_layout.verify import verify_module
 
 
-def canonicalize(module: tvm.IRModule, *, keep_carried: bool = False) -> tvm.IRModule:
+def canonicalize(
+    module: tvm.IRModule, *, keep_carried: bool = False, widened: Collection[str] = ()
+) -> tvm.IRModule:
     """The module as layout conversion likes it: no batch norm, no dropout, nothing unused.
+
+    Tensors of the dtypes ``widened`` become float32, but for inputs and outputs (:func:`.widen`).
 
     Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
     them. What is moved, cast or computed of constants alone becomes another constant. Changes of memory order
@@ -32,7 +39,9 @@ def canonicalize(module: tvm.IRModule, *, keep_carried: bool = False) -> tvm.IRM
     VerificationError if the result names layouts that do not fit its tensors.
     """
     module = without_markers(relax.transform.Normalize()(module))
-    module = fold_constants(module if keep_carried else decompose(module))
+    module = module if keep_carried else decompose(module)
+    # Before anything is computed of weights, so that it is not rounded to half precision again.
+    module = fold_constants(widen(module, widened))
     module = relax.transform.CanonicalizeBindings()(module)
     module = to_integers(module)
     module = rebuild_functions(module, lambda variable, function: _Inference(function).visit_expr(function))

@@ -5,18 +5,20 @@ such as standardized weights; layout passes and kernels want to see plain consta
 it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from relay_layout.errors import ModelError
 from relay_layout.ir import (
     Constant,
     Expression,
     constant,
     constant_array,
+    dtype_of,
     is_static,
     operator_name,
     rebuild_functions,
@@ -29,7 +31,10 @@ Fold = Callable[..., np.ndarray | None]
 
 def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
     """The module without operators on constants alone that move, cast or take elements, or that
-    :func:`~relay_layout.rewrite.arithmetic.computed` computes.
+    :func:`~relay_layout.rewrite.arithmetic.computed` computes. Floats are not divided by zero any more, but
+    multiplied by infinity.
+
+    ModelError for integers that are divided by zero.
     """
     return rebuild_functions(module, lambda variable, function: _Folder().visit_expr(function))
 
@@ -42,17 +47,44 @@ class _Folder(PyExprMutator):
         shape = shape_of(call) if isinstance(call.ty, relax.TensorType) else None
         if shape is None or not is_static(shape):
             return call
-        arguments = [
-            self.lookup_binding(argument) if isinstance(argument, relax.Var) else argument
-            for argument in call.args
-        ]
-        operands = [argument for argument in arguments if not isinstance(argument, relax.ShapeExpr)]
+        operands = [operand for argument in call.args for operand in self._operands(argument)]
         if not operands or not all(isinstance(operand, Constant) for operand in operands):
-            return call
+            return self._by_zero(call, operands)
         arrays = [constant_array(operand) for operand in operands]
         fold = _FOLDS.get(operator_name(call))
         found = computed(call, arrays) if fold is None else fold(call, *arrays)
-        return call if found is None else constant(found)
+        return self._by_zero(call, operands) if found is None else constant(found)
+
+    def _operands(self, argument: Expression) -> list[Expression]:
+        """The tensors of an argument, as what they are bound to; none of shapes and numbers."""
+        known = self.lookup_binding(argument) if isinstance(argument, relax.Var) else argument
+        if isinstance(known, relax.Tuple):
+            return [operand for field in known.fields for operand in self._operands(field)]
+        return [] if isinstance(known, relax.ShapeExpr | tirx.IntImm | tirx.FloatImm) else [known]
+
+    def _by_zero(self, call: relax.Call, operands: Sequence[Expression]) -> Expression:
+        """A quotient or a product by a number that is zero, as TVM computes it of NaN and infinities too.
+
+        TVM refuses to divide by such a number, and takes the product for zero.
+        """
+        name = operator_name(call)
+        zeros = [place for place, operand in enumerate(operands) if _is_zero(operand)]
+        if name == "multiply" and zeros and shape_of(call) and "float" in dtype_of(call):
+            (place, *_), arguments = zeros, list(call.args)
+            arguments[place] = constant(constant_array(operands[place]).reshape(1))
+            return relax.op.multiply(*arguments)
+        if name not in _BY_ZERO or 1 not in zeros:
+            return call
+        divisor = constant_array(operands[1])
+        if divisor.dtype.kind in "iu":
+            raise ModelError(f"the model divides integers by zero ({name})")
+        factor = np.copysign(_BY_ZERO[name], divisor.astype("float64"))
+        return relax.op.multiply(call.args[0], constant(np.asarray(factor).astype(divisor.dtype)))
+
+
+def _is_zero(operand: Expression) -> bool:
+    """Whether it is a constant number that is zero."""
+    return isinstance(operand, Constant) and not shape_of(operand) and not constant_array(operand).any()
 
 
 def _reshaped(call: relax.Call, array: np.ndarray) -> np.ndarray:
@@ -76,12 +108,37 @@ def _cast(call: relax.Call, array: np.ndarray) -> np.ndarray:
     return array.astype(str(call.attrs.dtype))
 
 
+def _concatenated(call: relax.Call, *arrays: np.ndarray) -> np.ndarray:
+    axis = call.attrs.axis
+    if axis is None:
+        return np.concatenate([array.reshape(-1) for array in arrays])
+    return np.concatenate(arrays, int(axis))
+
+
+def _sliced(call: relax.Call, array: np.ndarray) -> np.ndarray | None:
+    """None for bounds that numpy takes otherwise."""
+    if not all(isinstance(argument, relax.Tuple) for argument in call.args[1:]):
+        return None
+    axes, begins, ends, *given = ([int(entry) for entry in argument.fields] for argument in call.args[1:])
+    strides = given[0] if given else [1] * len(axes)
+    bounds = [slice(None)] * array.ndim
+    for axis, begin, end, stride in zip(axes, begins, ends, strides, strict=True):
+        bounds[axis] = slice(begin, end, stride)
+    found = array[tuple(bounds)]
+    return found if found.shape == shape_of(call) else None
+
+
+_BY_ZERO = {"divide": np.inf, "floor_divide": np.inf, "mod": np.nan, "floor_mod": np.nan}
+"""What floats are multiplied by that are divided by zero; the products have the sign of the zero."""
+
 _FOLDS: dict[str, Fold] = {
     "astype": _cast,
+    "concat": _concatenated,
     "expand_dims": _reshaped,
     "flatten": _reshaped,
     "permute_dims": _permuted,
     "reshape": _reshaped,
     "squeeze": _reshaped,
+    "strided_slice": _sliced,
     "take": _taken,
 }

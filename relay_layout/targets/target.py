@@ -52,6 +52,14 @@ class BuildTarget:
         return processor.fma_per_cycle * lanes * processor.threads * self.facts.gigahertz * 1e3
 
     @property
+    def widened_dtypes(self) -> tuple[str, ...]:
+        """Types of floats that kernels of this target do not compute in, but in float32 instead.
+
+        float16 is computed in by ARM processors with ``fullfp16`` alone.
+        """
+        return ("bfloat16",) if "fullfp16" in self.features else ("bfloat16", "float16")
+
+    @property
     def foreign_machine(self) -> str:
         """The architecture to cross-compile for; empty where it is that of this machine."""
         return "" if self.architecture == architecture() else self.architecture

@@ -226,17 +226,6 @@ class Outside(nn.Module):
             torch.zeros(2),
             "a torch module needs example inputs: from_torch(module, (example,))",
         ),
-        (
-            nn.Linear(2, 3).double().eval(),
-            (torch.zeros(1, 2, dtype=torch.float64),),
-            "torch program: node 'addmm' gives float64; convolutions and matrix products are supported in "
-            "float32 alone, so export module.float()",
-        ),
-        (
-            nn.Conv2d(1, 2, 1).half().eval(),
-            (torch.zeros(1, 1, 2, 2).half(),),
-            "torch program: node 'convolution' gives float16; convolutions and",
-        ),
         ({}, (torch.zeros(2),), "a dict is no torch program: give a module, an exported program or a"),
         (3, None, "a int is no torch program: give a module, an exported program or a .pt2 file"),
         (

@@ -109,6 +109,8 @@ ARITHMETIC: Functions = {
     "power of two": torch.exp2,
     "hyperbolic": lambda x: torch.sinh(3 * x) + torch.cosh(x),
     "count": lambda x: (x > 0).cumsum(1),
+    "either integer": lambda x: torch.where(x > 0, (x * 9).int(), (x * 5).long()),
+    "an integer or a real": lambda x: torch.where(x > 0, (x * 9).long(), x),
 }
 ACTIVATIONS: Functions = {
     "relu": F.relu,

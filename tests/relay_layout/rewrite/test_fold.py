@@ -1,11 +1,17 @@
 """Operators on constants alone become other constants."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm
 from tvm import relax
 
+import relay_layout
+from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, constant, constant_array
+from relay_layout.rewrite import arithmetic
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.fold import fold_constants
 
@@ -19,6 +25,11 @@ CASES = {
     "flatten": (relax.op.flatten, ARRAY.reshape(-1)),
     "astype": (lambda value: relax.op.astype(value, "int8"), ARRAY.astype("int8")),
     "take": (lambda value: relax.op.take(value, relax.const([2, 0]), axis=2), ARRAY[:, :, [2, 0]]),
+    "slice": (
+        lambda value: relax.op.strided_slice(value, [1, 2], [-1, 2], [9, -4], [1, -2]),
+        ARRAY[:, -1:, 2::-2],
+    ),
+    "concat": (lambda value: relax.op.concat([value, value], -1), np.concatenate([ARRAY, ARRAY], 2)),
     "chain": (lambda value: relax.op.flatten(relax.op.permute_dims(value)), ARRAY.transpose().reshape(-1)),
 }
 
@@ -61,6 +72,11 @@ ROUNDED = {
     "difference": (lambda value: relax.op.subtract(value, half(value)), WIDE - 0.5),
     "quotient": (lambda value: relax.op.divide(half(value), value), 0.5 / WIDE),
     "root": (lambda value: relax.op.sqrt(relax.op.square(value)), np.abs(WIDE)),
+    "clip": (lambda value: relax.op.clip(value, -0.25, 0.5), WIDE.clip(-0.25, 0.5)),
+    "product": (
+        lambda value: relax.op.matmul(value, relax.op.permute_dims(value, [0, 2, 1])),
+        WIDE @ WIDE.transpose(0, 2, 1),
+    ),
     "broadcast": (lambda value: relax.op.broadcast_to(value, (2, 5, 3, 2)), np.stack([WIDE, WIDE])),
 }
 
@@ -91,10 +107,56 @@ def test_arithmetic_of_constants_is_rounded_once(name: str, dtype: str) -> None:
         pytest.param(lambda value: relax.op.broadcast_to(value, (2**18, 1, 2, 3)), id="large"),
         pytest.param(lambda value: relax.op.take(value, relax.const([3]), axis=2, mode="wrap"), id="outside"),
         pytest.param(relax.op.tan, id="others"),
+        pytest.param(lambda value: relax.op.tile(value, [1, 2, 1]), id="tiled"),
     ],
 )
 def test_others_are_left(build: object) -> None:
     assert isinstance(result_of(build), tvm.relax.Call)
+
+
+def test_products_of_many_multiplications_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arithmetic, "LARGEST_PRODUCT", 11)
+    product = result_of(lambda value: relax.op.matmul(value, relax.op.permute_dims(value, [0, 2, 1])))
+    assert isinstance(product, tvm.relax.Call)
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(
+    "operator", [relax.op.divide, relax.op.floor_divide, relax.op.mod, relax.op.floor_mod]
+)
+def test_floats_divided_by_zero(operator: Any, dtype: str, zero: float, tmp_path: Path) -> None:
+    """And then multiplied by zero; a dividend that is constant as well is no number of TVM's either."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4,), dtype))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            divided = builder.emit(operator(x, relax.const(zero, dtype)))
+            times = builder.emit(relax.op.multiply(divided, relax.const(0.0, dtype)))
+            constants = builder.emit(operator(relax.const(2.0, dtype), relax.const(zero, dtype)))
+            output = builder.emit_output(relax.Tuple([divided, times, constants]))
+        builder.emit_func_output(output)
+    relay_layout.compile(builder.finalize()).save(tmp_path / "divided.rla")
+    array = np.array([1, -2, 0, np.nan], dtype)
+    outputs = list(relay_layout.load(tmp_path / "divided.rla").run({"x": array}).values())
+    with np.errstate(all="ignore"):
+        compute = np.divide if operator in (relax.op.divide, relax.op.floor_divide) else np.mod
+        expected = compute(array, np.array(zero, dtype))
+        np.testing.assert_array_equal(outputs[0], expected)
+        np.testing.assert_array_equal(outputs[1], expected * 0)
+        np.testing.assert_array_equal(outputs[2], compute(np.array(2, dtype), np.array(zero, dtype)))
+
+
+def test_integers_divided_by_zero_are_refused() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4,), "int32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            output = builder.emit_output(relax.op.floor_divide(x, relax.const(0, "int32")))
+        builder.emit_func_output(output)
+    with pytest.raises(ModelError) as raised:
+        fold_constants(builder.finalize())
+    assert str(raised.value) == "the model divides integers by zero (floor_divide)"
 
 
 def cast(value: relax.Expr) -> relax.Expr:

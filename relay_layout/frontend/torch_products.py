@@ -1,0 +1,88 @@
+"""PyTorch's convolutions and matrix products, in the type of their operands.
+
+Results of TVM's importer are float32 whatever the operands are, and it lacks the transposed convolution of
+volumes.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax
+
+from relay_layout.errors import ModelError
+from relay_layout.ir import Expression, dtype_of, shape_of
+
+Converter = Callable[[Any, Any], Expression]
+
+_CONVOLUTIONS: dict[int, tuple[Callable[..., Expression], str, str]] = {
+    3: (relax.op.nn.conv1d, "NCW", "OIW"),
+    4: (relax.op.nn.conv2d, "NCHW", "OIHW"),
+    5: (relax.op.nn.conv3d, "NCDHW", "OIDHW"),
+}
+
+_TRANSPOSED: dict[int, tuple[Callable[..., Expression], str, str]] = {
+    3: (relax.op.nn.conv1d_transpose, "NCW", "IOW"),
+    4: (relax.op.nn.conv2d_transpose, "NCHW", "IOHW"),
+    5: (relax.op.nn.conv3d_transpose, "NCDHW", "IODHW"),
+}
+
+
+def _convolution(node: Any, importer: Any) -> Expression:
+    """``convolution(data, weight, bias, stride, padding, dilation, transposed, output_padding, groups)``."""
+    data, weight, bias = importer.retrieve_args(node)[:3]
+    stride, padding, dilation, transposed, output_padding, groups = node.args[3:9]
+    rank, emit = len(shape_of(data) or ()), importer.block_builder.emit
+    kinds = _TRANSPOSED if transposed else _CONVOLUTIONS
+    if rank not in kinds:
+        raise ModelError(f"node '{node.name}': a convolution of {rank} dimensions is not supported")
+    convolve, data_layout, kernel_layout = kinds[rank]
+    found = emit(
+        convolve(
+            data,
+            weight,
+            strides=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            data_layout=data_layout,
+            kernel_layout=kernel_layout,
+            out_dtype=dtype_of(data),
+            **({"output_padding": output_padding} if transposed else {}),
+        )
+    )
+    if bias is None:
+        return found
+    return emit(relax.op.add(found, emit(relax.op.reshape(bias, (1, -1, *[1] * (rank - 2))))))
+
+
+def _product(node: Any, importer: Any) -> Expression:
+    """``mm(left, right)`` and ``bmm``."""
+    left, right = (importer.env[argument] for argument in node.args[:2])
+    return importer.block_builder.emit(relax.op.matmul(left, right, out_dtype=dtype_of(left)))
+
+
+def _sum_with_product(node: Any, importer: Any) -> Expression:
+    """``addmm(addend, left, right, *, beta=1, alpha=1)`` and ``baddbmm``; of beta 0 the addend is ignored."""
+    addend, left, right = (importer.env[argument] for argument in node.args[:3])
+    emit, dtype = importer.block_builder.emit, dtype_of(left)
+    found = emit(relax.op.matmul(left, right, out_dtype=dtype))
+    alpha, beta = node.kwargs.get("alpha", 1), node.kwargs.get("beta", 1)
+    if alpha != 1:
+        found = emit(relax.op.multiply(found, relax.const(alpha, dtype)))
+    if beta == 0:
+        return found
+    if beta != 1:
+        addend = emit(relax.op.multiply(addend, relax.const(beta, dtype)))
+    return emit(relax.op.add(found, addend))
+
+
+CONVERTERS: dict[str, Converter] = {
+    "addmm.default": _sum_with_product,
+    "baddbmm.default": _sum_with_product,
+    "bmm.default": _product,
+    "convolution.default": _convolution,
+    "mm.default": _product,
+}
+"""By the names that TVM's importer has for operations, whose own converters they replace."""
+
+__all__ = ["CONVERTERS"]

@@ -1,0 +1,183 @@
+"""Half precision in float32: one conversion where a tensor enters a function and one where it leaves.
+
+On processors without arithmetic in float16 each operation would be one in float32 between conversions, and
+its result be rounded each time. Here tensors between operators are float32, as those of a network in float32
+are, so that the same kernels compute them. Nothing is rounded to half precision but what a function returns.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant,
+    constant_array,
+    dtype_of,
+    operator_name,
+    rebuild_functions,
+    with_attributes,
+)
+
+WIDE = "float32"
+
+_DTYPES = ("dtype", "out_dtype")
+"""Attributes of operators that name the type of their results."""
+
+
+def widen(module: tvm.IRModule, dtypes: Collection[str]) -> tvm.IRModule:
+    """The module with float32 in the place of ``dtypes``, such as "float16", but for parameters and results.
+
+    Constants are converted. Calls of functions, and of what else says itself which types it gives, keep their
+    types, with conversions around them.
+    """
+    widened = rebuild_functions(module, lambda variable, function: _widened(function, dtypes))
+    # For the types of what was put together.
+    return relax.transform.Normalize()(widened)
+
+
+def _widened(function: relax.Function, dtypes: Collection[str]) -> relax.Function:
+    widening = _Widening(function.params, dtypes)
+    found = widening.visit_expr(function)
+    if not widening.changed:
+        return function
+    result, casts = _results(found.body.body, function.ret_ty)
+    blocks = list(found.body.blocks)
+    if casts and blocks and isinstance(blocks[-1], relax.DataflowBlock):
+        blocks[-1] = relax.DataflowBlock([*blocks[-1].bindings, *casts])
+    elif casts:
+        blocks.append(relax.BindingBlock(casts))
+    body = relax.SeqExpr(blocks, result)
+    return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+
+
+def _results(value: Expression, wanted: Any) -> tuple[Expression, list[relax.VarBinding]]:
+    """What a function returns in the types that it declares, and the bindings that this takes."""
+    if isinstance(wanted, relax.TupleType):
+        bindings, fields = [], []
+        for place, kind in enumerate(wanted.fields):
+            if isinstance(value, relax.Tuple):
+                field = value.fields[place]
+            else:
+                bindings.append(_bound(relax.TupleGetItem(value, place)))
+                field = bindings[-1].var
+            field, casts = _results(field, kind)
+            bindings += casts
+            fields.append(field)
+        return relax.Tuple(fields), bindings
+    if not isinstance(wanted, relax.TensorType) or str(wanted.dtype) == dtype_of(value):
+        return value, []
+    binding = _bound(relax.op.astype(value, str(wanted.dtype)))
+    return binding.var, [binding]
+
+
+def _bound(value: Expression) -> relax.VarBinding:
+    normalized = relax.BlockBuilder().normalize(value)
+    return relax.VarBinding(relax.Var("result", normalized.ty), normalized)
+
+
+@mutator
+class _Widening(PyExprMutator):
+    """Infers the types of all calls anew, from parameters and constants that are float32."""
+
+    def __init__(self, parameters: Collection[relax.Var], dtypes: Collection[str]) -> None:
+        super().__init__()
+        self.dtypes = dtypes
+        self.narrow = {parameter for parameter in parameters if self._is_narrow(parameter.ty)}
+        self.wide: dict[relax.Var, relax.Var] = {}
+        self.changed = bool(self.narrow)
+
+    def visit_binding_block_(self, block: relax.BindingBlock) -> relax.BindingBlock:
+        """The block, in which each parameter that it reads is converted once."""
+        outer, self.wide = self.wide, {}
+        found = super().visit_binding_block_(block)
+        self.wide = outer
+        return found
+
+    def visit_dataflow_block_(self, block: relax.DataflowBlock) -> relax.DataflowBlock:
+        """As of any block; what is bound in it is seen in it alone."""
+        outer, self.wide = self.wide, {}
+        found = super().visit_dataflow_block_(block)
+        self.wide = outer
+        return found
+
+    def visit_var_(self, variable: relax.Var) -> Expression:
+        """A parameter in half precision as float32."""
+        if variable not in self.narrow:
+            return super().visit_var_(variable)
+        if variable not in self.wide:
+            cast = relax.op.astype(variable, WIDE)
+            self.wide[variable] = self.builder_.emit(cast, f"{variable.name}_wide")
+        return self.wide[variable]
+
+    def visit_generic_const_(self, value: Constant) -> Constant:
+        """The constant in float32."""
+        if not self._is_narrow(value.ty):
+            return value
+        self.changed = True
+        return constant(constant_array(value).astype(WIDE))
+
+    def visit_call_(self, call: relax.Call) -> Expression:
+        """The operator on float32; what declares its types is called with them."""
+        found = super().visit_call_(call)
+        if not operator_name(call) or len(call.ty_args):
+            return self._declared(call, found)
+        named = {name: WIDE for name in _DTYPES if self._names_narrow(call.attrs, name)}
+        if named:
+            self.changed = True
+            found = with_attributes(found, list(found.args), **named)
+        if operator_name(found) == "astype" and dtype_of(found.args[0]) == str(found.attrs.dtype):
+            return found.args[0]
+        # Without a type, which is inferred from what the operands are now.
+        return self._as_wide(self.builder_.normalize(relax.Call(found.op, list(found.args), found.attrs)))
+
+    def visit_match_cast_(self, binding: relax.MatchCast) -> None:
+        """A binding that declares the type of what it gives."""
+        if not self._is_narrow(binding.ty):
+            super().visit_match_cast_(binding)
+            return
+        value = self._as_declared(self.visit_expr(binding.value), binding.ty)
+        found = self._as_wide(self.builder_.match_cast(value, binding.ty))
+        self.set_var_remap(binding.var, self.builder_.emit(found, binding.var.name))
+
+    def _declared(self, call: relax.Call, found: relax.Call) -> Expression:
+        arguments = [
+            self._as_declared(argument, before.ty)
+            for argument, before in zip(found.args, call.args, strict=True)
+        ]
+        result = relax.Call(found.op, arguments, found.attrs, found.ty_args)
+        return self._as_wide(self.builder_.normalize(result))
+
+    def _as_declared(self, value: Expression, wanted: Any) -> Expression:
+        """The value in the types that something declares."""
+        if isinstance(wanted, relax.TupleType) and isinstance(value, relax.Tuple):
+            pairs = zip(value.fields, wanted.fields, strict=True)
+            return relax.Tuple([self._as_declared(*pair) for pair in pairs])
+        if not self._is_narrow(wanted) or dtype_of(value) == str(wanted.dtype):
+            return value
+        return self.builder_.emit(relax.op.astype(value, str(wanted.dtype)))
+
+    def _as_wide(self, value: Expression) -> Expression:
+        """The value, which may have been given in half precision after all."""
+        kind = value.ty
+        if isinstance(kind, relax.TupleType) and any(map(self._is_narrow, kind.fields)):
+            bound = self.builder_.emit(value)
+            fields = [relax.TupleGetItem(bound, place) for place in range(len(kind.fields))]
+            return relax.Tuple([self._as_wide(self.builder_.emit(field)) for field in fields])
+        if not self._is_narrow(kind):
+            return value
+        self.changed = True
+        return relax.op.astype(self.builder_.emit(value), WIDE)
+
+    def _is_narrow(self, kind: Any) -> bool:
+        return isinstance(kind, relax.TensorType) and str(kind.dtype) in self.dtypes
+
+    def _names_narrow(self, attributes: Any, name: str) -> bool:
+        return attributes is not None and str(getattr(attributes, name, "")) in self.dtypes
+
+
+__all__ = ["widen"]

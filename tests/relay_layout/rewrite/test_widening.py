@@ -1,0 +1,190 @@
+"""float32 in the place of half precision, beside numpy's numbers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tvm import IRModule, relax, topi
+from tvm_ffi import structural_equal
+
+import relay_layout
+from relay_layout.errors import InputError, ModelError
+from relay_layout.ir import operator_name
+from relay_layout.rewrite.widening import widen
+from relay_layout.targets import resolve_target
+
+Emit = Callable[[relax.BlockBuilder, relax.Var], Any]
+HALVES = ("float16", "bfloat16")
+RANDOM = np.random.default_rng(3)
+
+
+def module_of(emit: Emit, dtype: str = "float16", shape: tuple[int, ...] = (1, 3, 8, 8)) -> IRModule:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(shape, dtype))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            found = builder.emit_output(emit(builder, x))
+        builder.emit_func_output(found)
+    return builder.get()
+
+
+def calls(module: IRModule) -> list[relax.Call]:
+    return [
+        binding.value
+        for block in module["main"].body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, relax.Call)
+    ]
+
+
+def dtypes(module: IRModule) -> list[str]:
+    """Of what is computed between the first call and the last."""
+    return [str(call.ty.dtype) for call in calls(module)[:-1]]
+
+
+def convolved(builder: relax.BlockBuilder, x: relax.Var) -> Any:
+    weight = relax.const(RANDOM.standard_normal((4, 3, 3, 3)).astype("float16"))
+    found = builder.emit(relax.op.nn.conv2d(x, weight, out_dtype="float16"))
+    return relax.op.nn.relu(builder.emit(relax.op.add(found, relax.const(0.5, "float16"))))
+
+
+def test_only_the_border_is_in_half_precision() -> None:
+    widened = widen(module_of(convolved), HALVES)
+    names = [operator_name(call) for call in calls(widened)]
+    assert names == ["astype", "nn.conv2d", "add", "nn.relu", "astype"]
+    assert dtypes(widened) == ["float32"] * 4
+    assert str(widened["main"].params[0].ty.dtype) == str(widened["main"].ret_ty.dtype) == "float16"
+    relax.analysis.well_formed(widened)
+
+
+def test_other_types_stay() -> None:
+    module = module_of(lambda builder, x: relax.op.add(x, relax.const(1, "int32")), "int32")
+    assert structural_equal(widen(module, HALVES), module)
+    half = module_of(convolved)
+    assert structural_equal(widen(half, ("bfloat16",)), half)
+
+
+def test_an_island_between_casts_disappears() -> None:
+    def emit(builder: relax.BlockBuilder, x: relax.Var) -> Any:
+        half = builder.emit(relax.op.astype(x, "float16"))
+        doubled = builder.emit(relax.op.add(half, half))
+        return relax.op.astype(doubled, "float32")
+
+    widened = widen(module_of(emit, "float32"), HALVES)
+    assert [operator_name(call) for call in calls(widened)] == ["add"]
+
+
+def test_a_parameter_is_converted_once() -> None:
+    widened = widen(module_of(lambda builder, x: relax.op.multiply(x, x)), HALVES)
+    assert [operator_name(call) for call in calls(widened)] == ["astype", "multiply", "astype"]
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        lambda builder, x: relax.op.zeros((2, 2), "float16"),
+        lambda builder, x: relax.op.full((2, 2), relax.const(3, "float16"), "float16"),
+        lambda builder, x: relax.op.astype(relax.const([1, 2], "int64"), "float16"),
+    ],
+    ids=["zeros", "full", "cast"],
+)
+def test_attributes_that_name_the_type(create: Emit) -> None:
+    widened = widen(module_of(create), HALVES)
+    assert str(calls(widened)[0].ty.dtype) == "float32"
+    assert str(widened["main"].ret_ty.dtype) == "float16"
+
+
+def test_results_in_a_tuple() -> None:
+    widened = widen(module_of(lambda builder, x: relax.op.split(x, 2, 2)), HALVES)
+    assert [str(field.dtype) for field in widened["main"].body.body.ty.fields] == ["float16"] * 2
+    relax.analysis.well_formed(widened)
+
+
+def test_functions_keep_their_types() -> None:
+    def emit(builder: relax.BlockBuilder, x: relax.Var) -> Any:
+        doubled = builder.emit(relax.op.add(x, x))
+        return builder.emit_te(topi.exp, doubled)
+
+    widened = widen(module_of(emit), HALVES)
+    assert dtypes(widened) == ["float32", "float32", "float16", "float16", "float32"]
+    relax.analysis.well_formed(widened)
+
+
+def test_declared_shapes() -> None:
+    def emit(builder: relax.BlockBuilder, x: relax.Var) -> Any:
+        doubled = builder.emit(relax.op.add(x, x))
+        return relax.op.exp(builder.match_cast(doubled, relax.TensorType((1, 3, 8, 8), "float16")))
+
+    widened = widen(module_of(emit), HALVES)
+    assert str(widened["main"].body.body.ty.dtype) == "float16"
+    relax.analysis.well_formed(widened)
+
+
+def session_of(module: IRModule, folder: Path) -> relay_layout.Session:
+    path = folder / "network.rla"
+    relay_layout.compile(module).save(path)
+    return relay_layout.load(path)
+
+
+def test_a_network_in_float16_rounds_its_results_alone(tmp_path: Path) -> None:
+    weight = RANDOM.standard_normal((16, 64, 1, 1)).astype("float16")
+
+    def emit(builder: relax.BlockBuilder, x: relax.Var) -> Any:
+        return relax.op.nn.conv2d(x, relax.const(weight), out_dtype="float16")
+
+    session = session_of(module_of(emit, shape=(1, 64, 5, 5)), tmp_path)
+    x = RANDOM.standard_normal((1, 64, 5, 5)).astype("float16")
+    (ours,) = session.run({"x": x}).values()
+    exact = np.einsum("oi,nihw->nohw", weight[:, :, 0, 0].astype("float64"), x.astype("float64"))
+    assert ours.dtype == np.float16
+    np.testing.assert_allclose(ours, exact, rtol=2**-10.9, atol=1e-5)
+    with pytest.raises(InputError) as raised:
+        session.run({"x": x.astype("float32")})
+    assert str(raised.value) == (
+        "input 'x': expected float16 [1, 64, 5, 5], got float32 [1, 64, 5, 5]; "
+        "convert with .astype('float16')"
+    )
+
+
+def test_bfloat16_inside(tmp_path: Path) -> None:
+    factor = np.array(1.5, ml_dtypes.bfloat16)
+
+    def emit(builder: relax.BlockBuilder, x: relax.Var) -> Any:
+        half = builder.emit(relax.op.astype(x, "bfloat16"))
+        scaled = builder.emit(relax.op.multiply(half, relax.const(factor, "bfloat16")))
+        return relax.op.astype(scaled, "float32")
+
+    x = RANDOM.standard_normal((2, 3)).astype("float32")
+    (ours,) = session_of(module_of(emit, "float32", (2, 3)), tmp_path).run({"x": x}).values()
+    np.testing.assert_array_equal(ours, x * np.float32(1.5))
+
+
+@pytest.mark.parametrize("role", ["input", "output"])
+def test_bfloat16_at_the_border_is_refused(role: str) -> None:
+    given = "bfloat16" if role == "input" else "float32"
+    module = module_of(
+        lambda builder, x: relax.op.astype(x, "float32" if role == "input" else "bfloat16"), given, (2,)
+    )
+    name = "x" if role == "input" else "output"
+    with pytest.raises(ModelError) as raised:
+        relay_layout.compile(module)
+    assert str(raised.value) == (
+        f"{role} '{name}' is bfloat16, which numpy does not have: let the network take and give float32 or "
+        "float16, and convert inside it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "wide"),
+    [
+        ("x86-64-v3", {"float16", "bfloat16"}),
+        ("aarch64-cortex-a53", {"float16", "bfloat16"}),
+        ("aarch64-cortex-a76", {"bfloat16"}),
+        ("aarch64-cortex-a53+fullfp16", {"bfloat16"}),
+    ],
+)
+def test_targets(target: str, wide: set[str]) -> None:
+    assert set(resolve_target(target).widened_dtypes) == wide
