@@ -367,6 +367,7 @@ MAKERS: dict[str, Callable[[Instruction], Step]] = {
     "or": _bitwise(np.bitwise_or),
     "xor": _bitwise(np.bitwise_xor),
     "not": _bitwise(_inverted, 1),
+    "copysign": _bitwise(lambda sign, value: np.copysign(value, sign)),
     "shl": _shift,
     "shr": _shift,
     "bfi": _insert_bits,

@@ -21,7 +21,7 @@ from gpu_winograd import winograd_error
 from ptx_cases import Compiled, run_ptx
 
 from topi_ext.compute.row_product import pack_rows
-from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.nvcc import find_nvcc
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
@@ -43,9 +43,10 @@ DEPTHWISE = test_numbers.DEPTHWISE
 @pytest.mark.parametrize(
     "case", swept(MMA, others(MMA, "odd", "slices", "tf32 odd", "uint8 odd", "float32 slices"))
 )
-def test_products(case: str) -> None:
+@pytest.mark.parametrize("sm", [SM_80, pytest.param(SM_90, marks=pytest.mark.slow)], ids=lambda sm: sm.arch)
+def test_products(case: str, sm: Multiprocessor) -> None:
     work, knobs = MMA[case]
-    assert product_error(work, knobs, SM_80, run=run_ptx) < bound(work.dtype)
+    assert product_error(work, knobs, sm, run=run_ptx) < bound(work.dtype)
 
 
 @pytest.mark.parametrize("case", swept(OLDER, others(OLDER, "wmma", "mma odd", "mma uint8 odd", "uint8 odd")))

@@ -172,7 +172,8 @@ def test_copies_arrive_when_they_are_waited_for(count: int, offset: int, arrives
         ("{ .reg .pred d; mov.u32 %r2, tile; mbarrier.try_wait.parity.shared::cta.b64 d, [%r2], 0; }",
          "a barrier is used before it is made"),
         ("{ .reg .pred d; mov.u32 %r2, tile; setp.eq.u32 %p1, %r0, 0;"
-         " @%p1 mbarrier.init.shared::cta.b64 [%r2], 1; L: mbarrier.try_wait.parity.shared::cta.b64 d, [%r2], 0; @!d bra L; }",
+         " @%p1 mbarrier.init.shared::cta.b64 [%r2], 1;"
+         " L: mbarrier.try_wait.parity.shared::cta.b64 d, [%r2], 0; @!d bra L; }",
          "threads wait for what never comes"),
         ("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3}, {%r4},"
          " {%f1, %f2, %f3, %f4};",
