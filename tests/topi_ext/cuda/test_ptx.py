@@ -41,7 +41,7 @@ DEPTHWISE = test_numbers.DEPTHWISE
 
 
 @pytest.mark.parametrize(
-    "case", swept(MMA, others(MMA, "odd", "slices", "tf32 odd", "uint8 odd", "float32 slices"))
+    "case", swept(MMA, others(MMA, "odd", "slices", "tf32 odd", "bordered bytes", "float32 slices"))
 )
 @pytest.mark.parametrize("sm", [SM_80, pytest.param(SM_90, marks=pytest.mark.slow)], ids=lambda sm: sm.arch)
 def test_products(case: str, sm: Multiprocessor) -> None:
