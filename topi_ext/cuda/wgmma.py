@@ -154,16 +154,29 @@ __device__ __forceinline__ void {name}({kind.c_type}* sums, int begin, int right
 def fence(multiplied: Call, loaded: int) -> Any:
     """The call that lets what was written to registers of a :func:`multiply` come before it: its sums, and
     the ``loaded`` registers that hold left operands.
+
+    Products take those as words, so words are fenced: a float that became one behind the fence would be
+    another register, and written too late.
     """
-    arrays = [(*multiplied.args[1:3], _sums(multiplied)[1])]
-    arrays += [(multiplied.args[5], 0, loaded)] if loaded else []
-    return _on_registers(FENCE, "wgmma.fence.sync.aligned;", multiplied, arrays)
+    kind, count = _sums(multiplied)
+    if not loaded:
+        return _on_sums(FENCE, "wgmma.fence.sync.aligned;", multiplied)
+    read = "".join(f"  unsigned word{place} = __float_as_uint(left[{place}]);\n" for place in range(loaded))
+    written = "".join(f"  left[{place}] = __uint_as_float(word{place});\n" for place in range(loaded))
+    operands = _in_out(kind, "sums", "begin", count)
+    operands += "".join(f', "+r"(word{place})' for place in range(loaded))
+    name = f"{FENCE}_{kind.c_type}_{count}_{loaded}"
+    source = f"""
+__device__ __forceinline__ void {name}({kind.c_type}* sums, int begin, float* left) {{
+{read}  asm volatile("wgmma.fence.sync.aligned;" : {operands} : : "memory");
+{written}}}
+"""
+    return _void(name, [*multiplied.args[1:3], multiplied.args[5]], source)
 
 
 def wait(multiplied: Call) -> Any:
     """The call behind which all that was committed is done; ``multiplied`` is one of its products."""
-    arrays = [(*multiplied.args[1:3], _sums(multiplied)[1])]
-    return _on_registers(WAIT, "wgmma.wait_group.sync.aligned 0;", multiplied, arrays)
+    return _on_sums(WAIT, "wgmma.wait_group.sync.aligned 0;", multiplied)
 
 
 def wait_for_earlier() -> Any:
@@ -181,18 +194,11 @@ def proxy_fence() -> Any:
     return _issued(PROXY_FENCE, "fence.proxy.async.shared::cta;")
 
 
-def _on_registers(stem: str, instruction: str, multiplied: Call, arrays: list[tuple[Any, Any, int]]) -> Any:
-    """An instruction that the compiler must move no use of registers across, and so names them as operands:
-    arrays, the first register of each, and how many.
-    """
-    kind = _sums(multiplied)[0]
-    name = "_".join([stem, kind.c_type, *(str(count) for _, _, count in arrays)])
-    parameters, operands, arguments = [], [], []
-    for place, (pointer, first, count) in enumerate(arrays):
-        parameters.append(f"{kind.c_type}* array{place}, int first{place}")
-        operands.append(_in_out(kind, f"array{place}", f"first{place}", count))
-        arguments += [pointer, first]
-    return _issued(name, instruction, ", ".join(parameters), ", ".join(operands), arguments)
+def _on_sums(stem: str, instruction: str, multiplied: Call) -> Any:
+    """An instruction that the compiler must move no use of sums across, and so names them as operands."""
+    kind, count = _sums(multiplied)
+    name, operands = f"{stem}_{kind.c_type}_{count}", _in_out(kind, "sums", "begin", count)
+    return _issued(name, instruction, f"{kind.c_type}* sums, int begin", operands, multiplied.args[1:3])
 
 
 def _issued(

@@ -6,7 +6,7 @@ outside; its bytes arrive at some time before the phase ends that they were anno
 waited for and not before. Who touches them earlier is found out, as who overwrites what is still in use.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,17 +111,21 @@ def _check(array: np.ndarray, strides: Any, box: Any, swizzle: int) -> None:
 ENCODERS = {"runtime.cuTensorMapEncodeTiled": tiled, "topi_ext.encode_window_map": windows}
 
 
-def maps_of(scheduled: tirx.PrimFunc, arguments: dict[str, np.ndarray]) -> dict[str, TensorMap]:
+def maps_of(
+    scheduled: tirx.PrimFunc,
+    arguments: dict[str, np.ndarray],
+    encoders: Mapping[str, Callable[..., Any]] = ENCODERS,
+) -> dict[str, Any]:
     """The tensor maps that the host makes of ``arguments`` before the launch, by the names of their
     variables.
     """
-    found: dict[str, TensorMap] = {}
+    found: dict[str, Any] = {}
 
     def visit(call: Call) -> None:
         if (
             not call.args
             or not isinstance(call.args[0], StringImm)
-            or str(call.args[0].value) not in ENCODERS
+            or str(call.args[0].value) not in encoders
         ):
             return
         name, place, dtype, *rest = call.args
@@ -129,7 +133,7 @@ def maps_of(scheduled: tirx.PrimFunc, arguments: dict[str, np.ndarray]) -> dict[
         numbers = [int(part) for part in rest if not isinstance(part, Call)]
         array = arguments[str(pointer.args[0].name)]
         assert str(array.dtype) == str(dtype.value)
-        found[str(place.name)] = ENCODERS[str(name.value)](array, *numbers)
+        found[str(place.name)] = encoders[str(name.value)](array, *numbers)
 
     tvm_ffi.structural_walk(scheduled.body, (Call, visit))
     return found

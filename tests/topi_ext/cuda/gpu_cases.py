@@ -1,7 +1,7 @@
 """Kernels of the CUDA families as functions, lowered functions and numbers."""
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,9 @@ from topi_ext.cuda.wide_copies import widen_copies
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
+
+Run = Callable[[tirx.PrimFunc, Multiprocessor, dict[str, Any]], None]
+"""What launches a scheduled function on an architecture: arguments by the names of its parameters, flat."""
 
 
 def bound(dtype: str) -> float:
@@ -195,10 +198,12 @@ def product_error(
     sm: Multiprocessor,
     device: tirx.PrimFunc | None = None,
     waited: dict[str, int] | None = None,
+    run: Run | None = None,
 ) -> float:
     """The largest error of a simulated launch, relative to the largest result.
 
-    ``waited`` takes in how often its instructions waited for banks of shared memory.
+    ``waited`` takes in how often its instructions waited for banks of shared memory. ``run`` launches in
+    place of the simulator of lowered functions, which runs ``device``.
     """
     random = np.random.default_rng(0)
     data, weight = _operands(random, work)
@@ -207,23 +212,21 @@ def product_error(
     else:
         expected = convolve(data, weight, work, ZERO_POINT if work.dtype in INTEGERS else 0)
     arguments: dict[str, Any] = {"data": data.ravel(), "weight": pack_weight(weight, work, knobs).ravel()}
-    scheduled = scheduled_product(work, knobs, sm)
-    arguments |= maps_of(scheduled, arguments)
-    device = device or lowered(scheduled, sm)
+    launch = _launcher(scheduled_product(work, knobs, sm), sm, device, waited, run)
     if knobs.split_k > 1:
         rows, columns, _ = padded(work, knobs)
         sums = np.full(knobs.split_k * rows * columns, UNWRITTEN[work.sum_dtype], work.sum_dtype)
-        _launched(device, arguments | {"product": sums}, waited)
+        launch(arguments | {"product": sums})
         whole = sums.reshape(knobs.split_k, rows, columns).sum(0)[: work.rows, : work.columns]
         found = whole.reshape(expected.shape)
     elif work.dtype in INTEGERS:
-        found, expected = _requantized_on(device, arguments, expected, random, waited)
+        found, expected = _requantized_on(launch, arguments, expected, random)
     else:
         bias = random.standard_normal(work.out_channels).astype(np.float32)
         residual = random.standard_normal(expected.shape).astype(work.data_dtype)
         expected = np.maximum(expected + bias + residual, 0)
         out = np.full(expected.size, np.nan, work.data_dtype)
-        _launched(device, arguments | {"bias": bias, "residual": residual.ravel(), "out": out}, waited)
+        launch(arguments | {"bias": bias, "residual": residual.ravel(), "out": out})
         found = out.reshape(expected.shape)
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
@@ -235,13 +238,29 @@ def _launched(device: tirx.PrimFunc, arguments: dict[str, Any], waited: dict[str
         waited.update(grid.waits)
 
 
-def simulated(func: tirx.PrimFunc, sm: Multiprocessor, *arrays: np.ndarray) -> np.ndarray:
+def _launcher(
+    scheduled: tirx.PrimFunc,
+    sm: Multiprocessor,
+    device: tirx.PrimFunc | None = None,
+    waited: dict[str, int] | None = None,
+    run: Run | None = None,
+) -> Callable[[dict[str, Any]], None]:
+    """What launches a scheduled function, on the simulator or by ``run``."""
+    if run is not None:
+        return lambda arguments: run(scheduled, sm, arguments)
+    found = device or lowered(scheduled, sm)
+    return lambda arguments: _launched(found, arguments | maps_of(scheduled, arguments), waited)
+
+
+def simulated(
+    func: tirx.PrimFunc, sm: Multiprocessor, *arrays: np.ndarray, run: Run | None = None
+) -> np.ndarray:
     """What a scheduled function of floats makes of ``arrays``, not a number where it writes nothing."""
     result = func.params[-1]
     out = np.full([int(extent) for extent in result.shape], np.nan, str(result.dtype))
     names = [parameter.name for parameter in func.params]
     flat = {name: array.reshape(-1) for name, array in zip(names, (*arrays, out), strict=True)}
-    _launched(lowered(func, sm), flat)
+    _launcher(func, sm, run=run)(flat)
     return out
 
 
@@ -256,20 +275,22 @@ def _values(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> 
     return random.standard_normal(shape).astype(dtype)
 
 
-def depthwise_error(work: DepthwiseConvolution, knobs: DepthwiseKnobs, sm: Multiprocessor) -> float:
+def depthwise_error(
+    work: DepthwiseConvolution, knobs: DepthwiseKnobs, sm: Multiprocessor, run: Run | None = None
+) -> float:
     """As :func:`product_error`, of a depthwise convolution."""
     random = np.random.default_rng(0)
     data, weight = _operands(random, work)
     expected = convolve(data, weight, work, ZERO_POINT if work.dtype in INTEGERS else 0)
     arguments = {"data": data.ravel(), "weight": pack_depthwise(weight, work).ravel()}
-    device = lowered(scheduled_depthwise(work, knobs), sm)
+    launch = _launcher(scheduled_depthwise(work, knobs), sm, run=run)
     if work.dtype in INTEGERS:
-        found, expected = _requantized_on(device, arguments, expected, random)
+        found, expected = _requantized_on(launch, arguments, expected, random)
     else:
         bias = random.standard_normal(work.out_channels).astype(np.float32)
         expected = np.maximum(expected + bias, 0)
         out = np.full(expected.size, np.nan, work.data_dtype)
-        _launched(device, arguments | {"bias": bias, "out": out})
+        launch(arguments | {"bias": bias, "out": out})
         found = out.reshape(expected.shape)
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
@@ -285,11 +306,10 @@ def _operands(random: np.random.Generator, work: NhwcConvolution) -> list[np.nda
 
 
 def _requantized_on(
-    device: tirx.PrimFunc,
+    launch: Callable[[dict[str, Any]], None],
     arguments: dict[str, Any],
     sums: np.ndarray,
     random: np.random.Generator,
-    waited: dict[str, int] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """What a launch gives, and what it should for such sums."""
     channels = sums.shape[-1]
@@ -297,5 +317,5 @@ def _requantized_on(
     scale = random.uniform(0.5, 1.0, channels).astype(np.float32) / np.float32(sums.std() / 40)
     scaled = np.rint((sums + offset).astype(np.float32) * scale)
     out = np.full(sums.size, 255, np.uint8)
-    _launched(device, arguments | {"bias": offset, "scale": scale, "out": out}, waited)
+    launch(arguments | {"bias": offset, "scale": scale, "out": out})
     return out.reshape(sums.shape).astype(np.float64), np.clip(scaled + OUT_ZERO, 0, 255)

@@ -1,7 +1,7 @@
 """Winograd's convolution as functions and numbers, its three kernels one after the other."""
 
 import numpy as np
-from gpu_cases import convolve, simulated
+from gpu_cases import Run, convolve, simulated
 from tvm import te, tirx, topi
 
 from topi_ext.compute.winograd_nhwc import (
@@ -57,7 +57,9 @@ def scheduled_products(work: GemmConvolution, knobs: WinogradGemmKnobs, sm: Mult
     return schedule.mod["main"]
 
 
-def winograd_error(work: GemmConvolution, knobs: WinogradGemmKnobs, sm: Multiprocessor) -> float:
+def winograd_error(
+    work: GemmConvolution, knobs: WinogradGemmKnobs, sm: Multiprocessor, run: Run | None = None
+) -> float:
     """The largest error of simulated launches, relative to the largest result; numpy's is in float64."""
     random = np.random.default_rng(0)
 
@@ -69,10 +71,10 @@ def winograd_error(work: GemmConvolution, knobs: WinogradGemmKnobs, sm: Multipro
     expected = convolve(data, weight, work)
     bias, residual = normal(work.out_channels), normal(*expected.shape)
     packed = pack_winograd(weight, work, knobs)
-    spread = simulated(scheduled_transform(image_function(work, knobs)), sm, data)
-    products = simulated(scheduled_products(work, knobs, sm), sm, spread, packed)
+    spread = simulated(scheduled_transform(image_function(work, knobs)), sm, data, run=run)
+    products = simulated(scheduled_products(work, knobs, sm), sm, spread, packed, run=run)
     transform = scheduled_transform(result_function(work, knobs))
-    out = simulated(transform, sm, products, bias, residual)
+    out = simulated(transform, sm, products, bias, residual, run=run)
     expected = np.maximum(expected + bias + residual, 0)
     return float(np.abs(out - expected).max() / np.abs(expected).max())
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from topi_ext.cuda.wgmma import LOADED, WGMMA_DTYPES, layout_word, multiply, row_bytes_of
+from topi_ext.cuda.wgmma import LOADED, WGMMA_DTYPES, fence, layout_word, multiply, row_bytes_of
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,12 @@ def test_operands_have_their_places_in_the_instruction(dtype: str) -> None:
     loaded = 4 if dtype in LOADED else 1
     assert [named[place] for place in places] == ["sums"] * 8 + ["left"] * loaded + ["right"]
     assert sorted(places) == list(range(len(named)))
+
+
+def test_left_operands_in_registers_are_fenced_as_the_words_that_products_take() -> None:
+    """A float that became a word behind the fence would be another register."""
+    product = multiply("tf32", 16, (0, 0), 0, layout_word(128), (0, 4))
+    source = str(fence(product, 8).args[-1].value)
+    assert [f'"+r"(word{place})' in source for place in range(9)] == [True] * 8 + [False]
+    assert source.count('"+f"(sums[') == 8
+    assert source.index("__float_as_uint(left[7])") < source.index("wgmma.fence") < source.index("left[0] =")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tvm
 from gpu_bulk import maps_of
-from gpu_cases import lowered
+from gpu_cases import Run, lowered
 from gpu_simulator import Grid
 from tvm import relax, tirx
 
@@ -33,7 +33,10 @@ class SimulatedNetwork:
         precision: str = "fp32",
         layout: str = "NHWC",
         records: Sequence[Path] = (),
+        run: Run | None = None,
     ) -> None:
+        """``run`` launches every kernel in place of the simulator, those of TVM's rules too."""
+        self.launch = run
         found = resolve_target(target, precision=precision, tuning_records=records)
         assert isinstance(found, CudaTarget)
         self.target = found
@@ -70,14 +73,17 @@ class SimulatedNetwork:
 
     def _called(self, variable: Any, arrays: list[np.ndarray]) -> np.ndarray:
         kernel = self.kernels[variable.name_hint]
-        if kernel.source not in SIMULATED:
+        if kernel.source not in SIMULATED and self.launch is None:
             return _on_the_cpu(self.plain[variable], arrays)
         self.operators += [kernel.operator] if kernel.operator not in self.operators else []
         func = self.scheduled[variable]
         names = [parameter.name for parameter in func.params]
-        device = lowered(func, self.target.multiprocessor)
         flat = dict(zip(names, (np.ascontiguousarray(array).reshape(-1) for array in arrays), strict=True))
-        Grid(device, flat | maps_of(func, flat)).run()
+        if self.launch is not None:
+            self.launch(func, self.target.multiprocessor, flat)
+        else:
+            device = lowered(func, self.target.multiprocessor)
+            Grid(device, flat | maps_of(func, flat)).run()
         return flat[names[-1]].reshape(arrays[-1].shape)
 
 

@@ -1,0 +1,96 @@
+"""Scheduled functions through nvcc to PTX, run on :mod:`ptx_machine`."""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from gpu_bulk import maps_of
+from gpu_cases import shared_size
+from ptx_bulk import ENCODERS
+from ptx_machine import ORDERS, Launch, Program
+from ptx_module import parse_kernels
+from tvm import tirx
+
+from topi_ext.cuda.build import cuda_source, device_passes
+from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.nvcc import compile_ptx
+
+_SIGNATURE = re.compile(r"main_kernel\(([^)]*)\)")
+_TAGS = tuple(f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz")
+
+
+@lru_cache(maxsize=64)
+def program(text: str) -> Program:
+    """Of a module with one kernel."""
+    (kernel,) = parse_kernels(text).values()
+    return Program(kernel)
+
+
+@tvm.instrument.pass_instrument
+class _LastPass:
+    """Keeps the device function as code generation gets it."""
+
+    def __init__(self) -> None:
+        self.device: Any = None
+
+    def run_after_pass(self, module: tvm.IRModule, info: Any) -> None:
+        if info.name == device_passes()[-1].info.name:
+            (self.device,) = module.functions.values()
+
+
+class Compiled:
+    """The PTX ``text`` of a function, the ``names`` of its arguments in order, and how it is launched:
+    ``sizes`` of the grid and its blocks, ``shared_bytes``.
+    """
+
+    def __init__(self, func: tirx.PrimFunc, sm: Multiprocessor) -> None:
+        last = _LastPass()
+        with tvm.transform.PassContext(instruments=[last]):
+            source = cuda_source(func, sm)
+        self.text = compile_ptx(source, sm.arch)
+        signature = _SIGNATURE.findall(source)[-1].split(",")
+        self.names = [word.rsplit(None, 1)[1].removesuffix("_ptr") for word in signature]
+        extents = dict.fromkeys(_TAGS, 1)
+
+        def launched(node: tirx.AttrStmt) -> None:
+            if node.attr_key == "thread_extent":
+                extents[str(node.node.thread_tag)] = int(node.value)
+
+        tvm_ffi.structural_walk(last.device.body, (tirx.AttrStmt, launched))
+        self.sizes: Any = tuple(extents.values())
+        has_dynamic = "shared.dyn" in last.device.script()
+        self.shared_bytes = shared_size(last.device) if has_dynamic else 0
+
+
+def run_ptx(
+    func: tirx.PrimFunc,
+    sm: Multiprocessor,
+    arguments: dict[str, np.ndarray],
+    change: Callable[[str], str] = str,
+    compiled: Compiled | None = None,
+) -> None:
+    """Launch a scheduled function in every order of :data:`ORDERS`; results are in ``arguments``, by the
+    names of its parameters, and must not depend on the order. ``change`` is made to
+    the PTX; ``compiled`` is of the same function, if it is there already.
+    """
+    kernel = compiled or Compiled(func, sm)
+    found_program = program(change(kernel.text))
+    results = []
+    for order in ORDERS:
+        found = {name: array.copy() for name, array in arguments.items()}
+        named: dict[str, Any] = {**found, **maps_of(func, found, ENCODERS)}
+        values = [named[name] for name in kernel.names]
+        sizes = kernel.sizes
+        Launch(found_program, values, sizes[:3], sizes[3:], kernel.shared_bytes, order).run()
+        results.append(found)
+    for name, array in results[0].items():
+        for other in results[1:]:
+            np.testing.assert_array_equal(other[name], array, err_msg=f"{name} depends on the order")
+        arguments[name][...] = array
+
+
+__all__ = ["Compiled", "program", "run_ptx"]
