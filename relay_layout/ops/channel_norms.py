@@ -1,7 +1,7 @@
 """Instance and group norm: which layouts they run in, and their arithmetic in each of them.
 
-Deviations are taken from the mean before they are squared (the two-pass form of Chan, Golub and LeVeque, 1983):
-the difference of a mean square and a squared mean loses all digits where the mean is large.
+Deviations are taken from the mean before they are squared (the two-pass form of Chan, Golub and LeVeque,
+1983): the difference of a mean square and a squared mean loses all digits where the mean is large.
 """
 
 from collections.abc import Mapping, Sequence
@@ -142,7 +142,7 @@ def keeps_groups(node: Node, layout: Layout) -> bool:
 
 
 def channel_norm_expansion(node: Node, layout: Layout) -> Replacement | None:
-    """The arithmetic where the channels or what is reduced is blocked: the operator names whole dimensions."""
+    """The arithmetic where channels or what is reduced are blocked: the operator names whole dimensions."""
     norm = _norm_of(node)
     if all(layout.block(label) == 1 for label in (norm.channel, *norm.reduced)):
         return None
