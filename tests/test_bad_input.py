@@ -110,7 +110,7 @@ def test_unknown_layout(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_layout_that_does_not_fit_the_operator(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx.save(conv1d_model(), "conv1d.onnx")
     assert refused(["compile", "conv1d.onnx", "-o", "a.rla", "--desired-layout", "NCHW16c"], capsys) == (
-        "layout 'NCHW16c' does not fit nn.conv1d 'y', whose data has the axes N, C and W; use e.g. 'NCW'"
+        "layout 'NCHW16c' does not fit nn.conv1d 'y', whose data has the axes N, C and W; use e.g. 'NCW16c'"
     )
 
 

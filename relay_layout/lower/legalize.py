@@ -33,6 +33,7 @@ from relay_layout.lower.convolutions import (
 )
 from relay_layout.lower.elementwise import COMPUTES, full_call, softmax_call, transcendental_call
 from relay_layout.lower.transposed import phased_call
+from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import dense
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, output_lanes
 from topi_ext import compute
@@ -232,6 +233,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(COMPUTES, transcendental_call),
     "nn.softmax": softmax_call,
     **dict.fromkeys(("full", "full_like"), full_call),
+    **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,
     "nn.pixel_shuffle": _pixel_shuffle,

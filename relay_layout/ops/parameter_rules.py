@@ -12,7 +12,7 @@ from tvm import relax
 from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, letters, outer_position, positions
+from relay_layout.ops.axis_rules import Labels, letters, positions
 from relay_layout.ops.signature import Replacement
 
 
@@ -44,12 +44,12 @@ def root_mean_square_expansion(node: Node, layout: Layout) -> Replacement | None
 
     def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
         # In single precision, as the operator itself computes.
-        data, weight = (_in_type(operand, "float32") for operand in operands)
+        data, weight = (in_type(operand, "float32") for operand in operands)
         mean = builder.emit(relax.op.mean(relax.op.square(data), places, keepdims=True))
         epsilon = relax.const(float(node.attributes.epsilon), "float32")
         factor = builder.emit(relax.op.rsqrt(relax.op.add(mean, epsilon)))
         scaled = relax.op.multiply(relax.op.multiply(data, factor), along(weight, layout, labels))
-        return _in_type(builder.emit(scaled), node.operands[0].dtype)
+        return in_type(builder.emit(scaled), node.operands[0].dtype)
 
     return replacement
 
@@ -120,7 +120,8 @@ def is_single(value: Value) -> bool:
     return value.shape is not None and all(isinstance(extent, int) and extent == 1 for extent in value.shape)
 
 
-def _in_type(tensor: Expression, dtype: str) -> Expression:
+def in_type(tensor: Expression, dtype: str) -> Expression:
+    """``tensor``, cast where it has another type."""
     return tensor if str(tensor.ty.dtype) == dtype else relax.op.astype(tensor, dtype)
 
 
@@ -128,24 +129,6 @@ def along(parameter: Expression, layout: Layout, labels: Collection[str]) -> Exp
     """A parameter along ``labels``, in its part of ``layout``, with the dimensions that line it up."""
     extents = iter(parameter.ty.shape.values)
     return relax.op.reshape(parameter, [next(extents) if axis.name in labels else 1 for axis in layout.axes])
-
-
-def per_channel(node: Node) -> Labels | None:
-    """Instance and group norm: vectors along ``channel_axis``, statistics over ``axes``; all stay whole."""
-    data = node.operands[0]
-    if data.shape is None:
-        return None
-    text = letters(data.rank)
-    whole = {text[int(axis) % data.rank] for axis in node.attributes.axes}
-    whole.add(text[int(node.attributes.channel_axis) % data.rank])
-    return Labels((text, *[None] * (len(node.operands) - 1)), (text,), frozenset(whole))
-
-
-def per_channel_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
-    """``axes`` and ``channel_axis`` at their new places."""
-    rank = node.operands[0].rank
-    channel = letters(rank)[int(node.attributes.channel_axis) % rank]
-    return {**over_axes_attributes(node, layout), "channel_axis": outer_position(layout, channel)}
 
 
 def vector_along_axis(node: Node) -> Labels | None:

@@ -6,6 +6,7 @@ that its row cannot carry, keeps its original layouts, which is always correct.
 
 from relay_layout.ops import axis_rules as axis
 from relay_layout.ops import carried_rules as carried
+from relay_layout.ops import channel_norms as norms
 from relay_layout.ops import creation_rules as creation
 from relay_layout.ops import movement_rules as movement
 from relay_layout.ops import parameter_rules as parameter
@@ -28,7 +29,12 @@ _POOLING = AxisRule(window.pooled, window.pooled_attributes, accepts=window.lowe
 _RESIZING = AxisRule(window.sampled, window.sampled_attributes, accepts=window.lowers_resize)
 _GIVEN_AXIS = AxisRule(movement.along_given_axis, axis.axis_attribute)
 _OVER_AXES = AxisRule(parameter.over_axes, parameter.over_axes_attributes)
-_PER_CHANNEL = AxisRule(parameter.per_channel, parameter.per_channel_attributes)
+_CHANNEL_NORM = AxisRule(
+    norms.channel_norm,
+    norms.channel_norm_attributes,
+    expansion=norms.channel_norm_expansion,
+    accepts=norms.keeps_groups,
+)
 _VECTOR = AxisRule(parameter.vector_along_axis, axis.axis_attribute)
 _TRIANGLE = AxisRule(movement.triangle, accepts=movement.keeps_last_two)
 _FILLED = AxisRule(creation.filled, arguments=creation.filled_arguments)
@@ -67,8 +73,8 @@ TABLE: dict[str, Rule] = {
     "nn.rms_norm": AxisRule(
         parameter.over_axes, parameter.over_axes_attributes, expansion=parameter.root_mean_square_expansion
     ),
-    "nn.instance_norm": _PER_CHANNEL,
-    "nn.group_norm": _PER_CHANNEL,
+    "nn.instance_norm": _CHANNEL_NORM,
+    "nn.group_norm": _CHANNEL_NORM,
     "nn.prelu": AxisRule(parameter.rectified, axis.axis_attribute, expansion=parameter.rectified_expansion),
     "quantize": _VECTOR,
     "dequantize": _VECTOR,

@@ -186,8 +186,21 @@ def desired_entry(desired: Mapping[str, Sequence[str]], node: Node) -> Sequence[
 
 def _check_fits(node: Node, layout: str) -> None:
     axes = CONVOLUTION_AXES[node.operator]
-    if sorted(Layout.parse(layout).primal) != sorted(axes):
+    given = Layout.parse(layout)
+    if sorted(given.primal) != sorted(axes):
         raise LayoutError(
             f"layout '{layout}' does not fit {node.operator} '{node.name}', whose data has the axes "
-            f"{', '.join(axes[:-1])} and {axes[-1]}; use e.g. '{axes}'"
+            f"{', '.join(axes[:-1])} and {axes[-1]}; use e.g. '{_of_same_kind(given, axes)}'"
         )
+
+
+def _of_same_kind(given: Layout, axes: str) -> str:
+    """The layout of ``axes`` that has batch, channels and pixels in the order and blocks of ``given``."""
+    own = "".join(axis for axis in axes if axis not in "NC")
+    others = [part for part in given.primal if part not in "NC"]
+    text = str(given)
+    if sorted(set(given.primal) - set(others)) != ["C", "N"] or "".join(others) not in text:
+        return axes
+    if not others or any(axis not in "DHW" or given.block(axis) > 1 for axis in others):
+        return axes
+    return text.replace("".join(others), own)

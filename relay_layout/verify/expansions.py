@@ -5,6 +5,7 @@ A dimension that an operator names as one cannot be blocked; its arithmetic can.
 
 from collections.abc import Callable
 
+import numpy as np
 from tvm import relax
 
 from relay_layout.graph import Graph, Node, build_graph
@@ -79,6 +80,49 @@ def _rms_norm(node: Node, builder: relax.BlockBuilder, operands: list[relax.Var]
     return _in_type(builder, scaled, node.operands[0].dtype)
 
 
+def _channel_norm(node: Node, builder: relax.BlockBuilder, operands: list[relax.Var]) -> Expression | None:
+    attributes, rank = node.attributes, node.operands[0].rank
+    channel = int(attributes.channel_axis) % rank
+    axes = [int(axis) % rank for axis in attributes.axes]
+    groups = int(attributes.num_groups) if node.operator == "nn.group_norm" else None
+    extents = list(operands[0].ty.shape.values)
+    if groups is not None and not isinstance(node.operands[0].shape[channel], int):  # type: ignore[index]
+        return None
+
+    def averaged(tensor: Expression) -> Expression:
+        mean = builder.emit(relax.op.mean(tensor, axes, keepdims=True)) if axes else tensor
+        if groups is None:
+            return mean
+        kept = [1 if place in axes else extent for place, extent in enumerate(extents)]
+        members = int(extents[channel]) // groups
+        apart = [*kept[:channel], groups, members, *kept[channel + 1 :]]
+        grouped = builder.emit(relax.op.reshape(mean, apart))
+        together = builder.emit(relax.op.mean(grouped, [channel + 1], keepdims=True))
+        zeros = np.zeros(
+            [
+                groups if place == channel else members if place == channel + 1 else 1
+                for place in range(rank + 1)
+            ],
+            wide,
+        )
+        spread = builder.emit(relax.op.add(together, relax.const(zeros)))
+        return builder.emit(relax.op.reshape(spread, kept))
+
+    dtype = node.operands[0].dtype
+    wide = "float32" if dtype in ("float16", "bfloat16") else dtype
+    data, gamma, beta = (_in_type(builder, operand, wide) for operand in operands)
+    centered = builder.emit(relax.op.subtract(data, averaged(data)))
+    variance = averaged(builder.emit(relax.op.square(centered)))
+    epsilon = relax.const(float(attributes.epsilon), wide)
+    factor = builder.emit(relax.op.rsqrt(builder.emit(relax.op.add(variance, epsilon))))
+    if attributes.scale:
+        factor = builder.emit(relax.op.multiply(factor, builder.emit(_along(gamma, node, channel))))
+    result = builder.emit(relax.op.multiply(centered, factor))
+    if attributes.center:
+        result = builder.emit(relax.op.add(result, builder.emit(_along(beta, node, channel))))
+    return _in_type(builder, result, dtype)
+
+
 def _in_type(builder: relax.BlockBuilder, tensor: Expression, dtype: str) -> Expression:
     return tensor if str(tensor.ty.dtype) == dtype else builder.emit(relax.op.astype(tensor, dtype))
 
@@ -92,6 +136,8 @@ def _along(vector: relax.Var, node: Node, axis: int) -> Expression:
 
 _EXPANSIONS: dict[str, Callable[[Node, relax.BlockBuilder, list[relax.Var]], Expression | None]] = {
     "nn.batch_norm": _batch_norm,
+    "nn.group_norm": _channel_norm,
+    "nn.instance_norm": _channel_norm,
     "nn.prelu": _prelu,
     "nn.rms_norm": _rms_norm,
 }

@@ -203,7 +203,7 @@ def test_a_layout_of_another_rank_is_refused() -> None:
         ours(between("nn.conv1d_transpose"), {"nn.conv1d_transpose": ["NHWC", "default"]})
     assert str(refused.value) == (
         "layout 'NHWC' does not fit nn.conv1d_transpose 'lv2', whose data has the axes N, C and W; "
-        "use e.g. 'NCW'"
+        "use e.g. 'NWC'"
     )
 
 

@@ -297,7 +297,8 @@ def _positions(mapping: Mapping, axis: Axis) -> Array:
         case "align_corners":
             return index * (before - one) / (after - one) if axis.after > 1 else np.zeros(1, np.float32)
         case "asymmetric":
-            return index / scale
+            # ONNX Runtime multiplies here, and by the ratio of the extents where these are given.
+            return index * (before / after if axis.scale is None else one / scale)
         case "tf_crop_and_resize":
             start, end = (np.float32(bound) for bound in axis.region)
             if axis.after == 1:

@@ -5,6 +5,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import onnx.parser
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from relay_layout.frontend.onnx_operators.resizing import Axis, Mapping, _nearest
 
 RANDOM = np.random.default_rng(6)
 
@@ -107,6 +112,23 @@ CASES: dict[str, dict[str, Any]] = {
         f"{mode}_{coordinates}_size_{name}": _sized(_mode(mode, coordinates), *sizes, opset=19)
         for mode, coordinates, (name, sizes) in product(("linear", "cubic"), _COORDINATES, _SIZES.items())
     },
+    # Coordinates half way between two elements, which a division rounds to another side.
+    **{
+        f"nearest_halves_size_{after}": _sized(
+            _mode("nearest", "asymmetric", 'nearest_mode="round_prefer_ceil"'),
+            after,
+            x=_random(1, 2, 7),
+            opset=19,
+        )
+        for after in (2, 8)
+    },
+    "nearest_halves_scale": _scaled(
+        _mode("nearest", "asymmetric", 'nearest_mode="round_prefer_ceil"'),
+        1.2,
+        x=_random(1, 2, 10),
+        opset=19,
+        symbolic=False,
+    ),
     "nearest_usual": _scaled(
         _mode("nearest", "asymmetric", 'nearest_mode="floor"'), 2.0, 2.0, ours=["image.resize2d"]
     ),
@@ -198,3 +220,19 @@ CASES: dict[str, dict[str, Any]] = {
 
 def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
     agree(case_name)
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric"])
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "floor"])
+def test_a_scale_counts_where_the_extent_stays(coordinates: str, rounding: str) -> None:
+    """As the specification computes it; ONNX Runtime returns its input there."""
+    text = (
+        '<ir_version: 9, opset_import: ["" : 19]> agraph (float[4] x, float[1] s) => (float[n] y) '
+        f'{{ y = Resize <{_mode("nearest", coordinates)}, nearest_mode="{rounding}"> (x, , s) }}'
+    )
+    model, data = onnx.parser.parse_model(text), np.arange(4, dtype="float32")
+    (want,) = ReferenceEvaluator(model).run(None, {"x": data, "s": np.array([1.2], "float32")})
+    axis = Axis(0, 4, 4, 1.2)
+    assert data[
+        _nearest(Mapping("nearest", coordinates, rounding, -0.75, False, False, 0.0), axis)
+    ].tolist() == (np.asarray(want).tolist())

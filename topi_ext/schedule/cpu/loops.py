@@ -1,9 +1,12 @@
 """Everything else: vector and parallel loops for elementwise, data movement and reductions."""
 
 import logging
+from math import prod
 from typing import Any
 
+import tvm
 from tvm import tirx
+from tvm.ir import TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
@@ -32,6 +35,14 @@ COPIED_LANES = 16
 MAXIMUM_VECTOR = 64
 """Longest innermost loop that is vectorised whole."""
 
+SHARED_BY = 16
+"""Readers of an element for which it is worth a place in memory, if it takes a division."""
+
+FEW_PARTS = 8
+"""A reduction of fewer independent vectors is cut along what it reduces, so that threads find work."""
+
+_DEAR = ("tirx.rsqrt", "tirx.sqrt")
+
 
 class LoopNest(ScheduleRule):
     """Takes any function: inlines what can be, then gives every remaining block vectors and threads."""
@@ -53,8 +64,34 @@ class LoopNest(ScheduleRule):
 
 def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: float = MOST_ALONE) -> None:
     """Inline those of ``blocks`` that can be, and arrange the loops of the others."""
-    for block in [block for block in blocks if is_reduction(sch, block) or not try_inline(sch, block)]:
+    for block in [
+        block
+        for block in blocks
+        if is_reduction(sch, block) or is_shared(sch, block) or not try_inline(sch, block)
+    ]:
         arrange_block(sch, block, lanes, most_alone)
+
+
+def is_shared(sch: Schedule, block: SBlock) -> bool:
+    """Whether many elements of what reads a block would each compute a quotient or a root of it again."""
+    node = sch.get(block)
+    found: list[Any] = []
+    structural_walk(node.body, (tirx.Div, found.append))
+    structural_walk(
+        node.body, (tvm.ir.Call, lambda call: found.append(call) if call.op.name in _DEAR else None)
+    )
+    if not found:
+        return False
+    own, readers = _elements(node), [_elements(sch.get(reader)) for reader in sch.get_consumers(block)]
+    return own is not None and bool(readers) and all(one is None or one >= SHARED_BY * own for one in readers)
+
+
+def _elements(node: Any) -> int | None:
+    """How many elements a block computes; None where that is symbolic."""
+    extents = [axis.dom.extent for axis in node.iter_vars]
+    if not all(isinstance(extent, (int, tirx.IntImm)) for extent in extents):
+        return None
+    return prod(int(extent) for extent in extents)
 
 
 def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = MOST_ALONE) -> None:
@@ -82,7 +119,56 @@ def _arrange(sch: Schedule, block: SBlock, lanes: int, parallel: bool) -> None:
     if not reduction:
         _elementwise(sch, spatial, lanes, parallel)
         return
-    _reduction(sch, block, spatial, reduction, lanes, parallel)
+    cut = _cut(sch, block, spatial, reduction, lanes, parallel)
+    if cut is None:
+        _reduction(sch, block, spatial, reduction, lanes, parallel)
+        return
+    place = next(at for at, loop in enumerate(sch.get_loops(block)) if sch.get(loop).same_as(sch.get(cut)))
+    innermost = not cut.same_as(reduction[0])
+    part = sch.rfactor(cut, len(spatial) if innermost else 0)
+    loops = list(sch.get_loops(part))
+    own, kept, reduced = loops[place], loops[: len(spatial)], loops[len(spatial) :]
+    reduced.pop(place - len(spatial))
+    _reduction(sch, part, [*kept, own] if innermost else [own, *kept], reduced, lanes, parallel)
+    loops = list(sch.get_loops(block))
+    _reduction(sch, block, loops[: len(spatial)], loops[len(spatial) :], lanes, False)
+
+
+def _cut(
+    sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], lanes: int, parallel: bool
+) -> Any | None:
+    """The loop of which each index gets a partial result of its own; None where none should.
+
+    Neighbours that are reduced together stay apart as the lanes of a vector. Where vectors run along the
+    result already, but are few, it is the first reduced dimension, so that threads find work.
+    """
+    node = sch.get(block)
+    extents = [loop_extent(sch, loop) for loop in (*spatial, *reduction)]
+    if len(node.writes) != 1 or None in extents:
+        return None
+    if _runs_along(
+        node, [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
+    ):
+        row = extents[-1] or 1
+        width = next((size for size in (2 * lanes, lanes, lanes // 2, 4) if row % size == 0), 0)
+        if width < 4 or prod(extent or 1 for extent in extents[len(spatial) :]) < 2 * width:
+            return None
+        return sch.split(reduction[-1], [None, width])[1]
+    vectors = prod(extent or 1 for extent in extents[: len(spatial)]) // lanes
+    rows = extents[len(spatial)] or 1
+    return reduction[0] if parallel and vectors < FEW_PARTS <= rows and len(reduction) > 1 else None
+
+
+def _runs_along(node: Any, axis: tirx.Var) -> bool:
+    """Whether all that a block reads lies along one of its axes in memory, and so none along another."""
+    loads: list[Any] = []
+    structural_walk(node.body, (TensorLoad, loads.append))
+    read = [load for load in loads if not load.source.same_as(node.writes[0].source) and len(load.indices)]
+    innermost = [load for load in read if uses(load.indices[-1], axis)]
+    return bool(innermost) and all(
+        load.indices[-1].same_as(axis) and not any(uses(index, axis) for index in load.indices[:-1])
+        for load in innermost
+    )
 
 
 def _elementwise(sch: Schedule, spatial: list[Any], lanes: int, parallel: bool) -> None:

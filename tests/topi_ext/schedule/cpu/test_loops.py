@@ -461,3 +461,26 @@ def test_what_has_no_blocks_is_left_as_it_is() -> None:
 def test_other_targets_are_not_taken() -> None:
     data = te.placeholder((4, 4))
     assert LoopNest().apply(prim_func([data, topi.nn.relu(data)]), Target("c"), False) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "place"),
+    [((2, 3, 6, 32), (2, 3), "last"), ((1, 64, 64, 16), (1, 2), "first"), ((2, 3, 6, 7), (2, 3), "none")],
+    ids=["rows", "few channels", "odd rows"],
+)
+def test_sums_have_vectors_and_threads(shape: tuple[int, ...], axes: tuple[int, ...], place: str) -> None:
+    data = data_of(*shape)
+    script = check([data], lambda x: topi.sum(x, list(axes), True), data.sum(axes, keepdims=True), False)
+    assert ("_rf_update" in script) == (place != "none")
+
+
+def test_a_root_that_many_elements_need_is_taken_once() -> None:
+    data, few = data_of(4, 8, 8, 16), np.full((4, 1, 1, 16), 4, "float32")
+    script = check(
+        [data, few],
+        lambda x, y: topi.multiply(x, topi.rsqrt(y)),
+        data * np.float32(0.5),
+        False,
+        tolerance=1e-6,
+    )
+    assert "T.sblock_alloc_buffer((4, 1, 1, 16))" in script

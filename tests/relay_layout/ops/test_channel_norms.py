@@ -1,0 +1,53 @@
+"""Instance and group norm as arithmetic: precision, and which blocks of channels groups allow."""
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from relay_layout.ir import constant_array
+from relay_layout.layout import Layout
+from relay_layout.ops.channel_norms import ChannelNorm
+from tests.relay_layout.ops.every_signature import function_of, run_functions, vector
+
+
+def norm(groups: int | None) -> ChannelNorm:
+    return ChannelNorm(4, "B", ("C", "D"), 1e-5, True, True, groups)
+
+
+@pytest.mark.parametrize(
+    ("groups", "channels", "layout", "fits"),
+    [
+        (None, 8, "ABCD2b2b", True),
+        (4, 8, "ACDB", True),
+        (4, 32, "ABCD8b", True),
+        (8, 32, "ABCD8b", True),
+        (4, 48, "ABCD8b", False),
+        (4, 8, "ABCD2b2b", False),
+    ],
+)
+def test_groups_and_blocks_divide_each_other(
+    groups: int | None, channels: int, layout: str, fits: bool
+) -> None:
+    assert norm(groups).fits(Layout.parse(layout), channels) is fits
+
+
+def test_a_symbolic_number_of_channels_has_no_groups_in_blocks() -> None:
+    assert not norm(4).fits(Layout.parse("ABCD8b"), relax.Var("c", relax.ShapeType(ndim=1)))
+
+
+@pytest.mark.parametrize("groups", [None, 2])
+def test_a_large_mean_costs_no_digits(groups: int | None) -> None:
+    data = (np.random.default_rng(0).standard_normal((2, 4, 6, 8)) + 300).astype("float32")
+    gamma, beta = vector(4), vector(4, 2)
+
+    def call(value: relax.Var) -> relax.Expr:
+        if groups is None:
+            return relax.op.nn.instance_norm(value, gamma, beta, channel_axis=1, axes=[2, 3])
+        return relax.op.nn.group_norm(value, gamma, beta, groups, channel_axis=1, axes=[2, 3])
+
+    ((found,),) = run_functions([function_of(call, data)], [data])
+    exact = data.astype("float64").reshape(2, groups or 4, -1)
+    exact = (exact - exact.mean(-1, keepdims=True)) / np.sqrt(exact.var(-1, keepdims=True) + 1e-5)
+    scale, shift = (constant_array(one).reshape(4, 1, 1) for one in (gamma, beta))
+    want = exact.reshape(data.shape) * scale + shift
+    np.testing.assert_allclose(found, want, atol=2e-4)
