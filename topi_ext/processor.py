@@ -82,7 +82,7 @@ _INTEL = (
     "skylake-avx512",
     "tigerlake",
 )
-"""LLVM's names of Intel's processors with AVX-512, which share their records.
+"""LLVM's names of Intel's processors with AVX-512, whose records are not those of AMD's.
 
 Kernels tuned on an AMD Zen 5 are no faster on a Xeon than those of least estimate: its level-2 cache is
 larger, what lies behind that slower."""
