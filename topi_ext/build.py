@@ -62,7 +62,7 @@ def _kept(allocation: tirx.AllocBuffer, loads_again: bool) -> tirx.AllocBuffer:
         if not isinstance(extent, int | tirx.IntImm):
             return allocation
         size *= int(extent)
-    if size > STACK_BYTES or buffer.scope() not in ("global", "local", START):
+    if not 0 < size <= STACK_BYTES or buffer.scope() not in ("global", "local", START):
         return allocation
     marks = {_KEEP: tirx.const(1, "int32")}
     if loads_again and buffer.scope() == START:
