@@ -30,3 +30,17 @@ def test_vector_unit(target: dict[str, Any], vector_bytes: int, registers: int) 
 def test_threads_are_the_cores_of_the_target() -> None:
     assert processor_of(Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 6})).threads == 6
     assert processor_of(Target({"kind": "llvm", "mcpu": "x86-64-v3"})).threads == 1
+
+
+@pytest.mark.parametrize(
+    ("cpu", "name"),
+    [
+        ("sapphirerapids", "x86-64 AVX-512 Intel"),
+        ("rocketlake", "x86-64 AVX-512 Intel"),
+        ("znver5", "x86-64 AVX-512"),
+        ("x86-64-v4", "x86-64 AVX-512"),
+        ("alderlake", "x86-64 AVX2"),
+    ],
+)
+def test_intel_has_records_of_its_own(cpu: str, name: str) -> None:
+    assert processor_of(Target({"kind": "llvm", "mcpu": cpu})).name == name

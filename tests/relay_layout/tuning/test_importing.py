@@ -49,7 +49,7 @@ def test_tuning_starts_from_inherited_records_whatever_the_threads() -> None:
     records = import_log(DATA / "x86.log", 2).records
     database = Database(records)
     for threads in (1, 16):
-        processor = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, threads)
+        processor = Processor("x86-64 AVX-512 Intel", 64, 32, 2, 4, 2, 48 << 10, 2 << 20, threads)
         assert all(record in database.inherited(record.workload, processor) for record in records)
 
 
