@@ -12,6 +12,9 @@ from tvm.ir.expr import GenericConst as Constant
 Expression = Any
 """A Relax expression (``tvm.relax.Expr``)."""
 
+Emit = Callable[[Expression], Expression]
+"""Binds an expression to a variable, which it gives."""
+
 Extent = Any
 """An int, or a symbolic ``tvm.tirx`` expression."""
 
@@ -115,6 +118,7 @@ def rebuild_functions(
 
 __all__ = [
     "Constant",
+    "Emit",
     "Expression",
     "Extent",
     "as_extent",

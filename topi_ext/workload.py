@@ -7,7 +7,7 @@ person. It travels inside the function as a block annotation, and it is the key 
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import prod
 from typing import Any
 
@@ -156,7 +156,7 @@ class ConvolutionWorkload:
 
     def to_json(self) -> str:
         """One line, keys sorted; symbolic extents become their names."""
-        return _to_json(asdict(self))
+        return _to_json(self)
 
     @staticmethod
     def from_json(text: str) -> "ConvolutionWorkload":
@@ -283,7 +283,7 @@ class PoolingWorkload:
 
     def to_json(self) -> str:
         """One line, keys sorted."""
-        return _to_json(asdict(self))
+        return _to_json(self)
 
     @staticmethod
     def from_json(text: str) -> "PoolingWorkload":
@@ -311,7 +311,7 @@ class TransformWorkload:
 
     def to_json(self) -> str:
         """One line, keys sorted."""
-        return _to_json(asdict(self))
+        return _to_json(self)
 
     @staticmethod
     def from_json(text: str) -> "TransformWorkload":
@@ -335,10 +335,11 @@ def operator_of(annotation: str) -> str:
     return str(json.loads(annotation)["operator"])
 
 
-def _to_json(fields: dict[str, Any]) -> str:
+def _to_json(workload: Any) -> str:
+    found = {item.name: getattr(workload, item.name) for item in fields(workload)}
     plain = {
         key: [_plain(each) for each in value] if isinstance(value, (tuple, list)) else _plain(value)
-        for key, value in fields.items()
+        for key, value in found.items()
     }
     return json.dumps(plain, sort_keys=True)
 

@@ -1,16 +1,14 @@
 """Where the maxima of a sliding window are, for the importers whose poolings give that as well."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Expression, dtype_of, shape_of
-
-Emit = Callable[[Expression], Expression]
+from relay_layout.ir import Emit, Expression, dtype_of, shape_of
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,11 @@
 """Scattering to a part of a tensor, which Relax takes for the whole of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import relax
 
-from relay_layout.ir import Expression, shape_of
-
-Emit = Callable[[Expression], Expression]
+from relay_layout.ir import Emit, Expression, shape_of
 
 
 def scattered(

@@ -10,21 +10,10 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS
 from relay_layout.ir import Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
-
-_CONVOLUTIONS: dict[int, tuple[Callable[..., Expression], str, str]] = {
-    3: (relax.op.nn.conv1d, "NCW", "OIW"),
-    4: (relax.op.nn.conv2d, "NCHW", "OIHW"),
-    5: (relax.op.nn.conv3d, "NCDHW", "OIDHW"),
-}
-
-_TRANSPOSED: dict[int, tuple[Callable[..., Expression], str, str]] = {
-    3: (relax.op.nn.conv1d_transpose, "NCW", "IOW"),
-    4: (relax.op.nn.conv2d_transpose, "NCHW", "IOHW"),
-    5: (relax.op.nn.conv3d_transpose, "NCDHW", "IODHW"),
-}
 
 
 def _convolution(node: Any, importer: Any) -> Expression:
@@ -32,10 +21,10 @@ def _convolution(node: Any, importer: Any) -> Expression:
     data, weight, bias = importer.retrieve_args(node)[:3]
     stride, padding, dilation, transposed, output_padding, groups = node.args[3:9]
     rank, emit = len(shape_of(data) or ()), importer.block_builder.emit
-    kinds = _TRANSPOSED if transposed else _CONVOLUTIONS
-    if rank not in kinds:
+    kinds = TRANSPOSED_CONVOLUTIONS if transposed else CONVOLUTIONS
+    if rank - 2 not in kinds:
         raise ModelError(f"node '{node.name}': a convolution of {rank} dimensions is not supported")
-    convolve, data_layout, kernel_layout = kinds[rank]
+    convolve, data_layout, kernel_layout = kinds[rank - 2]
     found = emit(
         convolve(
             data,

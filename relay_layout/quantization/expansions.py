@@ -3,8 +3,7 @@
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Expression, shape_of
-from relay_layout.quantization.reals import Emit
+from relay_layout.ir import Emit, Expression, shape_of
 
 
 def expanded_quantize(call: relax.Call, emit: Emit) -> Expression:

@@ -15,6 +15,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.ir import (
     Constant,
+    Emit,
     Expression,
     constant,
     constant_array,
@@ -29,7 +30,6 @@ from relay_layout.quantization.movements import MOVEMENTS, moved_constant, picks
 from relay_layout.quantization.products import convolved, multiplied
 from relay_layout.quantization.reals import (
     SHIFT,
-    Emit,
     Quantization,
     Real,
     Term,

@@ -3,8 +3,8 @@
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Expression, constant, dtype_of, with_attributes
-from relay_layout.quantization.reals import Emit, Real, Term
+from relay_layout.ir import Emit, Expression, constant, dtype_of, with_attributes
+from relay_layout.quantization.reals import Real, Term
 
 _BYTE = np.iinfo("int8")
 _LARGEST = 255

@@ -4,18 +4,15 @@ Scales and zero points are numpy arrays that broadcast to their tensor, so that 
 dimension like any other, which layouts may move and block.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, shape_of
+from relay_layout.ir import Constant, Emit, Expression, constant, constant_array, dtype_of, shape_of
 
 SHIFT = 128
 """From int8 to uint8, in which integers are computed: kernels multiply bytes without signs by bytes with."""
-
-Emit = Callable[[Expression], Expression]
 
 
 @dataclass(frozen=True)
@@ -218,4 +215,4 @@ def _float32(array: np.ndarray) -> np.ndarray:
     return np.asarray(array, "float32")
 
 
-__all__ = ["SHIFT", "Emit", "Quantization", "Real", "Term", "from_steps", "quantization_of", "shifted"]
+__all__ = ["SHIFT", "Quantization", "Real", "Term", "from_steps", "quantization_of", "shifted"]

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm.ir import Call
-from tvm.tirx.script import builder as T
 
-from topi_ext.cuda.wgmma import called
+from topi_ext.cuda.device_functions import call_void, called
 
 BEGIN, END = "topi_ext_bulk_begin", "topi_ext_bulk_end"
 COPY_TILE, COPY_WINDOWS = "topi_ext_bulk_copy_tile", "topi_ext_bulk_copy_windows"
@@ -49,12 +48,12 @@ __device__ __forceinline__ void {BEGIN}(void* barriers, int stages) {{
   asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
 }}
 """
-    return _void(BEGIN, [barriers, stages], source)
+    return call_void(BEGIN, [barriers, stages], source)
 
 
 def end(barriers: Any) -> Any:
     """The call behind which the barriers' memory is free."""
-    return _void(END, [barriers], f"\n__device__ __forceinline__ void {END}(void*) {{}}\n")
+    return call_void(END, [barriers], f"\n__device__ __forceinline__ void {END}(void*) {{}}\n")
 
 
 def copy_tile(to: Any, tensor_map: Any, arrival: Arrival, place: tuple[Any, Any]) -> Any:
@@ -88,7 +87,7 @@ __device__ __forceinline__ void {ARRIVED}(void* barriers, int stage, int parity)
     : : "r"(static_cast<unsigned>(__cvta_generic_to_shared(barriers)) + stage * 8), "r"(parity) : "memory");
 }}
 """
-    return _void(ARRIVED, [barriers, stage, parity], source)
+    return call_void(ARRIVED, [barriers, stage, parity], source)
 
 
 def is_copy(call: Any) -> bool:
@@ -128,11 +127,7 @@ __device__ __forceinline__ void {name}(
 }}
 """
     arguments = [to, tensor_map, arrival.barriers, arrival.stage, arrival.bytes, *values]
-    return _void(name, arguments, source)
-
-
-def _void(name: str, arguments: list[Any], source: str) -> Any:
-    return T.cuda.func_call(name, *arguments, source_code=source, return_type="void")
+    return call_void(name, arguments, source)
 
 
 __all__ = [

@@ -8,7 +8,7 @@ from tvm.ir import Call, Op
 from tvm.tirx.script import builder as T
 from tvm_ffi import structural_walk
 
-from topi_ext.cuda.wgmma import called
+from topi_ext.cuda.device_functions import called
 
 _BARRIER = Op.get("tirx.tvm_storage_sync")
 

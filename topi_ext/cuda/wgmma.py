@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.ir import Call, Op, StringImm
+from tvm.ir import Call
 from tvm.tirx.script import builder as T
 
+from topi_ext.cuda.device_functions import call_void, called
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 
 GROUP = 4
@@ -77,15 +78,6 @@ LOADED_REGISTERS = 4
 
 Registers = tuple[Any, Any]
 """An array of registers, and which of them is the first."""
-
-_FUNC_CALL = Op.get("tirx.cuda.func_call")
-
-
-def called(call: Call) -> str:
-    """The name of the device function that a call is of; empty for another call."""
-    if not call.op.same_as(_FUNC_CALL) or not isinstance(call.args[0], StringImm):
-        return ""
-    return str(call.args[0].value)
 
 
 def is_product(call: Call) -> bool:
@@ -148,7 +140,7 @@ __device__ __forceinline__ void {name}({kind.c_type}* sums, int begin, int right
     : "memory");
 }}
 """
-    return _void(name, [*sums, right, layout, *left], source)
+    return call_void(name, [*sums, right, layout, *left], source)
 
 
 def fence(multiplied: Call, loaded: int) -> Any:
@@ -171,7 +163,7 @@ __device__ __forceinline__ void {name}({kind.c_type}* sums, int begin, float* le
 {read}  asm volatile("wgmma.fence.sync.aligned;" : {operands} : : "memory");
 {written}}}
 """
-    return _void(name, [*multiplied.args[1:3], multiplied.args[5]], source)
+    return call_void(name, [*multiplied.args[1:3], multiplied.args[5]], source)
 
 
 def wait(multiplied: Call) -> Any:
@@ -209,7 +201,7 @@ __device__ __forceinline__ void {name}({parameters}) {{
   asm volatile("{instruction}" : {operands} : : "memory");
 }}
 """
-    return _void(name, arguments, source)
+    return call_void(name, arguments, source)
 
 
 def _sums(multiplied: Call) -> tuple[_Kind, int]:
@@ -224,10 +216,6 @@ def _numbers(first: int, count: int) -> str:
 
 def _in_out(kind: _Kind, array: str, first: str, count: int) -> str:
     return ", ".join(f'"+{kind.register}"({array}[{first} + {place}])' for place in range(count))
-
-
-def _void(name: str, arguments: Sequence[Any], source: str) -> Any:
-    return T.cuda.func_call(name, *arguments, source_code=source, return_type="void")
 
 
 __all__ = [
@@ -247,7 +235,6 @@ __all__ = [
     "WAIT_FOR_EARLIER",
     "WGMMA_DTYPES",
     "address_word",
-    "called",
     "commit",
     "fence",
     "is_product",

@@ -1,32 +1,21 @@
 """ONNX operators that are linear in their data: convolutions and matrix products."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS, ConvolutionOperator
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_operators.windows import Window, given_window, integers, window
 from relay_layout.frontend.onnx_values import Array, Extent, Unsupported, Value, shape_of, written
 from relay_layout.ir import is_static
 
-_CONVOLUTIONS: dict[int, tuple[Callable[..., Any], str, str]] = {
-    1: (relax.op.nn.conv1d, "NCW", "OIW"),
-    2: (relax.op.nn.conv2d, "NCHW", "OIHW"),
-    3: (relax.op.nn.conv3d, "NCDHW", "OIDHW"),
-}
-
-_TRANSPOSED_CONVOLUTIONS: dict[int, tuple[Callable[..., Any], str, str]] = {
-    1: (relax.op.nn.conv1d_transpose, "NCW", "IOW"),
-    2: (relax.op.nn.conv2d_transpose, "NCHW", "IOHW"),
-    3: (relax.op.nn.conv3d_transpose, "NCDHW", "IODHW"),
-}
-
 
 def _convolution(node: Node) -> Value:
     shape, weight = shape_of(node.input(0)), shape_of(node.input(1))
-    operator, layout, kernel_layout = _of_rank(_CONVOLUTIONS, shape, weight)
+    operator, layout, kernel_layout = _of_rank(CONVOLUTIONS, shape, weight)
     groups = node.attributes.get("group", 1)
     if groups < 1 or shape[1] != weight[1] * groups or weight[0] % groups:
         raise Unsupported(
@@ -49,7 +38,7 @@ def _convolution(node: Node) -> Value:
 
 def _transposed_convolution(node: Node) -> Value:
     shape, weight = shape_of(node.input(0)), shape_of(node.input(1))
-    operator, layout, kernel_layout = _of_rank(_TRANSPOSED_CONVOLUTIONS, shape, weight)
+    operator, layout, kernel_layout = _of_rank(TRANSPOSED_CONVOLUTIONS, shape, weight)
     groups = node.attributes.get("group", 1)
     if groups < 1 or shape[1] != weight[0] or weight[0] % groups:
         raise Unsupported(
@@ -74,8 +63,8 @@ def _transposed_convolution(node: Node) -> Value:
 
 
 def _of_rank(
-    operators: dict[int, tuple[Callable[..., Any], str, str]], shape: list[Extent], weight: list[Extent]
-) -> tuple[Callable[..., Any], str, str]:
+    operators: Mapping[int, ConvolutionOperator], shape: list[Extent], weight: list[Extent]
+) -> ConvolutionOperator:
     if len(shape) != len(weight) or len(shape) - 2 not in operators:
         raise Unsupported(f"convolves {written(shape)} with a weight of {written(weight)}")
     return operators[len(shape) - 2]
