@@ -32,7 +32,7 @@ demo: $(VENV)/.demo-installed
 	@$(VENV)/bin/python -m relay_layout.cli.demo --model $(MODEL)
 
 test: lint
-	@$(VENV)/bin/python -m pytest
+	@$(VENV)/bin/python -m pytest --numprocesses=auto --maxprocesses=4 --no-loadscope-reorder
 
 sweep: $(VENV)/.dev-installed
 	@$(VENV)/bin/python -m pytest -m "slow or hypothesis" --hypothesis-profile=sweep

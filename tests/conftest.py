@@ -1,7 +1,9 @@
 """Settings and fixtures for all tests."""
 
+import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -34,12 +36,28 @@ def llvm_mca() -> str:
         pytest.skip(str(error))
 
 
-LAST = ("tests/test_docs.py", "tests/test_package.py", "tests/board/")
-"""Tests of whole commands, packages and emulated boards take minutes: they wait for the others."""
+LONG = ("tests/board/", "tests/test_docs.py", "tests/test_package.py")
+"""Tests of emulated boards, whole commands and packages take minutes: last, or first where others run beside them."""
+
+BOARD = LONG[0]
+"""Its tests share two boards, so one process runs them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
-        return next((place for place, name in enumerate(LAST, 1) if item.nodeid.startswith(name)), 0)
+        return next((place for place, name in enumerate(LONG) if item.nodeid.startswith(name)), len(LONG))
 
-    items.sort(key=place)
+    beside_others = "PYTEST_XDIST_WORKER" in os.environ
+    items.sort(key=place if beside_others else lambda item: -place(item))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each file is run by one process, for what its tests share."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return BOARD if nodeid.startswith(BOARD) else str(super()._split_scope(nodeid))
+
+    return ByFile(config, log)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -99,8 +99,9 @@ _LATER = {"prefetch": True, "parallel": True, "steps": 1}
 
 def _named(algorithm: str, knobs: Knobs) -> dict[str, Any]:
     # Records from before there was a choice do not name these.
-    fields = {name: value for name, value in asdict(knobs).items() if _LATER.get(name) != value}
-    return {"algorithm": algorithm, **fields}
+    named = {item.name: getattr(knobs, item.name) for item in fields(knobs)}
+    kept = {name: value for name, value in named.items() if _LATER.get(name) != value}
+    return {"algorithm": algorithm, **kept}
 
 
 def check_knobs(workload: ConvolutionWorkload, knobs: Knobs) -> None:
@@ -305,13 +306,13 @@ def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:
     return workload.out_channels % tile == 0 or tile % block_of(workload.data_layout, "C") == 0
 
 
-def knobs_from_dict(workload: ConvolutionWorkload, fields: Mapping[str, Any]) -> Knobs:
+def knobs_from_dict(workload: ConvolutionWorkload, found: Mapping[str, Any]) -> Knobs:
     """The knobs that ``to_dict`` wrote; RelayLayoutError for what is no set of knobs of the workload."""
-    named = dict(fields)
+    named = dict(found)
     kinds = {"direct": ConvolutionKnobs, "winograd": WinogradKnobs}
     try:
         knobs: Knobs = kinds[named.pop("algorithm", "direct")](**named)
         check_knobs(workload, knobs)
     except (KeyError, TypeError):
-        raise RelayLayoutError(f"{dict(fields)} are no knobs of {workload.to_json()}") from None
+        raise RelayLayoutError(f"{dict(found)} are no knobs of {workload.to_json()}") from None
     return knobs
