@@ -37,7 +37,7 @@ def llvm_mca() -> str:
 
 
 LONG = ("tests/board/", "tests/test_docs.py", "tests/test_package.py")
-"""Tests of emulated boards, whole commands and packages take minutes: last, or first where others run beside them."""
+"""Boards, whole commands and packages take minutes: last, or first where others run beside them."""
 
 BOARD = LONG[0]
 """Its tests share two boards, so one process runs them."""
