@@ -117,7 +117,7 @@ def _arrange(sch: Schedule, block: SBlock, lanes: int, parallel: bool) -> None:
     if not spatial:
         return
     if not reduction:
-        _elementwise(sch, spatial, lanes, parallel)
+        _elementwise(sch, block, spatial, lanes, parallel)
         return
     cut = _cut(sch, block, spatial, reduction, lanes, parallel)
     if cut is None:
@@ -171,11 +171,13 @@ def _runs_along(node: Any, axis: tirx.Var) -> bool:
     )
 
 
-def _elementwise(sch: Schedule, spatial: list[Any], lanes: int, parallel: bool) -> None:
+def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], lanes: int, parallel: bool) -> None:
     extent = loop_extent(sch, spatial[-1])
     vector = None
-    if extent is not None and 4 <= extent <= MAXIMUM_VECTOR and extent % 4 == 0:
-        vector = spatial.pop()
+    width = _row_vector(sch, block, extent, lanes) if extent is not None else None
+    if width is not None:
+        outer, vector = sch.split(spatial.pop(), [None, width])
+        spatial.append(outer)
     elif all(loop_extent(sch, loop) is not None for loop in spatial):
         outer, vector = sch.split(sch.fuse(*spatial), [None, lanes])
         spatial = [outer]
@@ -183,6 +185,39 @@ def _elementwise(sch: Schedule, spatial: list[Any], lanes: int, parallel: bool) 
         sch.parallel(sch.fuse(*_fusible(sch, spatial)))
     if vector is not None:
         sch.vectorize(vector)
+
+
+def _row_vector(sch: Schedule, block: SBlock, extent: int, lanes: int) -> int | None:
+    """The length of vectors that end with each row of ``extent`` elements; None for those that need not.
+
+    Where a vector runs over the end of a row, what does not lie as the result does is read by element.
+    """
+    if extent % 4 == 0 and 4 <= extent <= MAXIMUM_VECTOR:
+        return extent
+    if extent % lanes == 0 or _lies_as_result(sch, block):
+        return None
+    widths = [width for width in range(4, MAXIMUM_VECTOR + 1, 4) if extent % width == 0]
+    # A vector takes whole registers, and one for each power of two of what is left.
+    registers = {width: width // lanes + (width % lanes).bit_count() for width in widths}
+    return max(widths, key=lambda width: width / registers[width], default=None)
+
+
+def _lies_as_result(sch: Schedule, block: SBlock) -> bool:
+    """Whether all that a block reads lies in the order in which it writes, element by element."""
+    node = sch.get(block)
+    loads: list[Any] = []
+    structural_walk(node.body, (TensorLoad, loads.append))
+    result, axes = node.writes[0].source, [axis.var for axis in node.iter_vars]
+    return all(
+        len(load.indices) == len(axes)
+        and all(index.same_as(axis) for index, axis in zip(load.indices, axes, strict=True))
+        and all(map(_same_extent, load.source.shape, result.shape))
+        for load in loads
+    )
+
+
+def _same_extent(left: Any, right: Any) -> bool:
+    return isinstance(left, tirx.IntImm) and isinstance(right, tirx.IntImm) and int(left) == int(right)
 
 
 def _reduction(

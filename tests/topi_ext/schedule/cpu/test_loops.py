@@ -83,6 +83,8 @@ def test_elementwise(shape: tuple[int, ...], symbolic: bool) -> None:
     [
         ((2, 24, 5, 7), (1, 24, 1, 1)),
         ((3, 5, 7, 24), (24,)),
+        ((2, 5, 7, 120), (120,)),
+        ((2, 5, 7, 120), (2, 1, 1, 120)),
         ((2, 3, 5, 5, 16), (1, 3, 1, 1, 16)),
         ((4, 1), (1, 33)),
     ],
@@ -90,6 +92,18 @@ def test_elementwise(shape: tuple[int, ...], symbolic: bool) -> None:
 def test_broadcast(left: tuple[int, ...], right: tuple[int, ...], symbolic: bool) -> None:
     data, other = data_of(*left), data_of(*right, seed=1)
     check([data, other], topi.multiply, data * other, symbolic)
+
+
+@pytest.mark.parametrize(
+    ("channels", "vector"), [(120, 40), (72, 24), (184, 8), (24, 24), (128, 16), (49, 16), (1000, 40)]
+)
+def test_vectors_end_with_rows_where_channels_are_scaled(channels: int, vector: int) -> None:
+    """Beyond the end of a row the factors are no run in memory: each would be loaded by itself."""
+    data, factors = te.placeholder((1, 6, 5, channels)), te.placeholder((1, 1, 1, channels))
+    func = prim_func([data, factors, topi.multiply(data, factors)])
+    wide = Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+    script = str(scheduled_by(LoopNest(), func, wide).mod["main"].script())
+    assert f"T.vectorized({vector})" in script
 
 
 @either
