@@ -133,7 +133,9 @@ def test_a_board_without_the_instructions_is_left_out(boards: Boards, told: list
         with closing(remote_measurer(target, remote, tell=told.append)) as both:
             found = list(both.measure(WORKLOAD, knobs))
         assert [one.error for one in found] == ["", ""]
-        assert told in ([], [f"{line}; tuning goes on with the others"])
+        # A board that is slow to come back is waited for, which is told as well.
+        unfit = [one for one in told if not one.startswith(f"no machine with key '{key}' is free")]
+        assert unfit in ([], [f"{line}; tuning goes on with the others"])
     finally:
         boards.kill(-1)
         boards.kill(-2)
