@@ -92,7 +92,9 @@ def _layer(node: Node, kind: type[Cell]) -> _Layer:
     batch_first = bool(node.attributes.get("layout", 0))
     shape, weight, recurrence = (shape_of(node.input(index)) for index in range(3))
     if len(shape) != 3 or not is_static(weight) or not is_static(recurrence):
-        raise Unsupported(f"reads {written(shape)} with weights of {written(weight)} and {written(recurrence)}")
+        raise Unsupported(
+            f"reads {written(shape)} with weights of {written(weight)} and {written(recurrence)}"
+        )
     hidden = int(recurrence[-1])
     length, batch = shape[1 if batch_first else 0], shape[0 if batch_first else 1]
     directions, rows = len(backwards), kind.gates * hidden
@@ -114,9 +116,7 @@ def _layer(node: Node, kind: type[Cell]) -> _Layer:
     for index, expected in due.items():
         given = shape_of(node.input(index)) if node.has(index) else expected
         if len(given) != len(expected) or not all(map(same, given, expected)):
-            raise Unsupported(
-                f"has {written(given)} for its input {index}, where {written(expected)} is due"
-            )
+            raise Unsupported(f"has {written(given)} for its input {index}, where {written(expected)} is due")
     return layer
 
 
