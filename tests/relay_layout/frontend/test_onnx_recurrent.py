@@ -217,7 +217,7 @@ def _refused(symbolic_length: bool = False, operator: str = "LSTM", **changes: A
     case = Case(operator, {"hidden_size": 3} | changes, arrays, frozenset({0}), ("y",))
     model = case.model()
     if symbolic_length:
-        model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "T"
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "length"
     with pytest.raises(ModelError) as caught:
         from_onnx(model)
     return str(caught.value).removeprefix(f"ONNX model 'g': node 'cell' ({operator}) ")
@@ -225,7 +225,7 @@ def _refused(symbolic_length: bool = False, operator: str = "LSTM", **changes: A
 
 def test_a_symbolic_length_is_refused() -> None:
     assert _refused(symbolic_length=True) == (
-        "reads sequences of the symbolic length 'T': give the model's input a fixed shape (--input-shape)"
+        "reads sequences of the symbolic length 'length': give the model's input a fixed shape (--input-shape)"
     )
 
 
