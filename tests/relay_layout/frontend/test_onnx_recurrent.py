@@ -225,7 +225,8 @@ def _refused(symbolic_length: bool = False, operator: str = "LSTM", **changes: A
 
 def test_a_symbolic_length_is_refused() -> None:
     assert _refused(symbolic_length=True) == (
-        "reads sequences of the symbolic length 'length': give the model's input a fixed shape (--input-shape)"
+        "reads sequences of the symbolic length 'length': "
+        "give the model's input a fixed shape (--input-shape)"
     )
 
 
