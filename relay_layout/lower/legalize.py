@@ -63,6 +63,7 @@ def legalization_map(kernels: KernelChooser | None = None) -> dict[str, Legalize
         return (conv2d if operator_name(call) == "nn.conv2d" else _convolution)(builder, call)
 
     legalizers = _LEGALIZERS | {
+        "matmul": _products(),
         "nn.conv2d": conv2d,
         "nn.conv1d_transpose": transposed,
         "nn.conv2d_transpose": transposed,
@@ -87,28 +88,44 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
-def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """Rows by a constant matrix: a pointwise convolution whose pixels are the rows."""
-    data, weight = call.args
-    if not _is_dense(data, weight):
-        return _default(builder, call)
-    matrix = constant_array(weight)
-    outputs = matrix.shape[1]
-    kernel_layout = dense.kernel_layout(outputs)
-    packed = constant(apply(fill_vectors(matrix.T, 1, output_lanes(outputs)), "OI", kernel_layout))
-    layout = dense.ROWS[len(shape_of(data) or ())]
+def _products() -> Legalizer:
+    """Rows by a constant matrix: a pointwise convolution whose pixels are the rows.
 
-    def product(rows: te.Tensor, kernel: te.Tensor) -> te.Tensor:
-        return compute.conv2d(
-            rows,
-            kernel,
-            data_layout=layout,
-            kernel_layout=kernel_layout,
-            out_layout=layout,
-            out_channels=outputs,
-        )
+    A matrix that several products read, as the steps of a recurrent layer do, is packed once and stays one
+    weight of the artifact.
+    """
+    # Each matrix is kept: its handle is another's once the object is gone.
+    done: dict[int, tuple[Constant, Constant]] = {}
 
-    return call_compute(builder, product, "dense", data, packed)
+    def packed_matrix(weight: Constant, kernel_layout: str) -> Constant:
+        key = weight.__chandle__()
+        if key not in done:
+            matrix = constant_array(weight)
+            vectors = fill_vectors(matrix.T, 1, output_lanes(matrix.shape[1]))
+            done[key] = weight, constant(apply(vectors, "OI", kernel_layout))
+        return done[key][1]
+
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        data, weight = call.args
+        if not _is_dense(data, weight):
+            return _default(builder, call)
+        outputs = constant_array(weight).shape[1]
+        kernel_layout = dense.kernel_layout(outputs)
+        layout = dense.ROWS[len(shape_of(data) or ())]
+
+        def product(rows: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+            return compute.conv2d(
+                rows,
+                kernel,
+                data_layout=layout,
+                kernel_layout=kernel_layout,
+                out_layout=layout,
+                out_channels=outputs,
+            )
+
+        return call_compute(builder, product, "dense", data, packed_matrix(weight, kernel_layout))
+
+    return legalize
 
 
 def _is_dense(data: Expression, weight: Expression) -> bool:
@@ -237,7 +254,6 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "concat": _concat,
     "ewise_fma": _multiply_add,
     "nn.pixel_shuffle": _pixel_shuffle,
-    "matmul": _matmul,
     "nn.max_pool2d": _max_pool2d,
     "nn.avg_pool2d": _avg_pool2d,
     "nn.adaptive_avg_pool2d": _adaptive_avg_pool2d,

@@ -8,6 +8,7 @@ from relay_layout.frontend.onnx_operators import (
     normalization,
     pooling,
     quantization,
+    recurrent,
     reduction,
     shapes,
 )
@@ -19,6 +20,7 @@ CONVERTERS: dict[str, Converter] = {
     **normalization.CONVERTERS,
     **pooling.CONVERTERS,
     **quantization.CONVERTERS,
+    **recurrent.CONVERTERS,
     **reduction.CONVERTERS,
     **shapes.CONVERTERS,
 }

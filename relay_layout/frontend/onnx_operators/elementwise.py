@@ -9,6 +9,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx_node import Converter, Node
+from relay_layout.frontend.onnx_operators import activations
 from relay_layout.frontend.onnx_values import Unsupported, Value, dtype_of, shape_of
 
 _INTEGERS = ("int", "uint")
@@ -138,38 +139,23 @@ def _is_infinite(node: Node) -> Value:
 
 
 def _elu(node: Node) -> Value:
-    return _exponential(node, node.attributes.get("alpha", 1.0), 1.0)
+    return activations.exponential(node, node.tensor(0), node.attributes.get("alpha", 1.0))
 
 
 def _celu(node: Node) -> Value:
     alpha = node.attributes.get("alpha", 1.0)
-    return _exponential(node, alpha, 1 / alpha)
+    return activations.exponential(node, node.tensor(0), alpha, 1 / alpha)
 
 
 def _selu(node: Node) -> Value:
     gamma = node.attributes.get("gamma", 1.05070102214813232421875)
     alpha = node.attributes.get("alpha", 1.67326319217681884765625)
     data = node.tensor(0)
-    return relax.op.multiply(_exponential(node, alpha, 1.0), node.like(gamma, data))
-
-
-def _exponential(node: Node, alpha: float, rate: float) -> Any:
-    """alpha * (exp(rate * x) - 1) where x < 0, x elsewhere."""
-    data = node.tensor(0)
-    zero = node.like(0.0, data)
-    # The exponent is kept at or below 0: an overflow would meet the unused branch.
-    exponent = node.emit(relax.op.minimum(data, zero), "exponent")
-    if rate != 1.0:
-        exponent = node.emit(relax.op.multiply(exponent, node.like(rate, data)), "exponent")
-    grown = relax.op.subtract(relax.op.exp(exponent), node.like(1.0, data))
-    negative = node.emit(relax.op.multiply(grown, node.like(alpha, data)), "negative")
-    return relax.op.where(relax.op.less(data, zero), negative, data)
+    return relax.op.multiply(activations.exponential(node, data, alpha), node.like(gamma, data))
 
 
 def _thresholded_relu(node: Node) -> Value:
-    data = node.tensor(0)
-    above = relax.op.greater(data, node.like(node.attributes.get("alpha", 1.0), data))
-    return relax.op.where(above, data, node.like(0.0, data))
+    return activations.thresholded_relu(node, node.tensor(0), node.attributes.get("alpha", 1.0))
 
 
 def _shrink(node: Node) -> Value:
@@ -186,19 +172,11 @@ def _shrink(node: Node) -> Value:
 
 
 def _softplus(node: Node) -> Value:
-    return _log_one_plus_exp(node, node.tensor(0))
-
-
-def _log_one_plus_exp(node: Node, data: Any) -> Any:
-    # max(x, 0) + log(1 + exp(-|x|)) overflows nowhere.
-    shrunk = relax.op.exp(relax.op.negative(relax.op.abs(data)))
-    rest = relax.op.log(relax.op.add(shrunk, node.like(1.0, data)))
-    return relax.op.add(relax.op.maximum(data, node.like(0.0, data)), rest)
+    return activations.softplus(node, node.tensor(0))
 
 
 def _softsign(node: Node) -> Value:
-    data = node.tensor(0)
-    return relax.op.divide(data, relax.op.add(relax.op.abs(data), node.like(1.0, data)))
+    return activations.softsign(node, node.tensor(0))
 
 
 def _reciprocal(node: Node) -> Value:
@@ -208,7 +186,7 @@ def _reciprocal(node: Node) -> Value:
 
 def _mish(node: Node) -> Value:
     data = node.tensor(0)
-    return relax.op.multiply(data, relax.op.tanh(node.emit(_log_one_plus_exp(node, data), "softplus")))
+    return relax.op.multiply(data, relax.op.tanh(node.emit(activations.softplus(node, data), "softplus")))
 
 
 def _swish(node: Node) -> Value:
@@ -224,18 +202,14 @@ def _gelu(node: Node) -> Value:
 
 
 def _hard_sigmoid(node: Node) -> Value:
-    data = node.tensor(0)
-    return _hard_sigmoid_of(node, data, node.attributes.get("alpha", 0.2), node.attributes.get("beta", 0.5))
+    alpha, beta = node.attributes.get("alpha", 0.2), node.attributes.get("beta", 0.5)
+    return activations.hard_sigmoid(node, node.tensor(0), alpha, beta)
 
 
 def _hard_swish(node: Node) -> Value:
     data = node.tensor(0)
-    return relax.op.multiply(data, node.emit(_hard_sigmoid_of(node, data, 1 / 6, 0.5), "gate"))
-
-
-def _hard_sigmoid_of(node: Node, data: Any, alpha: float, beta: float) -> Any:
-    line = relax.op.add(relax.op.multiply(data, node.like(alpha, data)), node.like(beta, data))
-    return relax.op.clip(line, 0.0, 1.0)
+    gate = node.emit(activations.hard_sigmoid(node, data, 1 / 6, 0.5), "gate")
+    return relax.op.multiply(data, gate)
 
 
 def _leaky_relu(node: Node) -> Value:
