@@ -63,9 +63,13 @@ class KernelChooser:
             return None
         return self.records.choice(workload, self.processor, self.gigahertz, winograd)
 
+    @property
+    def estimate_scale(self) -> float:
+        """What estimated times are multiplied with to stand beside those on record."""
+        return self.records.estimate_scale(self.processor, self.gigahertz) if self.records else 1.0
+
     def _estimated(self, workload: Workload, winograd: bool) -> KernelChoice:
-        scale = self.records.estimate_scale(self.processor, self.gigahertz) if self.records else 1.0
-        microseconds = scale * estimated_us(workload, self.processor, self.gigahertz, winograd)
+        microseconds = self.estimate_scale * estimated_us(workload, self.processor, self.gigahertz, winograd)
         knobs = family_of(workload).cheapest(workload, self.processor, winograd)[1]
         return KernelChoice(knobs, "default", microseconds)
 

@@ -36,8 +36,9 @@ def transform_price(machine: BuildTarget, value: Value, source: Layout, target: 
     time = None if workload is None else machine.transforms.time(workload)
     if time is not None:
         return TransformPrice(facts.launch_us + time.microseconds, time.source)
-    moved = 2 * size_in_bytes(value.shape, value.dtype)
-    return TransformPrice(facts.launch_us + facts.moving_us(moved), "modelled")
+    moved = facts.moving_us(2 * size_in_bytes(value.shape, value.dtype))
+    # Beside kernels that were measured on a slow machine, what was modelled for another would seem cheap.
+    return TransformPrice(facts.launch_us + machine.kernels.estimate_scale * moved, "modelled")
 
 
 def transform_workload(value: Value, source: Layout, target: Layout) -> TransformWorkload | None:

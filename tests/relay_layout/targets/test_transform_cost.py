@@ -1,6 +1,7 @@
 """What transforms cost by records, and that the choice of layouts follows it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -54,6 +55,24 @@ def test_a_transform_on_record_takes_what_was_measured(tmp_path: Path) -> None:
     assert modelled.source == "modelled"
     moved = 2 * 4 * 64 * 28 * 28 / (target.facts.gigabytes_per_second * 1e3)
     assert modelled.microseconds == pytest.approx(moved + launch)
+
+
+def test_a_model_of_a_transform_is_brought_to_the_scale_of_measured_kernels() -> None:
+    plain = resolve_target("x86-64-v4", threads=2, shipped_records=False)
+
+    class Slow:
+        """Kernels take three times their estimates."""
+
+        def choice(self, *_: object) -> None:
+            return None
+
+        def estimate_scale(self, *_: object) -> float:
+            return 3.0
+
+    slow = replace(plain, kernels=replace(plain.kernels, records=Slow()))
+    launch = plain.facts.launch_us
+    moved = [transform_price(one, tensor(*SHAPE), NCHW, NHWC).microseconds - launch for one in (plain, slow)]
+    assert moved[1] == pytest.approx(3.0 * moved[0])
 
 
 def test_other_targets_and_threads_have_other_times(tmp_path: Path) -> None:
