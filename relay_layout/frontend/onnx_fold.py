@@ -44,6 +44,9 @@ _NOT_FOLDED = frozenset(
 )
 """Operators too slow in numpy, random, with subgraphs, or with integers worth keeping as they are."""
 
+_FLATTENING = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
+"""Operators of all axes from one on before opset 13, which onnx's reference implementation takes for one."""
+
 
 def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str, int]) -> list[Array] | None:
     """The outputs of a node whose inputs are all constants, by onnx's reference implementation.
@@ -51,7 +54,8 @@ def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str
     None where it has none for this node; Unsupported where the result is out of proportion.
     """
     fixed = all(value is None or isinstance(value, np.ndarray) for value in inputs)
-    if proto.op_type in _NOT_FOLDED or not fixed:
+    flattened = proto.op_type in _FLATTENING and opsets.get("", 1) < 13
+    if proto.op_type in _NOT_FOLDED or flattened or not fixed:
         return None
     _check_size(proto.op_type, inputs)
     from onnx.reference import ReferenceEvaluator
@@ -59,7 +63,7 @@ def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str
     feeds = {name: value for name, value in zip(proto.input, inputs, strict=True) if name}
     with np.errstate(all="ignore"):
         try:
-            results = ReferenceEvaluator(proto, opsets=dict(opsets)).run(None, feeds)
+            results = ReferenceEvaluator(_as_function(proto, feeds, opsets)).run(None, feeds, {})
         except Exception:
             # Whatever it cannot do is left to the converters, which report on their own.
             return None
@@ -67,6 +71,17 @@ def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str
     if len(arrays) != len(results) or any(array.dtype.kind in "OSU" for array in arrays):
         return None
     return arrays
+
+
+def _as_function(
+    proto: "onnx.NodeProto", feeds: Mapping[str, Array], opsets: Mapping[str, int]
+) -> "onnx.FunctionProto":
+    """A function of one node: a node alone would be evaluated as the newest opset has it."""
+    from onnx import helper
+
+    versions = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    outputs = [name for name in proto.output if name]
+    return helper.make_function("", "folded", list(feeds), outputs, [proto], versions)
 
 
 def _check_size(operator: str, inputs: tuple[Value, ...]) -> None:

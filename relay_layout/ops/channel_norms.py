@@ -86,11 +86,12 @@ class ChannelNorm:
         # What is left is small, so that only these few elements are taken apart into groups.
         shape = list(mean.ty.shape.values)
         place, parts, gone = self._split(layout, shape)
+        outer = outer_position(layout, self.channel)
         apart = builder.emit(relax.op.reshape(mean, [*shape[:place], *parts, *shape[place + 1 :]]))
         together = builder.emit(relax.op.mean(apart, gone, keepdims=True))
         # Zeros, of the extents that belong to the channels, make a mean as many as its group has channels.
         own = [1] * len(apart.ty.shape.values)
-        for axis in (place, *gone):
+        for axis in (outer, place, *gone):
             own[axis] = int(apart.ty.shape.values[axis])
         zeros = relax.const(np.zeros(own, str(mean.ty.dtype)))
         spread = builder.emit(relax.op.add(together, zeros))

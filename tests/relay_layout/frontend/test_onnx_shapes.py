@@ -147,6 +147,21 @@ CASES: dict[str, dict[str, Any]] = {
     # Shapes that the graph works out
     "shape": _nodes("y = Shape(x)", outputs={"y": "int64"}, symbolic=False, ours=[]),
     "shape_symbolic": _nodes("y = Shape(x)", outputs={"y": "int64"}),
+    # Axes are attributes before opset 13, and softmax flattens: constants are folded as the file's opset has it
+    "shape_arithmetic_12": _nodes(
+        "s = Shape(x)  n = Gather <axis=0> (s, zero)  u = Unsqueeze <axes=[0]> (n)  r = Concat <axis=0> (u, rest)"
+        "  y = Reshape(x, r)",
+        constants={"zero": np.array(0), "rest": np.array([-1])},
+        opset=12,
+        ours=["reshape"],
+    ),
+    "softmax_of_a_constant_12": _nodes(
+        "s = Softmax <axis=1> (c)  y = Add(x, s)",
+        _random(2, 3, 4),
+        constants={"c": _random(2, 3, 4)},
+        opset=12,
+        symbolic=False,
+    ),
     "shape_part": _nodes("y = Shape <start=1, end=-1> (x)", outputs={"y": "int64"}, opset=15, ours=[]),
     "size": _nodes("y = Size(x)", outputs={"y": "int64"}),
     "flatten_by_shape": _nodes(

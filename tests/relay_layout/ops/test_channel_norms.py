@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax
 
+from relay_layout import convert
 from relay_layout.ir import constant_array
 from relay_layout.layout import Layout
 from relay_layout.ops.channel_norms import ChannelNorm
@@ -51,3 +53,28 @@ def test_a_large_mean_costs_no_digits(groups: int | None) -> None:
     scale, shift = (constant_array(one).reshape(4, 1, 1) for one in (gamma, beta))
     want = exact.reshape(data.shape) * scale + shift
     np.testing.assert_allclose(found, want, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("groups", "channels"),
+    [(None, 16), (1, 16), (2, 32), (4, 16), (8, 32), (16, 32), (32, 32)],
+)
+def test_in_blocks_it_is_what_it_was(groups: int | None, channels: int) -> None:
+    rng = np.random.default_rng(1)
+    data = rng.standard_normal((2, channels, 5, 3)).astype("float32")
+    weight = relax.const(rng.standard_normal((channels, channels, 1, 1)).astype("float32"))
+    gamma, beta = vector(channels), vector(channels, 2)
+
+    def call(value: relax.Var) -> relax.Expr:
+        value = relax.op.nn.conv2d(value, weight)
+        if groups is None:
+            value = relax.op.nn.instance_norm(value, gamma, beta, channel_axis=1, axes=[2, 3])
+        else:
+            value = relax.op.nn.group_norm(value, gamma, beta, groups, channel_axis=1, axes=[2, 3])
+        return relax.op.nn.conv2d(value, weight)
+
+    function = function_of(call, data)
+    blocked = convert(tvm.IRModule({"main": function}), desired_layout="NCHW8c").module
+    assert "group_norm" not in str(blocked) and "instance_norm" not in str(blocked)
+    (want,), (found,) = run_functions([function, blocked["main"]], [data])
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
