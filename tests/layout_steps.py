@@ -257,7 +257,9 @@ def channel_norm(graph: Graph, x: Any) -> Any:
     parameters = graph.constant(channels), graph.constant(channels)
     if graph.rng.random() < 0.5:
         return op.nn.instance_norm(x, *parameters, channel_axis=1, axes=axes)
-    groups = graph.of([count for count in (1, 2, 4, channels // 2, channels) if count and channels % count == 0])
+    groups = graph.of(
+        [count for count in (1, 2, 4, channels // 2, channels) if count and channels % count == 0]
+    )
     return op.nn.group_norm(x, *parameters, num_groups=groups, channel_axis=1, axes=axes)
 
 

@@ -13,6 +13,7 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline, finalize_host_passes
 from tvm.target import Target
 from tvm_ffi import structural_map
 
+from topi_ext.bindings import flatten_bindings
 from topi_ext.dot_products import lower_dot_products
 from topi_ext.processor import is_aarch64
 from topi_ext.schedule.start import START
@@ -33,7 +34,7 @@ _VOLATILE = "tirx.volatile"
 def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
     return (
-        passes,
+        tvm.transform.Sequential([flatten_bindings(), passes]),
         lambda: tvm.transform.Sequential([lower_dot_products(), keep_on_stack(), finalize_host_passes()]),
         finalize_device,
     )

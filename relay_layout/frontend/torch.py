@@ -56,6 +56,7 @@ def from_torch(
 
     from relay_layout.frontend import (
         torch_arithmetic,
+        torch_folding,
         torch_images,
         torch_indexing,
         torch_memory,
@@ -80,6 +81,7 @@ def from_torch(
             decomposed = without_checks(program.run_decompositions(apart))
             check_inputs(decomposed, label)
             check_strides(program, decomposed, label)
+            torch_folding.fold_constants(decomposed)
             module = from_exported_program(
                 decomposed,
                 unwrap_unit_return_tuple=True,

@@ -57,6 +57,7 @@ class Proof:
         self.outputs = outputs
         self.borders = borders
         self.chosen = {placement.node: placement.signature for placement in placements}
+        self._of_constants = _layouts_of_constants(placements)
         self.contents = Contents()
         self.originals = Originals(original, converted, borders.passed)
         self.new: dict[Value, Held] = {}
@@ -216,15 +217,19 @@ class Proof:
         return self.variables.get(variable, variable)
 
     def _guesses(self, old: Node) -> Callable[[Value], Iterator[Dims]]:
-        """Orders in which a tensor of ``old`` may lie: as the solver chose, as it was, then any."""
+        """Orders in which a tensor of ``old`` may lie: as the solver chose, for it or for constants of its shape,
+        as it was, then any.
+        """
 
         def guesses(value: Value) -> Iterator[Dims]:
-            signature = self.chosen.get(old)
             if value.shape is None:
                 return
+            signature = self.chosen.get(old)
             values = (*old.operands, *old.results)
+            layouts = self._of_constants.get(value.shape, ())
             if signature is not None and value in values:
-                layout = (*signature.operands, *signature.results)[values.index(value)]
+                layouts = ((*signature.operands, *signature.results)[values.index(value)], *layouts)
+            for layout in layouts:
                 shape = extents(expanded_shape(value, len(layout.primal)))
                 dims = of_layout(layout, shape)
                 frame = regrouped(plain(extents(value.shape)), shape)
@@ -394,6 +399,16 @@ def _origin(node: Node, provided: Sequence[Provided]) -> tuple[str, ...]:
     if any(value.rank != entry.value.rank for value in node.results for entry in provided[:1]):
         names[node.name] = None
     return tuple(names)[-LONGEST_ORIGIN:]
+
+
+def _layouts_of_constants(placements: Sequence[Placement]) -> dict[Any, tuple[Layout, ...]]:
+    """The layouts in which constants are read, by their shape: what a call is expanded to reads the same."""
+    found: dict[Any, dict[Layout, None]] = {}
+    for placement in placements:
+        for value, layout in zip(placement.node.operands, placement.signature.operands, strict=True):
+            if value.constant is not None:
+                found.setdefault(value.shape, {})[layout] = None
+    return {shape: tuple(layouts) for shape, layouts in found.items()}
 
 
 def _layout_dims(layout: Layout, value: Value) -> Dims | None:

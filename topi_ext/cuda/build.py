@@ -8,6 +8,7 @@ import tvm
 from tvm import tirx
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 
+from topi_ext.bindings import flatten_bindings
 from topi_ext.cuda.byte_vectors import pack_bytes
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.multiprocessor import Multiprocessor
@@ -32,7 +33,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
             "tirx.disable_cse_tir": True,
         }
         with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
-            return passes(module)
+            return passes(flatten_bindings()(module))
 
     def finish() -> tvm.transform.Pass:
         return tvm.transform.Sequential([*device_passes(), finalize_device()])

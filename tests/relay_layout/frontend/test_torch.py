@@ -93,7 +93,6 @@ def test_changes_of_order_stand_in_the_module() -> None:
         (0, 1, 2, 3),
         (0, 2, 3, 1),
         (0, 1, 2, 3),
-        (0, 2, 3, 1),
     ]
     assert tvm_ffi.structural_equal(tvm.script.from_source(module.script(show_meta=True)), module)
 

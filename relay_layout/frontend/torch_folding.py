@@ -1,0 +1,81 @@
+"""Operations of constants alone, computed by PyTorch while a program is imported.
+
+Such are the weights of convolutions that standardize them, tables of relative positions, and grids.
+"""
+
+from collections.abc import Iterator, Mapping
+from operator import getitem
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
+
+from relay_layout.frontend.onnx_fold import LARGEST_FOLDED
+
+_HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+_KEPT = ("quantized_decomposed", "torchao")
+"""Namespaces whose integers are worth keeping as they are."""
+
+
+def fold_constants(program: Any) -> Any:
+    """The program with the results of operations of constants alone as constants, changed in place."""
+    values: dict[Any, Any] = dict(_constants(program))
+    given = set(values)
+    for node in program.graph.nodes:
+        if node.op == "call_function" and _is_foldable(node, values):
+            result = _computed(node, values)
+            tensors = result if isinstance(result, tuple | list) else [result]
+            if all(isinstance(one, torch.Tensor) and one.numel() <= LARGEST_FOLDED for one in tensors):
+                values[node] = result
+    for place, node in enumerate(node for node in values if node not in given):
+        if isinstance(values[node], torch.Tensor) and any(user not in values for user in node.users):
+            _replace(program, node, values[node], f"folded_{place}")
+    program.graph.eliminate_dead_code()
+    return program
+
+
+def _constants(program: Any) -> Iterator[tuple[Any, torch.Tensor]]:
+    """The placeholders of tensors that the program holds, with their values."""
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+    for node in program.graph.nodes:
+        spec = specs.get(node.name) if node.op == "placeholder" else None
+        if spec is None or spec.kind not in _HELD:
+            continue
+        held = program.constants if spec.target in program.constants else program.state_dict
+        if isinstance(held.get(spec.target), torch.Tensor):
+            yield node, held[spec.target].detach()
+
+
+def _is_foldable(node: Any, values: Mapping[Any, Any]) -> bool:
+    operation = node.target
+    if operation is getitem:
+        return node.args[0] in values
+    if not isinstance(operation, torch._ops.OpOverload) or operation.namespace in _KEPT:
+        return False
+    random = torch.Tag.nondeterministic_seeded in operation.tags
+    return (
+        not random and not operation._schema.is_mutable and all(one in values for one in node.all_input_nodes)
+    )
+
+
+def _computed(node: Any, values: Mapping[Any, Any]) -> Any:
+    arguments, options = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+    with torch.no_grad():
+        return node.target(*arguments, **options)
+
+
+def _replace(program: Any, node: Any, value: torch.Tensor, name: str) -> None:
+    """A constant in the place of a node."""
+    graph, specs = program.graph, program.graph_signature.input_specs
+    first = next(iter(graph.nodes))
+    with graph.inserting_before(first):
+        placeholder = graph.placeholder(name)
+    placeholder.meta = dict(node.meta)
+    specs.insert(0, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(placeholder.name), placeholder.name))
+    program.constants[placeholder.name] = value.contiguous()
+    node.replace_all_uses_with(placeholder)
+    graph.erase_node(node)
+
+
+__all__ = ["fold_constants"]
