@@ -1,7 +1,7 @@
 """Variables bound within expressions, brought to where TVM's vectorizer can take them.
 
-It visits the factors of a product twice where they are the same for all lanes, as a scalar that is broadcast is,
-and takes the second binding of a variable for one to another value.
+It visits the factors of a product twice where they are the same for all lanes, as a scalar that is broadcast
+is, and takes the second binding of a variable for one to another value.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm.ir import Call, Op
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-_LAZY = "tirx.if_then_else"
+_LAZY = "prim.if_then_else"
 
 
 def flatten_bindings() -> tvm.transform.Pass:

@@ -217,9 +217,7 @@ class Proof:
         return self.variables.get(variable, variable)
 
     def _guesses(self, old: Node) -> Callable[[Value], Iterator[Dims]]:
-        """Orders in which a tensor of ``old`` may lie: as the solver chose, for it or for constants of its shape,
-        as it was, then any.
-        """
+        """How a tensor of ``old`` may lie: as the solver chose, for it or a constant of its shape, or any way."""
 
         def guesses(value: Value) -> Iterator[Dims]:
             if value.shape is None:

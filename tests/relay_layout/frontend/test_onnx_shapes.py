@@ -147,10 +147,10 @@ CASES: dict[str, dict[str, Any]] = {
     # Shapes that the graph works out
     "shape": _nodes("y = Shape(x)", outputs={"y": "int64"}, symbolic=False, ours=[]),
     "shape_symbolic": _nodes("y = Shape(x)", outputs={"y": "int64"}),
-    # Axes are attributes before opset 13, and softmax flattens: constants are folded as the file's opset has it
+    # Constants are folded as the file's opset has it: before 13 axes are attributes, and softmax flattens
     "shape_arithmetic_12": _nodes(
-        "s = Shape(x)  n = Gather <axis=0> (s, zero)  u = Unsqueeze <axes=[0]> (n)  r = Concat <axis=0> (u, rest)"
-        "  y = Reshape(x, r)",
+        "s = Shape(x)  n = Gather <axis=0> (s, zero)  u = Unsqueeze <axes=[0]> (n)"
+        "  r = Concat <axis=0> (u, rest)  y = Reshape(x, r)",
         constants={"zero": np.array(0), "rest": np.array([-1])},
         opset=12,
         ours=["reshape"],
