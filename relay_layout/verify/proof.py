@@ -217,7 +217,7 @@ class Proof:
         return self.variables.get(variable, variable)
 
     def _guesses(self, old: Node) -> Callable[[Value], Iterator[Dims]]:
-        """How a tensor of ``old`` may lie: as the solver chose, for it or a constant of its shape, or any way."""
+        """How a tensor of ``old`` may lie: as the solver chose for it or for such a constant, or any way."""
 
         def guesses(value: Value) -> Iterator[Dims]:
             if value.shape is None:
