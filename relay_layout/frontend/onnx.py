@@ -68,9 +68,9 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
     from onnx.helper import tensor_dtype_to_np_dtype
     from tvm import relax, tirx
 
+    from relay_layout.frontend.folding import fold_leftovers
     from relay_layout.frontend.input_shapes import settle_shapes
     from relay_layout.frontend.onnx_checks import check_operators, check_structure, read_inputs, supported
-    from relay_layout.frontend.onnx_fold import fold_leftovers
     from relay_layout.frontend.onnx_functions import expandable, expanded
     from relay_layout.frontend.onnx_import import Importer, read_tensors
     from relay_layout.quantization import to_integers

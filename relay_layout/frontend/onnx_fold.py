@@ -4,15 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tvm import ir, relax, transform
 
+from relay_layout.frontend.folding import LARGEST_FOLDED
 from relay_layout.frontend.onnx_values import Array, Unsupported, Value
 
 if TYPE_CHECKING:
     import onnx
-
-LARGEST_FOLDED = 2**28
-"""Elements of the largest constant that folding makes out of smaller ones."""
 
 _NOT_FOLDED = frozenset(
     {
@@ -111,44 +108,3 @@ _GROWING: dict[str, Callable[..., int]] = {
     "Tile": lambda data, repeats: data.size * _product(repeats),
 }
 """Elements of the result of operators whose result may be far larger than their inputs."""
-
-
-def fold_leftovers(module: Any) -> Any:
-    """The module without operators of constants alone, which TVM's own converters may leave.
-
-    TVM compiles each of them to find its value, so it is asked only if there is one.
-    """
-    if not _has_fixed_calls(module):
-        return module
-    module.update_func(module.get_global_var("main"), _CastFolder().visit_expr(module["main"]))
-    passes = [relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()]
-    return transform.Sequential(passes)(module)
-
-
-def _has_fixed_calls(module: Any) -> bool:
-    fixed = []
-
-    def visit(expression: Any) -> None:
-        if isinstance(expression, relax.Call) and expression.args:
-            fixed.append(all(_is_fixed(argument) for argument in expression.args))
-
-    relax.analysis.post_order_visit(module["main"], visit)
-    return any(fixed)
-
-
-def _is_fixed(argument: Any) -> bool:
-    if isinstance(argument, relax.Tuple):
-        return all(_is_fixed(field) for field in argument.fields)
-    return isinstance(argument, ir.GenericConst)
-
-
-@relax.expr_functor.mutator
-class _CastFolder(relax.PyExprMutator):
-    """Casts constants, which TVM's FoldConstant passes over."""
-
-    def visit_call_(self, call: Any) -> Any:
-        call = self.visit_expr_post_order(call)
-        if getattr(call.op, "name", "") == "relax.astype" and isinstance(call.args[0], ir.GenericConst):
-            dtype = str(call.attrs.dtype)
-            return relax.const(call.args[0].value.numpy().astype(dtype), dtype)
-        return call

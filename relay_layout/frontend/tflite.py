@@ -11,9 +11,10 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
+from relay_layout.frontend.folding import fold_leftovers
 from relay_layout.frontend.input_shapes import Input, settle_shapes
 from relay_layout.frontend.onnx_messages import reason
-from relay_layout.ir import shape_of
+from relay_layout.ir import operator_name, shape_of
 
 if TYPE_CHECKING:
     from tvm import IRModule
@@ -42,10 +43,12 @@ def from_tflite(
     # Only now: it needs the tflite package.
     from tvm.relax.frontend import tflite as importer
 
+    from relay_layout.frontend.tflite_converter import Converter
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = importer.from_tflite(model)
+            module = importer.from_tflite(model, op_converter=Converter)
         return _described(module, model, input_shapes or {}, label)
     except ModelError:
         raise
@@ -90,7 +93,20 @@ def _described(
     result = tvm.IRModule(module.functions)
     # Constants are bound; the importer's list of them would only keep them alive.
     result.update_func(result.get_global_var("main"), main.without_attr("params").without_attr("num_input"))
-    return relax.transform.Normalize()(result)
+    result = relax.transform.Normalize()(result)
+    # Integers of weights are dequantized constants, which must not be folded.
+    return result if _dequantizes(result["main"]) else fold_leftovers(result)
+
+
+def _dequantizes(function: Any) -> bool:
+    found: list[bool] = []
+
+    def visit(expression: Any) -> None:
+        if isinstance(expression, relax.Call) and operator_name(expression) == "dequantize":
+            found.append(True)
+
+    relax.analysis.post_order_visit(function, visit)
+    return bool(found)
 
 
 def _name(tensor: Any) -> str:

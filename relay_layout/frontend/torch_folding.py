@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
-from relay_layout.frontend.onnx_fold import LARGEST_FOLDED
+from relay_layout.frontend.folding import LARGEST_FOLDED
 
 _HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
