@@ -1,7 +1,7 @@
 """Folding of nodes whose inputs are all constants."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 

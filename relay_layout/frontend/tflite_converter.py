@@ -28,6 +28,8 @@ class Converter(OperatorConverter):
     stand for. TensorFlow Lite rounds data to bytes as well, so that its results are less precise.
     """
 
+    convert_map: dict[str, Callable[..., Any]]
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         own = {
@@ -137,7 +139,7 @@ class Converter(OperatorConverter):
         axes = [options.SqueezeDims(place) for place in range(options.SqueezeDimsLength())]
         gone = [axis if axis >= 0 else axis - 1 for axis in axes]
         if not gone:
-            gone = [axis for axis, extent in enumerate(shape_of(pairs)[:-1]) if extent == 1]
+            gone = [axis for axis, extent in enumerate((shape_of(pairs) or ())[:-1]) if extent == 1]
         return relax.op.squeeze(pairs, gone)
 
     def _real_part(self, op: Any, pairs: Any) -> Any:
@@ -170,7 +172,7 @@ def _numbers(value: Any) -> Array:
 
 
 def _computed(expression: Any) -> list[Array]:
-    """The values of an expression of constants, one or those of a tuple; none where TVM does not find them."""
+    """The values of an expression of constants, one or those of a tuple; none where TVM finds none."""
     builder = relax.BlockBuilder()
     with builder.function("main", []):
         with builder.dataflow():

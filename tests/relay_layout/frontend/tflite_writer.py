@@ -15,6 +15,8 @@ TYPES = {
     "int8": tflite.TensorType.INT8,
     "uint8": tflite.TensorType.UINT8,
     "bool": tflite.TensorType.BOOL,
+    "float16": tflite.TensorType.FLOAT16,
+    "complex64": tflite.TensorType.COMPLEX64,
 }
 
 
