@@ -1,0 +1,105 @@
+"""Products of two activations: exact on integers, whatever divides what, and in register tiles."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from kernel_harness import check_kernel, host_cpus, integers, prim_func, scheduled_by, target_for
+from tvm import te, tirx, topi
+from tvm.target import Target
+
+from topi_ext.processor import processor_of
+from topi_ext.schedule.cpu.product import Product, best_tile
+
+Shape = tuple[int, ...]
+Build = Callable[..., te.Tensor]
+
+
+def check(left: Shape, right: Shape, cpu: str | None = None, after: Build | None = None) -> str:
+    rng = np.random.default_rng(sum(left + right))
+    arrays = [integers(rng, left), integers(rng, right)]
+    tensors = [te.placeholder(shape, "float32", name) for name, shape in (("a", left), ("b", right))]
+    result, expected = topi.nn.matmul(*tensors), np.matmul(*arrays)
+    if after is not None:
+        result, expected = after(result), np.maximum(expected, 0) * 2
+    target = target_for(host_cpus()[-1] if cpu is None else cpu)
+    func = prim_func([*tensors, result])
+    check_kernel(
+        func, target, arrays, expected, schedule=lambda func, target: scheduled_by(Product(), func, target)
+    )
+    return str(scheduled_by(Product(), func, target).mod["main"].script())
+
+
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 49, 32), (3, 32, 49)),
+        ((2, 2, 197, 7), (2, 2, 7, 197)),
+        ((2, 17, 5), (2, 5, 64)),
+        ((1, 1, 9), (1, 9, 16)),
+        ((6, 3, 1), (6, 1, 33)),
+        ((4, 13, 8), (1, 8, 40)),
+        ((13, 8), (8, 40)),
+    ],
+)
+def test_rows_and_columns_that_no_tile_divides(left: Shape, right: Shape, cpu: str) -> None:
+    check(left, right, cpu)
+
+
+def test_what_follows_is_computed_in_the_tile() -> None:
+    script = check((4, 37, 8), (4, 8, 49), after=lambda x: topi.multiply(topi.nn.relu(x), 2.0))
+    assert script.count("T.vectorized") == 3
+
+
+@pytest.mark.parametrize(("batch", "parallel"), [(2, False), (256, True)])
+def test_large_work_is_split_among_threads_and_small_work_is_not(batch: int, parallel: bool) -> None:
+    assert ("T.parallel" in check((batch, 16, 8), (batch, 8, 32))) == parallel
+
+
+def test_a_symbolic_batch() -> None:
+    batch = tirx.Var("n", "int64")
+    tensors = [te.placeholder((batch, 9, 5)), te.placeholder((batch, 5, 33))]
+    arrays = [
+        integers(np.random.default_rng(place), (3, *shape)) for place, shape in enumerate([(9, 5), (5, 33)])
+    ]
+    check_kernel(
+        prim_func([*tensors, topi.nn.matmul(*tensors)], "int64"),
+        target_for(host_cpus()[-1]),
+        arrays,
+        np.matmul(*arrays),
+        symbols={"n": 3},
+        schedule=lambda func, target: scheduled_by(Product(), func, target),
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "transposed", "dtype"),
+    [
+        ((2, 9, 5), (2, 5, 2), False, "float32"),
+        ((2, 9, 5), (2, 33, 5), True, "float32"),
+        ((2, 9, 5), (2, 5, 33), False, "int32"),
+    ],
+    ids=["few columns", "transposed", "integers"],
+)
+def test_others_are_left_to_the_next_rule(left: Shape, right: Shape, transposed: bool, dtype: str) -> None:
+    tensors = [te.placeholder(shape, dtype) for shape in (left, right)]
+    func = prim_func([*tensors, topi.nn.batch_matmul(*tensors, transpose_b=transposed)])
+    assert Product().apply(func, target_for(host_cpus()[-1]), False) is None
+
+
+@pytest.mark.parametrize(
+    ("target", "rows", "columns"),
+    [
+        ({"mcpu": "x86-64-v4"}, 197, 197),
+        ({"mcpu": "x86-64-v3"}, 197, 64),
+        ({"mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a76"}, 49, 49),
+        ({"mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a55"}, 1, 64),
+    ],
+    ids=lambda value: value["mcpu"] if isinstance(value, dict) else "",
+)
+def test_a_tile_fits_into_the_registers(target: dict[str, str], rows: int, columns: int) -> None:
+    processor = processor_of(Target({"kind": "llvm", **target}))
+    tile = best_tile(rows, columns, processor)
+    assert tile.rows <= rows and tile.vectors * processor.lanes(4) <= columns
+    assert tile.rows * tile.vectors + tile.vectors < processor.vector_registers

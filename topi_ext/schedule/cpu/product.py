@@ -1,0 +1,159 @@
+"""Products of two activations, as of attention: a register tile of rows by vectors of columns.
+
+Products by constant weights are convolutions here; these have nothing that could be packed beforehand.
+"""
+
+import logging
+from dataclasses import dataclass
+from itertools import product
+from math import ceil
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import Schedule
+from tvm.s_tir.dlight import ScheduleRule
+from tvm.target import Target
+
+from topi_ext.processor import Processor, processor_of
+from topi_ext.schedule.blocks import (
+    SBlock,
+    child_blocks,
+    fuse_epilogue,
+    is_reduction,
+    loop_extent,
+    open_schedule,
+)
+from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops
+from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
+from topi_ext.schedule.work import block_cycles
+
+_LOG = logging.getLogger(__name__)
+
+_DTYPE = "float32"
+
+MOST_VECTORS, MOST_ROWS = 4, 16
+"""Largest tile that is considered."""
+
+
+class Product(ScheduleRule):
+    """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, float32."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None for symbolic rows or columns, fewer columns than a vector has, and what is no such product."""
+        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
+            return None
+        try:
+            return self._schedule(func, processor_of(target))
+        except RuntimeError:
+            # What TVM refuses costs speed and no more: the next rule takes the function.
+            _LOG.debug("not a product that can be tiled: %s", func, exc_info=True)
+            return None
+
+    def _schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
+        sch = open_schedule(func)
+        anchor = next((block for block in child_blocks(sch) if is_product(sch, block)), None)
+        if anchor is None:
+            return None
+        lanes = processor.lanes(4)
+        rows, columns = (loop_extent(sch, loop) for loop in sch.get_loops(anchor)[-3:-1])
+        if rows is None or columns is None or columns < lanes:
+            return None
+        tile = best_tile(rows, columns, processor)
+        around = fuse_epilogue(sch, anchor)
+        epilogue = around.epilogue
+        if epilogue is None:
+            epilogue = sch.cache_write(anchor, 0, "global")
+        parallel = block_cycles(sch, anchor, lanes) > processor.parallel_cycles
+        *batch, row, column, depth = sch.get_loops(anchor)
+        row, tile_row = sch.split(row, [None, tile.rows])
+        column, vector, lane = sch.split(column, [None, tile.vectors, lanes])
+        sch.reorder(*batch, row, column, depth, tile_row, vector, lane)
+        outer = sch.fuse(*batch, row) if batch else row
+        if parallel:
+            sch.parallel(outer)
+        sch.reverse_compute_at(epilogue, column, preserve_unit_loops=True)
+        own_row, run = sch.get_loops(epilogue)[-2:]
+        own_vector, own_lane = sch.split(run, [None, lanes])
+        for loop in (tile_row, vector, own_row, own_vector):
+            sch.unroll(loop)
+        for loop in (lane, own_lane):
+            sch.vectorize(loop)
+        sch.decompose_reduction(anchor, depth)
+        if rows % tile.rows:
+            overlap_tail(sch, outer)
+        if columns % (tile.vectors * lanes):
+            overlap_tail(sch, column)
+        for block in around.before:
+            arrange_block(sch, block, lanes, processor.parallel_cycles)
+        arrange_loops(sch, around.after, lanes, processor.parallel_cycles)
+        return open_schedule(apply_overlap(sch.mod["main"]))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Accumulators: rows by vectors of columns."""
+
+    rows: int
+    vectors: int
+
+
+def best_tile(rows: int, columns: int, processor: Processor) -> Tile:
+    """The tile by which a product takes fewest cycles, by what is computed twice, loaded, and waited for.
+
+    One register is left for each vector of a row of B, and one for what is broadcast.
+    """
+    lanes, registers = processor.lanes(4), processor.vector_registers - processor.registers_in_flight
+
+    def cycles(tile: Tile) -> float:
+        computed = ceil(rows / tile.rows) * tile.rows * ceil(columns / (tile.vectors * lanes)) * tile.vectors
+        adds = tile.rows * tile.vectors
+        loads = (tile.rows + tile.vectors) / processor.loads_per_cycle
+        step = max(adds / processor.fma_per_cycle, loads, processor.fma_latency)
+        return computed / adds * step
+
+    tiles = [
+        Tile(height, vectors)
+        for vectors, height in product(range(1, MOST_VECTORS + 1), range(1, MOST_ROWS + 1))
+        if height <= rows and vectors * lanes <= columns and height * vectors + vectors + 1 <= registers
+    ]
+    return min(tiles, key=cycles)
+
+
+def is_product(sch: Schedule, block: SBlock) -> bool:
+    """Whether a block is a product whose second operand and result have the columns innermost."""
+    if not is_reduction(sch, block):
+        return False
+    node = sch.get(block)
+    axes = [axis.var for axis in node.iter_vars]
+    kinds = [axis.iter_type for axis in node.iter_vars]
+    if len(axes) < 3 or kinds != [tirx.IterVar.DataPar] * (len(axes) - 1) + [tirx.IterVar.CommReduce]:
+        return False
+    if len(sch.get_loops(block)) != len(axes) or not isinstance(node.body, tirx.BufferStore):
+        return False
+    row, column, depth = axes[-3:]
+    store = node.body
+    if not isinstance(store.value, tirx.Add) or not isinstance(store.value.b, tirx.Mul):
+        return False
+    left, right = store.value.b.a, store.value.b.b
+    operands = [one for one in (left, right) if isinstance(one, TensorLoad) and one.source.dtype == _DTYPE]
+    return (
+        len(operands) == 2
+        and store.buffer.dtype == _DTYPE
+        and _is_over(left, (row, depth), column)
+        and _is_over(right, (depth, column), row)
+        and all(index.same_as(axis) for index, axis in zip(store.indices, axes[:-1], strict=True))
+    )
+
+
+def _is_over(load: Any, last: tuple[tirx.Var, tirx.Var], other: tirx.Var) -> bool:
+    """Whether an operand's last two indices are these, and none of them uses the other."""
+    indices = list(load.indices)
+    return (
+        len(indices) >= 2
+        and all(index.same_as(axis) for index, axis in zip(indices[-2:], last, strict=True))
+        and not any(uses(index, axis) for index in indices[:-2] for axis in (*last, other))
+    )
+
+
+__all__ = ["Product", "Tile", "best_tile", "is_product"]
