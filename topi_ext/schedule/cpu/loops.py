@@ -9,6 +9,7 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.dlight import ScheduleRule
+from tvm.s_tir.transform import ConvertSSA
 from tvm.target import Target
 from tvm_ffi import structural_walk
 
@@ -21,7 +22,7 @@ from topi_ext.schedule.blocks import (
     open_schedule,
     try_inline,
 )
-from topi_ext.schedule.overlap import overlap_tail, uses
+from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
 from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
@@ -32,6 +33,9 @@ MOST_ALONE = parallel_cycles()
 COPIED_LANES = 16
 """Elements that a copy moves at once."""
 
+LEAST_VECTOR = 4
+"""Shortest row along which a vector is worth it."""
+
 MAXIMUM_VECTOR = 64
 """Longest innermost loop that is vectorised whole."""
 
@@ -40,6 +44,9 @@ SHARED_BY = 16
 
 FEW_PARTS = 8
 """A reduction of fewer independent vectors is cut along what it reduces, so that threads find work."""
+
+_FREE = "layout_free_placeholders"
+"""TVM's annotation of operands, which names buffers that inlining takes away."""
 
 _DEAR = ("tirx.rsqrt", "tirx.sqrt")
 
@@ -54,7 +61,12 @@ class LoopNest(ScheduleRule):
         try:
             sch = open_schedule(func)
             processor = processor_of(target)
-            arrange_loops(sch, child_blocks(sch), processor.lanes(4), processor.parallel_cycles)
+            blocks = child_blocks(sch)
+            for block in blocks:
+                if _FREE in sch.get(block).annotations:
+                    sch.unannotate(block, _FREE)
+            arrange_loops(sch, blocks, processor.lanes(4), processor.parallel_cycles)
+            sch = open_schedule(ConvertSSA()(tvm.IRModule({"main": apply_overlap(sch.mod["main"])}))["main"])
         except RuntimeError:
             # A function without blocks, e.g. one that was lowered by hand, is compiled as it is.
             _LOG.debug("no schedule for %s", func, exc_info=True)
@@ -63,7 +75,10 @@ class LoopNest(ScheduleRule):
 
 
 def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: float = MOST_ALONE) -> None:
-    """Inline those of ``blocks`` that can be, and arrange the loops of the others."""
+    """Inline those of ``blocks`` that can be, and arrange the loops of the others.
+
+    :func:`topi_ext.schedule.overlap.apply_overlap` must follow.
+    """
     for block in [
         block
         for block in blocks
@@ -95,7 +110,10 @@ def _elements(node: Any) -> int | None:
 
 
 def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = MOST_ALONE) -> None:
-    """Give one block vectors, and threads where it is work of more than ``most_alone`` cycles."""
+    """Give one block vectors, and threads where it is work of more than ``most_alone`` cycles.
+
+    :func:`topi_ext.schedule.overlap.apply_overlap` must follow.
+    """
     try:
         _arrange(sch, block, lanes, block_cycles(sch, block, lanes) > most_alone)
     except RuntimeError:
@@ -150,10 +168,15 @@ def _cut(
         node, [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
     ):
         row = extents[-1] or 1
-        width = next((size for size in (2 * lanes, lanes, lanes // 2, 4) if row % size == 0), 0)
+        ragged = lanes if row >= 2 * lanes else 0
+        width = next((size for size in (2 * lanes, lanes, lanes // 2, 4) if row % size == 0), ragged)
         if width < 4 or prod(extent or 1 for extent in extents[len(spatial) :]) < 2 * width:
             return None
-        return sch.split(reduction[-1], [None, width])[1]
+        outer, vector = sch.split(reduction[-1], [None, width])
+        if row % width:
+            # TVM puts the last turn, which is not whole, behind the loop of the others.
+            sch.annotate(outer, "pragma_loop_partition_hint", 1)
+        return vector
     vectors = prod(extent or 1 for extent in extents[: len(spatial)]) // lanes
     rows = extents[len(spatial)] or 1
     return reduction[0] if parallel and vectors < FEW_PARTS <= rows and len(reduction) > 1 else None
@@ -178,6 +201,8 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], lanes: int, p
     if width is not None:
         outer, vector = sch.split(spatial.pop(), [None, width])
         spatial.append(outer)
+        if extent is not None and extent % width:
+            overlap_tail(sch, outer)
     elif all(loop_extent(sch, loop) is not None for loop in spatial):
         outer, vector = sch.split(sch.fuse(*spatial), [None, lanes])
         spatial = [outer]
@@ -197,9 +222,24 @@ def _row_vector(sch: Schedule, block: SBlock, extent: int, lanes: int) -> int | 
     if extent % lanes == 0 or _lies_as_result(sch, block):
         return None
     widths = [width for width in range(4, MAXIMUM_VECTOR + 1, 4) if extent % width == 0]
+    if not widths:
+        # The last vector of a row is moved back to end with it.
+        may = extent >= LEAST_VECTOR and _may_repeat(sch, block)
+        return min(lanes, 1 << (extent.bit_length() - 1)) if may else None
     # A vector takes whole registers, and one for each power of two of what is left.
     registers = {width: width // lanes + (width % lanes).bit_count() for width in widths}
-    return max(widths, key=lambda width: width / registers[width], default=None)
+    return max(widths, key=lambda width: width / registers[width])
+
+
+def _may_repeat(sch: Schedule, block: SBlock) -> bool:
+    """Whether an element may be computed twice: not from one that TVM may give the same place in memory."""
+    node = sch.get(block)
+    temporary = sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
+    within = [
+        [any(region.source.same_as(buffer) for buffer in temporary) for region in regions]
+        for regions in (node.reads, node.writes)
+    ]
+    return not all(map(any, within))
 
 
 def _lies_as_result(sch: Schedule, block: SBlock) -> bool:

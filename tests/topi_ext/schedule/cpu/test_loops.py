@@ -87,11 +87,36 @@ def test_elementwise(shape: tuple[int, ...], symbolic: bool) -> None:
         ((2, 5, 7, 120), (2, 1, 1, 120)),
         ((2, 3, 5, 5, 16), (1, 3, 1, 1, 16)),
         ((4, 1), (1, 33)),
+        ((3, 5, 49), (3, 5, 1)),
+        ((2, 9, 197), (2, 1, 197)),
+        ((2, 5, 7), (2, 5, 1)),
+        ((2, 5, 3), (2, 5, 1)),
     ],
 )
 def test_broadcast(left: tuple[int, ...], right: tuple[int, ...], symbolic: bool) -> None:
     data, other = data_of(*left), data_of(*right, seed=1)
     check([data, other], topi.multiply, data * other, symbolic)
+
+
+def test_a_row_of_odd_length_ends_with_a_vector_that_overlaps_another() -> None:
+    data, scale = te.placeholder((4, 197)), te.placeholder((4, 1))
+    func = prim_func([data, scale, topi.multiply(data, scale)])
+    wide = Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+    script = str(scheduled_by(LoopNest(), func, wide).mod["main"].script())
+    assert "T.vectorized(16)" in script and "T.min(" in script and "T.where" not in script
+
+
+def test_what_takes_the_place_of_its_operand_is_computed_once() -> None:
+    """TVM gives a temporary the memory of another one that is read there for the last time."""
+
+    def scaled(x: te.Tensor) -> te.Tensor:
+        total = topi.sum(x, axis=-1, keepdims=True)
+        products = topi.nn.matmul(x, x)
+        return topi.nn.matmul(topi.divide(products, total), x)
+
+    data = np.abs(data_of(9, 9))
+    expected = (data @ data / data.sum(-1, keepdims=True)) @ data
+    check([data], scaled, expected, False, tolerance=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -479,8 +504,14 @@ def test_other_targets_are_not_taken() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "axes", "place"),
-    [((2, 3, 6, 32), (2, 3), "last"), ((1, 64, 64, 16), (1, 2), "first"), ((2, 3, 6, 7), (2, 3), "none")],
-    ids=["rows", "few channels", "odd rows"],
+    [
+        ((2, 3, 6, 32), (2, 3), "last"),
+        ((1, 64, 64, 16), (1, 2), "first"),
+        ((2, 3, 6, 7), (2, 3), "none"),
+        ((3, 5, 197), (2,), "last"),
+        ((2, 3, 2, 49), (2, 3), "last"),
+    ],
+    ids=["rows", "few channels", "short odd rows", "odd rows", "odd planes"],
 )
 def test_sums_have_vectors_and_threads(shape: tuple[int, ...], axes: tuple[int, ...], place: str) -> None:
     data = data_of(*shape)
