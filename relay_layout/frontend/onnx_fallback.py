@@ -9,13 +9,12 @@ import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from onnx import helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_layout.frontend.onnx_node import Node
-from relay_layout.frontend.onnx_values import Extents, Unsupported, Value
+from relay_layout.frontend.onnx_values import Unsupported, Value
 
 if TYPE_CHECKING:
     import onnx
@@ -27,21 +26,6 @@ _CONTRIBUTED = frozenset(
 
 _FOREIGN = _CONTRIBUTED - {"Gelu"} | {"AllClassNMS", "Attention"}
 """Operators in TVM's table that are no operators of ONNX, or not those of that name."""
-
-
-_SEQUENCES = frozenset(
-    {
-        "ConcatFromSequence",
-        "Optional",
-        "OptionalGetElement",
-        "SequenceConstruct",
-        "SequenceEmpty",
-        "SequenceErase",
-        "SequenceInsert",
-        "SplitToSequence",
-    }
-)
-"""Operators whose one output is a Relax tuple where it is a sequence."""
 
 _ONE_OUTPUT = frozenset({"SkipLayerNormalization"})
 """Operators for whose other outputs TVM's converters give placeholders."""
@@ -66,7 +50,9 @@ def convert(proto: "onnx.NodeProto", node: Node) -> Value:
         raise Unsupported("is not a supported operator")
     if node.operator in _COUNTED_LATE:
         raise Unsupported("gives as many elements as the data say at run time, which is not supported")
-    inputs = onnx_frontend.onnx_input(_argument(node, value) for value in node.inputs)
+    inputs = onnx_frontend.onnx_input(
+        None if value is None else node.expression(value) for value in node.inputs
+    )
     attributes: dict[str, Any] = {
         attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute
     }
@@ -78,8 +64,6 @@ def convert(proto: "onnx.NodeProto", node: Node) -> Value:
     if not isinstance(result, relax.Expr):
         return result
     result = node.builder.normalize(result)
-    if node.operator in _SEQUENCES:
-        return result
     if node.operator in _ONE_OUTPUT and any(node.outputs[1:]):
         raise Unsupported("has outputs beyond the first in use, which is not supported")
     if isinstance(result, relax.Tuple):
@@ -88,8 +72,3 @@ def convert(proto: "onnx.NodeProto", node: Node) -> Value:
         whole = node.emit(result, "tuple")
         return [relax.TupleGetItem(whole, index) for index in range(len(result.ty.fields))]
     return result
-
-
-def _argument(node: Node, value: Value) -> Any:
-    tensor = isinstance(value, np.ndarray | Extents)
-    return node.expression(value) if tensor else value

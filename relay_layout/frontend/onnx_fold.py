@@ -28,6 +28,7 @@ _NOT_FOLDED = frozenset(
         "MaxPool",
         "Multinomial",
         "NonMaxSuppression",
+        "Optional",
         "RNN",
         "RandomNormal",
         "RandomNormalLike",
@@ -36,10 +37,14 @@ _NOT_FOLDED = frozenset(
         "Resize",
         "RoiAlign",
         "Scan",
+        "SequenceConstruct",
+        "SequenceEmpty",
+        "SplitToSequence",
         "Upsample",
     }
 )
-"""Operators too slow in numpy, random, with subgraphs, or with integers worth keeping as they are."""
+"""Operators too slow in numpy, random, with subgraphs, whose results are no tensors, or with integers worth
+keeping as they are."""
 
 _FLATTENING = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 """Operators of all axes from one on before opset 13, which onnx's reference implementation takes for one."""

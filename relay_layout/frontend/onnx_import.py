@@ -13,7 +13,7 @@ from relay_layout.frontend.onnx_fold import fold
 from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_node import Expressions, Node, identifier
 from relay_layout.frontend.onnx_operators import CONVERTERS
-from relay_layout.frontend.onnx_values import Unsupported, Value, shape_of, written
+from relay_layout.frontend.onnx_values import Unsupported, Value, shape_of, tensors_of, written
 
 if TYPE_CHECKING:
     import onnx
@@ -107,8 +107,8 @@ class Importer:
         return result if isinstance(result, list) else [result]
 
     def _bound(self, name: str, value: Value) -> Value:
-        """An expression bound to a variable of that name; other values, and sequences, as they are."""
-        if not isinstance(value, relax.Expr) or isinstance(value, relax.Var | relax.Tuple):
+        """An expression bound to a variable of that name; other values as they are."""
+        if not isinstance(value, relax.Expr) or isinstance(value, relax.Var):
             return value
         emit = self.builder.emit_output if name in self._outputs else self.builder.emit
         return emit(value, name_hint=identifier(name))
@@ -117,7 +117,7 @@ class Importer:
         # TVM takes operands whose shapes may or may not fit, and then cannot compile the operator.
         known = not isinstance(value, relax.Var) or getattr(value.ty, "shape", ()) is not None
         if not known and node.operator in CONVERTERS:
-            operands = [written(shape_of(operand)) for operand in node.inputs if operand is not None]
+            operands = [written(shape_of(tensor)) for value in node.inputs for tensor in tensors_of(value)]
             raise Unsupported(
                 f"gives a result of unknown shape from {' and '.join(operands)}: "
                 "give the model's inputs fixed shapes (--input-shape)"

@@ -1,8 +1,9 @@
 """What a name in an ONNX graph can stand for while the graph is imported.
 
 A value is a numpy array (a constant), :class:`Extents` (integers that depend on symbolic extents only), a
-Relax expression (computed at run time), or None (an optional input left out). Constants stay numpy arrays
-until a Relax operator needs them, so that whatever is computed from constants alone is folded on the way.
+Relax expression (computed at run time), :class:`TensorSequence` (several of those in order), or None (an
+optional input left out, or an empty optional). Constants stay numpy arrays until a Relax operator needs them,
+so that whatever is computed from constants alone is folded on the way.
 """
 
 import re
@@ -39,8 +40,20 @@ class Extents:
     dtype: str = "int64"
 
 
+@dataclass(frozen=True, eq=False)
+class TensorSequence:
+    """A sequence of ONNX: tensors of one element type, in a number that is known now.
+
+    ``tensors`` are numpy arrays, :class:`Extents` or Relax expressions that the builder has taken; ``dtype``
+    is their element type in numpy's name.
+    """
+
+    tensors: tuple["Value", ...]
+    dtype: str
+
+
 Value = Any
-"""A numpy array, Extents, a Relax expression, None, or an object of TVM's own converters."""
+"""A numpy array, Extents, TensorSequence, a Relax expression, or None."""
 
 
 def extents(elements: Any, dtype: str = "int64") -> Array | Extents:
@@ -107,6 +120,13 @@ def shape_of(value: Value) -> list[Extent]:
     if not isinstance(tensor.shape, relax.ShapeExpr):
         raise Unsupported("needs the shape of a tensor whose shape is known only at run time")
     return [int(extent) if isinstance(extent, tirx.IntImm) else extent for extent in tensor.shape]
+
+
+def tensors_of(value: Value) -> tuple[Value, ...]:
+    """The tensors that an input brings: those of a sequence, none where it is left out."""
+    if isinstance(value, TensorSequence):
+        return value.tensors
+    return () if value is None else (value,)
 
 
 def dtype_of(value: Value) -> str:

@@ -10,6 +10,7 @@ from relay_layout.frontend.onnx_operators import (
     quantization,
     recurrent,
     reduction,
+    sequences,
     shapes,
 )
 
@@ -22,6 +23,7 @@ CONVERTERS: dict[str, Converter] = {
     **quantization.CONVERTERS,
     **recurrent.CONVERTERS,
     **reduction.CONVERTERS,
+    **sequences.CONVERTERS,
     **shapes.CONVERTERS,
 }
 

@@ -134,13 +134,16 @@ def _transpose(node: Node) -> Value:
 def _concat(node: Node) -> Value:
     shape = shape_of(node.input(0))
     axis = node.axis(node.attributes.get("axis", 1 if node.opset < 4 else 0), len(shape))
+    return joined(node, [value for value in node.inputs if value is not None], axis)
+
+
+def joined(node: Node, tensors: Sequence[Value], axis: int) -> Value:
+    """One tensor or more, of one rank, as one along ``axis``, which is counted from the front."""
     # Old exporters join an empty 1-D tensor to others.
-    parts = [value for value in node.inputs if value is not None and 0 not in _static(shape_of(value))]
-    if not parts:
-        parts = [node.input(0)]
-    if len(parts) == 1:
-        return parts[0]
-    return relax.op.concat([node.expression(value) for value in parts], axis=axis)
+    filled = [value for value in tensors if 0 not in _static(shape_of(value))] or [tensors[0]]
+    if len(filled) == 1:
+        return filled[0]
+    return relax.op.concat([node.expression(value) for value in filled], axis=axis)
 
 
 def _static(shape: Sequence[Extent]) -> list[int]:
@@ -161,13 +164,31 @@ def _split(node: Node) -> Value:
         sizes = [size] * (count - 1) + [shape[axis] - size * (count - 1)]
     else:
         raise Unsupported(f"splits the symbolic extent '{shape[axis]}' evenly, which is not supported")
-    fits = not isinstance(shape[axis], int) or sum(sizes) == shape[axis]
-    if len(sizes) != count or min(sizes) < 0 or not fits:
+    if len(sizes) != count:
         raise Unsupported(f"splits axis {axis} of {written(shape)} into {count} parts of {sizes}")
-    if count == 1:
-        return [node.input(0)]
-    parts = node.emit(relax.op.split(node.tensor(0), list(accumulate(sizes[:-1])), axis), "parts")
-    return [relax.TupleGetItem(parts, index) for index in range(count)]
+    return parts(node, node.input(0), sizes, axis)
+
+
+def parts(node: Node, value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
+    """A tensor cut along ``axis``, counted from the front; Unsupported where ``sizes`` do not fit.
+
+    Expressions among the parts are not bound to variables.
+    """
+    shape = shape_of(value)
+    fits = not isinstance(shape[axis], int) or sum(sizes) == shape[axis]
+    if min(sizes, default=0) < 0 or not fits:
+        raise Unsupported(f"splits axis {axis} of {written(shape)} into {len(sizes)} parts of {list(sizes)}")
+    if 0 in sizes and isinstance(value, relax.Expr):
+        raise Unsupported(f"splits into parts of {list(sizes)}, of which empty ones are not supported")
+    if len(sizes) == 1:
+        return [value]
+    ends = list(accumulate(sizes))
+    if isinstance(value, np.ndarray):
+        return np.split(value, ends, axis)[:-1]
+    if isinstance(value, Extents):
+        return [extents(array, value.dtype) for array in np.split(value.array, ends, axis)[:-1]]
+    whole = node.emit(relax.op.split(node.expression(value), ends[:-1], axis), "parts")
+    return [relax.TupleGetItem(whole, index) for index in range(len(sizes))]
 
 
 def _slice(node: Node) -> Value:

@@ -101,13 +101,6 @@ CASES: dict[str, dict[str, Any]] = {
         "y = com.microsoft.BiasGelu(x, b)", X, domains={"com.microsoft": 1}, constants={"b": _random(4)}
     ),
     "contributed_gelu": _nodes("y = com.microsoft.Gelu(x)", X, domains={"com.microsoft": 1}, opset=20),
-    "sequence": _nodes(
-        "s = SplitToSequence <axis=1> (x, k)  a = SequenceAt(s, one)  y = ConcatFromSequence <axis=1> (s)"
-        "  z = Relu(a)",
-        X,
-        constants={"k": np.array(2, "int64"), "one": np.array(1, "int64")},
-        outputs={"y": "float32", "z": "float32"},
-    ),
     # Operators that ONNX defines by others
     "attention": {
         "nodes": "y = Attention(x, k, v)",

@@ -78,6 +78,9 @@ CASES: dict[str, dict[str, Any]] = {
         constants={"s": _integers(1, 4, 2)},
         outputs={"z": "float32", "y": "float32"},
     ),
+    "split_of_a_shape": _nodes(
+        "s = Shape(x)  a, b = Split(s)  g = Concat <axis=0> (b, a)  y = Reshape(x, g)", ours=["reshape"]
+    ),
     "split_of_one": _nodes("y = Split <axis=1> (x, s)", constants={"s": _integers(3)}, ours=[]),
     # Slices
     "slice": _slice([1, 0], [3, 4], [2, 3], ours=["strided_slice"]),
