@@ -1,7 +1,7 @@
 """Everything else: vector and parallel loops for elementwise, data movement and reductions."""
 
 import logging
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import tvm
@@ -36,8 +36,14 @@ COPIED_LANES = 16
 LEAST_VECTOR = 4
 """Shortest row along which a vector is worth it."""
 
+WORTH_MOVING = 1.3
+"""More elements for each instruction, for which vectors may begin anywhere and overlap."""
+
 MAXIMUM_VECTOR = 64
 """Longest innermost loop that is vectorised whole."""
+
+RAGGED_FROM = 2
+"""Vectors in a row from which what is left of it may be reduced by itself."""
 
 SHARED_BY = 16
 """Readers of an element for which it is worth a place in memory, if it takes a division."""
@@ -168,8 +174,8 @@ def _cut(
         node, [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
     ):
         row = extents[-1] or 1
-        ragged = lanes if row >= 2 * lanes else 0
-        width = next((size for size in (2 * lanes, lanes, lanes // 2, 4) if row % size == 0), ragged)
+        whole = next((size for size in (2 * lanes, lanes, lanes // 2, 4) if row % size == 0), 0)
+        width = lanes if whole < lanes and row >= RAGGED_FROM * lanes else whole
         if width < 4 or prod(extent or 1 for extent in extents[len(spatial) :]) < 2 * width:
             return None
         outer, vector = sch.split(reduction[-1], [None, width])
@@ -222,13 +228,13 @@ def _row_vector(sch: Schedule, block: SBlock, extent: int, lanes: int) -> int | 
     if extent % lanes == 0 or _lies_as_result(sch, block):
         return None
     widths = [width for width in range(4, MAXIMUM_VECTOR + 1, 4) if extent % width == 0]
-    if not widths:
-        # The last vector of a row is moved back to end with it.
-        may = extent >= LEAST_VECTOR and _may_repeat(sch, block)
-        return min(lanes, 1 << (extent.bit_length() - 1)) if may else None
     # A vector takes whole registers, and one for each power of two of what is left.
     registers = {width: width // lanes + (width % lanes).bit_count() for width in widths}
-    return max(widths, key=lambda width: width / registers[width])
+    best = max(widths, key=lambda width: width / registers[width], default=None)
+    # Or the last vector of a row is moved back to end with it.
+    moved = min(lanes, 1 << (extent.bit_length() - 1))
+    gain = extent / ceil(extent / moved) / (best / registers[best] if best else 1)
+    return moved if moved >= LEAST_VECTOR and gain > WORTH_MOVING and _may_repeat(sch, block) else best
 
 
 def _may_repeat(sch: Schedule, block: SBlock) -> bool:
