@@ -51,9 +51,6 @@ SHARED_BY = 16
 FEW_PARTS = 8
 """A reduction of fewer independent vectors is cut along what it reduces, so that threads find work."""
 
-_FREE = "layout_free_placeholders"
-"""TVM's annotation of operands, which names buffers that inlining takes away."""
-
 _DEAR = ("tirx.rsqrt", "tirx.sqrt")
 
 
@@ -67,11 +64,7 @@ class LoopNest(ScheduleRule):
         try:
             sch = open_schedule(func)
             processor = processor_of(target)
-            blocks = child_blocks(sch)
-            for block in blocks:
-                if _FREE in sch.get(block).annotations:
-                    sch.unannotate(block, _FREE)
-            arrange_loops(sch, blocks, processor.lanes(4), processor.parallel_cycles)
+            arrange_loops(sch, child_blocks(sch), processor.lanes(4), processor.parallel_cycles)
             sch = open_schedule(ConvertSSA()(tvm.IRModule({"main": apply_overlap(sch.mod["main"])}))["main"])
         except RuntimeError:
             # A function without blocks, e.g. one that was lowered by hand, is compiled as it is.
