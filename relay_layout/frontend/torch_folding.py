@@ -20,6 +20,8 @@ _KEPT = ("quantized_decomposed", "torchao")
 
 def fold_constants(program: Any) -> Any:
     """The program with the results of operations of constants alone as constants, changed in place."""
+    # Taking a program's operations apart leaves its constants shared with the one that was given.
+    program._constants = dict(program.constants)
     values: dict[Any, Any] = dict(_constants(program))
     given = set(values)
     for node in program.graph.nodes:

@@ -56,6 +56,17 @@ def test_constants_are_computed_at_once(model: nn.Module, operators: list[str], 
     assert_agrees(session_of(model, tmp_path, (IMAGE,)), model, (IMAGE,))
 
 
+def test_a_program_that_is_given_stays_as_it_is() -> None:
+    class Lifted(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.tensor([1.0, 2.0]).exp().sum()
+
+    program = torch.export.export(Lifted().eval(), (IMAGE,))
+    constants, nodes = list(program.constants), len(list(program.graph.nodes))
+    from_torch(program)
+    assert list(program.constants) == constants and len(list(program.graph.nodes)) == nodes
+
+
 def test_an_output_may_be_a_constant(tmp_path: Path) -> None:
     class Constant(nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
