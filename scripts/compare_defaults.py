@@ -48,7 +48,7 @@ def recorded(logs: Sequence[Path], target: BuildTarget) -> list[tuple[Convolutio
 
     ``logs`` are looked into beside those of the package. Two convolutions in one kernel are no layer.
     """
-    best = recorded_kernels(logs).database.best_of(target.processor)
+    best = recorded_kernels(target.processor.name, logs).database.best_of(target.processor)
     return [
         (record.workload, knobs_from_dict(record.workload, record.knobs))
         for record in best

@@ -14,19 +14,21 @@ from topi_ext.tune.recorded import RecordedKernels
 _MOST_NAMED = 3
 
 
-def recorded_kernels(paths: Sequence[str | os.PathLike[str]] = (), shipped: bool = True) -> RecordedKernels:
-    """The kernels on record in ``paths`` and, if ``shipped``, in the logs of the package.
+def recorded_kernels(
+    processor: str, paths: Sequence[str | os.PathLike[str]] = (), shipped: bool = True
+) -> RecordedKernels:
+    """The kernels on record in ``paths`` and, if ``shipped``, in the package's logs of that processor.
 
     Lines that are no records are skipped with a warning. Raises InputError for a file that cannot be read.
     """
     if not paths:
-        return _shipped() if shipped else RecordedKernels(Database())
+        return _shipped(processor) if shipped else RecordedKernels(Database())
     own = tuple(Path(path) for path in paths)
     for path in own:
         if not path.is_file():
             raise InputError(f"tuning records: there is no file {path}")
     try:
-        database, problems = Database.load((*(tuning_logs.paths() if shipped else ()), *own))
+        database, problems = Database.load((*(tuning_logs.paths_of(processor) if shipped else ()), *own))
     except OSError as error:
         raise InputError(f"tuning records: {error.filename}: {error.strerror}") from None
     if problems:
@@ -38,8 +40,8 @@ def recorded_kernels(paths: Sequence[str | os.PathLike[str]] = (), shipped: bool
 
 
 @cache
-def _shipped() -> RecordedKernels:
-    return RecordedKernels(Database.load(tuning_logs.paths())[0])
+def _shipped(processor: str) -> RecordedKernels:
+    return RecordedKernels(Database.load(tuning_logs.paths_of(processor))[0])
 
 
 __all__ = ["recorded_kernels"]

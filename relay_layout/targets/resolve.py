@@ -63,7 +63,7 @@ def resolve_target(
         found: BuildTarget = cuda_target(target.strip(), precision)
     else:
         found = _resolved(target, threads)
-    records = recorded_kernels(tuning_records, shipped_records)
+    records = recorded_kernels(found.machine.name, tuning_records, shipped_records)
     return replace(
         found,
         kernels=replace(found.kernels, records=records, winograd=winograd),

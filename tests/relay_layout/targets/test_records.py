@@ -1,5 +1,6 @@
 """Which tuning records a target knows."""
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -34,12 +35,13 @@ WORKLOAD = ConvolutionWorkload(
     out_dtype="float32",
 )
 
+PROCESSOR = resolve_target("x86-64-v4", threads=2).processor
+
 
 def log_with(path: Path, line: str = "") -> Path:
-    target = resolve_target("x86-64-v4", threads=2)
     record = TuningRecord(
         workload=WORKLOAD,
-        processor=target.processor.name,
+        processor=PROCESSOR.name,
         threads=2,
         knobs=ConvolutionKnobs(16, 5, 1).to_dict(),
         seconds=(1e-6,) * 3,
@@ -63,18 +65,32 @@ def test_other_targets_do_not_see_it(tmp_path: Path) -> None:
 
 def test_a_missing_log_is_one_line() -> None:
     with pytest.raises(InputError, match=r"^tuning records: there is no file nowhere\.jsonl$"):
-        recorded_kernels(["nowhere.jsonl"])
+        recorded_kernels("x86-64 AVX2", ["nowhere.jsonl"])
 
 
 def test_lines_that_are_no_records_are_named_and_skipped(tmp_path: Path) -> None:
     path = log_with(tmp_path / "log.jsonl", "{}\n")
     with pytest.warns(UserWarning, match=r"^tuning records: lines skipped: .*log\.jsonl:2: "):
-        kernels = recorded_kernels([path])
-    assert kernels.database.best(WORKLOAD, resolve_target("x86-64-v4", threads=2).processor) is not None
+        kernels = recorded_kernels(PROCESSOR.name, [path])
+    assert kernels.database.best(WORKLOAD, PROCESSOR) is not None
 
 
 def test_the_packages_records_can_be_left_out() -> None:
-    assert recorded_kernels(shipped=False).database.best_of(resolve_target().processor) == []
+    with_them, without = (
+        recorded_kernels(PROCESSOR.name, shipped=shipped).database.best_of(PROCESSOR)
+        for shipped in (True, False)
+    )
+    assert with_them and not without
+
+
+@pytest.mark.parametrize("log", tuning_logs.paths(), ids=lambda path: path.stem)
+def test_a_log_of_the_package_is_of_one_kind_of_processor(log: Path) -> None:
+    (processor,) = {json.loads(line)["processor"] for line in log.read_text().splitlines()}
+    assert log in tuning_logs.paths_of(processor)
+
+
+def test_there_may_be_no_log_of_a_kind_of_processor() -> None:
+    assert tuning_logs.paths_of("a processor of next year") == ()
 
 
 def test_winograd_can_be_switched_off() -> None:
