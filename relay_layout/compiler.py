@@ -36,6 +36,7 @@ from relay_layout.lower.calls import (
 )
 from relay_layout.lower.capabilities import with_capabilities
 from relay_layout.lower.device_code import compiler_of, device_code
+from relay_layout.lower.generate import generate
 from relay_layout.lower.link import link_command, link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
@@ -280,12 +281,8 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
     say("generating code")
     on_gpu = isinstance(target, CudaTarget)
     with target.tvm_target, compiler_of(target):
-        executable = relax.build(
-            with_capabilities(module, target),
-            target.tvm_target,
-            relax_pipeline=tvm.transform.Sequential(machine_passes(graph=on_gpu)),
-            tir_pipeline=CUDA_PIPELINE if on_gpu else PIPELINE,
-        )
+        machine = tvm.transform.Sequential(machine_passes(graph=on_gpu))(with_capabilities(module, target))
+        executable = generate(machine, target.tvm_target, CUDA_PIPELINE if on_gpu else PIPELINE)
         code = device_code(executable, target) if isinstance(target, CudaTarget) else {}
     say("linking")
     return link_executable(executable, target.foreign_machine, code)
