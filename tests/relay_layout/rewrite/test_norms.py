@@ -1,0 +1,193 @@
+"""Norms that are written out become the operators that they are, with equal results."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+from tvm.relax import op
+
+from relay_layout.ir import constant, operator_name
+from relay_layout.rewrite.canonicalize import canonicalize
+from tests.layout_graphs import execute
+
+Step = Callable[[Any], Any]
+RNG = np.random.default_rng(0)
+
+
+def number(value: float) -> Any:
+    return constant(np.asarray(value, "float32"))
+
+
+def module_of(step: Callable[[relax.BlockBuilder, Any], Any], shape: tuple[Any, ...]) -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType(shape, "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            output = builder.emit_output(relax.Tuple([builder.emit(step(builder, data))]))
+        builder.emit_func_output(output)
+    return builder.finalize()
+
+
+def operators(module: tvm.IRModule) -> list[str]:
+    (block,) = canonicalize(module)["main"].body.blocks
+    return [operator_name(binding.value) for binding in block.bindings if operator_name(binding.value)]
+
+
+def equal(module: tvm.IRModule, expected: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]) -> None:
+    data = RNG.normal(3, 2, shape).astype("float32")
+    (found,) = execute(canonicalize(module), data)
+    np.testing.assert_allclose(found, expected(data.astype("float64")), rtol=1e-5, atol=1e-5)
+
+
+def normalized(data: np.ndarray, axes: tuple[int, ...], epsilon: float = 1e-5) -> np.ndarray:
+    mean, variance = (getattr(data, name)(axes, keepdims=True) for name in ("mean", "var"))
+    return np.asarray((data - mean) / np.sqrt(variance + epsilon))
+
+
+def steps(
+    axes: list[int],
+    square: Step = lambda x: op.multiply(x, x),
+    last: Callable[[Any, Any], Any] = lambda x, v: op.divide(x, op.sqrt(v)),
+    again: bool = False,
+    epsilon: float = 1e-5,
+) -> Callable[[relax.BlockBuilder, Any], Any]:
+    """The arithmetic of a norm; ``again`` computes the difference twice, as PyTorch's exporter may."""
+
+    def difference(builder: relax.BlockBuilder, data: Any) -> Any:
+        mean = builder.emit(op.mean(data, axes, keepdims=True))
+        return builder.emit(op.subtract(data, mean))
+
+    def build(builder: relax.BlockBuilder, data: Any) -> Any:
+        centred = difference(builder, data)
+        other = difference(builder, data) if again else centred
+        variance = builder.emit(op.mean(builder.emit(square(other)), axes, keepdims=True))
+        return builder.normalize(last(centred, builder.emit(op.add(variance, number(epsilon)))))
+
+    return build
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        steps([-1]),
+        steps([-1], square=lambda x: op.power(x, number(2))),
+        steps([-1], square=op.square),
+        steps([-1], last=lambda x, v: op.multiply(op.rsqrt(v), x)),
+        steps([-1], last=lambda x, v: op.multiply(x, op.divide(number(1), op.sqrt(v)))),
+        steps([-1], last=lambda x, v: op.divide(x, op.power(v, number(0.5)))),
+        steps([-1], last=lambda x, v: op.multiply(x, op.power(v, number(-0.5)))),
+        steps([-1], again=True),
+    ],
+    ids=["product", "power", "square", "rsqrt", "reciprocal", "half", "minus half", "difference twice"],
+)
+def test_a_layer_norm_is_known_however_it_is_written(build: Any) -> None:
+    module = module_of(build, (2, 9, 24))
+    assert operators(module) == ["nn.layer_norm"]
+    equal(module, lambda data: normalized(data, (2,)), (2, 9, 24))
+
+
+def test_a_variance_may_be_an_operator() -> None:
+    def build(builder: relax.BlockBuilder, data: Any) -> Any:
+        centred = op.subtract(data, builder.emit(op.mean(data, [2], keepdims=True)))
+        variance = builder.emit(op.variance(data, [2], keepdims=True))
+        return op.divide(builder.emit(centred), op.sqrt(builder.emit(op.add(number(1e-5), variance))))
+
+    module = module_of(build, (2, 9, 24))
+    assert operators(module) == ["nn.layer_norm"]
+    equal(module, lambda data: normalized(data, (2,)), (2, 9, 24))
+
+
+def affine(build: Any, scale: np.ndarray, shift: np.ndarray) -> Callable[[relax.BlockBuilder, Any], Any]:
+    def whole(builder: relax.BlockBuilder, data: Any) -> Any:
+        scaled = builder.emit(op.multiply(constant(scale), builder.emit(build(builder, data))))
+        return op.add(scaled, constant(shift))
+
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("axes", "shape", "parameter", "name"),
+    [
+        ([2], (2, 9, 24), (24,), "nn.layer_norm"),
+        ([1], (2, 24, 5, 7), (24, 1, 1), "nn.layer_norm"),
+        ([1, 2], (2, 6, 5), (6, 1), "nn.layer_norm"),
+        ([2, 3], (2, 24, 5, 7), (1, 24, 1, 1), "nn.instance_norm"),
+        ([1, 2], (3, 5, 7), (), "nn.layer_norm"),
+    ],
+    ids=["rows", "channels", "planes", "images", "one number"],
+)
+def test_factors_and_terms_are_scale_and_shift(
+    axes: list[int], shape: tuple[int, ...], parameter: tuple[int, ...], name: str
+) -> None:
+    scale, shift = (RNG.normal(1, 1, parameter).astype("float32") for _ in range(2))
+    module = module_of(affine(steps(axes, epsilon=1e-3), scale, shift), shape)
+    assert operators(module) == [name]
+    equal(module, lambda data: normalized(data, tuple(axes), 1e-3) * scale + shift, shape)
+
+
+def test_factors_along_other_axes_stay() -> None:
+    scale, shift = (RNG.normal(1, 1, (9, 1)).astype("float32") for _ in range(2))
+    module = module_of(affine(steps([2]), scale, shift), (2, 9, 24))
+    assert operators(module) == ["nn.layer_norm", "multiply", "add"]
+
+
+def test_a_second_term_stays() -> None:
+    shift = np.ones(24, "float32")
+
+    def build(builder: relax.BlockBuilder, data: Any) -> Any:
+        return op.add(builder.emit(affine(steps([2]), shift, shift)(builder, data)), constant(shift))
+
+    assert operators(module_of(build, (2, 9, 24))) == ["nn.layer_norm", "add"]
+
+
+def test_a_symbolic_batch() -> None:
+    module = module_of(steps([-1]), (tirx.Var("n", "int64"), 9, 24))
+    assert operators(module) == ["nn.layer_norm"]
+    equal(module, lambda data: normalized(data, (2,)), (3, 9, 24))
+
+
+def test_an_instance_norm_of_groups_is_a_group_norm() -> None:
+    scale, shift = (RNG.normal(1, 1, (12, 1, 1)).astype("float32") for _ in range(2))
+
+    def build(builder: relax.BlockBuilder, data: Any) -> Any:
+        ones = np.full(4, 2, "float32")
+        groups = builder.emit(op.reshape(data, (2, 4, 105)))
+        norm = op.nn.instance_norm(groups, constant(ones), constant(ones * 0), 1, [2])
+        return op.reshape(builder.emit(norm), (2, 12, 5, 7))
+
+    module = module_of(affine(build, scale, shift), (2, 12, 5, 7))
+    assert operators(module) == ["nn.group_norm"]
+
+    def expected(data: np.ndarray) -> np.ndarray:
+        return normalized(data.reshape(2, 4, 105), (2,)).reshape(data.shape) * 2 * scale + shift
+
+    equal(module, expected, (2, 12, 5, 7))
+
+
+def _of_another(builder: relax.BlockBuilder, data: Any) -> Any:
+    centred = op.subtract(data, builder.emit(op.mean(op.negative(data), [2], keepdims=True)))
+    return steps([2])(builder, builder.emit(centred))
+
+
+def _unbiased(builder: relax.BlockBuilder, data: Any) -> Any:
+    """As PyTorch's ``var`` has it by default."""
+    return steps([2], square=lambda x: op.multiply(op.multiply(x, x), number(24 / 23)))(builder, data)
+
+
+@pytest.mark.parametrize(
+    ("build", "norms"),
+    [
+        (steps([2], epsilon=0.0), 0),
+        (steps([2], square=lambda x: op.power(x, number(4))), 0),
+        (steps([2], last=lambda x, v: op.multiply(x, op.sqrt(v))), 0),
+        (steps([2], last=lambda x, v: op.divide(x, v)), 0),
+        (_unbiased, 0),
+        (_of_another, 1),
+    ],
+    ids=["no epsilon", "fourth power", "product", "variance", "unbiased", "of a difference"],
+)
+def test_what_is_no_norm_stays(build: Any, norms: int) -> None:
+    assert sum("norm" in name for name in operators(module_of(build, (2, 9, 24)))) == norms
