@@ -37,12 +37,12 @@ def transcendental_call(builder: relax.BlockBuilder, call: relax.Call) -> Expres
 
 
 def softmax_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """Exponentials in vectors."""
+    """Softmax, or its logarithm, with exponentials in vectors."""
+    name = operator_name(call).removeprefix("nn.")
     if str(call.args[0].ty.dtype) != "float32":
         return call.op.get_attr("FLegalize")(builder, call)
-    return builder.call_te(
-        transcendental.softmax, call.args[0], int(call.attrs.axis), primfunc_name_hint="softmax"
-    )
+    compute = transcendental.log_softmax if name == "log_softmax" else transcendental.softmax
+    return builder.call_te(compute, call.args[0], int(call.attrs.axis), primfunc_name_hint=name)
 
 
 def full_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

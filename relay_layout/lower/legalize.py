@@ -248,7 +248,7 @@ _CONVOLUTIONS: dict[str, Callable[..., te.Tensor]] = {
 _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(CONVOLUTION_AXES, _convolution),
     **dict.fromkeys(COMPUTES, transcendental_call),
-    "nn.softmax": softmax_call,
+    **dict.fromkeys(("nn.softmax", "nn.log_softmax"), softmax_call),
     **dict.fromkeys(("full", "full_like"), full_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,

@@ -105,12 +105,15 @@ class _Walk:
         elif isinstance(node, tvm.ir.Call):
             for argument in node.args:
                 self.value(argument, mask)
+        elif isinstance(node, tirx.Let):
+            self._values[node.var] = self.value(node.value, mask)
+            return self.value(node.body, mask)
         elif isinstance(node, tirx.Cast):
             return self.value(node.value, mask)
         elif isinstance(node, tirx.Select):
             condition = self.value(node.condition, mask).astype(bool)
             return np.where(condition, self.value(node.true_value, mask), self.value(node.false_value, mask))
-        elif isinstance(node, tirx.Div):
+        elif isinstance(node, (tirx.Div, tirx.LShift)):
             self.value(node.a, mask)
             self.value(node.b, mask)
         elif not isinstance(node, (tirx.FloatImm, tvm.ir.StringImm)):

@@ -210,7 +210,17 @@ def softmax(data: te.Tensor, axis: int) -> te.Tensor:
     """Exponentials of one axis over their sum, float32."""
     largest = topi.max(data, axis=axis, keepdims=True)
     powers = exp(topi.subtract(data, largest))
-    return topi.divide(powers, topi.sum(powers, axis=axis, keepdims=True))
+    total = topi.sum(powers, axis=axis, keepdims=True)
+    # A processor divides a vector in the time of a dozen products.
+    share = te.compute(total.shape, lambda *index: _float(1.0) / total(*index), name="share")
+    return topi.multiply(powers, share)
+
+
+def log_softmax(data: te.Tensor, axis: int) -> te.Tensor:
+    """Logarithms of what softmax gives, float32, which may be smaller than softmax can tell from zero."""
+    shifted = topi.subtract(data, topi.max(data, axis=axis, keepdims=True))
+    total = topi.sum(exp(shifted), axis=axis, keepdims=True)
+    return topi.subtract(shifted, topi.log(total))
 
 
 def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], value: Any, bound: float) -> Any:
@@ -253,4 +263,4 @@ def _keep_nan(value: Any, result: Any) -> Any:
     return tirx.Select(tirx.isnan(value), value, result)
 
 
-__all__ = ["erf", "exp", "gelu", "gelu_tanh", "sigmoid", "silu", "softmax", "tanh"]
+__all__ = ["erf", "exp", "gelu", "gelu_tanh", "log_softmax", "sigmoid", "silu", "softmax", "tanh"]

@@ -189,3 +189,12 @@ def loop_extent(sch: Schedule, loop: Any) -> int | None:
     """The extent of a loop, None where it is symbolic."""
     extent = sch.get(loop).extent
     return int(extent) if isinstance(extent, (int, tirx.IntImm)) else None
+
+
+def fusible(sch: Schedule, loops: list[Any]) -> list[Any]:
+    """The outer of ``loops``, without those inside of a symbolic one.
+
+    TVM's analysis of indices fails on quotients of a fused loop by an extent that is symbolic times fixed.
+    """
+    symbolic = [place for place, loop in enumerate(loops) if place and loop_extent(sch, loop) is None]
+    return loops[: symbolic[-1] + 1] if symbolic else loops

@@ -11,6 +11,7 @@ from topi_ext.schedule.cpu.convolution import Convolution
 from topi_ext.schedule.cpu.loops import LoopNest
 from topi_ext.schedule.cpu.pooling import WindowPooling
 from topi_ext.schedule.cpu.product import Product
+from topi_ext.schedule.cpu.rows import Rows
 from topi_ext.schedule.cpu.transpose import Transpose
 
 
@@ -19,7 +20,7 @@ def cpu_rules(chooser: KernelChooser | None = None) -> list[ScheduleRule]:
 
     ``chooser`` picks the kernels of convolutions, by default by estimate for the target at hand.
     """
-    return [Convolution(chooser), WindowPooling(), Product(), Transpose(), LoopNest()]
+    return [Convolution(chooser), WindowPooling(), Product(), Rows(), Transpose(), LoopNest()]
 
 
-__all__ = ["Convolution", "LoopNest", "Product", "Transpose", "WindowPooling", "cpu_rules"]
+__all__ = ["Convolution", "LoopNest", "Product", "Rows", "Transpose", "WindowPooling", "cpu_rules"]

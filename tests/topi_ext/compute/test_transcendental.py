@@ -99,18 +99,22 @@ def test_infinities_and_nan(name: str, at_minus_infinity: float, at_infinity: fl
     np.testing.assert_allclose(computed(name, values), expected, rtol=1e-6, atol=1e-37)
 
 
-def test_softmax() -> None:
+@pytest.mark.parametrize("logarithm", [False, True])
+def test_softmax(logarithm: bool) -> None:
     values = np.random.default_rng(0).normal(0, 20, (7, 33)).astype("float32")
     values[3] += 1000
     data = te.placeholder(values.shape, "float32")
-    func = prim_func([data, transcendental.softmax(data, 1)])
+    compute = transcendental.log_softmax if logarithm else transcendental.softmax
+    func = prim_func([data, compute(data, 1)])
     schedule = LoopNest().apply(func, TARGET, False)
     assert schedule is not None
     result = tvm.runtime.tensor(np.empty_like(values))
     compile_function(schedule.mod["main"], TARGET)["main"](tvm.runtime.tensor(values), result)
     # The differences round in float32 whoever computes them.
-    powers = np.exp((values - values.max(1, keepdims=True)).astype("float64"))
-    np.testing.assert_allclose(result.numpy(), powers / powers.sum(1, keepdims=True), rtol=2e-6, atol=1e-36)
+    shifted = (values - values.max(1, keepdims=True)).astype("float64")
+    total = np.exp(shifted).sum(1, keepdims=True)
+    expected = shifted - np.log(total) if logarithm else np.exp(shifted) / total
+    np.testing.assert_allclose(result.numpy(), expected, rtol=2e-6, atol=1.5e-7 if logarithm else 1e-36)
 
 
 def test_vectors_and_no_calls() -> None:

@@ -17,11 +17,13 @@ from topi_ext.processor import parallel_cycles, processor_of
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
+    fusible,
     is_reduction,
     loop_extent,
     open_schedule,
     try_inline,
 )
+from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, arrange_reduction
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
 from topi_ext.schedule.work import block_cycles
 
@@ -39,19 +41,10 @@ LEAST_VECTOR = 4
 WORTH_MOVING = 1.3
 """More elements for each instruction, for which vectors may begin anywhere and overlap."""
 
-MAXIMUM_VECTOR = 64
-"""Longest innermost loop that is vectorised whole."""
-
-RAGGED_FROM = 2
-"""Vectors in a row from which what is left of it may be reduced by itself."""
-
 SHARED_BY = 16
 """Readers of an element for which it is worth a place in memory, if it takes a division."""
 
-FEW_PARTS = 8
-"""A reduction of fewer independent vectors is cut along what it reduces, so that threads find work."""
-
-_DEAR = ("tirx.rsqrt", "tirx.sqrt")
+_DEAR = ("tirx.log", "tirx.rsqrt", "tirx.sqrt")
 
 
 class LoopNest(ScheduleRule):
@@ -102,7 +95,11 @@ def is_shared(sch: Schedule, block: SBlock) -> bool:
 
 def _elements(node: Any) -> int | None:
     """How many elements a block computes; None where that is symbolic."""
-    extents = [axis.dom.extent for axis in node.iter_vars]
+    return _size([axis.dom.extent for axis in node.iter_vars])
+
+
+def _size(extents: Any) -> int | None:
+    """Their product; None where it is symbolic."""
     if not all(isinstance(extent, (int, tirx.IntImm)) for extent in extents):
         return None
     return prod(int(extent) for extent in extents)
@@ -114,13 +111,17 @@ def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = 
     :func:`topi_ext.schedule.overlap.apply_overlap` must follow.
     """
     try:
-        _arrange(sch, block, lanes, block_cycles(sch, block, lanes) > most_alone)
+        arrange(sch, block, lanes, block_cycles(sch, block, lanes) > most_alone)
     except RuntimeError:
         # Every primitive either keeps the meaning or refuses: what was done before still stands.
         _LOG.debug("block %s keeps some plain loops", sch.get(block).name_hint, exc_info=True)
 
 
-def _arrange(sch: Schedule, block: SBlock, lanes: int, parallel: bool) -> None:
+def arrange(sch: Schedule, block: SBlock, lanes: int, parallel: bool, rows: int = 0) -> None:
+    """Give one block vectors, and threads if ``parallel``; its first ``rows`` loops stay where they are.
+
+    :func:`topi_ext.schedule.overlap.apply_overlap` must follow. What TVM refuses raises a ``RuntimeError``.
+    """
     loops = list(sch.get_loops(block))
     if not loops:
         return
@@ -134,66 +135,17 @@ def _arrange(sch: Schedule, block: SBlock, lanes: int, parallel: bool) -> None:
     if not spatial:
         return
     if not reduction:
-        _elementwise(sch, block, spatial, lanes, parallel)
+        _elementwise(sch, block, spatial, lanes, parallel, rows)
         return
-    cut = _cut(sch, block, spatial, reduction, lanes, parallel)
-    if cut is None:
-        _reduction(sch, block, spatial, reduction, lanes, parallel)
+    arrange_reduction(sch, block, spatial, reduction, lanes, parallel, rows)
+
+
+def _elementwise(
+    sch: Schedule, block: SBlock, spatial: list[Any], lanes: int, parallel: bool, rows: int
+) -> None:
+    spatial = spatial[rows:]
+    if not spatial:
         return
-    place = next(at for at, loop in enumerate(sch.get_loops(block)) if sch.get(loop).same_as(sch.get(cut)))
-    innermost = not cut.same_as(reduction[0])
-    part = sch.rfactor(cut, len(spatial) if innermost else 0)
-    loops = list(sch.get_loops(part))
-    own, kept, reduced = loops[place], loops[: len(spatial)], loops[len(spatial) :]
-    reduced.pop(place - len(spatial))
-    _reduction(sch, part, [*kept, own] if innermost else [own, *kept], reduced, lanes, parallel)
-    loops = list(sch.get_loops(block))
-    _reduction(sch, block, loops[: len(spatial)], loops[len(spatial) :], lanes, False)
-
-
-def _cut(
-    sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], lanes: int, parallel: bool
-) -> Any | None:
-    """The loop of which each index gets a partial result of its own; None where none should.
-
-    Neighbours that are reduced together stay apart as the lanes of a vector. Where vectors run along the
-    result already, but are few, it is the first reduced dimension, so that threads find work.
-    """
-    node = sch.get(block)
-    extents = [loop_extent(sch, loop) for loop in (*spatial, *reduction)]
-    if len(node.writes) != 1 or None in extents:
-        return None
-    if _runs_along(
-        node, [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
-    ):
-        row = extents[-1] or 1
-        whole = next((size for size in (2 * lanes, lanes, lanes // 2, 4) if row % size == 0), 0)
-        width = lanes if whole < lanes and row >= RAGGED_FROM * lanes else whole
-        if width < 4 or prod(extent or 1 for extent in extents[len(spatial) :]) < 2 * width:
-            return None
-        outer, vector = sch.split(reduction[-1], [None, width])
-        if row % width:
-            # TVM puts the last turn, which is not whole, behind the loop of the others.
-            sch.annotate(outer, "pragma_loop_partition_hint", 1)
-        return vector
-    vectors = prod(extent or 1 for extent in extents[: len(spatial)]) // lanes
-    rows = extents[len(spatial)] or 1
-    return reduction[0] if parallel and vectors < FEW_PARTS <= rows and len(reduction) > 1 else None
-
-
-def _runs_along(node: Any, axis: tirx.Var) -> bool:
-    """Whether all that a block reads lies along one of its axes in memory, and so none along another."""
-    loads: list[Any] = []
-    structural_walk(node.body, (TensorLoad, loads.append))
-    read = [load for load in loads if not load.source.same_as(node.writes[0].source) and len(load.indices)]
-    innermost = [load for load in read if uses(load.indices[-1], axis)]
-    return bool(innermost) and all(
-        load.indices[-1].same_as(axis) and not any(uses(index, axis) for index in load.indices[:-1])
-        for load in innermost
-    )
-
-
-def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], lanes: int, parallel: bool) -> None:
     extent = loop_extent(sch, spatial[-1])
     vector = None
     width = _row_vector(sch, block, extent, lanes) if extent is not None else None
@@ -202,11 +154,11 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], lanes: int, p
         spatial.append(outer)
         if extent is not None and extent % width:
             overlap_tail(sch, outer)
-    elif all(loop_extent(sch, loop) is not None for loop in spatial):
+    elif (_size([sch.get(loop).extent for loop in spatial]) or 1) > 1:
         outer, vector = sch.split(sch.fuse(*spatial), [None, lanes])
         spatial = [outer]
     if spatial and parallel:
-        sch.parallel(sch.fuse(*_fusible(sch, spatial)))
+        sch.parallel(sch.fuse(*fusible(sch, spatial)))
     if vector is not None:
         sch.vectorize(vector)
 
@@ -231,14 +183,22 @@ def _row_vector(sch: Schedule, block: SBlock, extent: int, lanes: int) -> int | 
 
 
 def _may_repeat(sch: Schedule, block: SBlock) -> bool:
-    """Whether an element may be computed twice: not from one that TVM may give the same place in memory."""
+    """Whether an element may be computed twice: not from one that TVM may give the same place in memory.
+
+    That is one of a temporary as long as the temporary that is written.
+    """
     node = sch.get(block)
     temporary = sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
-    within = [
-        [any(region.source.same_as(buffer) for buffer in temporary) for region in regions]
+    read, written = (
+        [region.source for region in regions if any(region.source.same_as(buffer) for buffer in temporary)]
         for regions in (node.reads, node.writes)
-    ]
-    return not all(map(any, within))
+    )
+    sizes = [_size(buffer.shape) for buffer in read]
+    return all(
+        None not in (size, _size(buffer.shape)) and size != _size(buffer.shape)
+        for size in sizes
+        for buffer in written
+    )
 
 
 def _lies_as_result(sch: Schedule, block: SBlock) -> bool:
@@ -257,34 +217,6 @@ def _lies_as_result(sch: Schedule, block: SBlock) -> bool:
 
 def _same_extent(left: Any, right: Any) -> bool:
     return isinstance(left, tirx.IntImm) and isinstance(right, tirx.IntImm) and int(left) == int(right)
-
-
-def _reduction(
-    sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], lanes: int, parallel: bool
-) -> None:
-    """Threads over the outer spatial axes, vectors over the innermost one, the reduction between."""
-    extent = loop_extent(sch, spatial[-1])
-    vector = None
-    if extent is not None and extent > 1:
-        width = extent if extent <= MAXIMUM_VECTOR and extent % 4 == 0 else lanes
-        if extent >= width:
-            outer, vector = sch.split(spatial.pop(), [None, width])
-            spatial.append(outer)
-    sch.reorder(*spatial, *reduction, *([vector] if vector is not None else []))
-    if parallel:
-        sch.parallel(sch.fuse(*_fusible(sch, spatial)))
-    if vector is not None:
-        sch.vectorize(vector)
-    sch.decompose_reduction(block, reduction[0])
-
-
-def _fusible(sch: Schedule, loops: list[Any]) -> list[Any]:
-    """The outer of ``loops``, without those inside of a symbolic one.
-
-    TVM's analysis of indices fails on quotients of a fused loop by an extent that is symbolic times fixed.
-    """
-    symbolic = [place for place, loop in enumerate(loops) if place and loop_extent(sch, loop) is None]
-    return loops[: symbolic[-1] + 1] if symbolic else loops
 
 
 def place_padding(sch: Schedule, block: SBlock, chunk: Any | None, parallel: bool = True) -> None:

@@ -1,0 +1,178 @@
+"""Rows that are reduced and then used, as of softmax and layer norm: one loop over rows around all steps.
+
+Each step by itself would walk the whole tensor, and that through memory.
+"""
+
+import logging
+from math import ceil, prod
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock as SBlockNode
+from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir.dlight import ScheduleRule
+from tvm.target import Target
+from tvm_ffi import structural_equal, structural_walk
+
+from topi_ext.processor import Processor, processor_of
+from topi_ext.schedule.blocks import SBlock, child_blocks, is_reduction, open_schedule, try_inline
+from topi_ext.schedule.cpu.loops import arrange, is_shared
+from topi_ext.schedule.overlap import apply_overlap, substitute
+from topi_ext.schedule.work import block_cycles
+
+_LOG = logging.getLogger(__name__)
+
+_WIDTH = 4
+"""Bytes of an element, as far as sizes of caches go."""
+
+FEWEST_ROWS = 8
+"""Of fewer rows threads get unequal shares."""
+
+KEPT_FROM = 4.0
+"""Cycles of a vector that is kept for its second reader instead of computed again."""
+
+
+class Rows(ScheduleRule):
+    """Schedules functions in which each row of the result needs sums or maxima of the same row."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None for rows that are few, symbolic, shorter than a vector or longer than half a level-2 cache."""
+        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
+            return None
+        try:
+            return _schedule(func, processor_of(target))
+        except RuntimeError:
+            # What TVM refuses costs speed and no more: the next rule takes the function.
+            _LOG.debug("not rows that can be kept: %s", func, exc_info=True)
+            return None
+
+
+def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
+    sch = open_schedule(func)
+    blocks = child_blocks(sch)
+    if not blocks or not any(is_reduction(sch, block) for block in blocks) or is_reduction(sch, blocks[-1]):
+        return None
+    lanes = processor.lanes(4)
+    blocks = [
+        block
+        for block in blocks
+        if is_reduction(sch, block)
+        or is_shared(sch, block)
+        or _is_dear(sch, block, lanes)
+        or not try_inline(sch, block)
+    ]
+    rows = common_rows(sch, blocks)
+    extents = [_fixed(axis.dom.extent) for axis in sch.get(blocks[-1]).iter_vars]
+    count, row = extents[:rows], extents[rows:]
+    if (
+        not rows
+        or None in row
+        or None in count[1:]
+        or prod(size or FEWEST_ROWS for size in count) < FEWEST_ROWS
+    ):
+        return None
+    if not lanes <= prod(size or 1 for size in row) <= processor.l2_bytes // 8:
+        return None
+    parallel = sum(block_cycles(sch, block, lanes) for block in blocks) > processor.parallel_cycles
+    for block in blocks:
+        arrange(sch, block, lanes, parallel=False, rows=rows)
+    return open_schedule(_merged(apply_overlap(sch.mod["main"]), rows, parallel))
+
+
+def _is_dear(sch: Schedule, block: SBlock, lanes: int) -> bool:
+    """Whether several blocks read what takes longer to compute than to keep."""
+    if len(sch.get_consumers(block)) < 2:
+        return False
+    elements = [_fixed(axis.dom.extent) or lanes for axis in sch.get(block).iter_vars]
+    return block_cycles(sch, block, lanes) > KEPT_FROM * ceil(prod(elements) / lanes)
+
+
+def common_rows(sch: Schedule, blocks: list[SBlock]) -> int:
+    """How many outer axes ``blocks`` share: all that is read of one another there is of the own index."""
+    root = sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint))
+    nodes = [sch.get(block) for block in blocks]
+    extents = [axis.dom.extent for axis in nodes[-1].iter_vars]
+    return min(_own_axes(node, extents, root.alloc_buffers) for node in nodes)
+
+
+def _own_axes(node: SBlockNode, extents: list[Any], temporaries: Any) -> int:
+    """Outer axes of a block, of these extents, by which it stores and by which it reads what others store."""
+    kinds = [axis.iter_type for axis in node.iter_vars]
+    spatial = kinds.count(tirx.IterVar.DataPar)
+    if any(kind != tirx.IterVar.DataPar for kind in kinds[:spatial]) or set(kinds[spatial:]) - {
+        tirx.IterVar.CommReduce
+    }:
+        return 0
+    if len(node.writes) != 1 or not isinstance(node.body, tirx.BufferStore):
+        return 0
+    loads: list[Any] = []
+    structural_walk(node.body, (TensorLoad, loads.append))
+    places = [list(node.body.indices)]
+    places += [
+        list(load.indices) for load in loads if any(load.source.same_as(buffer) for buffer in temporaries)
+    ]
+    shared = 0
+    for axis, extent in zip(node.iter_vars[:spatial], extents, strict=False):
+        if not structural_equal(axis.dom.extent, extent):
+            break
+        if any(len(indices) <= shared or not _is_own(indices[shared], axis) for indices in places):
+            break
+        shared += 1
+    return shared
+
+
+def _is_own(index: Any, axis: tirx.IterVar) -> bool:
+    return bool(index.same_as(axis.var)) or (_fixed(axis.dom.extent) == 1 and _fixed(index) == 0)
+
+
+def _fixed(extent: Any) -> int | None:
+    return int(extent) if isinstance(extent, (int, tirx.IntImm)) else None
+
+
+def _merged(func: tirx.PrimFunc, rows: int, parallel: bool) -> tirx.PrimFunc:
+    """The function with one loop over all rows, around what each of its nests does to one of them."""
+    realize = func.body
+    root = realize.block
+    nests = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
+    outer = _outer_loops(nests[0], rows)
+    count = outer[0].extent
+    for loop in outer[1:]:
+        count = count * loop.extent
+    row = tirx.Var("row", outer[0].loop_var.ty)
+    values, inner = [], row
+    for loop in reversed(outer[1:]):
+        values.append(tirx.floormod(inner, loop.extent))
+        inner = tirx.floordiv(inner, loop.extent)
+    values = [inner, *reversed(values)]
+    bodies = [
+        substitute(loops[-1].body, {loop.loop_var: value for loop, value in zip(loops, values, strict=True)})
+        for loops in (_outer_loops(nest, rows) for nest in nests)
+    ]
+    kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
+    loop = tirx.For(row, tirx.const(0, row.ty.dtype), count, kind, tirx.SeqStmt(bodies))
+    block = SBlockNode(
+        root.iter_vars,
+        root.reads,
+        root.writes,
+        root.name_hint,
+        loop,
+        root.init,
+        root.alloc_buffers,
+        root.match_buffers,
+        root.annotations,
+    )
+    return func.with_body(SBlockRealize(realize.iter_values, realize.predicate, block))
+
+
+def _outer_loops(nest: Any, count: int) -> list[tirx.For]:
+    loops: list[tirx.For] = []
+    while len(loops) < count:
+        if not isinstance(nest, tirx.For) or nest.kind != tirx.ForKind.SERIAL:
+            raise RuntimeError("a block has lost its loops over rows")
+        loops.append(nest)
+        nest = nest.body
+    return loops
+
+
+__all__ = ["Rows", "common_rows"]
