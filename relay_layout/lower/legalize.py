@@ -21,6 +21,7 @@ from relay_layout.ir import (
     is_static,
     operator_name,
     shape_of,
+    with_attributes,
 )
 from relay_layout.layout.transform import apply
 from relay_layout.lower.concat import CONCAT
@@ -145,6 +146,13 @@ def _default(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return call.op.get_attr("FLegalize")(builder, call)
 
 
+def _take(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Indices outside are those at the edge, where TVM's mode "fast" would read what lies beyond."""
+    if str(call.attrs.mode) == "fast":
+        call = builder.normalize(with_attributes(call, call.args, mode="clip"))
+    return _default(builder, call)
+
+
 def _max_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     window = _window(call)
     return call_compute(builder, partial(compute.max_pool2d, **window), "max_pool2d", call.args[0])
@@ -254,6 +262,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "concat": _concat,
     "ewise_fma": _multiply_add,
     "nn.pixel_shuffle": _pixel_shuffle,
+    "take": _take,
     "nn.max_pool2d": _max_pool2d,
     "nn.avg_pool2d": _avg_pool2d,
     "nn.adaptive_avg_pool2d": _adaptive_avg_pool2d,

@@ -12,7 +12,15 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.dim_orders.marker import without_markers
 from relay_layout.graph.uses import call_read_once, count_uses
-from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, rebuild_functions
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant,
+    constant_array,
+    operator_name,
+    rebuild_functions,
+    shape_of,
+)
 from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
 from relay_layout.rewrite.fold import fold_constants
@@ -31,8 +39,8 @@ def canonicalize(
 
     Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
     them. What is moved, cast or computed of constants alone becomes another constant. Norms that are written
-    out become one operator. Changes of memory order that the module asks for inside are left to the choice of
-    layouts.
+    out become one operator, and what takes one index of an axis a slice. Changes of memory order that the
+    module asks for inside are left to the choice of layouts.
 
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
@@ -55,16 +63,18 @@ def canonicalize(
 
 @mutator
 class _Inference(PyExprMutator):
-    """Replaces batch norm and dropout, binding by binding."""
+    """Replaces batch norm, dropout and what takes one index that is known, binding by binding."""
 
     def __init__(self, function: relax.Function) -> None:
         super().__init__()
         self.uses = count_uses(function)
 
     def visit_call_(self, call: relax.Call) -> Expression:
-        """Batch norm to arithmetic; other calls only get their new arguments."""
+        """Batch norm to arithmetic, one element of an axis to a slice; the rest only gets new arguments."""
         call = super().visit_call_(call)
         name = operator_name(call)
+        if name == "take":
+            return self._sliced(call)
         if name == "nn.dropout":
             return relax.Tuple([call.args[0], call.args[0]])
         if name != "nn.batch_norm" or bool(call.attrs.training):
@@ -80,6 +90,24 @@ class _Inference(PyExprMutator):
             result = relax.op.add(scaled, _along(shift, axis, rank))
         variable = self.builder_.emit(result)
         return relax.Tuple([variable, call.args[3], call.args[4]])
+
+    def _sliced(self, call: relax.Call) -> Expression:
+        """A call of "take" as slice where it has one index; slices move with layouts and are fused."""
+        data, index = call.args
+        shape = shape_of(data)
+        if (
+            call.attrs.axis is None
+            or shape is None
+            or not isinstance(index, Constant)
+            or shape_of(index) != ()
+        ):
+            return call
+        axis, place = int(call.attrs.axis) % len(shape), int(constant_array(index))
+        extent = shape[axis]
+        if not isinstance(extent, int) or not 0 <= place < extent:
+            return call
+        one = relax.op.strided_slice(data, [axis], [place], [place + 1], assume_inbound=True)
+        return relax.op.squeeze(self.builder_.emit(one), [axis])
 
     def _folded(self, data: Expression, scale: np.ndarray, shift: np.ndarray, axis: int) -> Expression | None:
         """The convolution (and bias) that computes ``data``, with scale and shift in its constants."""

@@ -62,3 +62,13 @@ def test_a_constant_kernel_is_stored_as_its_loops_read_it() -> None:
     (kernel,) = (argument for argument in call.args[1].fields if isinstance(argument, Constant))
     expected = np.arange(48, dtype="float32").reshape(3, 4, 2, 2).transpose(2, 3, 0, 1)
     np.testing.assert_array_equal(constant_array(kernel), expected)
+
+
+@pytest.mark.parametrize("mode", ["fast", "clip"])
+def test_indices_from_outside_do_not_read_other_memory(mode: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """TVM reads beyond the tensor where it is told to be fast, and warns of it once for each operator."""
+    image = RNG.uniform(-1, 1, (5, 3)).astype("float32")
+    places = np.array([0, 4, 99, -7])
+    module = module_of(lambda x: op.take(x, relax.const(places), 0, mode=mode), 5, 3)
+    np.testing.assert_array_equal(execute(module, image)[0], image.take(places, 0, mode="clip"))
+    assert capfd.readouterr().err == ""

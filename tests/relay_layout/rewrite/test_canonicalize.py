@@ -139,3 +139,17 @@ def test_operators_left_and_numbers_kept(name: str) -> None:
 
 def test_dropout_disappears() -> None:
     assert operators(canonicalize(module_of(dropout))) == ["nn.relu"]
+
+
+@pytest.mark.parametrize(("index", "axis"), [(1, 1), (2, -1), (0, 0)])
+def test_what_takes_one_index_is_a_slice(index: int, axis: int) -> None:
+    module = module_of(lambda builder, data: builder.emit(relax.op.take(data, relax.const(index), axis)))
+    image = np.random.default_rng(0).standard_normal((2, 3, 6, 6), dtype="float32")
+    assert operators(canonicalize(module)) == ["strided_slice", "squeeze"]
+    np.testing.assert_array_equal(run(canonicalize(module), image), image.take(index, axis))
+
+
+@pytest.mark.parametrize("index", [3, -1, [1]], ids=["beyond", "negative", "one of many"])
+def test_other_indices_stay(index: int | list[int]) -> None:
+    module = module_of(lambda builder, data: builder.emit(relax.op.take(data, relax.const(index), 1)))
+    assert operators(canonicalize(module)) == ["take"]
