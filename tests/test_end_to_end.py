@@ -45,8 +45,11 @@ def exported(tmp_path_factory: pytest.TempPathFactory):
     return export
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(
+    ("batch", "layout"),
+    [(1, layout) for layout in LAYOUTS]
+    + [pytest.param(3, layout, marks=[] if layout == "auto" else [pytest.mark.slow]) for layout in LAYOUTS],
+)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_layout_agrees_with_onnx_runtime(
     exported, tmp_path: Path, name: str, batch: int, layout: str
