@@ -24,7 +24,7 @@ from relay_layout.ir import (
 from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
 from relay_layout.rewrite.fold import fold_constants
-from relay_layout.rewrite.norms import recognise_norms
+from relay_layout.rewrite.recognition import recognise_operators
 from relay_layout.rewrite.widening import widen
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from relay_layout.verify import verify_module
@@ -38,9 +38,9 @@ def canonicalize(
     Tensors of the dtypes ``widened`` become float32, but for inputs and outputs (:func:`.widen`).
 
     Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
-    them. What is moved, cast or computed of constants alone becomes another constant. Norms that are written
-    out become one operator, and what takes one index of an axis a slice. Changes of memory order that the
-    module asks for inside are left to the choice of layouts.
+    them. What is moved, cast or computed of constants alone becomes another constant. Norms and GELU that are
+    written out become one operator, and what takes one index of an axis a slice. Changes of memory order that
+    the module asks for inside are left to the choice of layouts.
 
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
@@ -53,7 +53,7 @@ def canonicalize(
     # Before anything is computed of weights, so that it is not rounded to half precision again.
     module = fold_constants(widen(module, widened))
     module = relax.transform.CanonicalizeBindings()(module)
-    module = to_integers(recognise_norms(module))
+    module = to_integers(recognise_operators(module))
     module = rebuild_functions(module, lambda variable, function: _Inference(function).visit_expr(function))
     module = relax.transform.CanonicalizeBindings()(module)
     module = relax.transform.DeadCodeElimination()(module)

@@ -1,6 +1,7 @@
-"""Norms that are written out become the operators that they are, with equal results."""
+"""Norms and GELU that are written out become the operators that they are, with equal results."""
 
 from collections.abc import Callable
+from math import erf
 from typing import Any
 
 import numpy as np
@@ -191,3 +192,26 @@ def _unbiased(builder: relax.BlockBuilder, data: Any) -> Any:
 )
 def test_what_is_no_norm_stays(build: Any, norms: int) -> None:
     assert sum("norm" in name for name in operators(module_of(build, (2, 9, 24)))) == norms
+
+
+def gelu(divide: bool, half_first: bool, root: float = 2**0.5) -> Callable[[relax.BlockBuilder, Any], Any]:
+    def build(builder: relax.BlockBuilder, data: Any) -> Any:
+        scaled = op.divide(data, number(root)) if divide else op.multiply(number(1 / root), data)
+        share = builder.emit(op.add(builder.emit(op.erf(builder.emit(scaled))), number(1)))
+        if half_first:
+            return op.multiply(builder.emit(op.multiply(number(0.5), data)), share)
+        return op.multiply(builder.emit(op.multiply(data, share)), number(0.5))
+
+    return build
+
+
+@pytest.mark.parametrize("half_first", [False, True])
+@pytest.mark.parametrize("divide", [False, True])
+def test_a_gelu_is_known_however_it_is_written(divide: bool, half_first: bool) -> None:
+    module = module_of(gelu(divide, half_first), (2, 9, 24))
+    assert operators(module) == ["nn.gelu"]
+    equal(module, lambda data: data * 0.5 * (1 + np.vectorize(erf)(data / 2**0.5)), (2, 9, 24))
+
+
+def test_another_root_is_no_gelu() -> None:
+    assert "erf" in operators(module_of(gelu(True, True, 1.5), (2, 9, 24)))

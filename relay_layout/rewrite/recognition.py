@@ -1,11 +1,12 @@
-"""Norms that a model writes out step by step, as the one operator that they are.
+"""Norms and GELU that a model writes out step by step, as the one operator that they are.
 
 Exporters of ONNX before opset 17 write a layer norm as nine operators, PyTorch's exporter a group norm as an
-instance norm between two reshapes. Each step would be a kernel of its own, or walk the whole tensor again.
+instance norm between two reshapes. Each step would be a kernel of its own, or walk the whole tensor again. A
+GELU, which ONNX has had since opset 20, is one kernel either way, with a division more.
 """
 
 from collections.abc import Sequence
-from math import prod
+from math import isclose, prod, sqrt
 
 import numpy as np
 import tvm
@@ -29,11 +30,14 @@ from relay_layout.ir import (
 _ROWS_RANK = 3
 """Of most dimensions where the last one is a row's, as of a batch of sequences, and not an image's."""
 
+_ROUNDED = 1e-6
+"""By how much a number in single precision may differ from what it stands for."""
+
 NORMS = ("nn.layer_norm", "nn.instance_norm", "nn.group_norm")
 
 
-def recognise_norms(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with layer, instance and group norms in place of their arithmetic.
+def recognise_operators(module: tvm.IRModule) -> tvm.IRModule:
+    """The module with norms and GELU (by the error function) in place of their arithmetic.
 
     ``(x - mean) / sqrt(variance + epsilon)`` over static dimensions is an instance norm where these are all
     but the first two of an image, and a layer norm otherwise. A factor and a term for each element of the
@@ -46,7 +50,7 @@ def recognise_norms(module: tvm.IRModule) -> tvm.IRModule:
 @mutator
 class _Recogniser(PyExprMutator):
     def visit_call_(self, call: relax.Call) -> Expression:
-        """A norm, where the call is the last step of one; other calls only get their new arguments."""
+        """An operator, where the call is the last step of one; other calls only get their new arguments."""
         call = super().visit_call_(call)
         name = operator_name(call)
         found: Expression | None = None
@@ -54,6 +58,8 @@ class _Recogniser(PyExprMutator):
             found = self._normalized(call)
         if found is None and name in ("multiply", "add"):
             found = self._with_parameter(call)
+        if found is None and name == "multiply":
+            found = self._gelu(call)
         if found is None and name == "reshape":
             found = self._grouped(call)
         return call if found is None else found
@@ -148,6 +154,47 @@ class _Recogniser(PyExprMutator):
             return with_attributes(norm, [data, constant(constant_array(scale) * found), shift])
         return None
 
+    def _gelu(self, call: relax.Call) -> Expression | None:
+        """``x * 0.5 * (1 + erf(x / sqrt(2)))``, whatever is multiplied first."""
+        factors = self._factors(call)
+        numbers = [number for number in map(_number, factors) if number is not None]
+        others = [factor for factor in factors if _number(factor) is None]
+        if len(others) != 2 or not isclose(prod(numbers), 0.5, rel_tol=_ROUNDED):
+            return None
+        for data, share in (others, reversed(others)):
+            total = self._call(share, "add")
+            for one, rest in (total.args, reversed(total.args)) if total is not None else ():
+                error = self._call(rest, "erf")
+                if error is None or _number(one) != 1:
+                    continue
+                scaled = self._call(error.args[0], "divide", "multiply")
+                if scaled is not None and self._is_root_of_two(scaled, data):
+                    return relax.op.nn.gelu(data)
+        return None
+
+    def _is_root_of_two(self, scaled: relax.Call, data: Expression) -> bool:
+        """Whether a call is ``data`` over the square root of two."""
+        value, factor = scaled.args
+        if operator_name(scaled) == "multiply":
+            value, factor = (factor, value) if _number(value) is not None else (value, factor)
+            expected = 1 / sqrt(2)
+        else:
+            expected = sqrt(2)
+        number = _number(factor)
+        return _same(value, data) and number is not None and isclose(number, expected, rel_tol=_ROUNDED)
+
+    def _factors(self, value: Expression) -> list[Expression]:
+        """What is multiplied to a value, by up to two further products."""
+        call = self._call(value, "multiply")
+        if call is None:
+            return [value]
+        inner = [self._call(factor, "multiply") for factor in call.args]
+        return [
+            factor
+            for own, product in zip(call.args, inner, strict=True)
+            for factor in (product.args if product is not None else [own])
+        ]
+
     def _grouped(self, call: relax.Call) -> Expression | None:
         """A group norm: an instance norm of groups of channels, brought back to the shape before."""
         norm = self._call(call.args[0], "nn.instance_norm")
@@ -228,4 +275,4 @@ def _same_shape(left: Sequence[object], right: Sequence[object]) -> bool:
     return len(left) == len(right) and all(map(equal, left, right))
 
 
-__all__ = ["recognise_norms"]
+__all__ = ["recognise_operators"]
