@@ -14,7 +14,7 @@ from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
 from topi_ext.build import compile_kernel
-from topi_ext.schedule.rules import cpu_rules
+from topi_ext.schedule.rules import LoopNest, cpu_rules
 
 Array = NDArray[Any]
 
@@ -148,6 +148,45 @@ def check_kernel(
             np.testing.assert_array_equal(got, expected)
     except Exception as error:
         raise AssertionError(f"{case!r}: {type(error).__name__}: {str(error).strip()[-1500:]}") from error
+
+
+def check_loops(
+    inputs: Sequence[Array],
+    build: Callable[..., te.Tensor],
+    expected: Array,
+    symbolic: bool,
+    tolerance: float = 0.0,
+) -> str:
+    """Compare what the rule for all functions makes of ``build`` on this machine. Returns the script.
+
+    With ``symbolic`` the first extent of the first input is a variable.
+    """
+    batch = tirx.Var("n", "int64")
+    shapes = [
+        [batch if symbolic and not place else int(size) for place, size in enumerate(array.shape)]
+        for array in inputs
+    ]
+    tensors = [
+        te.placeholder(shape if place == 0 else array.shape, str(array.dtype), f"in_{place}")
+        for place, (shape, array) in enumerate(zip(shapes, inputs, strict=True))
+    ]
+    func = prim_func([*tensors, build(*tensors)], "int64" if symbolic else None)
+    target = target_for(host_cpus()[-1])
+    check_kernel(
+        func,
+        target,
+        inputs,
+        expected,
+        symbols={"n": inputs[0].shape[0]},
+        tolerance=tolerance,
+        schedule=lambda func, target: scheduled_by(LoopNest(), func, target),
+    )
+    return str(scheduled_by(LoopNest(), func, target).mod["main"].script())
+
+
+def data_of(*shape: int, seed: int = 0) -> Array:
+    """Small integers, the same for the same seed."""
+    return integers(np.random.default_rng(seed), shape)
 
 
 def integers(rng: np.random.Generator, shape: Sequence[int], dtype: str = "float32") -> Array:

@@ -23,7 +23,7 @@ from topi_ext.schedule.blocks import (
     open_schedule,
     try_inline,
 )
-from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, arrange_reduction
+from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, Arrangement, arrange_reduction
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
 from topi_ext.schedule.work import block_cycles
 
@@ -111,14 +111,14 @@ def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = 
     :func:`topi_ext.schedule.overlap.apply_overlap` must follow.
     """
     try:
-        arrange(sch, block, lanes, block_cycles(sch, block, lanes) > most_alone)
+        arrange(sch, block, Arrangement(lanes, block_cycles(sch, block, lanes) > most_alone))
     except RuntimeError:
         # Every primitive either keeps the meaning or refuses: what was done before still stands.
         _LOG.debug("block %s keeps some plain loops", sch.get(block).name_hint, exc_info=True)
 
 
-def arrange(sch: Schedule, block: SBlock, lanes: int, parallel: bool, rows: int = 0) -> None:
-    """Give one block vectors, and threads if ``parallel``; its first ``rows`` loops stay where they are.
+def arrange(sch: Schedule, block: SBlock, how: Arrangement) -> None:
+    """Give one block vectors, and threads if asked for.
 
     :func:`topi_ext.schedule.overlap.apply_overlap` must follow. What TVM refuses raises a ``RuntimeError``.
     """
@@ -135,29 +135,26 @@ def arrange(sch: Schedule, block: SBlock, lanes: int, parallel: bool, rows: int 
     if not spatial:
         return
     if not reduction:
-        _elementwise(sch, block, spatial, lanes, parallel, rows)
+        _elementwise(sch, block, spatial[how.rows :], how)
         return
-    arrange_reduction(sch, block, spatial, reduction, lanes, parallel, rows)
+    arrange_reduction(sch, block, spatial, reduction, how)
 
 
-def _elementwise(
-    sch: Schedule, block: SBlock, spatial: list[Any], lanes: int, parallel: bool, rows: int
-) -> None:
-    spatial = spatial[rows:]
+def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangement) -> None:
     if not spatial:
         return
     extent = loop_extent(sch, spatial[-1])
     vector = None
-    width = _row_vector(sch, block, extent, lanes) if extent is not None else None
+    width = _row_vector(sch, block, extent, how.lanes) if extent is not None else None
     if width is not None:
         outer, vector = sch.split(spatial.pop(), [None, width])
         spatial.append(outer)
         if extent is not None and extent % width:
             overlap_tail(sch, outer)
     elif (_size([sch.get(loop).extent for loop in spatial]) or 1) > 1:
-        outer, vector = sch.split(sch.fuse(*spatial), [None, lanes])
+        outer, vector = sch.split(sch.fuse(*spatial), [None, how.lanes])
         spatial = [outer]
-    if spatial and parallel:
+    if spatial and how.parallel:
         sch.parallel(sch.fuse(*fusible(sch, spatial)))
     if vector is not None:
         sch.vectorize(vector)

@@ -1,5 +1,6 @@
 """Loops of sums and maxima: partial results side by side in a vector, or for each thread."""
 
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -24,67 +25,53 @@ LAST_LANES = 4
 """Partial results that are reduced one after the other; more of them are first reduced to as many."""
 
 
-def arrange_reduction(
-    sch: Schedule,
-    block: SBlock,
-    spatial: list[Any],
-    reduction: list[Any],
-    lanes: int,
-    parallel: bool,
-    rows: int = 0,
-) -> None:
-    """Arrange the loops of one block, the last ``reduction`` of which are reduced.
+@dataclass(frozen=True)
+class Arrangement:
+    """How loops are arranged: ``lanes`` of a vector, threads or not, and ``rows`` outer loops that stay."""
 
-    Its first ``rows`` loops stay as they are.
-    """
-    cut = _cut(sch, block, spatial, reduction, lanes, parallel, rows)
+    lanes: int
+    parallel: bool
+    rows: int = 0
+
+
+def arrange_reduction(
+    sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement
+) -> None:
+    """Arrange the loops of one block, the last ``reduction`` of which are reduced."""
+    cut = _cut(sch, block, spatial, reduction, how)
     if cut is None:
-        _nest(sch, block, spatial, reduction, lanes, parallel, rows)
+        _nest(sch, block, spatial, reduction, how)
         return
     innermost = not cut.same_as(reduction[0])
     width = loop_extent(sch, cut) or 1
-    _partial(sch, block, cut, innermost, len(spatial), lanes, parallel, rows)
+    _partial(sch, block, cut, innermost, len(spatial), how)
+    how = replace(how, parallel=False)
     if innermost and width >= 2 * LAST_LANES:
         last = sch.split(sch.get_loops(block)[-1], [None, LAST_LANES])[1]
-        _partial(sch, block, last, True, len(spatial), lanes, False, rows)
+        _partial(sch, block, last, True, len(spatial), how)
     loops = list(sch.get_loops(block))
-    _nest(sch, block, loops[: len(spatial)], loops[len(spatial) :], lanes, False, rows)
+    _nest(sch, block, loops[: len(spatial)], loops[len(spatial) :], how)
 
 
-def _partial(
-    sch: Schedule,
-    block: SBlock,
-    cut: Any,
-    innermost: bool,
-    spatial: int,
-    lanes: int,
-    parallel: bool,
-    rows: int,
-) -> None:
+def _partial(sch: Schedule, block: SBlock, cut: Any, innermost: bool, spatial: int, how: Arrangement) -> None:
     """Give each index of ``cut`` a partial result, innermost or outermost in memory; ``block`` reduces it."""
     place = next(at for at, loop in enumerate(sch.get_loops(block)) if sch.get(loop).same_as(sch.get(cut)))
     part = sch.rfactor(cut, spatial if innermost else 0)
     loops = list(sch.get_loops(part))
     own, kept, reduced = loops[place], loops[:spatial], loops[spatial:]
     reduced.pop(place - spatial)
-    _nest(sch, part, [*kept, own] if innermost else [own, *kept], reduced, lanes, parallel, rows)
+    _nest(sch, part, [*kept, own] if innermost else [own, *kept], reduced, how)
 
 
 def _cut(
-    sch: Schedule,
-    block: SBlock,
-    spatial: list[Any],
-    reduction: list[Any],
-    lanes: int,
-    parallel: bool,
-    rows: int,
+    sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement
 ) -> Any | None:
     """The loop of which each index gets a partial result of its own; None where none should.
 
     Neighbours that are reduced together stay apart as the lanes of a vector. Where vectors run along the
     result already, but are few, it is the first reduced dimension, so that threads find work.
     """
-    node = sch.get(block)
+    node, lanes = sch.get(block), how.lanes
     extents = [loop_extent(sch, loop) for loop in (*spatial, *reduction)]
     if len(node.writes) != 1 or None in extents:
         return None
@@ -93,7 +80,7 @@ def _cut(
     ):
         row = extents[-1] or 1
         # A row that was just computed is in registers, vector by vector.
-        longest = lanes if rows and _is_of_temporary(sch, node) else 2 * lanes
+        longest = lanes if how.rows and _is_of_temporary(sch, node) else 2 * lanes
         whole = next((size for size in (longest, lanes, lanes // 2, 4) if row % size == 0), 0)
         width = lanes if whole < lanes and row >= RAGGED_FROM * lanes else whole
         if width < 4 or prod(extent or 1 for extent in extents[len(spatial) :]) < 2 * width:
@@ -105,7 +92,7 @@ def _cut(
         return vector
     vectors = prod(extent or 1 for extent in extents[: len(spatial)]) // lanes
     outer = extents[len(spatial)] or 1
-    return reduction[0] if parallel and vectors < FEW_PARTS <= outer and len(reduction) > 1 else None
+    return reduction[0] if how.parallel and vectors < FEW_PARTS <= outer and len(reduction) > 1 else None
 
 
 def _is_of_temporary(sch: Schedule, node: Any) -> bool:
@@ -132,29 +119,21 @@ def _runs_along(node: Any, axis: tirx.Var) -> bool:
     )
 
 
-def _nest(
-    sch: Schedule,
-    block: SBlock,
-    spatial: list[Any],
-    reduction: list[Any],
-    lanes: int,
-    parallel: bool,
-    rows: int,
-) -> None:
+def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement) -> None:
     """Threads over the outer spatial axes, vectors over the innermost one, the reduction between."""
     extent = loop_extent(sch, spatial[-1])
     vector = None
-    if extent is not None and extent > 1 and len(spatial) > rows:
-        width = extent if extent <= MAXIMUM_VECTOR and extent % 4 == 0 else lanes
+    if extent is not None and extent > 1 and len(spatial) > how.rows:
+        width = extent if extent <= MAXIMUM_VECTOR and extent % 4 == 0 else how.lanes
         if extent >= width:
             outer, vector = sch.split(spatial.pop(), [None, width])
             spatial.append(outer)
     sch.reorder(*spatial, *reduction, *([vector] if vector is not None else []))
-    if parallel:
+    if how.parallel:
         sch.parallel(sch.fuse(*fusible(sch, spatial)))
     if vector is not None:
         sch.vectorize(vector)
     sch.decompose_reduction(block, reduction[0])
 
 
-__all__ = ["MAXIMUM_VECTOR", "arrange_reduction"]
+__all__ = ["MAXIMUM_VECTOR", "Arrangement", "arrange_reduction"]

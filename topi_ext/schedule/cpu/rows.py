@@ -18,6 +18,7 @@ from tvm_ffi import structural_equal, structural_walk
 from topi_ext.processor import Processor, processor_of
 from topi_ext.schedule.blocks import SBlock, child_blocks, is_reduction, open_schedule, try_inline
 from topi_ext.schedule.cpu.loops import arrange, is_shared
+from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.overlap import apply_overlap, substitute
 from topi_ext.schedule.work import block_cycles
 
@@ -76,7 +77,7 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         return None
     parallel = sum(block_cycles(sch, block, lanes) for block in blocks) > processor.parallel_cycles
     for block in blocks:
-        arrange(sch, block, lanes, parallel=False, rows=rows)
+        arrange(sch, block, Arrangement(lanes, parallel=False, rows=rows))
     return open_schedule(_merged(apply_overlap(sch.mod["main"]), rows, parallel))
 
 

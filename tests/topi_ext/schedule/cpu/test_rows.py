@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_harness import Array, check_kernel, host_cpus, integers, prim_func, scheduled_by, target_for
+from kernel_harness import Array, check_kernel, data_of, host_cpus, prim_func, scheduled_by, target_for
 from tvm import te, tirx, topi
 from tvm.target import Target
 from tvm.tirx import PrimFunc
@@ -43,10 +43,6 @@ def check(
         schedule=lambda func, target: scheduled_by(Rows(), func, target),
     )
     return str(scheduled_by(Rows(), func, target).mod["main"].script())
-
-
-def data_of(*shape: int) -> Array:
-    return integers(np.random.default_rng(sum(shape)), shape)
 
 
 def centred(x: te.Tensor) -> te.Tensor:

@@ -1,0 +1,98 @@
+"""Sums and maxima: right whatever is reduced, in vectors and by all threads."""
+
+import numpy as np
+import pytest
+from kernel_harness import check_loops, data_of
+from tvm import te, topi
+
+either = pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic batch"])
+
+
+@either
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((2, 64, 7, 7), (2, 3)),
+        ((2, 7, 7, 64), (1, 2)),
+        ((2, 7, 7, 3), (1, 2)),
+        ((2, 4, 7, 7, 16), (2, 3)),
+        ((2, 8, 7, 7, 8), (2, 3)),
+        ((1, 2, 1, 1, 16), (2, 3)),
+        ((3, 40, 28, 28), (2, 3)),
+    ],
+)
+def test_global_average_pooling(shape: tuple[int, ...], axes: tuple[int, ...], symbolic: bool) -> None:
+    data = data_of(*shape)
+    pixels = data.size // data.max(axis=axes).size
+
+    def mean(x: te.Tensor) -> te.Tensor:
+        total = topi.sum(x, axis=axes, keepdims=True)
+        return te.compute(total.shape, lambda *index: total(*index) / float(pixels))
+
+    expected = (data.sum(axis=axes, keepdims=True) / pixels).astype("float32")
+    check_loops([data], mean, expected, symbolic, tolerance=1e-6)
+
+
+@either
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((5,), (0,)),
+        ((6, 7), (0, 1)),
+        ((33, 20), (0,)),
+        ((20, 33), (1,)),
+        ((4, 5, 6), (0, 2)),
+        ((1, 1), (1,)),
+        ((70, 300), (1,)),
+    ],
+)
+@pytest.mark.parametrize("reduce", ["sum", "max"])
+def test_reductions(shape: tuple[int, ...], axes: tuple[int, ...], reduce: str, symbolic: bool) -> None:
+    data = data_of(*shape)
+    expected = np.asarray(getattr(data, reduce)(axis=axes))
+    check_loops([data], lambda x: getattr(topi, reduce)(x, axis=axes), expected, symbolic)
+
+
+@either
+@pytest.mark.parametrize(
+    ("shape", "axis", "logarithm"),
+    [
+        ((4, 10), -1, False),
+        ((1, 1000), -1, False),
+        ((2, 21, 5, 6), 1, False),
+        ((3, 1), 1, False),
+        ((4, 10), -1, True),
+        ((2, 1000), -1, True),
+    ],
+)
+def test_softmax(shape: tuple[int, ...], axis: int, logarithm: bool, symbolic: bool) -> None:
+    data = data_of(*shape) / np.float32(3)
+    exponentials = np.exp(data.astype("float64") - data.max(axis=axis, keepdims=True))
+    expected = exponentials / exponentials.sum(axis=axis, keepdims=True)
+    build = topi.nn.log_softmax if logarithm else lambda x: topi.nn.softmax(x, axis=axis)
+    check_loops(
+        [data],
+        build,
+        (np.log(expected) if logarithm else expected).astype("float32"),
+        symbolic,
+        tolerance=2e-6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "place"),
+    [
+        ((2, 3, 6, 32), (2, 3), "last"),
+        ((1, 64, 64, 16), (1, 2), "first"),
+        ((2, 3, 6, 7), (2, 3), "none"),
+        ((3, 5, 197), (2,), "last"),
+        ((2, 3, 2, 49), (2, 3), "last"),
+    ],
+    ids=["rows", "few channels", "short odd rows", "odd rows", "odd planes"],
+)
+def test_sums_have_vectors_and_threads(shape: tuple[int, ...], axes: tuple[int, ...], place: str) -> None:
+    data = data_of(*shape)
+    script = check_loops(
+        [data], lambda x: topi.sum(x, list(axes), True), data.sum(axes, keepdims=True), False
+    )
+    assert ("_rf_update" in script) == (place != "none")
