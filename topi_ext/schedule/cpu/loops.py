@@ -145,7 +145,7 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         return
     extent = loop_extent(sch, spatial[-1])
     vector = None
-    width = _row_vector(sch, block, extent, how.lanes) if extent is not None else None
+    width = _row_vector(sch, block, extent, how) if extent is not None else None
     if width is not None:
         outer, vector = sch.split(spatial.pop(), [None, width])
         spatial.append(outer)
@@ -160,14 +160,15 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         sch.vectorize(vector)
 
 
-def _row_vector(sch: Schedule, block: SBlock, extent: int, lanes: int) -> int | None:
+def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement) -> int | None:
     """The length of vectors that end with each row of ``extent`` elements; None for those that need not.
 
     Where a vector runs over the end of a row, what does not lie as the result does is read by element.
     """
+    lanes = how.lanes
     if extent % 4 == 0 and 4 <= extent <= MAXIMUM_VECTOR:
         return extent
-    if extent % lanes == 0 or _lies_as_result(sch, block):
+    if extent % lanes == 0 or (not how.rows and _lies_as_result(sch, block)):
         return None
     widths = [width for width in range(4, MAXIMUM_VECTOR + 1, 4) if extent % width == 0]
     # A vector takes whole registers, and one for each power of two of what is left.

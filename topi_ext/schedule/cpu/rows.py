@@ -65,15 +65,11 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     ]
     rows = common_rows(sch, blocks)
     extents = [_fixed(axis.dom.extent) for axis in sch.get(blocks[-1]).iter_vars]
-    count, row = extents[:rows], extents[rows:]
-    if (
-        not rows
-        or None in row
-        or None in count[1:]
-        or prod(size or FEWEST_ROWS for size in count) < FEWEST_ROWS
-    ):
+    count = prod(FEWEST_ROWS if size is None else size for size in extents[:rows])
+    row = prod(0 if size is None else size for size in extents[rows:])
+    if not rows or None in extents[1:rows] or count < FEWEST_ROWS:
         return None
-    if not lanes <= prod(size or 1 for size in row) <= processor.l2_bytes // 8:
+    if not lanes <= row <= processor.l2_bytes // (2 * _WIDTH):
         return None
     parallel = sum(block_cycles(sch, block, lanes) for block in blocks) > processor.parallel_cycles
     for block in blocks:
@@ -91,14 +87,25 @@ def _is_dear(sch: Schedule, block: SBlock, lanes: int) -> bool:
 
 def common_rows(sch: Schedule, blocks: list[SBlock]) -> int:
     """How many outer axes ``blocks`` share: all that is read of one another there is of the own index."""
-    root = sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint))
     nodes = [sch.get(block) for block in blocks]
     extents = [axis.dom.extent for axis in nodes[-1].iter_vars]
-    return min(_own_axes(node, extents, root.alloc_buffers) for node in nodes)
+    computed = [region.source for node in nodes for region in node.writes]
+    own = min(_own_axes(node, extents, computed) for node in nodes)
+    return min(own, *(_axes_of_loops(sch, block) for block in blocks))
 
 
-def _own_axes(node: SBlockNode, extents: list[Any], temporaries: Any) -> int:
-    """Outer axes of a block, of these extents, by which it stores and by which it reads what others store."""
+def _axes_of_loops(sch: Schedule, block: SBlock) -> int:
+    """How many outer loops of a block go along its axes one by one, in order."""
+    loops = [sch.get(loop) for loop in sch.get_loops(block)]
+    found: list[Any] = []
+    structural_walk(loops[-1].body if loops else None, (SBlockRealize, found.append))
+    values = found[0].iter_values if found else []
+    along = [value.same_as(loop.loop_var) for loop, value in zip(loops, values, strict=False)]
+    return [*along, False].index(False)
+
+
+def _own_axes(node: SBlockNode, extents: list[Any], computed: list[Any]) -> int:
+    """Outer axes of a block, of these extents, by which it stores and by which it reads what is computed."""
     kinds = [axis.iter_type for axis in node.iter_vars]
     spatial = kinds.count(tirx.IterVar.DataPar)
     if any(kind != tirx.IterVar.DataPar for kind in kinds[:spatial]) or set(kinds[spatial:]) - {
@@ -111,7 +118,7 @@ def _own_axes(node: SBlockNode, extents: list[Any], temporaries: Any) -> int:
     structural_walk(node.body, (TensorLoad, loads.append))
     places = [list(node.body.indices)]
     places += [
-        list(load.indices) for load in loads if any(load.source.same_as(buffer) for buffer in temporaries)
+        list(load.indices) for load in loads if any(load.source.same_as(buffer) for buffer in computed)
     ]
     shared = 0
     for axis, extent in zip(node.iter_vars[:spatial], extents, strict=False):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from kernel_harness import Array, check_kernel, data_of, host_cpus, prim_func, scheduled_by, target_for
 from tvm import te, tirx, topi
+from tvm.script import tirx as T
 from tvm.target import Target
 from tvm.tirx import PrimFunc
 
@@ -132,6 +133,18 @@ def test_what_is_dear_and_read_twice_is_kept() -> None:
     assert "exp = T.sblock_alloc_buffer((16, 64))" in script and "T_subtract" not in script
 
 
+def test_what_is_kept_has_whole_vectors_in_odd_rows() -> None:
+    data = data_of(9, 197)
+
+    def share(x: te.Tensor) -> te.Tensor:
+        powers = transcendental.exp(x)
+        return topi.divide(powers, topi.sum(powers, -1, keepdims=True))
+
+    powers = np.exp(data.astype("float64"))
+    script = check(data, share, powers / powers.sum(-1, keepdims=True), tolerance=1e-6)
+    assert script.count("T.where") == 1, "the sum alone takes what is left behind its loop"
+
+
 def test_many_partial_results_are_reduced_as_vectors_first() -> None:
     data = data_of(16, 256)
     script = check(data, centred, data - data.sum(-1, keepdims=True))
@@ -176,10 +189,38 @@ def test_others_are_left_to_the_next_rule(shape: tuple[Any, ...], build: Build) 
     assert refused(prim_func([x, build(x)], "int64" if symbolic else None))
 
 
+def test_a_second_output_that_needs_another_row_is_left_to_the_next_rule() -> None:
+    x = te.placeholder((9, 64), "float32", "x")
+    total = topi.sum(x, -1)
+    other = te.compute(x.shape, lambda i, j: x[i, j] - total[tirx.max(i - 1, 0)])
+    assert refused(prim_func([x, total, other]))
+    own = te.compute(x.shape, lambda i, j: x[i, j] - total[i])
+    assert not refused(prim_func([x, total, own]))
+
+
 def test_rows_are_the_outer_axes_that_all_blocks_share() -> None:
     x = te.placeholder((2, 3, 5, 7), "float32", "x")
     sch = open_schedule(prim_func([x, topi.subtract(x, topi.sum(x, [2, 3], True))]))
     assert common_rows(sch, child_blocks(sch)) == 2
+
+
+@T.prim_func(private=True, s_tir=True)
+def _columns_first(x: T.Buffer((16, 16), "float32"), y: T.Buffer((16, 16), "float32")) -> None:  # type: ignore[valid-type]
+    total = T.sblock_alloc_buffer((16,))
+    for i, j in T.grid(16, 16):
+        with T.sblock("total"):
+            row, column = T.axis.remap("SR", [i, j])
+            with T.init():
+                total[row] = T.float32(0)
+            total[row] = total[row] + x[row, column]
+    for j, i in T.grid(16, 16):
+        with T.sblock("rest"):
+            row, column = T.axis.remap("SS", [i, j])
+            y[row, column] = x[row, column] - total[row]
+
+
+def test_loops_in_another_order_are_left_to_the_next_rule() -> None:
+    assert refused(_columns_first)
 
 
 def test_other_targets_are_not_taken() -> None:
