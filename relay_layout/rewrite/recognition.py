@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
+from relay_layout.graph.uses import call_read_once, count_uses
 from relay_layout.ir import (
     Constant,
     Expression,
@@ -33,6 +34,9 @@ _ROWS_RANK = 3
 _ROUNDED = 1e-6
 """By how much a number in single precision may differ from what it stands for."""
 
+MOST_PARAMETERS = 4096
+"""Of a layer norm that has none: its scale and its shift are stored and read."""
+
 NORMS = ("nn.layer_norm", "nn.instance_norm", "nn.group_norm")
 
 
@@ -44,11 +48,17 @@ def recognise_operators(module: tvm.IRModule) -> tvm.IRModule:
     dimensions that a layer norm is taken over, or for each channel of the others, become its scale and shift.
     What is left of the steps is for dead code elimination.
     """
-    return rebuild_functions(module, lambda variable, function: _Recogniser().visit_expr(function))
+    return rebuild_functions(module, lambda variable, function: _Recogniser(function).visit_expr(function))
 
 
 @mutator
 class _Recogniser(PyExprMutator):
+    """Replaces last steps, binding by binding."""
+
+    def __init__(self, function: relax.Function) -> None:
+        super().__init__()
+        self.uses = count_uses(function)
+
     def visit_call_(self, call: relax.Call) -> Expression:
         """An operator, where the call is the last step of one; other calls only get their new arguments."""
         call = super().visit_call_(call)
@@ -140,8 +150,10 @@ class _Recogniser(PyExprMutator):
     def _with_parameter(self, call: relax.Call) -> Expression | None:
         """A norm with its factor as scale, or its term as shift, where it has none yet."""
         for value, parameter in (call.args, reversed(call.args)):
-            norm = self._call(value, *NORMS)
-            if norm is None or not isinstance(parameter, Constant):
+            norm = call_read_once(value, self.uses, self.lookup_binding)
+            if norm is None or operator_name(norm) not in NORMS or not isinstance(parameter, Constant):
+                continue
+            if not bool(norm.attrs.scale) or not bool(norm.attrs.center):
                 continue
             data, scale, shift = norm.args
             if not isinstance(scale, Constant) or not isinstance(shift, Constant):
@@ -221,7 +233,7 @@ class _Recogniser(PyExprMutator):
 
 
 def _norm(data: Expression, axes: list[int], epsilon: float) -> Expression | None:
-    """The norm over ``axes`` with scale 1 and shift 0; None over symbolic dimensions."""
+    """The norm over ``axes`` with scale 1 and shift 0; None over symbolic dimensions, and over too many."""
     shape = shape_of(data) or ()
     if not is_static([shape[axis] for axis in axes]):
         return None
@@ -233,7 +245,10 @@ def _norm(data: Expression, axes: list[int], epsilon: float) -> Expression | Non
         return relax.op.nn.instance_norm(
             data, constant(ones), constant(ones * 0), channel_axis=1, axes=axes, epsilon=epsilon
         )
-    ones = np.ones([shape[axis] for axis in axes], dtype)
+    extents = [shape[axis] for axis in axes]
+    if prod(extents) > MOST_PARAMETERS:
+        return None
+    ones = np.ones(extents, dtype)
     return relax.op.nn.layer_norm(data, constant(ones), constant(ones * 0), axes=axes, epsilon=epsilon)
 
 

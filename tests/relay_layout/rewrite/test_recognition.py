@@ -144,6 +144,27 @@ def test_a_second_term_stays() -> None:
     assert operators(module_of(build, (2, 9, 24))) == ["nn.layer_norm", "add"]
 
 
+def test_a_norm_that_something_else_reads_keeps_its_parameters() -> None:
+    def build(builder: relax.BlockBuilder, data: Any) -> Any:
+        norm = builder.emit(steps([2])(builder, data))
+        return op.add(builder.emit(op.multiply(norm, constant(np.ones(24, "float32")))), norm)
+
+    assert operators(module_of(build, (2, 9, 24))) == ["nn.layer_norm", "multiply", "add"]
+
+
+def test_a_norm_without_shift_gets_none() -> None:
+    def build(builder: relax.BlockBuilder, data: Any) -> Any:
+        ones = constant(np.ones(24, "float32"))
+        norm = op.nn.layer_norm(data, ones, constant(np.zeros(24, "float32")), [2], center=False)
+        return op.add(builder.emit(norm), ones)
+
+    assert operators(module_of(build, (2, 9, 24))) == ["nn.layer_norm", "add"]
+
+
+def test_an_image_that_is_normalized_as_a_whole_stays() -> None:
+    assert "mean" in operators(module_of(steps([1, 2, 3]), (1, 3, 64, 64)))
+
+
 def test_a_symbolic_batch() -> None:
     module = module_of(steps([-1]), (tirx.Var("n", "int64"), 9, 24))
     assert operators(module) == ["nn.layer_norm"]
