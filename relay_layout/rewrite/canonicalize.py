@@ -20,6 +20,7 @@ from relay_layout.ir import (
     operator_name,
     rebuild_functions,
     shape_of,
+    with_attributes,
 )
 from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
@@ -39,8 +40,8 @@ def canonicalize(
 
     Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
     them. What is moved, cast or computed of constants alone becomes another constant. Norms and GELU that are
-    written out become one operator, and what takes one index of an axis a slice. Changes of memory order that
-    the module asks for inside are left to the choice of layouts.
+    written out become one operator, what takes one index of an axis a slice, a batch of one constant matrix
+    the matrix. Changes of memory order that the module asks for inside are left to the choice of layouts.
 
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
@@ -63,18 +64,20 @@ def canonicalize(
 
 @mutator
 class _Inference(PyExprMutator):
-    """Replaces batch norm, dropout and what takes one index that is known, binding by binding."""
+    """Replaces batch norm, dropout, what takes one known index, and batches of one matrix."""
 
     def __init__(self, function: relax.Function) -> None:
         super().__init__()
         self.uses = count_uses(function)
 
     def visit_call_(self, call: relax.Call) -> Expression:
-        """Batch norm to arithmetic, one element of an axis to a slice; the rest only gets new arguments."""
+        """The inference form of a call; of most it is the call with its new arguments."""
         call = super().visit_call_(call)
         name = operator_name(call)
         if name == "take":
             return self._sliced(call)
+        if name == "matmul":
+            return _by_matrix(call)
         if name == "nn.dropout":
             return relax.Tuple([call.args[0], call.args[0]])
         if name != "nn.batch_norm" or bool(call.attrs.training):
@@ -139,6 +142,17 @@ class _Inference(PyExprMutator):
             relax.Call(producer.op, [producer.args[0], constant(folded)], attributes, producer.ty_args)
         )
         return relax.op.add(convolution, _along(shift.astype(weight.dtype), axis, rank))
+
+
+def _by_matrix(call: relax.Call) -> relax.Call:
+    """A product by one constant matrix that is written as a batch of one: the matrix is what kernels pack."""
+    data, weight = call.args
+    shape, extents = shape_of(data), shape_of(weight)
+    if not isinstance(weight, Constant) or shape is None or extents is None:
+        return call
+    if not 2 < len(extents) <= len(shape) or any(extent != 1 for extent in extents[:-2]):
+        return call
+    return with_attributes(call, [data, constant(constant_array(weight).reshape(extents[-2:]))])
 
 
 def _scale_and_shift(call: relax.Call) -> tuple[np.ndarray, np.ndarray]:

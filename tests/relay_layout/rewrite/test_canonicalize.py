@@ -153,3 +153,24 @@ def test_what_takes_one_index_is_a_slice(index: int, axis: int) -> None:
 def test_other_indices_stay(index: int | list[int]) -> None:
     module = module_of(lambda builder, data: builder.emit(relax.op.take(data, relax.const(index), 1)))
     assert operators(canonicalize(module)) == ["take"]
+
+
+@pytest.mark.parametrize(
+    ("data", "weight", "kept"),
+    [
+        ((2, 5, 6), (1, 6, 7), (6, 7)),
+        ((2, 3, 5, 6), (1, 1, 6, 7), (6, 7)),
+        ((2, 5, 6), (2, 6, 7), (2, 6, 7)),
+        ((5, 6), (1, 6, 7), (1, 6, 7)),
+    ],
+    ids=["rows of three", "rows of four", "several matrices", "a result of more dimensions"],
+)
+def test_a_batch_of_one_constant_matrix_is_the_matrix(
+    data: tuple[int, ...], weight: tuple[int, ...], kept: tuple[int, ...]
+) -> None:
+    matrices = random(*weight, seed=1)
+    module = canonicalize(module_of(lambda builder, x: builder.emit(relax.op.matmul(x, matrices)), data))
+    (block,) = module["main"].body.blocks
+    assert tuple(block.bindings[0].value.args[1].ty.shape.values) == kept
+    rows = np.random.default_rng(0).standard_normal(data, dtype="float32")
+    np.testing.assert_allclose(run(module, rows), np.matmul(rows, matrices.value.numpy()), 1e-5, 1e-5)
