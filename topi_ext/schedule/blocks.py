@@ -70,13 +70,13 @@ def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
     fusible, others = _elementwise_after(sch, anchor, blocks[place + 1 :])
     buffers = [_result(sch, block) for block in (anchor, *fusible)]
     needed = [buffer for block in others for buffer in _inputs(sch, block)]
-    temporary = sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
+    kept = temporaries(sch)
     last = next(
-        (at for at, buffer in enumerate(buffers) if _holds(needed, buffer) or not _holds(temporary, buffer)),
+        (at for at, buffer in enumerate(buffers) if holds(needed, buffer) or not holds(kept, buffer)),
         0,
     )
     rest = fusible[last:]
-    if last == 0 or any(_holds(buffers[:last], buffer) for block in rest for buffer in _inputs(sch, block)):
+    if last == 0 or any(holds(buffers[:last], buffer) for block in rest for buffer in _inputs(sch, block)):
         return Surroundings(blocks[:place], None, [*fusible, *others])
     for block in fusible[: last - 1]:
         sch.compute_inline(block)
@@ -96,10 +96,10 @@ def _elementwise_after(
         inputs = _inputs(sch, block)
         buffers = [_result(sch, found) for found in (anchor, *fusible)]
         left = [_result(sch, found) for found in others]
-        if not any(_holds(buffers + left, buffer) for buffer in inputs):
+        if not any(holds(buffers + left, buffer) for buffer in inputs):
             if is_reduction(sch, block) or not try_inline(sch, block):
                 others.append(block)
-        elif not any(_holds(left, buffer) for buffer in inputs) and _is_elementwise(
+        elif not any(holds(left, buffer) for buffer in inputs) and _is_elementwise(
             sch, block, anchor, buffers
         ):
             fusible.append(block)
@@ -118,7 +118,7 @@ def _is_elementwise(sch: Schedule, block: SBlock, anchor: SBlock, buffers: list[
     for own, other in zip(node.iter_vars, axes, strict=True):
         if not analyzer.can_prove_equal(own.dom.extent, other.dom.extent):
             return False
-    regions = [*node.writes, *(region for region in node.reads if _holds(buffers, region.source))]
+    regions = [*node.writes, *(region for region in node.reads if holds(buffers, region.source))]
     return all(_is_own_element(region.region, node.iter_vars) for region in regions)
 
 
@@ -126,14 +126,10 @@ def _is_own_element(region: Any, axes: Any) -> bool:
     if len(region) != len(axes):
         return False
     return all(
-        _is_int(part.extent, 1)
-        and (axis.var.same_as(part.min) or (_is_int(axis.dom.extent, 1) and _is_int(part.min, 0)))
+        fixed(part.extent) == 1
+        and (axis.var.same_as(part.min) or (fixed(axis.dom.extent) == 1 and fixed(part.min) == 0))
         for part, axis in zip(region, axes, strict=True)
     )
-
-
-def _is_int(value: Any, expected: int) -> bool:
-    return isinstance(value, (int, tirx.IntImm)) and int(value) == expected
 
 
 def _inputs(sch: Schedule, block: SBlock) -> list[Any]:
@@ -144,7 +140,13 @@ def _result(sch: Schedule, block: SBlock) -> Any:
     return sch.get(block).writes[0].source
 
 
-def _holds(buffers: Any, buffer: Any) -> bool:
+def temporaries(sch: Schedule) -> Any:
+    """The buffers that the function keeps for itself."""
+    return sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
+
+
+def holds(buffers: Any, buffer: Any) -> bool:
+    """Whether ``buffer`` is one of ``buffers``."""
     return any(buffer.same_as(other) for other in buffers)
 
 
@@ -187,7 +189,11 @@ def largest_divisor(extent: int, most: int) -> int:
 
 def loop_extent(sch: Schedule, loop: Any) -> int | None:
     """The extent of a loop, None where it is symbolic."""
-    extent = sch.get(loop).extent
+    return fixed(sch.get(loop).extent)
+
+
+def fixed(extent: Any) -> int | None:
+    """An extent or an index as a number, None where it is symbolic."""
     return int(extent) if isinstance(extent, (int, tirx.IntImm)) else None
 
 

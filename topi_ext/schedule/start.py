@@ -15,7 +15,7 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.schedule.blocks import SBlock
+from topi_ext.schedule.blocks import SBlock, holds
 from topi_ext.schedule.overlap import substitute, uses
 
 START = "global.start"
@@ -50,7 +50,7 @@ def apply_start(func: tirx.PrimFunc) -> tirx.PrimFunc:
         return func
     start = next(region.source for region in epilogue.reads if _is_start(region))
     inputs = [region.source for region in epilogue.reads]
-    zero = next(block for block in blocks if not block.reads and _holds(inputs, block.writes[0].source))
+    zero = next(block for block in blocks if not block.reads and holds(inputs, block.writes[0].source))
     sums = zero.writes[0].source
     addend = _addend(epilogue, sums)
     assert addend is not None
@@ -96,10 +96,6 @@ def _loads(expression: Any, buffer: Any) -> bool:
 
 def _is_start(region: Any) -> bool:
     return bool(region.source.scope() == START)
-
-
-def _holds(buffers: list[Any], buffer: Any) -> bool:
-    return any(buffer.same_as(other) for other in buffers)
 
 
 def _replaced(block: Block, reads: list[Any], body: Any) -> Block:

@@ -17,10 +17,13 @@ from topi_ext.processor import parallel_cycles, processor_of
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
+    fixed,
     fusible,
+    holds,
     is_reduction,
     loop_extent,
     open_schedule,
+    temporaries,
     try_inline,
 )
 from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, Arrangement, arrange_reduction
@@ -100,9 +103,8 @@ def _elements(node: Any) -> int | None:
 
 def _size(extents: Any) -> int | None:
     """Their product; None where it is symbolic."""
-    if not all(isinstance(extent, (int, tirx.IntImm)) for extent in extents):
-        return None
-    return prod(int(extent) for extent in extents)
+    sizes = [fixed(extent) for extent in extents]
+    return None if None in sizes else prod(size or 0 for size in sizes)
 
 
 def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = MOST_ALONE) -> None:
@@ -186,9 +188,9 @@ def _may_repeat(sch: Schedule, block: SBlock) -> bool:
     That is one of a temporary as long as the temporary that is written.
     """
     node = sch.get(block)
-    temporary = sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
+    kept = temporaries(sch)
     read, written = (
-        [region.source for region in regions if any(region.source.same_as(buffer) for buffer in temporary)]
+        [region.source for region in regions if holds(kept, region.source)]
         for regions in (node.reads, node.writes)
     )
     sizes = [_size(buffer.shape) for buffer in read]
@@ -214,7 +216,7 @@ def _lies_as_result(sch: Schedule, block: SBlock) -> bool:
 
 
 def _same_extent(left: Any, right: Any) -> bool:
-    return isinstance(left, tirx.IntImm) and isinstance(right, tirx.IntImm) and int(left) == int(right)
+    return fixed(left) is not None and fixed(left) == fixed(right)
 
 
 def place_padding(sch: Schedule, block: SBlock, chunk: Any | None, parallel: bool = True) -> None:

@@ -9,7 +9,7 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_walk
 
-from topi_ext.schedule.blocks import SBlock, fusible, loop_extent
+from topi_ext.schedule.blocks import SBlock, fusible, holds, loop_extent, temporaries
 from topi_ext.schedule.overlap import uses
 
 MAXIMUM_VECTOR = 64
@@ -97,14 +97,10 @@ def _cut(
 
 def _is_of_temporary(sch: Schedule, node: Any) -> bool:
     """Whether a block reduces what the function keeps for itself."""
-    kept = sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
-    reduced = node.iter_vars[-1].var
+    kept, reduced = temporaries(sch), node.iter_vars[-1].var
     loads: list[Any] = []
     structural_walk(node.body, (TensorLoad, loads.append))
-    return any(
-        any(load.source.same_as(buffer) for buffer in kept) and uses(load.indices[-1], reduced)
-        for load in loads
-    )
+    return any(holds(kept, load.source) and uses(load.indices[-1], reduced) for load in loads)
 
 
 def _runs_along(node: Any, axis: tirx.Var) -> bool:

@@ -16,7 +16,15 @@ from tvm.target import Target
 from tvm_ffi import structural_equal, structural_walk
 
 from topi_ext.processor import Processor, processor_of
-from topi_ext.schedule.blocks import SBlock, child_blocks, is_reduction, open_schedule, try_inline
+from topi_ext.schedule.blocks import (
+    SBlock,
+    child_blocks,
+    fixed,
+    holds,
+    is_reduction,
+    open_schedule,
+    try_inline,
+)
 from topi_ext.schedule.cpu.loops import arrange, is_shared
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.overlap import apply_overlap, substitute
@@ -64,7 +72,7 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         or not try_inline(sch, block)
     ]
     rows = common_rows(sch, blocks)
-    extents = [_fixed(axis.dom.extent) for axis in sch.get(blocks[-1]).iter_vars]
+    extents = [fixed(axis.dom.extent) for axis in sch.get(blocks[-1]).iter_vars]
     count = prod(FEWEST_ROWS if size is None else size for size in extents[:rows])
     row = prod(0 if size is None else size for size in extents[rows:])
     if not rows or None in extents[1:rows] or count < FEWEST_ROWS:
@@ -81,7 +89,7 @@ def _is_dear(sch: Schedule, block: SBlock, lanes: int) -> bool:
     """Whether several blocks read what takes longer to compute than to keep."""
     if len(sch.get_consumers(block)) < 2:
         return False
-    elements = [_fixed(axis.dom.extent) or lanes for axis in sch.get(block).iter_vars]
+    elements = [fixed(axis.dom.extent) or lanes for axis in sch.get(block).iter_vars]
     return block_cycles(sch, block, lanes) > KEPT_FROM * ceil(prod(elements) / lanes)
 
 
@@ -117,9 +125,7 @@ def _own_axes(node: SBlockNode, extents: list[Any], computed: list[Any]) -> int:
     loads: list[Any] = []
     structural_walk(node.body, (TensorLoad, loads.append))
     places = [list(node.body.indices)]
-    places += [
-        list(load.indices) for load in loads if any(load.source.same_as(buffer) for buffer in computed)
-    ]
+    places += [list(load.indices) for load in loads if holds(computed, load.source)]
     shared = 0
     for axis, extent in zip(node.iter_vars[:spatial], extents, strict=False):
         if not structural_equal(axis.dom.extent, extent):
@@ -131,11 +137,7 @@ def _own_axes(node: SBlockNode, extents: list[Any], computed: list[Any]) -> int:
 
 
 def _is_own(index: Any, axis: tirx.IterVar) -> bool:
-    return bool(index.same_as(axis.var)) or (_fixed(axis.dom.extent) == 1 and _fixed(index) == 0)
-
-
-def _fixed(extent: Any) -> int | None:
-    return int(extent) if isinstance(extent, (int, tirx.IntImm)) else None
+    return bool(index.same_as(axis.var)) or (fixed(axis.dom.extent) == 1 and fixed(index) == 0)
 
 
 def _merged(func: tirx.PrimFunc, rows: int, parallel: bool) -> tirx.PrimFunc:
