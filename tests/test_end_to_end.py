@@ -82,8 +82,7 @@ def test_full_size_agrees_with_onnx_runtime(
     compiled.save(tmp_path / "network.rla")
     output = relay_layout.load(tmp_path / "network.rla").run({"input": image})["output"]
     assert relative_error(reference, output) < TOLERANCE
-    assert compiled.report["compile_seconds"] < 60
-    assert compiled.report["conversion_seconds"] < 1
+    assert compiled.report["conversion_seconds"] < 0.2 * compiled.report["compile_seconds"]
     assert compiled.report["layout_transforms"] <= 2
 
 

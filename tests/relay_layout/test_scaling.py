@@ -21,7 +21,7 @@ from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 from relay_layout.request import LayoutRequest
-from relay_layout.rewrite.convert_layout import convert_layout
+from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import TargetOffers, resolve_target
 from scripts import conversion_time
 from scripts.conversion_time import NETWORKS, network
@@ -35,15 +35,34 @@ def offered(module: tvm.IRModule) -> tuple[Graph, dict[Node, list[Signature]]]:
     return graph, collect_signatures(graph, TargetOffers(TARGET))
 
 
+def conversion_seconds(module: tvm.IRModule, request: LayoutRequest) -> tuple[float, ConversionReport]:
+    """Of the processor, not of the clock: other processes may have the machine."""
+    start = time.process_time()
+    _, report = convert_layout(module, request, TARGET)
+    return time.process_time() - start, report
+
+
+def growth(
+    large: tvm.IRModule, small: tvm.IRModule, request: LayoutRequest
+) -> tuple[float, ConversionReport]:
+    """How many times as long ``large`` takes: the least of three, since a machine's speed changes."""
+    ratios = []
+    for _ in range(3):
+        before, _ = conversion_seconds(small, request)
+        seconds, report = conversion_seconds(large, request)
+        ratios.append(seconds / before)
+        if ratios[-1] < 6.0:
+            break
+    return min(ratios), report
+
+
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_thousand_operators(name: str) -> None:
-    module = network(name, 1000)
-    start = time.perf_counter()
-    _, report = convert_layout(module, LayoutRequest(), TARGET)
-    seconds = time.perf_counter() - start
+def test_hundreds_of_operators(name: str) -> None:
+    """Four times the operators take four times as long, with a margin; sixteen times would be quadratic."""
+    ratio, report = growth(network(name, 480), network(name, 120), LayoutRequest())
     assert report.layout_transforms <= 2
     assert report.solver_status == "optimal"
-    assert seconds < 10.0, f"{seconds:.1f} s; about 1 s on a machine that does nothing else"
+    assert ratio < 8.0
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -89,21 +108,24 @@ def test_bounded_signatures_still_convert(monkeypatch: pytest.MonkeyPatch) -> No
     assert report.solver_status == "optimal"
 
 
-def test_five_hundred_readers_share_a_transform() -> None:
+def many_readers(readers: int) -> tvm.IRModule:
     builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((1, 32, 4, 4), "float32"))
     weight = relax.const([[[[0.5]]] * 32] * 32, "float32")
     with builder.function("main", [image]):
         with builder.dataflow():
             total = builder.emit(relax.op.nn.conv2d(image, weight))
-            for _ in range(500):
+            for _ in range(readers):
                 total = builder.emit(relax.op.add(total, builder.emit(relax.op.nn.relu(image))))
             result = builder.emit_output(total)
         builder.emit_func_output(result)
-    start = time.perf_counter()
-    _, report = convert_layout(builder.finalize(), LayoutRequest.parse("NHWC"), TARGET)
+    return builder.finalize()
+
+
+def test_four_hundred_readers_share_a_transform() -> None:
+    ratio, report = growth(many_readers(400), many_readers(100), LayoutRequest.parse("NHWC"))
     assert report.layout_transforms == 2
-    assert time.perf_counter() - start < 10.0
+    assert ratio < 8.0
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -151,20 +173,16 @@ def test_the_table_of_conversion_times(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.slow
 def test_ten_thousand_operators_one_after_another() -> None:
-    module = network("elementwise", 10_000)
-    start = time.perf_counter()
-    _, report = convert_layout(module, LayoutRequest(), TARGET)
+    ratio, report = growth(network("elementwise", 10_000), network("elementwise", 2500), LayoutRequest())
     assert report.solver_status == "optimal"
-    assert time.perf_counter() - start < 30.0
+    assert ratio < 8.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_five_thousand_operators(name: str) -> None:
-    module = network(name, 5000)
-    start = time.perf_counter()
-    convert_layout(module, LayoutRequest(), TARGET)
-    assert time.perf_counter() - start < 15.0
+    ratio, _ = growth(network(name, 5000), network(name, 1250), LayoutRequest())
+    assert ratio < 8.0
 
 
 MEMORY = """

@@ -1,14 +1,22 @@
 """Tuning records as a compilation asks for them."""
 
 from dataclasses import replace
-from math import exp, log
+from math import ceil
+from statistics import geometric_mean
 
 from topi_ext.chooser import KernelChoice, Source, estimated_us
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.tune.database import Database
-from topi_ext.tune.record import Origin
+from topi_ext.tune.record import Origin, TuningRecord
 
 _SOURCES: dict[Origin, Source] = {"measured": "tuned", "modelled": "modelled"}
+
+SAMPLE = 64
+"""Workloads that a scale is taken from, evenly spread over those on record.
+
+Ratios spread by a factor of 1.4, their mean over so many by 1.05; an estimate takes milliseconds, and every
+process that compiles would spend more than a second on all of a shipped log.
+"""
 
 
 class RecordedKernels:
@@ -39,7 +47,7 @@ class RecordedKernels:
         return KernelChoice(knobs, _SOURCES[record.origin], microseconds)
 
     def estimate_scale(self, processor: Machine, gigahertz: float) -> float:
-        """Measured over estimated times, the geometric mean over the workloads on record.
+        """Measured over estimated times, the geometric mean over workloads on record.
 
         Estimates stand beside measured times when layouts are chosen, and must not win by being wrong.
         Modelled times where none is measured; 1 without any.
@@ -51,12 +59,19 @@ class RecordedKernels:
         """Recorded over estimated times by origin; nothing for an origin without records."""
         key = processor, gigahertz
         if key not in self._scales:
-            ratios: dict[Origin, list[float]] = {}
+            records: dict[Origin, list[TuningRecord]] = {}
             for record in self.database.best_of(processor):
-                estimate = estimated_us(record.workload, processor, gigahertz)
-                ratios.setdefault(record.origin, []).append(log(record.cost * 1e6 / estimate))
-            self._scales[key] = {origin: exp(sum(found) / len(found)) for origin, found in ratios.items()}
+                records.setdefault(record.origin, []).append(record)
+            self._scales[key] = {
+                origin: _scale(found[:: ceil(len(found) / SAMPLE)], processor, gigahertz)
+                for origin, found in records.items()
+            }
         return self._scales[key]
+
+
+def _scale(records: list[TuningRecord], processor: Machine, gigahertz: float) -> float:
+    ratios = [record.cost * 1e6 / estimated_us(record.workload, processor, gigahertz) for record in records]
+    return geometric_mean(ratios)
 
 
 __all__ = ["RecordedKernels"]
