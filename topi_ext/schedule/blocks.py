@@ -65,6 +65,7 @@ def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
     or because something reads other elements of it: tiles overlap and run on several threads, so
     accumulators must belong to one tile and a finished element must be written in one go.
     """
+    _inline_ahead(sch, anchor)
     blocks = child_blocks(sch)
     place = [sch.get(block).name_hint for block in blocks].index(sch.get(anchor).name_hint)
     fusible, others = _elementwise_after(sch, anchor, blocks[place + 1 :])
@@ -81,6 +82,18 @@ def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
     for block in fusible[: last - 1]:
         sch.compute_inline(block)
     return Surroundings(blocks[:place], fusible[last - 1], [*rest, *others])
+
+
+def _inline_ahead(sch: Schedule, anchor: SBlock) -> None:
+    """Inline what comes before ``anchor`` but is only read after it, such as a factor of its results."""
+    blocks = child_blocks(sch)
+    place = [sch.get(block).name_hint for block in blocks].index(sch.get(anchor).name_hint)
+    needed = _inputs(sch, anchor)
+    for block in reversed(blocks[:place]):
+        if holds(needed, _result(sch, block)):
+            needed += _inputs(sch, block)
+        elif not is_reduction(sch, block):
+            try_inline(sch, block)
 
 
 def _elementwise_after(

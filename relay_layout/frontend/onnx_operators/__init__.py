@@ -2,6 +2,7 @@
 
 from relay_layout.frontend.onnx_node import Converter
 from relay_layout.frontend.onnx_operators import (
+    dynamic_quantization,
     elementwise,
     images,
     linear,
@@ -15,6 +16,7 @@ from relay_layout.frontend.onnx_operators import (
 )
 
 CONVERTERS: dict[str, Converter] = {
+    **dynamic_quantization.CONVERTERS,
     **elementwise.CONVERTERS,
     **images.CONVERTERS,
     **linear.CONVERTERS,

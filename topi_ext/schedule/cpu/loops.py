@@ -26,7 +26,7 @@ from topi_ext.schedule.blocks import (
     temporaries,
     try_inline,
 )
-from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, Arrangement, arrange_reduction
+from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, Arrangement, arrange_reduction, arrange_whole
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
 from topi_ext.schedule.work import block_cycles
 
@@ -135,6 +135,7 @@ def arrange(sch: Schedule, block: SBlock, how: Arrangement) -> None:
     spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == tirx.IterVar.DataPar]
     reduction = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == tirx.IterVar.CommReduce]
     if not spatial:
+        arrange_whole(sch, block, how)
         return
     if not reduction:
         _elementwise(sch, block, spatial[how.rows :], how)

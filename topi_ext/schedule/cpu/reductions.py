@@ -9,7 +9,7 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_walk
 
-from topi_ext.schedule.blocks import SBlock, fusible, holds, loop_extent, temporaries
+from topi_ext.schedule.blocks import SBlock, fusible, holds, largest_divisor, loop_extent, temporaries
 from topi_ext.schedule.overlap import uses
 
 MAXIMUM_VECTOR = 64
@@ -20,6 +20,9 @@ RAGGED_FROM = 2
 
 FEW_PARTS = 8
 """A reduction of fewer independent vectors is cut along what it reduces, so that threads find work."""
+
+MOST_PARTS = 16
+"""Parts for threads that data are cut into which are reduced to one element."""
 
 LAST_LANES = 4
 """Partial results that are reduced one after the other; more of them are first reduced to as many."""
@@ -51,6 +54,51 @@ def arrange_reduction(
         _partial(sch, block, last, True, len(spatial), how)
     loops = list(sch.get_loops(block))
     _nest(sch, block, loops[: len(spatial)], loops[len(spatial) :], how)
+
+
+def arrange_whole(sch: Schedule, block: SBlock, how: Arrangement) -> None:
+    """Arrange the loops of a block that reduces all it reads to one element.
+
+    Each thread has a part of the data, and in it a partial result for each lane.
+    """
+    loops = list(sch.get_loops(block))
+    symbolic = [place for place, loop in enumerate(loops) if loop_extent(sch, loop) is None]
+    first = symbolic[-1] + 1 if symbolic else 0
+    leading, rows = loops[:first], loops[first:]
+    if not rows:
+        return
+    size = prod(loop_extent(sch, loop) or 1 for loop in rows)
+    widths = [4 * how.lanes, 2 * how.lanes, how.lanes, LAST_LANES]
+    width = next((width for width in widths if size % width == 0 and size >= 2 * width), None)
+    if width is None and not leading and size >= RAGGED_FROM * how.lanes:
+        width = how.lanes
+    if width is None:
+        return
+    outer, vector = sch.split(sch.fuse(*rows), [None, width])
+    parts = largest_divisor(size // width, MOST_PARTS) if how.parallel and size % width == 0 else 1
+    if size % width:
+        # TVM puts the last turn, which is not whole, behind the loop of the others.
+        sch.annotate(outer, "pragma_loop_partition_hint", 1)
+    if parts > 1:
+        part, outer = sch.split(outer, [parts, None])
+        sch.reorder(part, *leading, outer, vector)
+    reduced = sch.rfactor(vector, 0)
+    if parts > 1:
+        own = sch.rfactor(sch.get_loops(reduced)[0], 0)
+        part, *inner = sch.get_loops(own)
+        sch.parallel(part)
+        _in_vectors(sch, own, inner)
+    _in_vectors(sch, reduced, sch.get_loops(reduced))
+    if width >= 2 * LAST_LANES:
+        few = sch.rfactor(sch.split(sch.get_loops(block)[0], [None, LAST_LANES])[1], 0)
+        _in_vectors(sch, few, sch.get_loops(few))
+    sch.decompose_reduction(block, sch.get_loops(block)[0])
+
+
+def _in_vectors(sch: Schedule, block: SBlock, loops: Any) -> None:
+    """The innermost of ``loops`` as a vector, the others reduced."""
+    sch.vectorize(loops[-1])
+    sch.decompose_reduction(block, loops[0])
 
 
 def _partial(sch: Schedule, block: SBlock, cut: Any, innermost: bool, spatial: int, how: Arrangement) -> None:
@@ -132,4 +180,4 @@ def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any]
     sch.decompose_reduction(block, reduction[0])
 
 
-__all__ = ["MAXIMUM_VECTOR", "Arrangement", "arrange_reduction"]
+__all__ = ["MAXIMUM_VECTOR", "Arrangement", "arrange_reduction", "arrange_whole"]

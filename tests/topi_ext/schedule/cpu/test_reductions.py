@@ -54,6 +54,19 @@ def test_reductions(shape: tuple[int, ...], axes: tuple[int, ...], reduce: str, 
 
 
 @either
+@pytest.mark.parametrize("reduce", ["sum", "max", "min"])
+@pytest.mark.parametrize(
+    "shape",
+    [(7,), (33,), (3, 5, 7), (1, 64, 28, 28), (1, 4, 28, 28, 16), (2, 197, 192), (3, 224, 223), (5, 8, 2, 2)],
+    ids=lambda shape: "x".join(map(str, shape)),
+)
+def test_to_one_element(shape: tuple[int, ...], reduce: str, symbolic: bool) -> None:
+    data = data_of(*shape)
+    expected = np.asarray(getattr(data.astype("float64"), reduce)(), "float32")
+    check_loops([data], getattr(topi, reduce), expected, symbolic, tolerance=1e-5)
+
+
+@either
 @pytest.mark.parametrize(
     ("shape", "axis", "logarithm"),
     [

@@ -1,0 +1,129 @@
+"""Products of bytes whose zero point is only known at run time, by constant bytes.
+
+Data ``x`` have the zero point ``p``, weights ``w`` the zero point ``q``; ``w - q`` is ``v + r``, where ``v``
+fits int8. Then ``sum((x - p) * (w - q))`` is ``sum(x * v) + r * sum(x) - p * sum(w - q)``: one product of
+bytes, a sum of the data that is only needed where there is an ``r``, and a constant.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.ir import Emit, Expression, constant, dtype_of, shape_of, with_attributes
+from relay_layout.quantization.reals import SHIFT, shifted
+
+_BYTE = np.iinfo("int8")
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """``tensor - zero_point``: uint8, and a scalar of int32, or None for zero."""
+
+    tensor: Expression
+    zero_point: Expression | None
+
+
+def bytes_of(tensor: Expression, zero_point: Expression | None, emit: Emit) -> Bytes:
+    """int8 or uint8 less a scalar of the same type."""
+    point = None if zero_point is None else emit(relax.op.astype(zero_point, "int32"))
+    if dtype_of(tensor) == "uint8":
+        return Bytes(tensor, point)
+    shift = constant(np.array(SHIFT, "int32"))
+    return Bytes(emit(shifted(tensor, emit)), shift if point is None else emit(relax.op.add(point, shift)))
+
+
+@dataclass(frozen=True)
+class CentredWeight:
+    """Weights less their zero point, as int8 and what is left of the zero point.
+
+    ``integers + rest`` are the weights less their zero point; ``rest`` is int32, one number or one per
+    output, or None where it is zero. ``sums`` is int32, over the weights of each output.
+    """
+
+    integers: np.ndarray
+    rest: np.ndarray | None
+    sums: np.ndarray
+
+
+def centred_weight(weight: np.ndarray, zero_point: np.ndarray, outputs: int) -> CentredWeight:
+    """int8 or uint8 weights with a zero point, a scalar or a vector along the axis ``outputs``."""
+    along = [-1 if axis == outputs else 1 for axis in range(weight.ndim)]
+    points = zero_point.astype("int32")
+    centred = weight.astype("int32") - points.reshape(along if points.ndim else ())
+    integers, rest = centred, None
+    if centred.min(initial=0) < _BYTE.min or centred.max(initial=0) > _BYTE.max:
+        shift = SHIFT if weight.dtype == "uint8" else 0
+        integers, rest = weight.astype("int32") - shift, np.int32(shift) - points
+    others = tuple(axis for axis in range(weight.ndim) if axis != outputs)
+    return CentredWeight(integers.astype("int8"), rest, centred.sum(axis=others, dtype="int32"))
+
+
+def multiplied_at_run_time(data: Bytes, weight: CentredWeight, emit: Emit) -> Expression:
+    """Rows of bytes times a matrix, in int32."""
+    total = emit(relax.op.matmul(data.tensor, constant(weight.integers), out_dtype="int32"))
+    if weight.rest is not None:
+        wide = emit(relax.op.astype(data.tensor, "int32"))
+        sums = emit(relax.op.sum(wide, [-1], True))
+        total = emit(relax.op.add(total, emit(relax.op.multiply(sums, constant(weight.rest)))))
+    return _less_zero_point(total, data, weight.sums, emit)
+
+
+def convolved_at_run_time(call: relax.Call, data: Bytes, weight: CentredWeight, emit: Emit) -> Expression:
+    """A 2-D convolution like ``call``, NCHW and OIHW, in int32; in one group where ``weight`` has a rest.
+
+    The border holds the zero point, so that each sum has it as often as it has weights.
+    """
+    tensor = data.tensor
+    padding = [int(size) for size in call.attrs.padding]
+    if any(padding) and data.zero_point is not None:
+        tensor = emit(_bordered(tensor, padding, data.zero_point, emit))
+        padding = [0] * len(padding)
+    integers = constant(weight.integers)
+    total = emit(with_attributes(call, [tensor, integers], padding=padding, out_dtype="int32"))
+    channels = (-1, 1, 1)
+    if weight.rest is not None:
+        rest = weight.rest.reshape(channels if weight.rest.ndim else ())
+        sums = emit(_window_sums(call, tensor, padding, weight.integers.shape[2:], emit))
+        total = emit(relax.op.add(total, emit(relax.op.multiply(sums, constant(rest)))))
+    return _less_zero_point(total, data, weight.sums.reshape(channels), emit)
+
+
+def _less_zero_point(total: Expression, data: Bytes, sums: np.ndarray, emit: Emit) -> Expression:
+    if data.zero_point is None:
+        return total
+    return relax.op.subtract(total, emit(relax.op.multiply(data.zero_point, constant(sums))))
+
+
+def _bordered(tensor: Expression, padding: list[int], value: Expression, emit: Emit) -> Expression:
+    """NCHW with a border of ``value``: zeros, to which an image of ``value`` around zeros is added."""
+    top, left, bottom, right = padding
+    widths = [0, 0, 0, 0, top, bottom, left, right]
+    height, width = (shape_of(tensor) or ())[2:]
+    if isinstance(height, int) and isinstance(width, int):
+        around = ((0, 0), (0, 0), (top, bottom), (left, right))
+        ones = constant(np.pad(np.zeros((1, 1, height, width), "uint8"), around, constant_values=1))
+    else:
+        inside = emit(relax.op.zeros((1, 1, height, width), "uint8"))
+        ones = emit(relax.op.nn.pad(inside, widths, "constant", 1.0))
+    border = emit(relax.op.multiply(ones, emit(relax.op.astype(value, "uint8"))))
+    return relax.op.add(emit(relax.op.nn.pad(tensor, widths, "constant", 0.0)), border)
+
+
+def _window_sums(
+    call: relax.Call, tensor: Expression, padding: list[int], kernel: tuple[int, ...], emit: Emit
+) -> Expression:
+    """Of the data, all that each output is computed from: one channel of int32."""
+    sums = emit(relax.op.sum(emit(relax.op.astype(tensor, "int32")), [1], True))
+    ones = constant(np.ones((1, 1, *kernel), "int32"))
+    return with_attributes(call, [sums, ones], padding=padding, out_dtype="int32")
+
+
+__all__ = [
+    "Bytes",
+    "CentredWeight",
+    "bytes_of",
+    "centred_weight",
+    "convolved_at_run_time",
+    "multiplied_at_run_time",
+]
