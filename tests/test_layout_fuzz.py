@@ -10,7 +10,7 @@ from tvm import relax
 
 from tests import layout_graphs
 
-SLICE = range(0, 100)
+SLICE = range(0, 75)
 """Seeds of every run: about a minute of one core."""
 
 SWEEP = range(1000, 3000)

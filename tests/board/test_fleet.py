@@ -40,6 +40,7 @@ def lost(boards: Boards) -> Iterator[int]:
         boards.add()
 
 
+@pytest.mark.slow
 def test_three_boards_of_two_kinds(boards: Boards, lost: int, tmp_path: Path) -> None:
     (tmp_path / "small.relay").write_text(CONVOLUTION)
     words = ["fleet", "small.relay", "-o", "logs", f"--rpc-tracker=127.0.0.1:{boards.port}", "--threads=1"]

@@ -1,5 +1,6 @@
 """The choices that a matrix product on a GPU leaves open."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar, Literal, get_args
@@ -172,6 +173,8 @@ def fragment_depth(workload: GemmConvolution, knobs: GemmKnobs) -> int:
     return MULTIPLICATIONS[workload.dtype].depth if knobs.instruction in SWIZZLED else SIDE
 
 
+_INSTRUCTIONS, _ORDERS, _COPIES = get_args(Instruction), get_args(Order), get_args(Copies)
+
 _MULTIPLIED: dict[Instruction, tuple[str, ...]] = {
     "mma": tuple(MULTIPLICATIONS),
     "wgmma": WGMMA_DTYPES,
@@ -183,70 +186,69 @@ _MULTIPLIED: dict[Instruction, tuple[str, ...]] = {
 
 def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> str | None:
     """What keeps knobs from a workload and a multiprocessor, if anything."""
+    return next(_misfits(workload, knobs, multiprocessor), None)
+
+
+def _misfits(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> Iterator[str]:
+    """One after the other, since spaces ask of hundreds of thousands of knobs whether there is any."""
     numbers = (knobs.block_m, knobs.block_n, knobs.block_k, knobs.warps_m, knobs.warps_n)
-    if knobs.instruction not in get_args(Instruction):
-        return f"unknown instruction '{knobs.instruction}'"
-    if knobs.order not in get_args(Order):
-        return f"unknown order '{knobs.order}'"
-    if knobs.copies not in get_args(Copies):
-        return f"unknown copies '{knobs.copies}'"
+    if knobs.instruction not in _INSTRUCTIONS:
+        yield f"unknown instruction '{knobs.instruction}'"
+    if knobs.order not in _ORDERS:
+        yield f"unknown order '{knobs.order}'"
+    if knobs.copies not in _COPIES:
+        yield f"unknown copies '{knobs.copies}'"
     if min(*numbers, knobs.stages, knobs.split_k) < 1:
-        return "a tile is empty"
+        yield "a tile is empty"
     if workload.dtype not in _MULTIPLIED[knobs.instruction]:
-        return f"{knobs.instruction} for {workload.dtype}"
+        yield f"{knobs.instruction} for {workload.dtype}"
+    if knobs.instruction in ON_CUDA_CORES and (knobs.warp_m % 4 or knobs.warp_n % 8):
+        yield "threads of a warp divide its results by 4 and 8"
     piece = 4 if knobs.instruction in ON_CUDA_CORES else SIDE
+    if knobs.warp_m % piece or knobs.block_m % knobs.warps_m:
+        yield f"{knobs.warps_m} warps of {knobs.block_m} rows"
+    if knobs.warp_n % piece or knobs.block_n % knobs.warps_n:
+        yield f"{knobs.warps_n} warps of {knobs.block_n} columns"
     depth = fragment_depth(workload, knobs)
-    tiles = -(-workload.depth // knobs.block_k)
+    if knobs.block_k % depth:
+        yield f"a depth of {knobs.block_k} is no multiple of {depth}"
+    row_bytes = knobs.block_k * workload.element_bytes
+    if knobs.instruction in SWIZZLED and row_bytes not in SWIZZLED_ROWS:
+        yield f"rows of {row_bytes} bytes; use one of {SWIZZLED_ROWS}"
+    if knobs.threads > 1024:
+        yield f"{knobs.threads} threads in a block"
+    needed, limit = shared_bytes(workload, knobs, multiprocessor), multiprocessor.block_shared_bytes
+    if needed > limit:
+        yield f"{needed} bytes of shared memory of {limit}"
+    used = registers(workload, knobs, multiprocessor)
+    if used > 255:
+        yield f"about {used} registers a thread"
+    if used * knobs.threads > multiprocessor.registers:
+        yield f"{knobs.threads} threads of {used} registers"
+    if knobs.instruction == "mma" and not MULTIPLICATIONS[workload.dtype].shape_on(multiprocessor.capability):
+        yield f"{multiprocessor.arch} has no mma of {workload.dtype}"
+    if knobs.instruction == "wgmma" and not multiprocessor.wgmma_gain:
+        yield f"{multiprocessor.arch} has no wgmma"
+    if knobs.instruction == "wgmma" and not _is_of_groups(knobs):
+        yield (
+            f"wgmma divides {knobs.block_m} rows of {knobs.block_n} columns by {knobs.warps_m} x "
+            f"{knobs.warps_n} warps; each has {SIDE} rows of up to {MOST_COLUMNS}, four at once"
+        )
+    if knobs.stages > 2 and not multiprocessor.has_async_copies:
+        yield f"{multiprocessor.arch} has no asynchronous copies"
     across, down = -(-workload.columns // knobs.block_n), -(-workload.rows // knobs.block_m)
     second = across if knobs.order == "rows" else down
-    limit = multiprocessor.block_shared_bytes
-    needed, used = shared_bytes(workload, knobs, multiprocessor), registers(workload, knobs, multiprocessor)
-    if knobs.instruction in ON_CUDA_CORES and (knobs.warp_m % 4 or knobs.warp_n % 8):
-        return "threads of a warp divide its results by 4 and 8"
-    problems = [
-        (
-            knobs.warp_m % piece or knobs.block_m % knobs.warps_m,
-            f"{knobs.warps_m} warps of {knobs.block_m} rows",
-        ),
-        (
-            knobs.warp_n % piece or knobs.block_n % knobs.warps_n,
-            f"{knobs.warps_n} warps of {knobs.block_n} columns",
-        ),
-        (knobs.block_k % depth, f"a depth of {knobs.block_k} is no multiple of {depth}"),
-        (
-            knobs.instruction in SWIZZLED and knobs.block_k * workload.element_bytes not in SWIZZLED_ROWS,
-            f"rows of {knobs.block_k * workload.element_bytes} bytes; use one of {SWIZZLED_ROWS}",
-        ),
-        (knobs.threads > 1024, f"{knobs.threads} threads in a block"),
-        (needed > limit, f"{needed} bytes of shared memory of {limit}"),
-        (used > 255, f"about {used} registers a thread"),
-        (used * knobs.threads > multiprocessor.registers, f"{knobs.threads} threads of {used} registers"),
-        (
-            knobs.instruction == "mma"
-            and not MULTIPLICATIONS[workload.dtype].shape_on(multiprocessor.capability),
-            f"{multiprocessor.arch} has no mma of {workload.dtype}",
-        ),
-        (
-            knobs.instruction == "wgmma" and not multiprocessor.wgmma_gain,
-            f"{multiprocessor.arch} has no wgmma",
-        ),
-        (
-            knobs.instruction == "wgmma" and not _is_of_groups(knobs),
-            f"wgmma divides {knobs.block_m} rows of {knobs.block_n} columns by {knobs.warps_m} x "
-            f"{knobs.warps_n} warps; each has {SIDE} rows of up to {MOST_COLUMNS}, four at once",
-        ),
-        (
-            knobs.stages > 2 and not multiprocessor.has_async_copies,
-            f"{multiprocessor.arch} has no asynchronous copies",
-        ),
-        (second > MOST_BLOCKS, f"{second} blocks along the second axis of the grid"),
-        (knobs.split_k > tiles, f"{knobs.split_k} slices of {tiles} tiles"),
-        (knobs.split_k > 1 and workload.groups > 1, "slices of the depth in a grouped convolution"),
-    ]
-    problem = next((text for found, text in problems if found), None)
-    if problem is not None or knobs.copies == "async":
-        return problem
-    return _bulk_misfit(workload, knobs, multiprocessor)
+    if second > MOST_BLOCKS:
+        yield f"{second} blocks along the second axis of the grid"
+    tiles = -(-workload.depth // knobs.block_k)
+    if knobs.split_k > tiles:
+        yield f"{knobs.split_k} slices of {tiles} tiles"
+    if knobs.split_k > 1 and workload.groups > 1:
+        yield "slices of the depth in a grouped convolution"
+    if knobs.copies == "bulk":
+        problem = _bulk_misfit(workload, knobs, multiprocessor)
+        if problem is not None:
+            yield problem
 
 
 def _bulk_misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> str | None:

@@ -54,40 +54,46 @@ def gemm_knobs(
     workload: GemmConvolution, multiprocessor: Multiprocessor
 ) -> Iterator[tuple[float, GemmKnobs]]:
     """All knobs that fit, with their estimates."""
+    for estimate, knobs in _in_rows(workload, multiprocessor):
+        # Of those with the same estimate the first is the default: nobody has measured yet what bulk
+        # copies gain.
+        yield estimate, knobs
+        differ = workload.rows > knobs.block_m and workload.columns > knobs.block_n
+        others = [replace(knobs, order="columns")] if differ else []
+        if knobs.instruction == "wgmma":
+            others += [replace(other, copies="bulk") for other in (knobs, *others)]
+        for other in others:
+            if misfit(workload, other, multiprocessor) is None:
+                yield estimate, other
+
+
+def _in_rows(workload: GemmConvolution, multiprocessor: Multiprocessor) -> Iterator[tuple[float, GemmKnobs]]:
+    """Those whose blocks go along rows and that copy words: what the others differ in is not estimated."""
     for instruction in instructions_of(workload.dtype, multiprocessor):
-        yield from _knobs_of(instruction, workload, multiprocessor)
+        for knobs in _tiled(instruction, workload, multiprocessor):
+            if misfit(workload, knobs, multiprocessor) is None:
+                yield estimated_us(workload, knobs, multiprocessor), knobs
 
 
-def _knobs_of(
+def _tiled(
     instruction: Instruction, workload: GemmConvolution, multiprocessor: Multiprocessor
-) -> Iterator[tuple[float, GemmKnobs]]:
+) -> Iterator[GemmKnobs]:
     stages = (2, 3, 4) if multiprocessor.has_async_copies else (2,)
     depths = [row // workload.element_bytes for row in _ROW_BYTES[instruction]]
     for block_m, block_n, block_k in product(_BLOCKS, _BLOCKS, depths):
         if not 32 * 32 <= block_m * block_n <= 128 * 256:
             continue
         warps = ((block_m // SIDE, 1),) if instruction == "wgmma" else _WARPS
-        for (warps_m, warps_n), count, split_k in product(warps, stages, _SLICES):
-            knobs = GemmKnobs(instruction, block_m, block_n, block_k, warps_m, warps_n, count, split_k)
-            if misfit(workload, knobs, multiprocessor) is not None:
-                continue
-            estimate = estimated_us(workload, knobs, multiprocessor)
-            # Of those with the same estimate the first is the default: nobody has measured yet what bulk
-            # copies gain.
-            yield estimate, knobs
-            differ = workload.rows > block_m and workload.columns > block_n
-            others = [replace(knobs, order="columns")] if differ else []
-            if instruction == "wgmma":
-                others += [replace(other, copies="bulk") for other in (knobs, *others)]
-            for other in others:
-                if misfit(workload, other, multiprocessor) is None:
-                    yield estimate, other
+        tiles = ceil(workload.depth / block_k)
+        slices = [count for count in _SLICES if count == 1 or (count <= tiles and workload.groups == 1)]
+        for (warps_m, warps_n), count, split_k in product(warps, stages, slices):
+            yield GemmKnobs(instruction, block_m, block_n, block_k, warps_m, warps_n, count, split_k)
 
 
 @lru_cache(maxsize=4096)
 def cheapest_gemm(workload: GemmConvolution, multiprocessor: Multiprocessor) -> tuple[float, GemmKnobs]:
     """The knobs with the least estimated microseconds."""
-    return min(gemm_knobs(workload, multiprocessor), key=lambda found: found[0])
+    return min(_in_rows(workload, multiprocessor), key=lambda found: found[0])
 
 
 def resident_blocks(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:

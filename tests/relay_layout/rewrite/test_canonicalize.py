@@ -15,7 +15,7 @@ def operators(module: tvm.IRModule) -> list[str]:
 
 
 def run(module: tvm.IRModule, image: np.ndarray) -> np.ndarray:
-    executable = tvm.compile(module, tvm.target.Target({"kind": "llvm"}))
+    executable = tvm.compile(module, tvm.target.Target({"kind": "llvm", "opt-level": 0}))
     return relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(image)).numpy()
 
 

@@ -7,19 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_bulk_copies
-import test_elementwise
-import test_normalization
-import test_numbers
-import test_reductions
-import test_rows
-import test_warpgroups
-import test_winograd
 from gpu_cases import bound, depthwise_error, product_error, scheduled_product, simulated, swept
 from gpu_memory import SimulationError
 from gpu_winograd import winograd_error
 from ptx_cases import Compiled, run_ptx
 
+from tests.topi_ext.cuda import (
+    test_bulk_copies,
+    test_elementwise,
+    test_normalization,
+    test_numbers,
+    test_reductions,
+    test_rows,
+    test_warpgroups,
+    test_winograd,
+)
 from topi_ext.compute.row_product import pack_rows
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.nvcc import find_nvcc
