@@ -21,6 +21,9 @@ of others goes to the integer program.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
 
 from relay_layout.choice.problem import (
     Group,
@@ -82,6 +85,8 @@ class _Reduction:
         self.settled: list[tuple[Group, int]] = []
         # Groups whose costs are news since their dominated choices were dropped.
         self.unsorted = set(self.groups)
+        # Sizes of pairs whose merge had too many choices.
+        self.too_many: dict[tuple[int, int], tuple[int, ...]] = {}
         self.dirty = deque(self.groups)
         self.shared = deque(range(len(self.costs)))
 
@@ -162,23 +167,33 @@ class _Reduction:
         """Keep what no cheaper choice could stand in for. In rising cost, so that what is kept stays."""
         if len(group.costs) == 1:
             return
-        around = [(self.costs[tensor], self.fixed[tensor], self.readable[tensor]) for tensor in group.tensors]
-        kept: list[int] = []
-        for choice in sorted(range(len(group.costs)), key=group.costs.__getitem__):
-            states, cost = group.states[choice], group.costs[choice]
-            for other in kept:
-                room = cost - group.costs[other]
-                for old, new, (costs, fixed, reads) in zip(states, group.states[other], around, strict=True):
-                    if old != new:
-                        room -= costs.more(old | fixed, new | fixed, reads)
-                        if room < 0.0:
-                            break
-                if room >= 0.0:
-                    break
-            else:
-                kept.append(choice)
-        if len(kept) < len(group.costs):
-            _select(group, sorted(kept))
+        costs = np.array(group.costs)
+        tables = [table for table in map(partial(self._more, group), range(len(group.tensors))) if table]
+        kept = np.empty(len(costs), int)
+        size = 0
+        for choice in np.argsort(costs, kind="stable"):
+            others = kept[:size]
+            room = costs[choice] - costs[others]
+            for more, states in tables:
+                room -= more[states[choice], states[others]]
+            if not (room >= 0.0).any():
+                kept[size] = choice
+                size += 1
+        if size < len(costs):
+            _select(group, sorted(kept[:size].tolist()))
+
+    def _more(self, group: Group, position: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """What a tensor's transforms cost more with one state of its own than with another; and the states
+        of all choices, as places in that table. None where all have the same.
+        """
+        tensor = group.tensors[position]
+        costs, fixed, reads = self.costs[tensor], self.fixed[tensor], self.readable[tensor]
+        places: dict[State, int] = {}
+        states = [places.setdefault(states[position], len(places)) for states in group.states]
+        if len(places) == 1:
+            return None
+        more = [[costs.more(old | fixed, new | fixed, reads) for new in places] for old in places]
+        return np.array(more), np.array(states)
 
     def _merge_at(self, tensor: int) -> None:
         if len(self.touching[tensor]) != 2:
@@ -187,9 +202,15 @@ class _Reduction:
         first, second = self.groups[left], self.groups[right]
         if len(first.costs) * len(second.costs) > MOST_PAIRS:
             return
+        # Two groups may share many tensors, each of which asks for the merge.
+        closed = sum(len(self.touching[common]) == 2 for common in {*first.tensors} & {*second.tensors})
+        sizes = (len(first.costs), len(first.tensors), len(second.costs), len(second.tensors), closed)
+        if self.too_many.get((left, right)) == sizes:
+            return
         merged = self._pairs(first, second)
         self._drop_dominated(merged)
         if len(merged.costs) > max(self.most_choices, len(first.costs), len(second.costs)):
+            self.too_many[left, right] = sizes
             return
         place, self.next = self.next, self.next + 1
         del self.groups[left], self.groups[right]

@@ -8,7 +8,7 @@ from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.input_shapes import Input
 from relay_layout.frontend.onnx_functions import weightless
 from relay_layout.frontend.onnx_messages import reason
-from relay_layout.frontend.onnx_operators import CONVERTERS
+from relay_layout.frontend.onnx_operators import converter_of
 
 if TYPE_CHECKING:
     import onnx
@@ -40,7 +40,9 @@ def check_operators(
 
 def supported(node: "onnx.NodeProto") -> bool:
     """Whether there is a converter for the node's operator."""
-    if node.domain in ("", "ai.onnx") and (node.op_type in CONVERTERS or node.op_type in _WALKED):
+    if converter_of(node.domain, node.op_type) is not None:
+        return True
+    if node.domain in ("", "ai.onnx") and node.op_type in _WALKED:
         return True
     return node.op_type in onnx_fallback.operators(node.domain)
 

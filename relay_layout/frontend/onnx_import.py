@@ -12,7 +12,7 @@ from relay_layout.frontend.onnx_arithmetic import arithmetic
 from relay_layout.frontend.onnx_fold import fold
 from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_node import Expressions, Node, identifier
-from relay_layout.frontend.onnx_operators import CONVERTERS
+from relay_layout.frontend.onnx_operators import converter_of
 from relay_layout.frontend.onnx_values import Unsupported, Value, shape_of, tensors_of, written
 
 if TYPE_CHECKING:
@@ -92,15 +92,15 @@ class Importer:
         for name, value in zip(proto.output, results, strict=False):
             if name:
                 self._values[name] = self._bound(name, value)
-                self._check_shape(node, self._values[name])
+                self._check_shape(proto.domain, node, self._values[name])
 
     def _results(self, proto: "onnx.NodeProto", node: Node) -> Sequence[Value]:
         folded = _constant(node) if node.operator == "Constant" else fold(proto, node.inputs, self._opsets)
         if folded is not None:
             return folded
         result = arithmetic(node)
-        if result is NotImplemented and _in_default_domain(proto):
-            converter = CONVERTERS.get(node.operator)
+        if result is NotImplemented:
+            converter = converter_of(proto.domain, node.operator)
             result = NotImplemented if converter is None else converter(node)
         if result is NotImplemented:
             result = onnx_fallback.convert(proto, node)
@@ -113,10 +113,10 @@ class Importer:
         emit = self.builder.emit_output if name in self._outputs else self.builder.emit
         return emit(value, name_hint=identifier(name))
 
-    def _check_shape(self, node: Node, value: Value) -> None:
+    def _check_shape(self, domain: str, node: Node, value: Value) -> None:
         # TVM takes operands whose shapes may or may not fit, and then cannot compile the operator.
         known = not isinstance(value, relax.Var) or getattr(value.ty, "shape", ()) is not None
-        if not known and node.operator in CONVERTERS:
+        if not known and converter_of(domain, node.operator) is not None:
             operands = [written(shape_of(tensor)) for value in node.inputs for tensor in tensors_of(value)]
             raise Unsupported(
                 f"gives a result of unknown shape from {' and '.join(operands)}: "

@@ -1,7 +1,8 @@
-"""Converters of ONNX operators to Relax, by family; :data:`CONVERTERS` holds them by operator name."""
+"""Converters of ONNX operators to Relax, by family; :func:`converter_of` finds them by domain and name."""
 
 from relay_layout.frontend.onnx_node import Converter
 from relay_layout.frontend.onnx_operators import (
+    contributed,
     dynamic_quantization,
     elementwise,
     images,
@@ -15,7 +16,7 @@ from relay_layout.frontend.onnx_operators import (
     shapes,
 )
 
-CONVERTERS: dict[str, Converter] = {
+_OWN: dict[str, Converter] = {
     **dynamic_quantization.CONVERTERS,
     **elementwise.CONVERTERS,
     **images.CONVERTERS,
@@ -29,4 +30,12 @@ CONVERTERS: dict[str, Converter] = {
     **shapes.CONVERTERS,
 }
 
-__all__ = ["CONVERTERS"]
+_BY_DOMAIN = {"": _OWN, "ai.onnx": _OWN, "com.microsoft": contributed.CONVERTERS}
+
+
+def converter_of(domain: str, operator: str) -> Converter | None:
+    """The converter of an operator; None where there is none."""
+    return _BY_DOMAIN.get(domain, {}).get(operator)
+
+
+__all__ = ["converter_of"]

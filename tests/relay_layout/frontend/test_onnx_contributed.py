@@ -1,0 +1,176 @@
+"""Operators of ONNX Runtime's own domain compute what it computes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend import from_onnx
+
+RANDOM = np.random.default_rng(13)
+DOMAINS = {"com.microsoft": 1}
+STEP = 0.05
+_REAL = "y = DequantizeLinear(i, so, zo)"
+
+
+def _random(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype("float32")
+
+
+def _bytes(*shape: int, dtype: str = "uint8") -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return RANDOM.integers(limits.min, limits.max, shape, endpoint=True).astype(dtype)
+
+
+def _number(number: float) -> np.ndarray:
+    return np.array(number, "float32")
+
+
+def _case(nodes: str, inputs: dict[str, np.ndarray], /, **constants: np.ndarray) -> dict[str, Any]:
+    return {"nodes": nodes, "inputs": inputs, "constants": constants, "domains": DOMAINS}
+
+
+def _quantized(
+    operator: str, *shapes: tuple[int, ...], dtype: str = "uint8", attributes: str = "", step: float = STEP
+) -> dict[str, Any]:
+    """Dequantized behind it, so that an integer may be one step apart."""
+    names = [chr(ord("a") + place) for place in range(len(shapes))]
+    words = [word for name in names for word in (name, f"s{name}", f"z{name}")]
+    nodes = f"i = com.microsoft.{operator} {attributes} ({', '.join(words)}, so, zo)  {_REAL}"
+    middle = np.array(0 if dtype == "int8" else 120, dtype)
+    constants = {"so": _number(step), "zo": middle}
+    for place, name in enumerate(names):
+        constants |= {f"s{name}": _number(0.03 + 0.01 * place), f"z{name}": middle + np.array(place, dtype)}
+    inputs = {name: _bytes(*shape, dtype=dtype) for name, shape in zip(names, shapes, strict=True)}
+    return {**_case(nodes, inputs, **constants), "atol": step * 1.001}
+
+
+X = (2, 3, 6, 5)
+_MATRIX = _bytes(6, 5)
+_SCALES = {
+    "sa": _number(0.02),
+    "za": np.array(120, "uint8"),
+    "sb": _number(0.01),
+    "zb": np.array(131, "uint8"),
+}
+_CONCAT = _case(
+    f"i = com.microsoft.QLinearConcat <axis=1> (so, zo, a, sa, za, b, sb, zb)  {_REAL}",
+    {"a": _bytes(*X), "b": _bytes(2, 4, 6, 5)},
+    so=_number(STEP),
+    zo=np.array(100, "uint8"),
+    **_SCALES,
+)
+_GEMM = "com.microsoft.QGemm <transB=1> (a, sa, za, w, sw, zw, b, so, zo)"
+
+CASES: dict[str, dict[str, Any]] = {
+    "add": _quantized("QLinearAdd", X, X),
+    "add_int8": _quantized("QLinearAdd", X, X, dtype="int8"),
+    "add_of_channels": _quantized("QLinearAdd", X, (3, 1, 1)) | {"symbolic": False},
+    "multiply": _quantized("QLinearMul", X, X),
+    "sigmoid": _quantized("QLinearSigmoid", X, step=1 / 256),
+    "leaky_relu": _quantized("QLinearLeakyRelu", X, attributes="<alpha=0.2>"),
+    "global_average_pool": _quantized("QLinearGlobalAveragePool", X, attributes="<channels_last=0>"),
+    "average_pool": _quantized(
+        "QLinearAveragePool",
+        X,
+        attributes="<kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2], count_include_pad=1>",
+    ),
+    "softmax": _quantized("QLinearSoftmax", (4, 10), attributes="<axis=1, opset=13>", step=1 / 256),
+    "concatenation": {**_CONCAT, "atol": STEP * 1.001},
+    "gemm": {
+        **_case(
+            f"i = {_GEMM}  {_REAL}",
+            {"a": _bytes(2, 6)},
+            w=_bytes(5, 6, dtype="int8"),
+            sw=np.array([0.01, 0.02, 0.015, 0.01, 0.03], "float32"),
+            zw=np.zeros(5, "int8"),
+            b=RANDOM.integers(-900, 900, 5).astype("int32"),
+            so=_number(0.5),
+            zo=np.array(100, "uint8"),
+            sa=_SCALES["sa"],
+            za=_SCALES["za"],
+        ),
+        "atol": 0.501,
+    },
+    "dynamic_matmul": _case(
+        "y = com.microsoft.DynamicQuantizeMatMul(x, w, sb, zb, c)",
+        {"x": _random(3, 6)},
+        w=_MATRIX,
+        sb=_SCALES["sb"],
+        zb=_SCALES["zb"],
+        c=_random(5),
+    ),
+    "matmul_to_real": _case(
+        "y = com.microsoft.MatMulIntegerToFloat(x, w, sa, sb, za, zb)",
+        {"x": _bytes(3, 6)},
+        w=_MATRIX,
+        **_SCALES,
+    ),
+    "fused_conv": _case(
+        "y = com.microsoft.FusedConv"
+        ' <pads=[1, 1, 1, 1], activation="LeakyRelu", activation_params=[0.1]> (x, w, b)',
+        {"x": _random(*X)},
+        w=_random(4, 3, 3, 3),
+        b=_random(4),
+    )
+    | {"atol": 1e-5},
+    "fused_conv_of_sum": _case(
+        'y = com.microsoft.FusedConv <pads=[1, 1, 1, 1], activation="Relu"> (x, w, b, z)',
+        {"x": _random(*X), "z": _random(2, 4, 6, 5)},
+        w=_random(4, 3, 3, 3),
+        b=_random(4),
+    )
+    | {"atol": 1e-5},
+    "fused_gemm": _case(
+        'y = com.microsoft.FusedGemm <transB=1, activation="LeakyRelu", activation_alpha=0.3> (x, w, b)',
+        {"x": _random(3, 6)},
+        w=_random(5, 6),
+        b=_random(5),
+    ),
+    "fused_matmul": _case(
+        "y = com.microsoft.FusedMatMul <transA=1, alpha=0.25> (x, w)",
+        {"x": _random(2, 6, 3), "w": _random(2, 6, 5)},
+    ),
+    "quick_gelu": _case("y = com.microsoft.QuickGelu <alpha=1.5> (x)", {"x": _random(*X)}),
+    "quantize_16_bits": _case(
+        "i = com.microsoft.QuantizeLinear(x, s, z)  y = com.microsoft.DequantizeLinear(i, s, z)",
+        {"x": _random(*X)},
+        s=_number(0.001),
+        z=np.array(30000, "uint16"),
+    ),
+}
+
+
+def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
+    agree(case_name)
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (
+            "y = com.microsoft.QLinearGlobalAveragePool <channels_last=1> (x, s, z, s, z)",
+            "has channels_last=1, which is not supported; save the network without it",
+        ),
+        (
+            'y = com.microsoft.FusedConv <activation="Softplus"> (f, w)',
+            "has the activation 'Softplus', which is not supported",
+        ),
+        (
+            "y = com.microsoft.FusedMatMul <transBatchA=1> (f, f)",
+            "has transBatchA=1, which is not supported",
+        ),
+    ],
+)
+def test_what_is_refused(node: str, message: str) -> None:
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+        " case (uint8[1, 3, 8, 8] x, float[1, 3, 8, 8] f) => (float[a, b, c, d] y)"
+        f" <float s = {{0.1}}, uint8 z = {{1}}, float[1, 3, 1, 1] w = {{1, 2, 3}}> {{ {node} }}"
+    )
+    with pytest.raises(ModelError) as caught:
+        from_onnx(model)
+    assert message in str(caught.value)
