@@ -1,7 +1,9 @@
-"""Make a quantized network: a built-in one as ONNX QDQ, by ONNX Runtime's static quantization.
+"""Make a quantized network of a built-in one, as ONNX, by ONNX Runtime's quantization.
 
 ``python -m scripts.quantize resnet18 -o resnet18_int8.onnx``. Calibration data are random, so that the
 network's answers mean as little as those of the float32 one; its shapes and its arithmetic are a real one's.
+``--form`` is how integers are written: "qdq", quantize and dequantize between operators on real numbers;
+"qoperator", operators on integers; "dynamic", operators on integers whose scales the data give.
 """
 
 import argparse
@@ -11,11 +13,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from relay_layout import models
 
+_STATIC = {"qdq": QuantFormat.QDQ, "qoperator": QuantFormat.QOperator}
 _TYPES = {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}
 
 
@@ -40,18 +49,26 @@ def quantize(
     per_channel: bool = True,
     activations: str = "uint8",
     batches: int = 3,
+    form: str = "qdq",
 ) -> Path:
-    """Write a network, whose input is "input", to ``path`` with 8-bit activations and int8 weights."""
+    """Write a network, whose input is "input", to ``path`` with 8-bit activations and weights.
+
+    Weights are int8; uint8 where the ``form`` is "dynamic", of which ONNX Runtime has no fast convolutions
+    otherwise, and per tensor.
+    """
     logging.getLogger().setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as directory:
         plain, prepared = Path(directory) / "plain.onnx", Path(directory) / "prepared.onnx"
         models.export_onnx(network, plain)
         quant_pre_process(str(plain), str(prepared), skip_symbolic_shape=True)
+        if form == "dynamic":
+            quantize_dynamic(str(prepared), str(path), weight_type=QuantType.QUInt8)
+            return path
         quantize_static(
             str(prepared),
             str(path),
             _Random([int(extent) for extent in network.inputs[0].shape], batches),
-            quant_format=QuantFormat.QDQ,
+            quant_format=_STATIC[form],
             per_channel=per_channel,
             activation_type=_TYPES[activations],
             weight_type=QuantType.QInt8,
@@ -69,12 +86,14 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--activations", choices=list(_TYPES), default="uint8")
     parser.add_argument("--per-tensor", action="store_true", help="one scale for each weight")
+    parser.add_argument("--form", choices=[*_STATIC, "dynamic"], default="qdq")
     arguments = parser.parse_args()
     quantize(
         models.build(arguments.network),
         arguments.output,
         per_channel=not arguments.per_tensor,
         activations=arguments.activations,
+        form=arguments.form,
     )
     print(arguments.output)
 

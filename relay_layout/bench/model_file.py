@@ -78,10 +78,14 @@ def make_inputs(onnx_path: Path, seed: int = 0) -> dict[str, Array]:
     return result
 
 
+_OF_INTEGERS = ("DynamicQuantize", "MatMulInteger", "QGemm", "QLinear")
+"""How names of operators on quantized tensors begin."""
+
+
 def is_quantized(onnx_path: Path) -> bool:
     """Whether anything in a model is quantized."""
     operators = {node.op_type for node in _load(onnx_path, with_weights=False).graph.node}
-    return any(name == "QuantizeLinear" or name.startswith("QLinear") for name in operators)
+    return any(name.endswith("QuantizeLinear") or name.startswith(_OF_INTEGERS) for name in operators)
 
 
 def _load(path: Path, with_weights: bool) -> onnx.ModelProto:

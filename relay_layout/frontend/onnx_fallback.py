@@ -19,17 +19,11 @@ from relay_layout.frontend.onnx_values import Unsupported, Value
 if TYPE_CHECKING:
     import onnx
 
-_CONTRIBUTED = frozenset(
-    {"BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "SkipLayerNormalization"}
-)
+_CONTRIBUTED = frozenset({"BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu"})
 """Operators of the domain com.microsoft among TVM's; its table does not tell the domains apart."""
 
-_FOREIGN = _CONTRIBUTED - {"Gelu"} | {"AllClassNMS", "Attention"}
+_FOREIGN = _CONTRIBUTED - {"Gelu"} | {"AllClassNMS", "Attention", "SkipLayerNormalization"}
 """Operators in TVM's table that are no operators of ONNX, or not those of that name."""
-
-_ONE_OUTPUT = frozenset({"SkipLayerNormalization"})
-"""Operators for whose other outputs TVM's converters give placeholders."""
-
 
 _COUNTED_LATE = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 """Operators whose results have as many elements as the data say, which a compiled model has no memory for."""
@@ -64,8 +58,6 @@ def convert(proto: "onnx.NodeProto", node: Node) -> Value:
     if not isinstance(result, relax.Expr):
         return result
     result = node.builder.normalize(result)
-    if node.operator in _ONE_OUTPUT and any(node.outputs[1:]):
-        raise Unsupported("has outputs beyond the first in use, which is not supported")
     if isinstance(result, relax.Tuple):
         return [result[index] for index in range(len(result))]
     if isinstance(result.ty, relax.TupleType) and len(node.outputs) > 1:

@@ -17,6 +17,7 @@ from relay_layout.frontend.onnx_operators import (
     normalization,
     pooling,
     quantization,
+    recurrent,
     reduction,
     shapes,
 )
@@ -110,6 +111,21 @@ def _product_to_real(node: Node) -> Value:
     return relax.op.add(node.emit(result, "scaled"), node.tensor(6)) if node.has(6) else result
 
 
+def _lstm(node: Node) -> Value:
+    """By the numbers that its weights stand for; ONNX Runtime rounds data and states to bytes as well."""
+    weights = []
+    for place, scale in ((1, 8), (2, 10)):
+        integers = node.constant(place)
+        scales, points = (
+            node.constant(at).reshape((len(integers), 1, -1)).astype("float32") for at in (scale, scale + 1)
+        )
+        numbers = (integers.astype("float32") - points) * scales
+        weights.append(np.ascontiguousarray(numbers.swapaxes(1, 2)))
+    others = [_optional(node, place) for place in range(3, 8)]
+    inner = replace(node, operator="LSTM", inputs=(node.input(0), *weights, *others), opset=_OPSET)
+    return recurrent.CONVERTERS["LSTM"](inner)
+
+
 def _optional(node: Node, place: int) -> Value | None:
     return node.input(place) if node.has(place) else None
 
@@ -164,6 +180,21 @@ def _fused_matrix_product(node: Node) -> Value:
     return result if alpha == 1.0 else relax.op.multiply(node.emit(result, "product"), relax.const(alpha))
 
 
+def _skip_layer_norm(node: Node) -> Value:
+    """The layer norm of a sum, and the sum."""
+    if any(node.outputs[1:3]):
+        raise Unsupported("has its mean or its deviation in use, which is not supported")
+    total = node.emit(relax.op.add(node.tensor(0), node.tensor(1)), "sum")
+    if node.has(4):
+        total = node.emit(relax.op.add(total, node.tensor(4)), "sum")
+    named = {"axis": -1, "epsilon": node.attributes.get("epsilon", 1e-12)}
+    inputs = [total, node.input(2), _optional(node, 3)]
+    normalized = _inner(
+        replace(node, attributes=named, outputs=node.outputs[:1]), "LayerNormalization", inputs, 17
+    )
+    return [normalized, None, None, total]
+
+
 def _quick_gelu(node: Node) -> Value:
     data = node.tensor(0)
     scaled = relax.op.multiply(data, node.like(node.attributes.get("alpha", 1.702), data))
@@ -172,6 +203,7 @@ def _quick_gelu(node: Node) -> Value:
 
 CONVERTERS: dict[str, Converter] = {
     "DequantizeLinear": quantization.CONVERTERS["DequantizeLinear"],
+    "DynamicQuantizeLSTM": _lstm,
     "DynamicQuantizeMatMul": _dynamic_product,
     "FusedConv": _fused("Conv"),
     "FusedGemm": _fused("Gemm"),
@@ -189,4 +221,5 @@ CONVERTERS: dict[str, Converter] = {
     "QLinearSoftmax": _between("Softmax"),
     "QuantizeLinear": quantization.CONVERTERS["QuantizeLinear"],
     "QuickGelu": _quick_gelu,
+    "SkipLayerNormalization": _skip_layer_norm,
 }

@@ -94,7 +94,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "quantized"), [("Relu", False), ("QuantizeLinear", True), ("QLinearConv", True)]
+    ("operator", "quantized"),
+    [("Relu", False), ("QuantizeLinear", True), ("QLinearConv", True), ("DynamicQuantizeMatMul", True)],
 )
 def test_quantized_models_are_known_by_their_operators(
     tmp_path: Path, operator: str, quantized: bool

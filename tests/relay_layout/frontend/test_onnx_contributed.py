@@ -109,6 +109,24 @@ CASES: dict[str, dict[str, Any]] = {
         w=_MATRIX,
         **_SCALES,
     ),
+    "lstm_by_numbers_of_weights": {
+        **_case(
+            "y, h = com.microsoft.DynamicQuantizeLSTM <hidden_size=3> (x, w, r, b, , , , , sw, zw, sr, zr)",
+            {"x": _random(4, 2, 5)},
+            w=_bytes(1, 5, 12, dtype="int8"),
+            r=_bytes(1, 3, 12, dtype="int8"),
+            b=_random(1, 24),
+            sw=np.full(1, 0.01, "float32"),
+            zw=np.zeros(1, "int8"),
+            sr=np.full(1, 0.02, "float32"),
+            zr=np.ones(1, "int8"),
+        ),
+        "oracle": "d = DequantizeLinear(w, sw, zw)  v = Transpose <perm=[0, 2, 1]> (d)"
+        "  e = DequantizeLinear(r, sr, zr)  s = Transpose <perm=[0, 2, 1]> (e)"
+        "  y, h = LSTM <hidden_size=3> (x, v, s, b)",
+        "outputs": {"y": "float32", "h": "float32"},
+        "symbolic": False,
+    },
     "fused_conv": _case(
         "y = com.microsoft.FusedConv"
         ' <pads=[1, 1, 1, 1], activation="LeakyRelu", activation_params=[0.1]> (x, w, b)',
@@ -133,6 +151,19 @@ CASES: dict[str, dict[str, Any]] = {
     "fused_matmul": _case(
         "y = com.microsoft.FusedMatMul <transA=1, alpha=0.25> (x, w)",
         {"x": _random(2, 6, 3), "w": _random(2, 6, 5)},
+    ),
+    "skip_layer_norm": _case(
+        "y, , , z = com.microsoft.SkipLayerNormalization <epsilon=0.001> (x, k, g, b, c)",
+        {"x": _random(2, 3, 8), "k": _random(2, 3, 8)},
+        g=_random(8),
+        b=_random(8),
+        c=_random(8),
+    )
+    | {"outputs": {"y": "float32", "z": "float32"}},
+    "skip_layer_norm_alone": _case(
+        "y = com.microsoft.SkipLayerNormalization(x, k, g)",
+        {"x": _random(2, 3, 8), "k": _random(2, 3, 8)},
+        g=_random(8),
     ),
     "quick_gelu": _case("y = com.microsoft.QuickGelu <alpha=1.5> (x)", {"x": _random(*X)}),
     "quantize_16_bits": _case(

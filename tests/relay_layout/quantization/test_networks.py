@@ -1,4 +1,4 @@
-"""Whole quantized networks beside ONNX Runtime, made by its static quantization."""
+"""Whole quantized networks beside ONNX Runtime, made by its quantization."""
 
 from pathlib import Path
 
@@ -15,11 +15,19 @@ from tests.quantized_steps import Arrays, steps_apart_each
 
 
 def agreement(
-    folder: Path, name: str, image_size: int, width: float, activations: str, per_channel: bool
+    folder: Path,
+    name: str,
+    image_size: int,
+    width: float,
+    activations: str,
+    per_channel: bool,
+    form: str = "qdq",
 ) -> tuple[float, float]:
     """The largest difference of the outputs in steps, and the share of them that differs."""
     network = models.build(name, image_size=image_size, width=width, classes=100)
-    path = quantize(network, folder / "int8.onnx", activations=activations, per_channel=per_channel)
+    path = quantize(
+        network, folder / "int8.onnx", activations=activations, per_channel=per_channel, form=form
+    )
     model = onnx.load(path)
     (ours,), (reference,), _ = run_both(model, folder)
     step = float(np.diff(np.unique(reference)).min())
@@ -34,6 +42,25 @@ def test_a_small_resnet(tmp_path: Path, activations: str, per_channel: bool) -> 
     """Within one step, on all but a tenth of the outputs none at all."""
     largest, share = agreement(tmp_path, "resnet18", 32, 0.25, activations, per_channel)
     assert largest <= 1.01 and share <= 0.1, (largest, share)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mobilenet_v2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("densenet121", "vgg16"))],
+)
+def test_operators_on_integers(tmp_path: Path, name: str) -> None:
+    """Those of ONNX Runtime's own domain among them: sums, averages, products of matrices."""
+    largest, share = agreement(tmp_path, name, 32, 0.25, "uint8", True, "qoperator")
+    assert largest <= 1.01 and share <= 0.1, (largest, share)
+
+
+@pytest.mark.parametrize("name", ["resnet18", pytest.param("mobilenet_v2", marks=pytest.mark.slow)])
+def test_integers_whose_scales_the_data_give(tmp_path: Path, name: str) -> None:
+    """Sums round otherwise in their last bit, by which an integer may be another one later on."""
+    network = models.build(name, image_size=32, width=0.25, classes=100)
+    path = quantize(network, tmp_path / "int8.onnx", form="dynamic")
+    (ours,), (reference,), _ = run_both(onnx.load(path), tmp_path)
+    assert np.abs(ours - reference).max() < 0.02 * np.abs(reference).max()
 
 
 @pytest.mark.slow
