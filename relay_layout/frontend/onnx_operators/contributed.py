@@ -216,7 +216,6 @@ CONVERTERS: dict[str, Converter] = {
     "QLinearGlobalAveragePool": _between("GlobalAveragePool"),
     "QLinearLeakyRelu": _between("LeakyRelu"),
     "QLinearMul": _between("Mul", 2),
-    "QLinearReduceMean": _between("ReduceMean"),
     "QLinearSigmoid": _between("Sigmoid"),
     "QLinearSoftmax": _between("Softmax"),
     "QuantizeLinear": quantization.CONVERTERS["QuantizeLinear"],

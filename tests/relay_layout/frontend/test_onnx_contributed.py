@@ -135,6 +135,12 @@ CASES: dict[str, dict[str, Any]] = {
         b=_random(4),
     )
     | {"atol": 1e-5},
+    "fused_conv_clip": _case(
+        'y = com.microsoft.FusedConv <activation="Clip", activation_params=[0.0, 0.5]> (x, w)',
+        {"x": _random(*X)},
+        w=_random(4, 3, 3, 3),
+    )
+    | {"atol": 1e-5},
     "fused_conv_of_sum": _case(
         'y = com.microsoft.FusedConv <pads=[1, 1, 1, 1], activation="Relu"> (x, w, b, z)',
         {"x": _random(*X), "z": _random(2, 4, 6, 5)},

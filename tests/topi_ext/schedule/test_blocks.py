@@ -65,6 +65,8 @@ def branched(result: te.Tensor, residual: te.Tensor) -> list[te.Tensor]:
         (lambda result, residual: [named(named(result, "first"), "second")], "second", []),
         (lambda result, residual: [topi.multiply(result, topi.sigmoid(result))], "T_multiply", []),
         (lambda result, residual: [topi.add(result, named(residual, "other"))], "T_add", []),
+        # Whether that is computed behind the anchor or ahead of it.
+        (lambda result, residual: [topi.add(named(residual, "other"), result)], "T_add", []),
         # What is needed as a whole is computed as a whole, and read afterwards.
         (lambda result, residual: [result, named(result, "first")], None, ["first"]),
         (

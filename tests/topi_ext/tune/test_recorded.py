@@ -9,6 +9,7 @@ from topi_ext.chooser import estimated_us
 from topi_ext.kernel import cheapest
 from topi_ext.knobs import ConvolutionKnobs, Knobs
 from topi_ext.processor import Processor
+from topi_ext.tune import recorded
 from topi_ext.tune.database import Database
 from topi_ext.tune.record import TuningRecord
 from topi_ext.tune.recorded import RecordedKernels
@@ -76,6 +77,22 @@ def test_the_scale_is_the_mean_of_measured_over_estimated() -> None:
     known = kernels(
         record(WORKLOAD, DIRECT, 2 * estimates[0]),
         record(POINTWISE, cheapest(POINTWISE, PROCESSOR)[1], 8 * estimates[1]),
+    )
+    assert known.estimate_scale(PROCESSOR, 3.0) == pytest.approx(4.0)
+
+
+def test_the_scale_is_that_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "SAMPLE", 2)
+    workloads = [replace(POINTWISE, out_channels=channels) for channels in (16, 32, 48, 64)]
+    known = kernels(
+        *[
+            record(
+                workload,
+                cheapest(workload, PROCESSOR)[1],
+                factor * estimated_us(workload, PROCESSOR, 3.0),
+            )
+            for workload, factor in zip(workloads, (2.0, 100.0, 8.0, 100.0), strict=True)
+        ]
     )
     assert known.estimate_scale(PROCESSOR, 3.0) == pytest.approx(4.0)
 
