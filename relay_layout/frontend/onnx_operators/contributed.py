@@ -177,7 +177,9 @@ def _fused_matrix_product(node: Node) -> Value:
         operands.append(node.emit(relax.op.permute_dims(value, axes), "turned") if turned else value)
     result = relax.op.matmul(*operands)
     alpha = node.attributes.get("alpha", 1.0)
-    return result if alpha == 1.0 else relax.op.multiply(node.emit(result, "product"), relax.const(alpha))
+    if alpha == 1.0:
+        return result
+    return relax.op.multiply(node.emit(result, "product"), node.like(alpha, node.input(0)))
 
 
 def _skip_layer_norm(node: Node) -> Value:
