@@ -163,10 +163,13 @@ class _Reduction:
         _select(group, list(best.values()), states=False)
         return True
 
-    def _drop_dominated(self, group: Group) -> None:
-        """Keep what no cheaper choice could stand in for. In rising cost, so that what is kept stays."""
+    def _drop_dominated(self, group: Group, most: int | None = None) -> bool:
+        """Keep what no cheaper choice could stand in for. In rising cost, so that what is kept stays.
+
+        False, with the group as it was, where that would be more choices than ``most``.
+        """
         if len(group.costs) == 1:
-            return
+            return True
         costs = np.array(group.costs)
         tables = [table for table in map(partial(self._more, group), range(len(group.tensors))) if table]
         kept = np.empty(len(costs), int)
@@ -176,11 +179,15 @@ class _Reduction:
             room = costs[choice] - costs[others]
             for more, states in tables:
                 room -= more[states[choice], states[others]]
-            if not (room >= 0.0).any():
-                kept[size] = choice
-                size += 1
+            if (room >= 0.0).any():
+                continue
+            if size == most:
+                return False
+            kept[size] = choice
+            size += 1
         if size < len(costs):
             _select(group, sorted(kept[:size].tolist()))
+        return True
 
     def _more(self, group: Group, position: int) -> tuple[np.ndarray, np.ndarray] | None:
         """What a tensor's transforms cost more with one state of its own than with another; and the states
@@ -208,8 +215,7 @@ class _Reduction:
         if self.too_many.get((left, right)) == sizes:
             return
         merged = self._pairs(first, second)
-        self._drop_dominated(merged)
-        if len(merged.costs) > max(self.most_choices, len(first.costs), len(second.costs)):
+        if not self._drop_dominated(merged, max(self.most_choices, len(first.costs), len(second.costs))):
             self.too_many[left, right] = sizes
             return
         place, self.next = self.next, self.next + 1
