@@ -83,6 +83,10 @@ class Node:
             raise Unsupported(f"lacks its input {index}")
         return self.inputs[index]
 
+    def optional(self, index: int) -> Value:
+        """An input, None where it is left out."""
+        return self.inputs[index] if self.has(index) else None
+
     def tensor(self, index: int) -> Any:
         """An input as a Relax expression."""
         return self.expression(self.input(index))

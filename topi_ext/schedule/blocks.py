@@ -66,9 +66,8 @@ def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
     accumulators must belong to one tile and a finished element must be written in one go.
     """
     _inline_ahead(sch, anchor)
-    blocks = child_blocks(sch)
-    place = [sch.get(block).name_hint for block in blocks].index(sch.get(anchor).name_hint)
-    fusible, others = _elementwise_after(sch, anchor, blocks[place + 1 :])
+    before, after = _around(sch, anchor)
+    fusible, others = _elementwise_after(sch, anchor, after)
     buffers = [_result(sch, block) for block in (anchor, *fusible)]
     needed = [buffer for block in others for buffer in _inputs(sch, block)]
     kept = temporaries(sch)
@@ -78,18 +77,23 @@ def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
     )
     rest = fusible[last:]
     if last == 0 or any(holds(buffers[:last], buffer) for block in rest for buffer in _inputs(sch, block)):
-        return Surroundings(blocks[:place], None, [*fusible, *others])
+        return Surroundings(before, None, [*fusible, *others])
     for block in fusible[: last - 1]:
         sch.compute_inline(block)
-    return Surroundings(blocks[:place], fusible[last - 1], [*rest, *others])
+    return Surroundings(before, fusible[last - 1], [*rest, *others])
+
+
+def _around(sch: Schedule, anchor: SBlock) -> tuple[list[SBlock], list[SBlock]]:
+    """The blocks before the anchor, and those after it."""
+    blocks = child_blocks(sch)
+    place = [sch.get(block).name_hint for block in blocks].index(sch.get(anchor).name_hint)
+    return blocks[:place], blocks[place + 1 :]
 
 
 def _inline_ahead(sch: Schedule, anchor: SBlock) -> None:
     """Inline what comes before ``anchor`` but is only read after it, such as a factor of its results."""
-    blocks = child_blocks(sch)
-    place = [sch.get(block).name_hint for block in blocks].index(sch.get(anchor).name_hint)
     needed = _inputs(sch, anchor)
-    for block in reversed(blocks[:place]):
+    for block in reversed(_around(sch, anchor)[0]):
         if holds(needed, _result(sch, block)):
             needed += _inputs(sch, block)
         elif not is_reduction(sch, block):

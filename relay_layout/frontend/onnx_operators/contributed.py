@@ -10,53 +10,30 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx_node import Converter, Node
-from relay_layout.frontend.onnx_operators import (
-    dynamic_quantization,
-    elementwise,
-    linear,
-    normalization,
-    pooling,
-    quantization,
-    recurrent,
-    reduction,
-    shapes,
-)
-from relay_layout.frontend.onnx_operators.quantization import dequantized, quantized
+from relay_layout.frontend.onnx_operators import own
+from relay_layout.frontend.onnx_operators.quantization import dequantized, quantized, zero_point
 from relay_layout.frontend.onnx_values import Unsupported, Value, dtype_of, shape_of
 
 _OPSET = 13
 """The version of ONNX's own operators that these are made of."""
 
-_OWN: dict[str, Converter] = {
-    **elementwise.CONVERTERS,
-    **linear.CONVERTERS,
-    **normalization.CONVERTERS,
-    **pooling.CONVERTERS,
-    **reduction.CONVERTERS,
-    **shapes.CONVERTERS,
-}
-
 
 def _inner(node: Node, operator: str, inputs: Sequence[Value | None], opset: int = _OPSET) -> Value:
     """The value of an operator of ONNX's own, with the node's attributes."""
     found = replace(node, operator=operator, inputs=tuple(inputs), opset=opset)
-    return node.emit(node.expression(_OWN[operator](found)), operator.lower())
+    return node.emit(node.expression(own.CONVERTERS[operator](found)), operator.lower())
 
 
 def _real(node: Node, place: int, axis: int = 0) -> Value:
     """The numbers that an input stands for; its scale and its zero point are the inputs after it."""
     data = node.input(place)
-    zero_point = _zero_point(node, place + 2, dtype_of(data))
-    return node.emit(dequantized(node, data, node.input(place + 1), zero_point, axis), "real")
-
-
-def _zero_point(node: Node, place: int, dtype: str) -> Value:
-    return node.input(place) if node.has(place) else np.zeros((), dtype)
+    point = zero_point(node, place + 2, dtype_of(data))
+    return node.emit(dequantized(node, data, node.input(place + 1), point, axis), "real")
 
 
 def _quantized(node: Node, value: Value, place: int, dtype: str) -> Value:
     """The integers for a number; their scale is an input, and their zero point the one after it."""
-    return quantized(node, value, node.input(place), _zero_point(node, place + 1, dtype))
+    return quantized(node, value, node.input(place), zero_point(node, place + 1, dtype))
 
 
 def _between(operator: str, operands: int = 1) -> Converter:
@@ -95,16 +72,16 @@ def _quantized_product(node: Node) -> Value:
 
 def _dynamic_product(node: Node) -> Value:
     """A product of data that are quantized here by a matrix of bytes, in float32."""
-    integers, scale, point = dynamic_quantization.CONVERTERS["DynamicQuantizeLinear"](node)
+    integers, scale, point = own.CONVERTERS["DynamicQuantizeLinear"](node)
     given = [node.emit(node.expression(value), "quantized") for value in (integers, scale, point)]
-    operands = given[0], node.input(1), given[1], node.input(2), given[2], _optional(node, 3)
-    return _product_to_real(replace(node, inputs=(*operands, _optional(node, 4))))
+    operands = given[0], node.input(1), given[1], node.input(2), given[2], node.optional(3)
+    return _product_to_real(replace(node, inputs=(*operands, node.optional(4))))
 
 
 def _product_to_real(node: Node) -> Value:
     """A product of bytes, times its scales, and with its bias."""
-    inner = replace(node, inputs=(node.input(0), node.input(1), _optional(node, 4), _optional(node, 5)))
-    total = node.emit(dynamic_quantization.CONVERTERS["MatMulInteger"](inner), "integers")
+    inner = replace(node, inputs=(node.input(0), node.input(1), node.optional(4), node.optional(5)))
+    total = node.emit(own.CONVERTERS["MatMulInteger"](inner), "integers")
     scale = node.emit(relax.op.multiply(node.tensor(2), node.tensor(3)), "scale")
     total = node.emit(relax.op.astype(total, "float32"), "total")
     result = relax.op.multiply(total, scale)
@@ -121,13 +98,9 @@ def _lstm(node: Node) -> Value:
         )
         numbers = (integers.astype("float32") - points) * scales
         weights.append(np.ascontiguousarray(numbers.swapaxes(1, 2)))
-    others = [_optional(node, place) for place in range(3, 8)]
+    others = [node.optional(place) for place in range(3, 8)]
     inner = replace(node, operator="LSTM", inputs=(node.input(0), *weights, *others), opset=_OPSET)
-    return recurrent.CONVERTERS["LSTM"](inner)
-
-
-def _optional(node: Node, place: int) -> Value | None:
-    return node.input(place) if node.has(place) else None
+    return own.CONVERTERS["LSTM"](inner)
 
 
 _ACTIVATIONS = {
@@ -144,7 +117,7 @@ def _fused(operator: str) -> Converter:
     """An operator, for convolutions a sum with another tensor, and an activation."""
 
     def convert(node: Node) -> Value:
-        result = _inner(node, operator, [_optional(node, place) for place in range(3)])
+        result = _inner(node, operator, [node.optional(place) for place in range(3)])
         if operator == "Conv" and node.has(3):
             result = node.emit(relax.op.add(result, node.tensor(3)), "sum")
         activation = node.attributes.get("activation", "")
@@ -190,7 +163,7 @@ def _skip_layer_norm(node: Node) -> Value:
     if node.has(4):
         total = node.emit(relax.op.add(total, node.tensor(4)), "sum")
     named = {"axis": -1, "epsilon": node.attributes.get("epsilon", 1e-12)}
-    inputs = [total, node.input(2), _optional(node, 3)]
+    inputs = [total, node.input(2), node.optional(3)]
     normalized = _inner(
         replace(node, attributes=named, outputs=node.outputs[:1]), "LayerNormalization", inputs, 17
     )
@@ -204,7 +177,7 @@ def _quick_gelu(node: Node) -> Value:
 
 
 CONVERTERS: dict[str, Converter] = {
-    "DequantizeLinear": quantization.CONVERTERS["DequantizeLinear"],
+    "DequantizeLinear": own.CONVERTERS["DequantizeLinear"],
     "DynamicQuantizeLSTM": _lstm,
     "DynamicQuantizeMatMul": _dynamic_product,
     "FusedConv": _fused("Conv"),
@@ -220,7 +193,7 @@ CONVERTERS: dict[str, Converter] = {
     "QLinearMul": _between("Mul", 2),
     "QLinearSigmoid": _between("Sigmoid"),
     "QLinearSoftmax": _between("Softmax"),
-    "QuantizeLinear": quantization.CONVERTERS["QuantizeLinear"],
+    "QuantizeLinear": own.CONVERTERS["QuantizeLinear"],
     "QuickGelu": _quick_gelu,
     "SkipLayerNormalization": _skip_layer_norm,
 }

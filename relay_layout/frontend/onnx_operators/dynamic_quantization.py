@@ -40,7 +40,7 @@ def _dynamic_quantize(node: Node) -> Value:
 
 def _matrix_product(node: Node) -> Value:
     left, right = node.input(0), node.input(1)
-    points = [_given(node, index) for index in (2, 3)]
+    points = [node.optional(index) for index in (2, 3)]
     if (
         isinstance(right, np.ndarray)
         and right.ndim == 2
@@ -64,17 +64,13 @@ def _convolution(node: Node) -> Value:
     centred = centred_weight(weight, points, 0)
     if len(shape_of(data)) == 4 and (node.attributes.get("group", 1) == 1 or centred.rest is None):
         call = linear.CONVERTERS["Conv"](replace(node, inputs=(data, weight)))
-        return convolved_at_run_time(call, _bytes(node, data, _given(node, 2)), centred, node.emit)
+        return convolved_at_run_time(call, _bytes(node, data, node.optional(2)), centred, node.emit)
     # Exact below 2**24, which sums over the few channels of a group are.
-    real = node.emit(node.cast(node.emit(_less(node, data, _given(node, 2)), "centred"), "float32"), "real")
+    real = node.emit(node.cast(node.emit(_less(node, data, node.optional(2)), "centred"), "float32"), "real")
     along = (-1, *[1] * (weight.ndim - 1)) if points.ndim else ()
     numbers = weight.astype("float32") - points.reshape(along).astype("float32")
     total = node.emit(linear.CONVERTERS["Conv"](replace(node, inputs=(real, numbers))), "total")
     return relax.op.astype(node.emit(relax.op.round(total), "rounded"), "int32")
-
-
-def _given(node: Node, index: int) -> Value | None:
-    return node.input(index) if node.has(index) else None
 
 
 def _checked_points(given: Array | None, weight: Array, outputs: int) -> Array:

@@ -77,7 +77,7 @@ def _clip(node: Node) -> Value:
     if node.opset < 11:
         low, high = node.attributes.get("min"), node.attributes.get("max")
     else:
-        low, high = (node.inputs[index] if node.has(index) else None for index in (1, 2))
+        low, high = (node.optional(index) for index in (1, 2))
     if not all(bound is None or isinstance(bound, float | np.ndarray) for bound in (low, high)):
         if low is not None:
             data = relax.op.maximum(data, node.expression(low))

@@ -18,13 +18,13 @@ def _quantize(node: Node) -> Value:
     dtype = dtype_of(node.input(2)) if node.has(2) else "uint8"
     if dtype not in _QUANTIZED:
         raise Unsupported(f"quantizes to {dtype}, which is not supported; {', '.join(_QUANTIZED)} are")
-    return quantized(node, node.input(0), node.input(1), _given(node, 2, dtype), _axis(node))
+    return quantized(node, node.input(0), node.input(1), zero_point(node, 2, dtype), _axis(node))
 
 
 def _dequantize(node: Node) -> Value:
     _check_whole(node)
     dtype = dtype_of(node.input(0))
-    return dequantized(node, node.input(0), node.input(1), _given(node, 2, dtype), _axis(node))
+    return dequantized(node, node.input(0), node.input(1), zero_point(node, 2, dtype), _axis(node))
 
 
 def _check_whole(node: Node) -> None:
@@ -38,8 +38,8 @@ def _axis(node: Node) -> int:
     return int(node.attributes.get("axis", 1))
 
 
-def _given(node: Node, index: int, dtype: str) -> Value:
-    """A zero point, zero where it is left out."""
+def zero_point(node: Node, index: int, dtype: str) -> Value:
+    """An input that is a zero point, zero where it is left out."""
     return node.input(index) if node.has(index) else np.zeros((), dtype)
 
 

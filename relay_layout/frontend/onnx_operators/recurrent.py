@@ -183,7 +183,7 @@ def _steps(node: Node, layer: _Layer, value: Any) -> list[Any]:
 def _initial(node: Node, kind: type[Cell], layer: _Layer, index: int) -> State:
     state: list[Any] = []
     for place in (5, 6)[: kind.states]:
-        value = node.inputs[place] if node.has(place) else None
+        value = node.optional(place)
         if value is None or (isinstance(value, np.ndarray) and not value.any()):
             state.append(None)
             continue

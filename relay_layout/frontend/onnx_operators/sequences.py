@@ -148,7 +148,7 @@ def _concat(node: Node) -> Value:
 
 
 def _optional(node: Node) -> Value:
-    return node.input(0) if node.has(0) else None
+    return node.optional(0)
 
 
 def _element(node: Node) -> Value:

@@ -1,0 +1,30 @@
+"""Converters of the operators of ONNX's own domain, by name."""
+
+from relay_layout.frontend.onnx_node import Converter
+from relay_layout.frontend.onnx_operators import (
+    dynamic_quantization,
+    elementwise,
+    images,
+    linear,
+    normalization,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+    sequences,
+    shapes,
+)
+
+CONVERTERS: dict[str, Converter] = {
+    **dynamic_quantization.CONVERTERS,
+    **elementwise.CONVERTERS,
+    **images.CONVERTERS,
+    **linear.CONVERTERS,
+    **normalization.CONVERTERS,
+    **pooling.CONVERTERS,
+    **quantization.CONVERTERS,
+    **recurrent.CONVERTERS,
+    **reduction.CONVERTERS,
+    **sequences.CONVERTERS,
+    **shapes.CONVERTERS,
+}
