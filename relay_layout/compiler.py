@@ -285,7 +285,9 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
         executable = generate(machine, target.tvm_target, CUDA_PIPELINE if on_gpu else PIPELINE)
         code = device_code(executable, target) if isinstance(target, CudaTarget) else {}
     say("linking")
-    return link_executable(executable, target.foreign_machine, code)
+    return link_executable(
+        executable, target.foreign_machine, code, matrices=target.processor.matrix_registers > 0
+    )
 
 
 def _converted(

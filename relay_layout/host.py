@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from topi_ext.arm_features import CAPABILITY_WORDS, llvm_names, told_features
+from topi_ext.matrices import may_use_matrices
 
 _ARCHITECTURES = {
     "amd64": "x86_64",
@@ -83,6 +84,7 @@ def cpu_features() -> frozenset[str] | None:
     """The CPU features of this machine, in the kernel's words and in LLVM's (``sse4_1`` and ``sse4.1``).
 
     None where the system does not tell (anything but Linux on x86 or ARM); then no check is possible.
+    Registers of matrices count where the system lets this process use them.
     """
     if architecture() == "aarch64" and operating_system() == "linux":
         # Under an emulator /proc/cpuinfo may be the host's.
@@ -93,7 +95,10 @@ def cpu_features() -> frozenset[str] | None:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    return parse_cpuinfo(text, architecture())
+    found = parse_cpuinfo(text, architecture())
+    if found is None or may_use_matrices():
+        return found
+    return frozenset(name for name in found if not name.startswith("amx"))
 
 
 def gpu_architecture() -> str:

@@ -8,14 +8,16 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import register_op_attr
+from tvm.ir import Call, register_op_attr
 from tvm.s_tir.pipeline import default_s_tir_pipeline, finalize_host_passes
 from tvm.target import Target
+from tvm.tirx.buffer import buffer_data_pointer_type
 from tvm_ffi import structural_map
 
 from topi_ext.bindings import flatten_bindings
 from topi_ext.dot_products import lower_dot_products
 from topi_ext.processor import is_aarch64
+from topi_ext.schedule.cpu.matrices import SUMS
 from topi_ext.schedule.start import START
 
 PIPELINE = "topi_ext"
@@ -23,6 +25,9 @@ PIPELINE = "topi_ext"
 
 STACK_BYTES = 8 << 10
 """Longest buffer that is kept on the stack: a register file and what a tile of Winograd holds."""
+
+_LINE_BYTES, _STACK_ALIGNMENT = 64, 16
+"""Alignment of a buffer that matrices are stored in, and what TVM gives those on the stack at most."""
 
 _KEEP = "disable_lower_builtin"
 """TVM's annotation of allocations that are left to the code generator, which puts them on the stack."""
@@ -47,8 +52,9 @@ def keep_on_stack() -> tvm.transform.Pass:
         del module, context
         loads_again = is_aarch64(func.attrs["target"])
 
-        def on_allocation(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
-            return _kept(allocation, loads_again)
+        def on_allocation(allocation: tirx.AllocBuffer) -> Any:
+            kept = _kept(allocation, loads_again)
+            return _aligned(kept) if kept.buffer.scope() == SUMS else kept
 
         return func.with_body(structural_map(func.body, (tirx.AllocBuffer, on_allocation)))
 
@@ -63,12 +69,29 @@ def _kept(allocation: tirx.AllocBuffer, loads_again: bool) -> tirx.AllocBuffer:
         if not isinstance(extent, int | tirx.IntImm):
             return allocation
         size *= int(extent)
-    if not 0 < size <= STACK_BYTES or buffer.scope() not in ("global", "local", START):
+    if not 0 < size <= STACK_BYTES or buffer.scope() not in ("global", "local", START, SUMS):
         return allocation
     marks = {_KEEP: tirx.const(1, "int32")}
     if loads_again and buffer.scope() == START:
         marks[_VOLATILE] = tirx.const(1, "int32")
     return tirx.AllocBuffer(buffer, {**allocation.annotations, **marks})
+
+
+def _aligned(allocation: tirx.AllocBuffer) -> Any:
+    """The buffer within a longer one, where a cache line begins."""
+    buffer = allocation.buffer
+    size = buffer.dtype.bits // 8
+    (extent,) = buffer.shape
+    longer = tirx.decl_buffer(
+        (extent + _LINE_BYTES // size,), str(buffer.dtype), buffer.name, scope=buffer.scope()
+    )
+    last = tirx.address_of(tirx.BufferLoad(longer, [(_LINE_BYTES - _STACK_ALIGNMENT) // size]))
+    start = tirx.call_llvm_intrin("handle", "llvm.ptrmask", last, tirx.const(-_LINE_BYTES, "int64"))
+    pointer = buffer_data_pointer_type(buffer)
+    data = Call(start.op, start.args, start.attrs, start.ty_args, ret_ty=pointer)
+    return tirx.SeqStmt(
+        [tirx.AllocBuffer(longer, allocation.annotations), tirx.DeclBuffer(buffer, data=data)]
+    )
 
 
 def compile_kernel(func: tirx.PrimFunc, target: Target) -> Any:

@@ -25,8 +25,9 @@ from topi_ext.knobs import (
     parts_of_block,
     tiled_channels,
 )
+from topi_ext.matrix_space import CONFIGURATION_CYCLES, LANES, matrix_tiles
 from topi_ext.processor import Processor
-from topi_ext.workload import PLANES, ConvolutionWorkload
+from topi_ext.workload import BYTES, PLANES, ConvolutionWorkload
 
 SHARED_LINE_PENALTY = 4.0
 """Measured: 24 channels of NHWC split between two threads take 3 to 5 times as long."""
@@ -60,6 +61,10 @@ LOOP_CYCLES = 0.5
 
 SINGLE_LOADS_PENALTY = 1.04
 """Modelled: such loops where the registers do not hold the data as vectors, so that elements are loaded."""
+
+BYTE_PIXELS_PENALTY = 2.0
+"""Depthwise convolutions of bytes with channels last, whose vectors are quarters of cache lines: measured 1.1
+to 1.7, and as the estimates of all depthwise convolutions are low, this chooses the faster networks."""
 
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
@@ -97,6 +102,8 @@ class _TiledLoops:
     tile_channels: int
     steps: int
     cycles: float
+    matrix_rows: int = 0
+    tile_rows: int = 1
 
 
 def _tiled_loops(workload: ConvolutionWorkload, processor: Processor) -> Iterator[_TiledLoops]:
@@ -111,6 +118,12 @@ def _tiled_loops(workload: ConvolutionWorkload, processor: Processor) -> Iterato
             tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
             cycles *= workload.planes * tiles * rows * parts_of_block(workload, width)
             yield _TiledLoops(width, tile_pixels, tile_channels, steps, cycles)
+    if lanes != LANES:
+        return
+    for tile in matrix_tiles(workload, processor, pixels, channel_vectors):
+        across = math.ceil(pixels / tile.pixels) * math.ceil(channel_vectors / tile.vectors)
+        cycles = tile.cycles * workload.planes * across * math.ceil(rows / tile.rows)
+        yield _TiledLoops(lanes, tile.pixels, tile.vectors, tile.steps, cycles, tile.matrix_rows, tile.rows)
 
 
 def _vector_lengths(workload: ConvolutionWorkload, processor: Processor, lanes: int) -> list[int]:
@@ -125,7 +138,7 @@ def _knobs_of_tile(
     workload: ConvolutionWorkload, processor: Processor, tile: _TiledLoops
 ) -> Iterator[tuple[float, ConvolutionKnobs]]:
     _, channel_vectors, pixels = vector_axes(workload, processor)
-    for order, chunk_rows, pad_at in _orders(workload, tile.lanes, tile.tile_pixels, tile.tile_channels):
+    for order, chunk_rows, pad_at in _orders(workload, tile):
         knobs = ConvolutionKnobs(
             tile.lanes,
             tile.tile_pixels,
@@ -135,10 +148,14 @@ def _knobs_of_tile(
             pad_at,
             processor.prefetch,
             steps=tile.steps,
+            matrix_rows=tile.matrix_rows,
+            tile_rows=tile.tile_rows,
         )
         cost = tile.cycles * imbalance(workload, processor, knobs, pixels, channel_vectors)
         cost *= 1.0 + (SHARED_LINE_PENALTY - 1.0) * _shared_lines(workload, processor, knobs)
         cost += _traffic_cycles(workload, processor, knobs)
+        if tile.matrix_rows:
+            cost += CONFIGURATION_CYCLES * _chunks(workload, knobs, pixels, channel_vectors)
         yield cost + processor.threads * processor.launch_cycles, knobs
         if order == "channels" and chunk_rows == 1 and tile.cycles < MOST_SERIAL * processor.parallel_cycles:
             alone = replace(knobs, parallel=False)
@@ -263,7 +280,12 @@ def _tile_cycles(
                 cycles *= SINGLE_LOADS_PENALTY
     # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
     overhead = 12 + 2.0 * accumulators
-    return steps * cycles + overhead
+    return (steps * cycles + overhead) * (BYTE_PIXELS_PENALTY if _byte_pixels(workload) else 1.0)
+
+
+def _byte_pixels(workload: ConvolutionWorkload) -> bool:
+    """Is it depthwise, of bytes whose channels are not in blocks?"""
+    return workload.is_depthwise and workload.dtype in BYTES and workload.data_layout == "NHWC"
 
 
 def _shared_pixels(workload: ConvolutionWorkload, tile_pixels: int) -> int:
@@ -275,9 +297,8 @@ def _shared_pixels(workload: ConvolutionWorkload, tile_pixels: int) -> int:
     return sum(times > 1 for times in met.values())
 
 
-def _orders(
-    workload: ConvolutionWorkload, lanes: int, tile_pixels: int, tile_channels: int
-) -> list[tuple[Order, int, PadAt]]:
+def _orders(workload: ConvolutionWorkload, loops: _TiledLoops) -> list[tuple[Order, int, PadAt]]:
+    lanes, tile_pixels = loops.lanes, loops.tile_pixels
     if fuses_rows(workload):
         # Of single pixels: those of NCHW that fill no vector need a tile as well.
         step = tile_pixels * lanes if lanes_are_pixels(workload) else tile_pixels
@@ -286,13 +307,19 @@ def _orders(
         return [("channels", 1, "stage"), *(("pixels", rows, "stage") for rows in divisors)]
     if "H" not in workload.out_layout:
         return [("channels", 1, "stage")]
-    height = int(workload.out_height)
+    height = math.ceil(int(workload.out_height) / loops.tile_rows)
     divisors = [rows for rows in range(1, height + 1) if height % rows == 0]
-    padded = workload.is_padded
+    padded = workload.is_padded and int(workload.out_height) % loops.tile_rows == 0
     if workload.is_depthwise:
-        tile = tile_channels * (1 if lanes_are_pixels(workload) else lanes)
+        tile = loops.tile_channels * (1 if lanes_are_pixels(workload) else lanes)
         chunked = padded and pads_by_chunk(workload, tile)
-        return [("channels", rows, "chunk" if chunked else "stage") for rows in divisors]
+        by_channels: list[tuple[Order, int, PadAt]] = [
+            ("channels", rows, "chunk" if chunked else "stage") for rows in divisors
+        ]
+        if _byte_pixels(workload):
+            # The channels of a cache line are not for several threads.
+            return [("pixels", rows, pad_at) for _, rows, pad_at in by_channels]
+        return by_channels
     orders: list[tuple[Order, int, PadAt]] = [("channels", 1, "stage")]
     return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors]
 
@@ -323,13 +350,19 @@ def imbalance(
     """How much longer the busiest thread works than an even share."""
     if not knobs.parallel:
         return float(processor.threads)
-    channel_tiles = math.ceil(channel_vectors / knobs.tile_channels)
-    rows = math.ceil(pixels / knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
-    chunks = workload.planes * math.ceil(rows / knobs.rows)
-    if knobs.order == "channels":
-        chunks *= channel_tiles
+    chunks = _chunks(workload, knobs, pixels, channel_vectors)
     threads = processor.threads
     return math.ceil(chunks / threads) * threads / chunks
+
+
+def _chunks(workload: ConvolutionWorkload, knobs: ConvolutionKnobs, pixels: int, channel_vectors: int) -> int:
+    """Turns of the parallel loop."""
+    if fuses_rows(workload):
+        rows = math.ceil(pixels / knobs.tile_pixels)
+    else:
+        rows = math.ceil(int(workload.out_height) / knobs.tile_rows)
+    chunks = workload.planes * math.ceil(rows / knobs.rows)
+    return chunks * (math.ceil(channel_vectors / knobs.tile_channels) if knobs.order == "channels" else 1)
 
 
 def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
@@ -343,17 +376,20 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
     bytes_per_cycle = 8.0
     padding = 0.0
     if workload.is_padded:
-        copied = float(image * batch)
+        # The border is copied with the data, in the dtype that is multiplied.
+        wide = DTYPE_BYTES[workload.weight_dtype] // size
+        copied = float(image * batch * wide)
         if knobs.pad_at == "chunk":
             reach = (workload.kernel[0] - 1) * workload.dilation[0] + 1
-            needed = (knobs.rows - 1) * workload.strides[0] + reach
-            copied *= needed / (knobs.rows * workload.strides[0])
-            chunk = needed * int(workload.in_width) * workload.in_channels * size
+            rows = knobs.rows * knobs.tile_rows
+            needed = (rows - 1) * workload.strides[0] + reach
+            copied *= needed / (rows * workload.strides[0])
+            chunk = needed * int(workload.in_width) * workload.in_channels * size * wide
             if workload.depth:
                 # The planes that a plane of the result needs are copied for it alone.
                 copied *= workload.depth[1] / workload.depth[2]
                 chunk *= workload.depth[1]
-            if workload.is_depthwise:
+            if workload.is_depthwise and knobs.order == "channels":
                 chunk = chunk * knobs.lanes // workload.in_channels
             # A chunk that stays in the cache is read back for free; a longer one is not.
             copied *= 1 if chunk <= half_l2 else 4
@@ -375,6 +411,6 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
         run = int(workload.out_height) * int(workload.out_width)
         chunks = math.ceil(run / (knobs.tile_pixels * knobs.rows))
     else:
-        chunks = int(workload.out_height) // knobs.rows
+        chunks = math.ceil(int(workload.out_height) / (knobs.rows * knobs.tile_rows))
     again = weights * max(workload.planes * chunks, processor.threads) if weights > half_l2 else 0
     return padding + again / AGAIN_BYTES_PER_CYCLE

@@ -59,7 +59,7 @@ def lower_dot_products() -> tvm.transform.Pass:
         del module, context
         calls: list[Any] = []
         structural_walk(func.body, (Call, calls.append))
-        if not any(_is_dot(call) for call in calls):
+        if not any(is_dot(call) for call in calls):
             return func
         lowering = _Lowering(func)
         # Sums first: a product that is lowered within one would no longer be found there.
@@ -85,13 +85,13 @@ class _Lowering:
     def sum(self, addition: tirx.Add) -> Any:
         """A dot product that is added to something, which one instruction does with it."""
         for call, rest in ((addition.b, addition.a), (addition.a, addition.b)):
-            if _is_dot(call):
+            if is_dot(call):
                 return self._lowered(call, rest)
         return addition
 
     def product(self, call: Call) -> Any:
         """A dot product that stands alone."""
-        if not _is_dot(call):
+        if not is_dot(call):
             return call
         return self._lowered(call, tirx.const(0, call.ty.dtype))
 
@@ -155,7 +155,8 @@ class _Lowering:
         return bool(self._analyzer.can_prove_equal(value, number))
 
 
-def _is_dot(expression: Any) -> bool:
+def is_dot(expression: Any) -> bool:
+    """Is it a call of :func:`dot4`?"""
     return isinstance(expression, Call) and getattr(expression.op, "name", "") == _NAME
 
 
@@ -262,4 +263,4 @@ def _neon_instructions(target: Target, lanes: int, values: str) -> str:
     return "signed" if llvm_cpu_has_features("dotprod", target) else "long"
 
 
-__all__ = ["dot4", "lower_dot_products"]
+__all__ = ["dot4", "is_dot", "lower_dot_products"]

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.indexing import block_of, physical_axes
+from topi_ext.indexing import WORD, block_of, physical_axes
+from topi_ext.matrices import REGISTERS, ROW_BYTES, ROWS, registers_held
 from topi_ext.winograd import POINTS, tile_grid
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 
@@ -39,6 +40,9 @@ class ConvolutionKnobs:
     ``parallel``: split the outermost loop among the threads; without, the caller's thread does it all.
     ``steps``: channels of the data that a turn of the loop loads as one vector, whose lanes multiply-adds
     read; with 1 it takes one channel, and each element is loaded by itself. See :func:`most_steps`.
+    ``matrix_rows``: pixels in one of the processor's matrix registers, a divisor of ``tile_pixels``; 0 where
+    products are of vectors. ``steps`` are then the words of data in each of its rows, and a tile may have
+    several ``tile_rows`` of such pixels.
     """
 
     lanes: int
@@ -50,6 +54,13 @@ class ConvolutionKnobs:
     prefetch: bool = True
     parallel: bool = True
     steps: int = 1
+    matrix_rows: int = 0
+    tile_rows: int = 1
+
+    @property
+    def data_matrices(self) -> int:
+        """Registers that a tile's data takes."""
+        return self.tile_rows * self.tile_pixels // self.matrix_rows
 
     def to_dict(self) -> dict[str, Any]:
         return _named("direct", self)
@@ -93,7 +104,7 @@ class WinogradKnobs:
 
 Knobs = ConvolutionKnobs | WinogradKnobs
 
-_LATER = {"prefetch": True, "parallel": True, "steps": 1}
+_LATER = {"prefetch": True, "parallel": True, "steps": 1, "matrix_rows": 0, "tile_rows": 1}
 """What knobs are where a record does not name them."""
 
 
@@ -125,7 +136,7 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
     run = height * width if fuses_rows(workload) else width
     pixels = knobs.tile_pixels * (knobs.lanes if lanes_are_pixels(workload) else 1)
     channels = knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
-    rows = math.ceil(run / pixels) if fuses_rows(workload) else height
+    rows = math.ceil(run / pixels) if fuses_rows(workload) else math.ceil(height / max(1, knobs.tile_rows))
     block = max(block_of(workload.out_layout, "C"), workload.padded_lanes)
     problems = [
         (knobs.order not in get_args(Order), f"unknown order '{knobs.order}'"),
@@ -141,7 +152,7 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
         ),
         (knobs.rows < 1 or rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
         (
-            knobs.steps not in (1, most_steps(workload, knobs.tile_pixels)),
+            not knobs.matrix_rows and knobs.steps not in (1, most_steps(workload, knobs.tile_pixels)),
             f"no vectors of {knobs.steps} channels of the data",
         ),
         (knobs.order == "pixels" and "H" not in workload.out_layout, "no rows to split among threads"),
@@ -153,8 +164,41 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
             knobs.order == "channels" and knobs.pad_at == "chunk" and not pads_by_chunk(workload, channels),
             "padding by chunk where a tile's input channels are no run of the same length",
         ),
+        (knobs.matrix_rows != 0 and not _fits_matrices(workload, knobs), "its matrices fit no registers"),
+        (
+            knobs.tile_rows != 1 and not (knobs.matrix_rows and 1 < knobs.tile_rows <= height),
+            f"tile of {knobs.tile_rows} rows",
+        ),
+        (
+            knobs.pad_at == "chunk" and height % max(1, knobs.tile_rows) != 0,
+            f"padding by chunk where tiles of {knobs.tile_rows} rows overlap",
+        ),
     ]
     return next((problem for found, problem in problems if found), None)
+
+
+def _fits_matrices(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:
+    """Are ``knobs`` those of products of matrices that registers hold?"""
+    rows, words = knobs.matrix_rows, knobs.steps
+    if not suits_matrices(workload) or rows < 1 or knobs.tile_pixels % rows:
+        return False
+    whole = 0 < words <= ROW_BYTES // WORD and workload.in_channels % (words * WORD) == 0
+    held = registers_held(knobs.data_matrices, knobs.tile_channels)
+    return whole and rows <= ROWS and knobs.lanes == ROW_BYTES // WORD and held <= REGISTERS
+
+
+def suits_matrices(workload: ConvolutionWorkload) -> bool:
+    """Are there products of matrices of bytes: of pixels that have all their channels side by side?
+
+    A block of 16 of them would fill a quarter of a register.
+    """
+    return (
+        workload.word_axis == "I"
+        and workload.groups == 1
+        and not workload.padded_lanes
+        and block_of(workload.data_layout, "C") == 1
+        and not lanes_are_pixels(workload)
+    )
 
 
 def _is_part(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:

@@ -28,7 +28,8 @@ class Processor:
     ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI or ARM's
     ``dotprod``. ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
     ``store_operations``: what storing a vector takes of the units that multiply and add.
-    ``launch_cycles``: handing work to the other threads and waiting for them.
+    ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
+    of 16 rows of 64 bytes there are for products of bytes; see :mod:`topi_ext.matrices`.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Processor:
     signed_words: bool = False
     store_operations: int = 0
     launch_cycles: float = LAUNCH_CYCLES
+    matrix_registers: int = 0
 
     @property
     def parallel_cycles(self) -> float:
@@ -63,6 +65,7 @@ class Processor:
 
 _AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20)
 _INTEL_AVX512 = replace(_AVX512, name="x86-64 AVX-512 Intel", l1_bytes=48 << 10, l2_bytes=2 << 20)
+_AMX = replace(_INTEL_AVX512, name="x86-64 AMX", word_instructions=1, matrix_registers=8)
 _AVX2 = Processor("x86-64 AVX2", 32, 16, 2, 4, 2, 32 << 10, 256 << 10)
 _SSE = Processor("x86-64 SSE", 16, 16, 1, 4, 2, 32 << 10, 256 << 10)
 _NEON = Processor("aarch64 NEON", 16, 32, 2, 4, 2, 32 << 10, 256 << 10, prefetch=False, memory_operands=False)
@@ -181,6 +184,8 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
     if is_aarch64(target):
         core = _with_words(ARM_CORES.get(cpu, _NEON), llvm_cpu_has_features("dotprod", target))
         return replace(core, signed_words=not llvm_cpu_has_features("i8mm", target))
+    if llvm_cpu_has_features(["avx512vnni", "amx-int8"], target):
+        return _AMX
     if llvm_cpu_has_features("avx512f", target):
         wide = _INTEL_AVX512 if cpu in _INTEL else _AVX512
         return _with_words(wide, llvm_cpu_has_features("avx512vnni", target))

@@ -13,7 +13,7 @@ from typing import Any
 
 from relay_layout.errors import TargetError
 from relay_layout.lower.device_code import assembly
-from topi_ext.threads import ARGUMENTS
+from topi_ext.threads import ARGUMENTS, MATRICES
 
 COMPILERS = ("cc", "gcc", "clang", "g++", "clang++")
 
@@ -63,16 +63,21 @@ def _is_packaged() -> bool:
 
 
 def link_executable(
-    executable: Any, machine: str = "", device_code: Mapping[str, bytes] | None = None
+    executable: Any,
+    machine: str = "",
+    device_code: Mapping[str, bytes] | None = None,
+    *,
+    matrices: bool = False,
 ) -> bytes:
     """The bytes of a shared library that holds ``executable`` (``tvm.relax.VMExecutable``).
 
     Its parallel loops have threads of their own (:mod:`topi_ext.threads`), or those of TVM's pool where the
     driver has no system root to compile for. ``machine`` is as for :func:`link_command`, ``device_code``
-    machine code for GPUs; see :mod:`relay_layout.lower.device_code`.
+    machine code for GPUs; see :mod:`relay_layout.lower.device_code`. ``matrices``: its kernels may use the
+    registers of :mod:`topi_ext.matrices`.
     """
     command = link_command(machine)
-    threads = [] if _ALONE in command else ARGUMENTS
+    threads = [] if _ALONE in command else [*([MATRICES] if matrices else []), *ARGUMENTS]
 
     def link(output: str, objects: list[str], **options: Any) -> None:
         del options

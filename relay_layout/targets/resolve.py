@@ -28,6 +28,7 @@ from relay_layout.targets.target import BuildTarget
 from relay_layout.targets.x86 import (
     INSTRUCTION_SETS,
     LLVM_NAMES,
+    MATRICES,
     level_features,
     with_full_vectors,
     x86_features,
@@ -110,15 +111,20 @@ def _native(threads: int | None) -> BuildTarget:
     present = cpu_features()
     attributes: dict[str, Any] = {"mcpu": cpu}
     features: tuple[str, ...] = ()
-    # A virtual machine may hide extensions that the processor's name implies.
+    # A virtual machine may hide extensions that the processor's name implies, and name an older processor.
     if present is not None and architecture() == "aarch64":
         attributes = present_attributes(cpu, _arm_features(attributes), present)
         features = _arm_features(attributes)
     elif present is not None:
         implied = x86_features(attributes)
         features = tuple(name for name in implied if name in present)
-        if hidden := sorted(set(implied) - present):
-            attributes["mattr"] = [f"-{LLVM_NAMES.get(name, name)}" for name in hidden]
+        changed = [f"-{LLVM_NAMES.get(name, name)}" for name in sorted(set(implied) - present)]
+        if "avx512vnni" in features and present.issuperset(MATRICES):
+            more = [name for name in MATRICES if name not in features]
+            changed += [f"+{LLVM_NAMES[name]}" for name in more]
+            features = tuple(sorted({*features, *more}))
+        if changed:
+            attributes["mattr"] = changed
     return _build("native", attributes, features, architecture(), threads)
 
 

@@ -12,10 +12,20 @@ INSTRUCTION_SETS: dict[str, tuple[str, ...]] = {
 }
 """Extensions that each level of the x86-64 ABI adds, as the operating system spells them."""
 
-LLVM_NAMES = {"bmi1": "bmi", "sse4_1": "sse4.1", "sse4_2": "sse4.2"}
+LLVM_NAMES = {
+    "amx_int8": "amx-int8",
+    "amx_tile": "amx-tile",
+    "bmi1": "bmi",
+    "sse4_1": "sse4.1",
+    "sse4_2": "sse4.2",
+}
 """Extensions that LLVM spells otherwise than the operating system."""
 
+MATRICES = ("amx_int8", "amx_tile")
+"""Products of matrices of bytes, which kernels use also where the processor's name does not imply them."""
+
 _BEYOND_LEVELS = {
+    *MATRICES,
     "avx512bf16",
     "avx512bitalg",
     "avx512fp16",
@@ -72,4 +82,11 @@ def with_full_vectors(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {**attributes, "mattr": [*given, f"-{_HALF_VECTORS}"]}
 
 
-__all__ = ["INSTRUCTION_SETS", "LLVM_NAMES", "level_features", "with_full_vectors", "x86_features"]
+__all__ = [
+    "INSTRUCTION_SETS",
+    "LLVM_NAMES",
+    "MATRICES",
+    "level_features",
+    "with_full_vectors",
+    "x86_features",
+]

@@ -182,6 +182,22 @@ def test_parse_cpuinfo() -> None:
     assert host.parse_cpuinfo("", "x86_64") is None
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+def test_matrices_count_where_the_system_lets_a_process_use_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, allowed: bool
+) -> None:
+    listing = tmp_path / "cpuinfo"
+    listing.write_text(cpuinfo(f"{X86_V3} amx_tile amx_int8"))
+    monkeypatch.setattr(host, "architecture", lambda: "x86_64")
+    monkeypatch.setattr(host, "Path", lambda path: listing)
+    monkeypatch.setattr(host, "may_use_matrices", lambda: allowed)
+    features = host.cpu_features.__wrapped__()
+    assert features is not None and "avx2" in features
+    assert {name for name in features if name.startswith("amx")} == (
+        {"amx_tile", "amx_int8", "amx-tile", "amx-int8"} if allowed else set()
+    )
+
+
 def test_portable_target() -> None:
     v3 = host.parse_cpuinfo(cpuinfo(X86_V3), "x86_64")
     v4 = host.parse_cpuinfo(cpuinfo(f"{X86_V3} avx512f avx512bw avx512cd avx512dq avx512vl"), "x86_64")

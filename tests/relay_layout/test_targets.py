@@ -145,6 +145,21 @@ def test_native_does_without_what_a_virtual_machine_hides(monkeypatch: pytest.Mo
     assert "-avx512f" in list(target.tvm_target.attrs["mattr"])
 
 
+@pytest.mark.parametrize("has_matrices", [True, False])
+def test_native_uses_matrices_that_the_name_does_not_imply(
+    monkeypatch: pytest.MonkeyPatch, has_matrices: bool
+) -> None:
+    """A virtual machine may name a processor that is older than what it has."""
+    implied = resolve_target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "rocketlake"}).features
+    more = ("amx_int8", "amx_tile") if has_matrices else ()
+    monkeypatch.setattr(resolve, "architecture", lambda: "x86_64")
+    monkeypatch.setattr(resolve, "cpu_features", lambda: frozenset({*implied, *more}))
+    monkeypatch.setattr(resolve.codegen, "llvm_get_system_cpu", lambda: "rocketlake")
+    target = resolve_target("native")
+    assert set(target.features) == {*implied, *more}
+    assert (target.processor.matrix_registers > 0) == has_matrices
+
+
 @pytest.mark.parametrize(
     ("cpu", "attributes", "expected"),
     [

@@ -35,7 +35,8 @@ def test_threads_are_the_cores_of_the_target() -> None:
 @pytest.mark.parametrize(
     ("cpu", "name"),
     [
-        ("sapphirerapids", "x86-64 AVX-512 Intel"),
+        ("sapphirerapids", "x86-64 AMX"),
+        ("icelake-server", "x86-64 AVX-512 Intel"),
         ("rocketlake", "x86-64 AVX-512 Intel"),
         ("znver5", "x86-64 AVX-512"),
         ("x86-64-v4", "x86-64 AVX-512"),

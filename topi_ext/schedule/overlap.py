@@ -52,7 +52,7 @@ def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def loops_within(body: Any) -> list[tirx.For]:
-    """All loops of a statement, outer ones first."""
+    """All loops of a statement, inner ones first."""
     found: list[tirx.For] = []
     structural_walk(body, (tirx.For, found.append))
     return found

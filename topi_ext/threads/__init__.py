@@ -8,7 +8,10 @@ SOURCE = Path(__file__).with_name("launch.c")
 ARGUMENTS = ("-pthread", "-O2", "-std=gnu11", "-x", "c", str(SOURCE), "-x", "none")
 """How a driver of a compiler of C or C++ compiles and links it."""
 
+MATRICES = "-DMATRICES"
+"""An argument before :data:`ARGUMENTS` for kernels of matrices, whose library asks for their registers."""
+
 SET_THREADS = "relay_layout_threads"
 """TVM's name of a function of the linked library: it takes the number of threads, 0 for all cores."""
 
-__all__ = ["ARGUMENTS", "SET_THREADS", "SOURCE"]
+__all__ = ["ARGUMENTS", "MATRICES", "SET_THREADS", "SOURCE"]

@@ -13,7 +13,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef __GLIBC__
 /* As old as the machine allows: newer names of the same functions would keep the library from older systems. */
@@ -184,6 +186,11 @@ static int launch(Task task, void *data, int count) {
   atomic_flag_clear_explicit(&busy, memory_order_release);
   return code;
 }
+
+#ifdef MATRICES
+/* Linux lets a process use the registers of AMX once it has asked for them (ARCH_REQ_XCOMP_PERM). */
+__attribute__((constructor)) static void ask_for_matrices(void) { syscall(SYS_arch_prctl, 0x1023, 18); }
+#endif
 
 /* What kernels call. TVM's loader looks for this name in a library to put its own function there. */
 __attribute__((visibility("hidden"))) void *__TVMBackendParallelLaunch = (void *)launch;

@@ -35,6 +35,7 @@ from topi_ext.schedule.blocks import (
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
+from topi_ext.schedule.cpu.matrices import apply_matrices, keep_configured, multiply_matrices
 from topi_ext.schedule.cpu.separable import depthwise_stage, place_depthwise
 from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
 from topi_ext.schedule.partial import apply_partial_vectors
@@ -58,9 +59,13 @@ def schedule_convolution(
     nest = _Nest(sch, found[0], workload, knobs)
     nest.arrange()
     arranged = nest.sch.mod["main"]
-    for rewrite in (apply_overlap, apply_start, apply_partial_vectors, apply_prefetch, apply_skip):
+    for rewrite in _REWRITES:
         arranged = rewrite(arranged)
     return open_schedule(arranged)
+
+
+_REWRITES = (apply_overlap, apply_start, apply_partial_vectors, apply_prefetch, apply_skip, apply_matrices)
+"""What schedules cannot express of the marks that a nest leaves, in order."""
 
 
 class _Nest:
@@ -95,8 +100,9 @@ class _Nest:
                 arrange_block(sch, block, knobs.lanes)
         loops = dict(zip(self._loop_names(flat), sch.get_loops(self.anchor), strict=True))
         steps = []
-        if knobs.steps > 1:
-            loops["rc"], step = sch.split(loops["rc"], [None, knobs.steps])
+        if knobs.steps > 1 or knobs.matrix_rows:
+            innermost_axis = reduction_axes(self.workload)[-1]
+            loops[innermost_axis], step = sch.split(loops[innermost_axis], [None, knobs.steps])
             steps = [step]
         reduction = [*(loops[name] for name in reduction_axes(self.workload)), *steps]
         tile, outer = self._split(loops, flat)
@@ -120,7 +126,9 @@ class _Nest:
         if pad is not None:
             self.zeros = FILLED not in sch.get(pad).annotations
             place_padding(sch, pad, parallel if knobs.pad_at == "chunk" else None, knobs.parallel)
-        if steps:
+        if knobs.matrix_rows:
+            keep_configured(sch, parallel, knobs)
+        elif steps:
             self._load_data(loops["rc"], steps[0], len(tile))
         self._finish(epilogue, tile, reduction)
         if self.marks:
@@ -246,6 +254,9 @@ class _Nest:
             )
         order: dict[str, Loop] = {name: loops[name] for name in ("n", "group") if name in loops}
         row = pixel if flat else loops.get("row")
+        tile_row = []
+        if knobs.tile_rows > 1:
+            row, *tile_row = self._tile(row, [knobs.tile_rows], mark="row")
         if row is None:
             order |= {"channel": channel, **parts}
         else:
@@ -261,7 +272,7 @@ class _Nest:
         # Each element of the data is broadcast once and used by all vectors of channels before the next:
         # the other way round all broadcasts of the tile are live at once, and spill.
         tile = [tile_channel, tile_pixel] if lanes_are_pixels(workload) else [tile_pixel, tile_channel]
-        return [*tile, lane], order
+        return [*tile_row, *tile, lane], order
 
     def _tile(self, loop: Loop, factors: list[int], mark: str = "pixel") -> list[Loop]:
         size = 1
@@ -304,7 +315,9 @@ class _Nest:
             sch.unroll(loop)
         sch.vectorize(lanes)
         inner = len(tile) + len(reduction)
-        sch.decompose_reduction(self.anchor, reduction[0])
+        zero = sch.decompose_reduction(self.anchor, reduction[0])
+        if self.knobs.matrix_rows:
+            multiply_matrices(sch, zero, self.anchor, len(tile), len(reduction))
         self._prefetch()
         self._skip(inner)
 

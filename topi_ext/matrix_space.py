@@ -1,0 +1,86 @@
+"""Register tiles of matrices that are worth trying for a convolution of bytes, each with its cycles."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from topi_ext.indexing import WORD
+from topi_ext.knobs import fuses_rows, suits_matrices
+from topi_ext.matrices import ROW_BYTES, ROWS, registers_held
+from topi_ext.processor import Processor
+from topi_ext.workload import ConvolutionWorkload
+
+LANES = ROW_BYTES // WORD
+"""Channels of a matrix of weights."""
+
+_FEWEST_CYCLES = 10
+"""Measured: what a product takes however few rows of data it has; with 16 rows it takes 16."""
+
+_SHARED_UNIT = 1.5
+"""Measured: two hyperthreads of a core share what multiplies, so that a product may take twice as long."""
+
+_ROW_CYCLES, _FAR_ROW_CYCLES = 0.7, 2.0
+"""Measured: a row of a matrix that is loaded from the level-1 cache, and from the level-2 cache."""
+
+_TILE_CYCLES, _VECTOR_CYCLES = 20.0, 6.0
+"""Modelled: around the products of a tile, and for storing each vector of its sums and finishing it."""
+
+CONFIGURATION_CYCLES = 250.0
+"""Measured: giving the registers their shapes, which each turn of a parallel loop does."""
+
+_SHORTEST = 7
+"""Rows of a matrix below which others are not worth trying, as long as the pixels of a row allow it."""
+
+
+@dataclass(frozen=True)
+class MatrixTile:
+    """``matrix_rows`` and ``steps`` as in knobs, ``rows`` by ``pixels`` by ``vectors`` of 16 channels.
+
+    ``cycles``: those of the tile, its whole reduction included.
+    """
+
+    rows: int
+    pixels: int
+    vectors: int
+    matrix_rows: int
+    steps: int
+    cycles: float
+
+
+def matrix_tiles(
+    workload: ConvolutionWorkload, processor: Processor, pixels: int, vectors: int
+) -> Iterator[MatrixTile]:
+    """The tiles of a workload whose rows have ``pixels`` and whose pixels have ``vectors`` of channels."""
+    if not suits_matrices(workload) or not processor.matrix_registers:
+        return
+    reduced = workload.in_channels // WORD
+    words = next(words for words in range(ROWS, 0, -1) if reduced % words == 0)
+    longest = min(ROWS, pixels)
+    lengths = [length for length in range(_SHORTEST, longest) if pixels % length == 0]
+    height = 1 if fuses_rows(workload) or "H" not in workload.out_layout else int(workload.out_height)
+    counts = range(1, processor.matrix_registers)
+    for length, along, rows, channels in itertools.product([*lengths, longest], counts, counts, counts):
+        data = along * rows
+        fits = along * length <= pixels and rows <= height and channels <= vectors
+        # Several rows are for those that a tile takes whole.
+        if not fits or (rows > 1 and along * length < pixels):
+            continue
+        if registers_held(data, channels) <= processor.matrix_registers:
+            cycles = _cycles(workload, processor, (data, channels, length, words))
+            yield MatrixTile(rows, along * length, channels, length, words, cycles)
+
+
+def _cycles(workload: ConvolutionWorkload, processor: Processor, tile: tuple[int, int, int, int]) -> float:
+    """Of a tile of data by weights, with so many rows and words of data in each matrix."""
+    data, weights, rows, words = tile
+    taps = workload.kernel[0] * workload.kernel[1]
+    reduced = workload.in_channels * taps
+    is_near = weights * LANES * reduced <= processor.l1_bytes // 2
+    loads = data * rows * _ROW_CYCLES + weights * words * (_ROW_CYCLES if is_near else _FAR_ROW_CYCLES)
+    products = data * weights * max(rows, _FEWEST_CYCLES) * _SHARED_UNIT
+    steps = math.ceil(reduced / (words * WORD))
+    return steps * max(products, loads) + _TILE_CYCLES + _VECTOR_CYCLES * data * rows * weights
+
+
+__all__ = ["CONFIGURATION_CYCLES", "LANES", "MatrixTile", "matrix_tiles"]

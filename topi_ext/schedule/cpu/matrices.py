@@ -1,0 +1,202 @@
+"""Register tiles of matrices: the innermost loops of a convolution of bytes as instructions of AMX.
+
+Schedules arrange the loops as they do for vectors and leave marks; then the loops of a tile become
+instructions on all of its matrices (:mod:`topi_ext.matrices`), and sums are stored where the epilogue reads
+them.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Range
+from tvm.s_tir import SBlock as Block
+from tvm.s_tir import SBlockRealize, Schedule
+from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.dot_products import is_dot
+from topi_ext.indexing import WORD
+from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
+from topi_ext.matrices import Matrices
+from topi_ext.schedule.blocks import SBlock
+from topi_ext.schedule.overlap import loops_within, substitute
+
+_CONFIGURED, _ZERO, _SUM, _PRODUCT = _MARKS = tuple(
+    f"topi_ext.matrices.{part}" for part in ("configured", "zero", "sum", "product")
+)
+"""Loop annotations: around all tiles; around a tile of zeros, all its products, and one step of them."""
+
+
+SUMS = "global.sums"
+"""Scope of the buffer that sums are stored in, which begins with a cache line."""
+
+
+def keep_configured(sch: Schedule, loop: Any, knobs: ConvolutionKnobs) -> None:
+    """Mark the outermost ``loop``: within it the registers have the shapes that ``knobs`` say."""
+    sch.annotate(
+        loop, _CONFIGURED, [knobs.data_matrices, knobs.tile_channels, knobs.matrix_rows, knobs.steps]
+    )
+
+
+def multiply_matrices(sch: Schedule, zero: SBlock, products: SBlock, tile: int, reduction: int) -> None:
+    """Mark the innermost loops of ``products``, whose sums start from ``zero``.
+
+    These are as many as ``reduction`` says, the last of them over the words of a matrix, and those of a
+    ``tile``: rows, if it has several, pixels, vectors of channels, and lanes.
+    """
+    sch.set_scope(products, 0, SUMS)
+    sch.annotate(sch.get_loops(zero)[-tile], _ZERO, 1)
+    loops = sch.get_loops(products)
+    sch.annotate(loops[-tile - reduction], _SUM, 1)
+    sch.annotate(loops[-tile - 1], _PRODUCT, 1)
+
+
+def apply_matrices(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Put instructions in the place of every marked loop of a scheduled function."""
+    marked = {name: loop for loop in loops_within(func.body) for name in loop.annotations if name in _MARKS}
+    if _PRODUCT not in marked:
+        return func
+    matrices = Matrices(*map(int, marked[_CONFIGURED].annotations[_CONFIGURED]))
+    tile = _Tile(marked[_PRODUCT], matrices)
+
+    def on_loop(loop: tirx.For) -> Any:
+        if _ZERO in loop.annotations:
+            return _block("zero", [], [], matrices.zero())
+        if _PRODUCT in loop.annotations:
+            return tile.products()
+        if _SUM in loop.annotations:
+            return tirx.SeqStmt([_with_body(loop, _SUM, loop.body), tile.stored()])
+        if _CONFIGURED in loop.annotations:
+            return _configured(loop, matrices)
+        return loop
+
+    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+
+
+def _configured(loop: tirx.For, matrices: Matrices) -> Any:
+    """The loop with its registers configured: by each thread, as they are its own."""
+    words = tirx.decl_buffer((8,), "int64", "configuration", scope="local")
+    first = [tirx.AllocBuffer(words, {}), *matrices.configure(words)]
+    if loop.kind == tirx.ForKind.PARALLEL:
+        return _with_body(loop, _CONFIGURED, tirx.SeqStmt([*first, loop.body, matrices.release()]))
+    return tirx.SeqStmt([*first, _with_body(loop, _CONFIGURED, loop.body), matrices.release()])
+
+
+class _Tile:
+    """The tile of a step's innermost loops: words, rows if several, pixels, vectors, lanes; what it reads."""
+
+    def __init__(self, loop: tirx.For, matrices: Matrices) -> None:
+        self.matrices = matrices
+        self.loops = [loop]
+        while isinstance(self.loops[-1].body, tirx.For):
+            self.loops.append(self.loops[-1].body)
+        self.realize = self.loops[-1].body
+        self.block = self.realize.block
+        calls: list[Any] = []
+        structural_walk(self.block.body, (Call, calls.append))
+        (dot,) = [call for call in calls if is_dot(call)]
+        self.data, self.weight = dot.args[0], dot.args[WORD]
+        self.sums = tirx.BufferLoad(self.block.body.buffer, list(self.block.body.indices))
+        self.analyzer = tvm.sym.Analyzer()
+
+    def products(self) -> Any:
+        """One step: all matrices of words are loaded and multiplied."""
+        steps = self.matrices.multiply(
+            [self._address(self.data, at) for at in self._pixels()],
+            self._stride(self.data, _PIXEL),
+            [self._address(self.weight, {_VECTOR: vector}) for vector in range(self.matrices.weights)],
+            self._stride(self.weight, _WORD),
+            str(self.data.ty.dtype),
+        )
+        return _block("product", [self._region(self.data), self._region(self.weight)], [], steps)
+
+    def stored(self) -> Any:
+        """The sums are stored where the block would have had them, in what the tile needs of that buffer."""
+        addresses = [
+            self._address(self.sums, {**at, _VECTOR: vector})
+            for at in self._pixels()
+            for vector in range(self.matrices.weights)
+        ]
+        region = self._region(self.sums)
+        stride = self._stride(self.sums, _PIXEL, [part.extent for part in region.region])
+        return _block("store", [], [region], self.matrices.store(addresses, stride))
+
+    def _pixels(self) -> list[dict[int, int]]:
+        """Where the matrices of pixels begin."""
+        row_matrices = int(self.loops[_PIXEL].extent) // self.matrices.rows
+        return [
+            {_ROW: place // row_matrices, _PIXEL: place % row_matrices * self.matrices.rows}
+            for place in range(self.matrices.data)
+        ]
+
+    def _values(self, at: dict[int, int]) -> list[Any]:
+        """Those of the block's axes where the loops of the tile are at the places ``at``, or at 0."""
+        places = [0] * len(self.loops)
+        for loop, place in at.items():
+            places[loop] = place
+        known = {
+            loop.loop_var: tirx.IntImm(str(loop.loop_var.ty), place)
+            for loop, place in zip(self.loops, places, strict=True)
+        }
+        return [self.analyzer.simplify(substitute(value, known)) for value in self.realize.iter_values]
+
+    def _indices(self, load: Any, values: list[Any]) -> list[Any]:
+        axes = dict(zip([axis.var for axis in self.block.iter_vars], values, strict=True))
+        return [self.analyzer.simplify(substitute(index, axes)) for index in load.indices]
+
+    def _address(self, load: Any, at: dict[int, int]) -> Any:
+        return tirx.address_of(tirx.BufferLoad(load.source, self._indices(load, self._values(at))))
+
+    def _stride(self, load: Any, loop: int, extents: Any = None) -> int:
+        """Bytes from one step of a loop to the next, in a buffer of ``extents``."""
+        axes = [axis.var for axis in self.block.iter_vars]
+        steps = zip(self._values({}), self._values({loop: 1}), strict=True)
+        # An axis of a tile that ends at an edge starts at a minimum, which the analyzer would take apart.
+        moved = [
+            axis + self.analyzer.simplify(next_ - first)
+            for axis, (first, next_) in zip(axes, steps, strict=True)
+        ]
+        first, other = (
+            _place(self._indices(load, values), extents or load.source.shape) for values in (axes, moved)
+        )
+        apart = self.analyzer.simplify(other - first)
+        return int(apart) * DTYPE_BYTES[str(load.source.dtype)]
+
+    def _region(self, load: Any) -> Any:
+        """What the tile reads of the buffer: whole axes where that varies."""
+        last = {place: int(loop.extent) - 1 for place, loop in enumerate(self.loops)}
+        ends = [self._indices(load, self._values(at)) for at in ({}, last)]
+        ranges = []
+        for low, high, extent in zip(*ends, load.source.shape, strict=True):
+            length = self.analyzer.simplify(high - low + 1)
+            known = isinstance(length, tirx.IntImm)
+            ranges.append(Range.from_min_extent(low, length) if known else Range(0, extent))
+        return tirx.BufferRegion(load.source, ranges)
+
+
+_WORD, _ROW, _PIXEL, _VECTOR = 0, -4, -3, -2
+"""Places of the loops among those of a tile; where it has one row, that of words stands for its rows."""
+
+
+def _place(indices: list[Any], shape: Any) -> Any:
+    """The place of an element in a buffer of that shape."""
+    place = indices[0]
+    for index, extent in zip(indices[1:], shape[1:], strict=True):
+        place = place * extent + index
+    return place
+
+
+def _block(name: str, reads: list[Any], writes: list[Any], statements: list[Any]) -> Any:
+    body = statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
+    return SBlockRealize([], True, Block([], reads, writes, name, body))
+
+
+def _with_body(loop: tirx.For, mark: str, body: Any) -> tirx.For:
+    """The loop without its mark."""
+    annotations = {key: value for key, value in loop.annotations.items() if key != mark}
+    return tirx.For(
+        loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, annotations, loop.step
+    )
+
+
+__all__ = ["apply_matrices", "keep_configured", "multiply_matrices"]
