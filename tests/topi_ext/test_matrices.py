@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from topi_ext.kernel import schedule as arrange
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, knobs_from_dict
 from topi_ext.matrices import REGISTERS, Matrices, may_use_matrices, registers_held
 from topi_ext.processor import processor_of
+from topi_ext.tune.measure import KernelMeasurer
 
 TARGET = Target({"kind": "llvm", "num-cores": 2, "mcpu": "sapphirerapids", "mattr": ["-prefer-256-bit"]})
 PROCESSOR = processor_of(TARGET)
@@ -181,3 +183,17 @@ def test_records_hold_the_knobs() -> None:
     form, chosen = integer_form(PADDED), knobs(14, 2, 14, 16, tile_rows=2)
     assert knobs_from_dict(form, chosen.to_dict()) == chosen
     assert kernel_arguments(form, chosen)[1] == ((2, 3, 3, 16, 16, 4), "int8")
+
+
+@runs_here
+def test_kernels_are_measured_by_processes_that_may_use_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux ends a process that uses the registers and has not asked."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    measurer = KernelMeasurer(TARGET, threads=2, cpu="here", min_repeat_ms=1)
+    try:
+        form, chosen = integer_form(SMALL), knobs(7, 2, 7, 16, tile_rows=2)
+        (found,) = measurer.measure(form, [chosen])
+        assert not found.error and len(found.seconds) == 3
+        assert not measurer.wrong(form, chosen)
+    finally:
+        measurer.close()

@@ -17,6 +17,7 @@ import tvm
 
 from topi_ext.build import PIPELINE
 from topi_ext.direct_space import CACHED_BYTES
+from topi_ext.matrices import may_use_matrices
 from topi_ext.tune.library import ENTRY, Library
 from topi_ext.tune.measurement import last_line
 from topi_ext.tune.needs import Needs
@@ -43,10 +44,14 @@ _CONFIGURE_THREADS = "runtime.config_threadpool"
 
 
 def prepare_worker(threads: int) -> None:
-    """Set the number of threads; leave Ctrl-C to the tuner, which ends its workers itself."""
+    """Set the number of threads; leave Ctrl-C to the tuner, which ends its workers itself.
+
+    Kernels may use matrices afterwards, where there are any.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TVM_NUM_THREADS"] = str(threads)
     tvm.get_global_func(_CONFIGURE_THREADS)(WORKER_GROUP_BIG, threads)
+    may_use_matrices()
 
 
 def named(function: Any) -> tvm.IRModule:
