@@ -285,9 +285,8 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
         executable = generate(machine, target.tvm_target, CUDA_PIPELINE if on_gpu else PIPELINE)
         code = device_code(executable, target) if isinstance(target, CudaTarget) else {}
     say("linking")
-    return link_executable(
-        executable, target.foreign_machine, code, matrices=target.processor.matrix_registers > 0
-    )
+    has_matrices = not on_gpu and target.processor.matrix_registers > 0
+    return link_executable(executable, target.foreign_machine, code, matrices=has_matrices)
 
 
 def _converted(
