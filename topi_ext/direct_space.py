@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from topi_ext.indexing import WORD, block_of, physical_axes
+from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import (
     DTYPE_BYTES,
     ConvolutionKnobs,
@@ -257,7 +257,7 @@ def _tile_cycles(
         taps *= met_share(workload, 1, tile_pixels)
     steps = workload.group_in_channels * taps
     if workload.word_axis:
-        steps /= WORD
+        steps /= workload.word
     instructions = processor.word_instructions if workload.word_axis else 1
     cycles = max(
         accumulators * instructions / processor.fma_per_cycle,

@@ -1,9 +1,10 @@
-"""Dot products of four bytes, the unit of integer convolutions, from computes down to instructions.
+"""Dot products of the elements of a word, from computes down to instructions.
 
-In a compute, :func:`dot4` is one scalar operation, which schedules split and vectorize like any other. Before
-code is generated each vector of them becomes VNNI's multiply-add of bytes where the target has it,
-multiply-adds of 16-bit halves on other x86 processors, ARM's dot products or its long products, and plain
-arithmetic elsewhere, with the same numbers.
+Four bytes are the unit of integer convolutions. In a compute, :func:`dot` is one scalar operation, which
+schedules split and vectorize like any other. Before code is generated each vector of them becomes VNNI's
+multiply-add of bytes where the target has it, multiply-adds of 16-bit halves on other x86 processors, ARM's
+dot products or its long products, and plain arithmetic elsewhere, with the same numbers. Two bfloat16 are
+for registers of matrices (:mod:`topi_ext.schedule.cpu.matrices`), and plain arithmetic elsewhere.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,16 @@ from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.indexing import WORD
+from topi_ext.indexing import WORD_BYTES
 from topi_ext.processor import is_aarch64
 from topi_ext.schedule.overlap import substitute
 
-_NAME = "topi_ext.dot4"
+_NAME = "topi_ext.dot"
 _PURE = 1
 """TVM's kind of effect: the value depends on the arguments alone."""
+
+_SUMS = {4: "int32", 2: "float32"}
+"""Dtypes of sums, by how many elements a word has."""
 
 register_op_attr(_NAME, "TCallEffectKind", _PURE)
 register_op_attr(_NAME, "TVectorizable", True)
@@ -44,16 +48,23 @@ _NEON_LANES = 4
 _NEON_SUMS = {"signed": "llvm.aarch64.neon.sdot", "mixed": "llvm.aarch64.neon.usdot"}
 
 
-def dot4(values: Sequence[Any], factors: Sequence[Any]) -> Any:
-    """The int32 sum of the products of four ``values`` of uint8 or int8 with four int8 ``factors``.
+def dot(values: Sequence[Any], factors: Sequence[Any]) -> Any:
+    """The sum of the products of ``values`` with as many ``factors``.
 
-    Which of the two has instructions is for a processor to say (:attr:`Processor.signed_words`).
+    It is int32 of four ``values`` of uint8 or int8 with int8, where which of the two has instructions is for
+    a processor to say (:attr:`Processor.signed_words`), and float32 of two and two bfloat16.
     """
-    return tirx.call_intrin("int32", _NAME, *values, *factors)
+    return tirx.call_intrin(_SUMS[len(factors)], _NAME, *values, *factors)
+
+
+def operands(call: Any) -> tuple[list[Any], list[Any]]:
+    """The values and the factors of a :func:`dot`."""
+    half = len(call.args) // 2
+    return list(call.args[:half]), list(call.args[half:])
 
 
 def lower_dot_products() -> tvm.transform.Pass:
-    """Every :func:`dot4` of functions that are vectorized and bound to their target, in its instructions."""
+    """Every :func:`dot` of functions that are vectorized and bound to their target, in its instructions."""
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
@@ -96,21 +107,19 @@ class _Lowering:
         return self._lowered(call, tirx.const(0, call.ty.dtype))
 
     def _lowered(self, call: Any, addend: Any) -> Any:
-        values, factors = call.args[:WORD], call.args[WORD:]
+        values, factors = operands(call)
         lanes = _lanes(call)
         kind = _instructions(self._target, lanes, _element(values[0]))
         if not kind:
-            products = [
-                value.astype(call.ty.dtype) * factor.astype(call.ty.dtype)
-                for value, factor in zip(values, factors, strict=True)
-            ]
-            return addend + (products[0] + products[1]) + (products[2] + products[3])
+            for value, factor in zip(values, factors, strict=True):
+                addend = addend + value.astype(call.ty.dtype) * factor.astype(call.ty.dtype)
+            return addend
         left, right = self._words(values), self._words(factors)
         if kind in ("signed", "mixed", "long"):
             return _by_vectors(kind, addend, _in_a_lane(left), right)
         if kind == "bytes":
-            operands = [tirx.reinterpret(f"int8x{WORD * lanes}", words) for words in (left, right)]
-            return tirx.call_llvm_pure_intrin(call.ty.dtype, _BYTE_SUMS[lanes], addend, *operands)
+            vectors = [tirx.reinterpret(f"int8x{WORD_BYTES * lanes}", words) for words in (left, right)]
+            return tirx.call_llvm_pure_intrin(call.ty.dtype, _BYTE_SUMS[lanes], addend, *vectors)
         for pair in zip(_unsigned_halves(left), _signed_halves(right), strict=True):
             addend = addend + tirx.call_llvm_pure_intrin(call.ty.dtype, _HALF_SUMS[lanes], *pair)
         return addend
@@ -122,7 +131,7 @@ class _Lowering:
             return tirx.Broadcast(self._words([element.value for element in elements]), lanes)
         start = self._start_of_run(elements)
         if start is not None:
-            run = tirx.BufferLoad(elements[0].source, [tirx.Ramp(start, 1, WORD * lanes)])
+            run = tirx.BufferLoad(elements[0].source, [tirx.Ramp(start, 1, WORD_BYTES * lanes)])
             return tirx.reinterpret(_vector("int32", lanes), run)
         dtype, mask = _vector("int32", lanes), tirx.const(0xFF, _vector("int32", lanes))
         words = None
@@ -140,7 +149,7 @@ class _Lowering:
         for element in elements:
             (index,) = element.indices
             if isinstance(index, tirx.Ramp):
-                if not self._is_constant(index.stride, WORD):
+                if not self._is_constant(index.stride, WORD_BYTES):
                     return None
                 index = index.base
             elif _lanes(first) > 1:
@@ -156,7 +165,7 @@ class _Lowering:
 
 
 def is_dot(expression: Any) -> bool:
-    """Is it a call of :func:`dot4`?"""
+    """Is it a call of :func:`dot`?"""
     return isinstance(expression, Call) and getattr(expression.op, "name", "") == _NAME
 
 
@@ -195,11 +204,11 @@ def _by_vectors(kind: str, addend: Any, left: Any, right: Any) -> Any:
     if lanes > _NEON_LANES:
         halves = []
         for half in (tirx.vectorlow, tirx.vectorhigh):
-            operands = [
+            parts = [
                 half(_vector("int32", lanes // 2), operand) if _lanes(operand) == lanes else operand
                 for operand in (addend, left, right)
             ]
-            halves.append(_by_vectors(kind, *operands))
+            halves.append(_by_vectors(kind, *parts))
         return tirx.vectorcombine(_vector("int32", lanes), *halves)
     left, right = (tirx.reinterpret("int8x16", words) for words in (left, right))
     if kind in _NEON_SUMS:
@@ -263,4 +272,4 @@ def _neon_instructions(target: Target, lanes: int, values: str) -> str:
     return "signed" if llvm_cpu_has_features("dotprod", target) else "long"
 
 
-__all__ = ["dot4", "is_dot", "lower_dot_products"]
+__all__ = ["dot", "is_dot", "lower_dot_products", "operands"]

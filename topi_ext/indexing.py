@@ -51,14 +51,14 @@ def block_of(layout: str, axis: str) -> int:
     return block
 
 
-WORD = 4
-"""Bytes in a word, of which one instruction makes a dot product."""
+WORD_BYTES = 4
+"""Of a word, of whose elements one instruction makes a dot product."""
 
 
-def word_axis(kernel_layout: str) -> str:
-    """I or W where a kernel layout stores a word of elements along it innermost; "" elsewhere."""
+def word_axis(kernel_layout: str, elements: int) -> str:
+    """I or W where a kernel layout stores a word of so many elements along it innermost; "" elsewhere."""
     axis, factor = physical_axes(kernel_layout)[-1]
-    return axis if factor == WORD and axis in "IW" else ""
+    return axis if factor == elements > 1 and axis in "IW" else ""
 
 
 def physical_index(layout: str, coordinates: Mapping[str, Coordinate]) -> list[Expression]:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from topi_ext.indexing import WORD, block_of, physical_axes
+from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.workload import ConvolutionWorkload
 
 _LARGEST_PRODUCT = 255 * 128
@@ -31,7 +31,7 @@ def integer_form(
     channels_innermost = physical_axes(workload.out_layout)[-1][0] == "C"
     if words and channels_innermost and not workload.is_depthwise:
         block = block_of(workload.data_layout, "C")
-        if workload.group_in_channels % WORD == 0 and (block == 1 or block % WORD == 0):
+        if workload.group_in_channels % WORD_BYTES == 0 and (block == 1 or block % WORD_BYTES == 0):
             worded = replace(workload, kernel_layout=_words_of_channels(workload.kernel_layout))
             return replace(worded, dtype="int8") if signed_words else worded
         if _runs_along_rows(workload):
@@ -45,9 +45,11 @@ def integer_form(
 def _words_of_channels(kernel_layout: str) -> str:
     """``kernel_layout`` with a word of I innermost, taken out of its block of I where it has one."""
     return "".join(
-        (f"{factor // WORD}i" if factor > WORD else "") if name == "I" and factor else _text(name, factor)
+        (f"{factor // WORD_BYTES}i" if factor > WORD_BYTES else "")
+        if name == "I" and factor
+        else _text(name, factor)
         for name, factor in physical_axes(kernel_layout)
-    ) + _text("I", WORD)
+    ) + _text("I", WORD_BYTES)
 
 
 def _runs_along_rows(workload: ConvolutionWorkload) -> bool:
@@ -63,13 +65,13 @@ def _runs_along_rows(workload: ConvolutionWorkload) -> bool:
 def _words_of_rows(workload: ConvolutionWorkload) -> ConvolutionWorkload:
     """The window widened to whole words by zeros on its right, and the image by as much border."""
     height, width = workload.kernel
-    more = -width % WORD
+    more = -width % WORD_BYTES
     top, left, bottom, right = workload.padding
     return replace(
         workload,
         kernel=(height, width + more),
         padding=(top, left, bottom, right + more),
-        kernel_layout=workload.kernel_layout + _text("W", WORD),
+        kernel_layout=workload.kernel_layout + _text("W", WORD_BYTES),
     )
 
 

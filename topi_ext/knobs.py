@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.indexing import WORD, block_of, physical_axes
+from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.matrices import REGISTERS, ROW_BYTES, ROWS, registers_held
 from topi_ext.winograd import POINTS, tile_grid
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
@@ -182,13 +182,13 @@ def _fits_matrices(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bo
     rows, words = knobs.matrix_rows, knobs.steps
     if not suits_matrices(workload) or rows < 1 or knobs.tile_pixels % rows:
         return False
-    whole = 0 < words <= ROW_BYTES // WORD and workload.in_channels % (words * WORD) == 0
+    whole = 0 < words <= ROW_BYTES // WORD_BYTES and workload.in_channels % (words * workload.word) == 0
     held = registers_held(knobs.data_matrices, knobs.tile_channels)
-    return whole and rows <= ROWS and knobs.lanes == ROW_BYTES // WORD and held <= REGISTERS
+    return whole and rows <= ROWS and knobs.lanes == ROW_BYTES // WORD_BYTES and held <= REGISTERS
 
 
 def suits_matrices(workload: ConvolutionWorkload) -> bool:
-    """Are there products of matrices of bytes: of pixels that have all their channels side by side?
+    """Are there products of matrices of words: of pixels that have all their channels side by side?
 
     A block of 16 of them would fill a quarter of a register.
     """

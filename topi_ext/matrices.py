@@ -1,7 +1,8 @@
-"""Registers that hold matrices of bytes, and their instructions: Intel's Advanced Matrix Extensions (AMX).
+"""Registers that hold matrices of words, and their instructions: Intel's Advanced Matrix Extensions (AMX).
 
 One instruction multiplies 16 rows of 64 bytes of data by 64 rows of 16 columns of weights, which are stored
-in words of four rows, and adds to 16 rows of 16 int32. Eight registers hold matrices of up to 16 rows of 64
+in words of four rows, and adds to 16 rows of 16 int32; of bfloat16, 16 rows of 32 by 32 rows, in words of
+two, and it adds to float32. Eight registers hold matrices of up to 16 rows of 64
 bytes; a configuration says for each of them how many of both it has. Source: Intel 64 and IA-32 Architectures
 Software Developer's Manual, volume 1, chapter 18.
 """
@@ -15,15 +16,15 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from topi_ext.indexing import WORD
+from topi_ext.indexing import WORD_BYTES
 
 REGISTERS, ROWS, ROW_BYTES = 8, 16, 64
 
 _PALETTE, _COLUMNS_AT, _ROWS_AT = 1, 16, 48
 """The configuration's number of the only kind of registers, and where those of bytes and of rows begin."""
 
-_PRODUCTS = {"uint8": "tdpbusd", "int8": "tdpbssd"}
-"""What multiplies such data by int8."""
+_PRODUCTS = {"uint8": "tdpbusd", "int8": "tdpbssd", "bfloat16": "tdpbf16ps"}
+"""What multiplies such data by int8, or bfloat16 by itself."""
 
 _REQUEST_PERMISSION, _TILE_DATA = 0x1023, 18
 """Linux's code of ``arch_prctl`` (ARCH_REQ_XCOMP_PERM), and its number of the registers' state."""
@@ -64,7 +65,7 @@ class Matrices:
         """Statements that write the configuration to ``words``, a buffer of eight int64, and load it."""
         data, weights = self._held
         shapes = [(self.rows, ROW_BYTES)] * self._sums
-        shapes += [(self.rows, self.words * WORD)] * data + [(self.words, ROW_BYTES)] * weights
+        shapes += [(self.rows, self.words * WORD_BYTES)] * data + [(self.words, ROW_BYTES)] * weights
         found = np.zeros(64, "uint8")
         found[0] = _PALETTE
         for register, (rows, columns) in enumerate(shapes):

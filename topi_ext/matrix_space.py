@@ -1,17 +1,17 @@
-"""Register tiles of matrices that are worth trying for a convolution of bytes, each with its cycles."""
+"""Register tiles of matrices that are worth trying for a convolution of words, each with its cycles."""
 
 import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from topi_ext.indexing import WORD
+from topi_ext.indexing import WORD_BYTES
 from topi_ext.knobs import fuses_rows, suits_matrices
 from topi_ext.matrices import ROW_BYTES, ROWS, registers_held
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
 
-LANES = ROW_BYTES // WORD
+LANES = ROW_BYTES // WORD_BYTES
 """Channels of a matrix of weights."""
 
 _FEWEST_CYCLES = 10
@@ -54,7 +54,7 @@ def matrix_tiles(
     """The tiles of a workload whose rows have ``pixels`` and whose pixels have ``vectors`` of channels."""
     if not suits_matrices(workload) or not processor.matrix_registers:
         return
-    reduced = workload.in_channels // WORD
+    reduced = workload.in_channels // workload.word
     words = next(words for words in range(ROWS, 0, -1) if reduced % words == 0)
     longest = min(ROWS, pixels)
     lengths = [length for length in range(_SHORTEST, longest) if pixels % length == 0]
@@ -79,7 +79,7 @@ def _cycles(workload: ConvolutionWorkload, processor: Processor, tile: tuple[int
     is_near = weights * LANES * reduced <= processor.l1_bytes // 2
     loads = data * rows * _ROW_CYCLES + weights * words * (_ROW_CYCLES if is_near else _FAR_ROW_CYCLES)
     products = data * weights * max(rows, _FEWEST_CYCLES) * _SHARED_UNIT
-    steps = math.ceil(reduced / (words * WORD))
+    steps = math.ceil(reduced / (words * workload.word))
     return steps * max(products, loads) + _TILE_CYCLES + _VECTOR_CYCLES * data * rows * weights
 
 

@@ -22,8 +22,17 @@ SEPARABLE = "separable_conv2d"
 """The operator of a :class:`SeparableWorkload`."""
 
 BYTES = ("uint8", "int8")
-WORDS = tuple((byte, "int32") for byte in BYTES)
-"""Dtypes of data and result that dot products of bytes are for, by weights of int8."""
+BITS = {"bfloat16": "uint16"}
+"""Integers that weights are stored as, by the dtype that they are the bits of."""
+
+_WORDS = {**{(byte, "int32"): 4 for byte in BYTES}, ("bfloat16", "float32"): 2}
+"""Elements in a word, by the dtypes of data and result that dot products of words are for."""
+
+
+def word_elements(dtype: str, out_dtype: str) -> int:
+    """Elements in a word of such data, of which dot products are summed; 1 where there are none."""
+    return _WORDS.get((dtype, out_dtype), 1)
+
 
 CHANNEL_VECTOR = 8
 """Channels of a :class:`SeparableWorkload` between the two convolutions are a multiple of this."""
@@ -109,15 +118,23 @@ class ConvolutionWorkload:
 
     @property
     def weight_dtype(self) -> str:
-        """That of the data; for bytes it is int8 where int32 is accumulated, and else the result's."""
+        """That of the data; for bytes it is int8 where int32 is accumulated, and else the result's.
+
+        For bfloat16 it is that of its bits, which numpy has.
+        """
         if self.dtype not in BYTES:
-            return self.dtype
+            return BITS.get(self.dtype, self.dtype)
         return "int8" if self.out_dtype == "int32" else self.out_dtype
 
     @property
     def word_axis(self) -> str:
-        """The axis along which dot products of four bytes run; "" where products are summed one by one."""
-        return word_axis(self.kernel_layout) if (self.dtype, self.out_dtype) in WORDS else ""
+        """The axis along which dot products of words run; "" where products are summed one by one."""
+        return word_axis(self.kernel_layout, self.word)
+
+    @property
+    def word(self) -> int:
+        """As :func:`word_elements`."""
+        return word_elements(self.dtype, self.out_dtype)
 
     @property
     def is_depthwise(self) -> bool:

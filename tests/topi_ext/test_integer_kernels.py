@@ -12,7 +12,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from topi_ext.dot_products import dot4
+from topi_ext.dot_products import dot
 from topi_ext.integer_forms import integer_form
 from topi_ext.kernel import default_knobs, direct_convolution, kernel_arguments, scheduled_kernel
 from topi_ext.processor import processor_of
@@ -194,7 +194,7 @@ def test_bytes_that_do_not_lie_side_by_side() -> None:
     data, weight = te.placeholder((4, 16), "uint8"), te.placeholder((4, 16), "int8")
     result = te.compute(
         (16,),
-        lambda lane: dot4(
+        lambda lane: dot(
             [data[place, lane] for place in range(4)], [weight[place, lane] for place in range(4)]
         ),
     )

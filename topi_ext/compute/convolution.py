@@ -19,16 +19,15 @@ from topi_ext.compute.geometry import (
     widened,
 )
 from topi_ext.compute.padding import pad
-from topi_ext.dot_products import dot4
+from topi_ext.dot_products import dot
 from topi_ext.indexing import (
-    WORD,
     BlockedCoordinate,
     Coordinate,
     block_of,
     physical_axes,
     physical_index,
 )
-from topi_ext.workload import ANNOTATION, ConvolutionWorkload, in_depth
+from topi_ext.workload import ANNOTATION, BITS, ConvolutionWorkload, in_depth
 
 STORED = "stored"
 """Name of the block that leaves out the lanes of a padded result that are no channels."""
@@ -90,8 +89,9 @@ def conv2d(
     The result has ``out_layout``; it is accumulated in ``out_dtype`` (that of ``data`` by default).
 
     A kernel of int8 that is stored with four elements of I or W innermost ("OIHW4i16o4i", "OIHW16o4w") makes
-    dot products of them with ``data`` of uint8 or int8. A kernel of float32 takes integer ``data`` as
-    float32, where sums below 2**24 are exact.
+    dot products of them with ``data`` of uint8 or int8, and one of uint16, the bits of bfloat16, with two of
+    them ("OHWI16o2i") with ``data`` of bfloat16, or of float32 that is rounded. A kernel of float32 takes
+    integer ``data`` as float32, where sums below 2**24 are exact.
     ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
     each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
     kernel has an axis G where there are several groups: "GOHWI16o".
@@ -229,12 +229,14 @@ def _direct(
             tap[axis], pixel[axis] = step, start + flat(step) * geometry.dilation[place]
         value = padded(*physical_index(geometry.data_layout, pixel))
         factor = weight(*physical_index(geometry.kernel_layout, tap))
+        if geometry.weight_dtype in BITS.values():
+            factor = tirx.reinterpret(geometry.dtype, factor)
         return value, factor
 
     def element(*index: tirx.Var) -> tirx.Expr:
         if geometry.word_axis:
-            pairs = [factors(index, _step(axes, geometry, place)) for place in range(WORD)]
-            product = dot4([value for value, _ in pairs], [factor for _, factor in pairs])
+            pairs = [factors(index, _step(axes, geometry, place)) for place in range(geometry.word)]
+            product = dot([value for value, _ in pairs], [factor for _, factor in pairs])
         else:
             value, factor = factors(index, {})
             product = widened(value, geometry) * widened(factor, geometry)
@@ -272,10 +274,10 @@ def _step(axes: dict[str, tirx.IterVar], geometry: Geometry, place: int) -> dict
     """Where the element at ``place`` of a dot product lies along the axis of those."""
     block = geometry.reduction_block
     if geometry.word_axis == "W":
-        return {"W": BlockedCoordinate(axes["rw"], place, WORD)}
+        return {"W": BlockedCoordinate(axes["rw"], place, geometry.word)}
     if block > 1:
-        return {"I": BlockedCoordinate(axes["rc"], axes["rb"] * WORD + place, block)}
-    return {"I": axes["rc"] * WORD + place}
+        return {"I": BlockedCoordinate(axes["rc"], axes["rb"] * geometry.word + place, block)}
+    return {"I": axes["rc"] * geometry.word + place}
 
 
 def _pad(data: te.Tensor, geometry: Geometry, value: int = 0) -> te.Tensor:
@@ -283,7 +285,7 @@ def _pad(data: te.Tensor, geometry: Geometry, value: int = 0) -> te.Tensor:
     rank = len(geometry.spatial)
     before = dict(zip(geometry.spatial, geometry.padding[:rank], strict=True))
     after = dict(zip(geometry.spatial, geometry.padding[rank:], strict=True))
-    dtype = geometry.weight_dtype if geometry.weight_dtype.startswith("float") else None
+    dtype = geometry.weight_dtype if geometry.weight_dtype.startswith("float") else geometry.dtype
     return pad(data, geometry.data_layout, before, after, value=value, dtype=dtype)
 
 

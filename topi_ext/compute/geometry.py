@@ -9,7 +9,6 @@ from tvm import te, tirx
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import (
-    WORD,
     BlockedCoordinate,
     Coordinate,
     block_of,
@@ -17,7 +16,9 @@ from topi_ext.indexing import (
     physical_axes,
     word_axis,
 )
-from topi_ext.workload import WORDS, padded_lanes
+from topi_ext.workload import BITS, BYTES, padded_lanes, word_elements
+
+_STORED_AS = {bits: dtype for dtype, bits in BITS.items()}
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Geometry:
     """A convolution, plain or transposed; extents in elements.
 
     ``spatial`` are the letters of its axes ("HW"), and the tuples have one entry for each; ``padding`` lists
-    all that is before, then all that is after. ``image`` are the spatial extents of the data.
+    all that is before, then all that is after. ``image`` are the spatial extents of the data. ``dtype`` is
+    that of the data as it is multiplied: float32 is rounded where the kernel holds bits of bfloat16.
     """
 
     spatial: str
@@ -75,9 +77,15 @@ class Geometry:
 
     @property
     def word_axis(self) -> str:
-        """I or W where dot products of four bytes run along that axis, as the kernel is stored; or none."""
-        bytes_by_bytes = (self.dtype, self.out_dtype) in WORDS and self.weight_dtype == "int8"
-        return word_axis(self.kernel_layout) if bytes_by_bytes else ""
+        """I or W where dot products of words run along that axis, as the kernel is stored; or none."""
+        return word_axis(self.kernel_layout, self.word)
+
+    @property
+    def word(self) -> int:
+        """Elements of the data in a word; 1 where products are summed one by one."""
+        if self.dtype in BYTES and self.weight_dtype != "int8":
+            return 1
+        return word_elements(self.dtype, self.out_dtype)
 
     @property
     def reductions(self) -> dict[str, Any]:
@@ -87,7 +95,7 @@ class Geometry:
         lengths |= {"rc": self.group_in_channels // block, "rb": block}
         if self.word_axis:
             worded = "rw" if self.word_axis == "W" else "rb" if block > 1 else "rc"
-            lengths[worded] //= WORD
+            lengths[worded] //= self.word
         order = reduction_order(
             self.spatial,
             channels=self.group_in_channels,
@@ -152,7 +160,7 @@ def geometry_of(
         data_layout=data_layout,
         kernel_layout=kernel_layout,
         out_layout=out_layout,
-        dtype=str(data.dtype),
+        dtype=_STORED_AS.get(str(weight.dtype), str(data.dtype)),
         weight_dtype=str(weight.dtype),
         out_dtype=out_dtype or str(data.dtype),
     )

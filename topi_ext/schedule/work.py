@@ -20,21 +20,21 @@ DIVISION_CYCLES = 4.0
 FUNCTION_CYCLES = 80.0
 """Of a vector for which the mathematical library is called, element by element."""
 
-INSTRUCTIONS = (
-    "tirx.bitwise_and",
-    "tirx.ceil",
-    "tirx.fabs",
-    "tirx.floor",
-    "tirx.fma",
-    "tirx.if_then_else",
-    "tirx.isnan",
-    "tirx.nearbyint",
-    "tirx.reinterpret",
-    "tirx.round",
-    "tirx.shift_left",
-    "tirx.shift_right",
-    "tirx.sqrt",
-    "tirx.trunc",
+INSTRUCTIONS = tuple(
+    tvm.ir.Op.get(name)
+    for name in (
+        "prim.ceil",
+        "prim.if_then_else",
+        "tirx.fabs",
+        "tirx.floor",
+        "tirx.fma",
+        "tirx.isnan",
+        "tirx.nearbyint",
+        "tirx.reinterpret",
+        "tirx.round",
+        "tirx.sqrt",
+        "tirx.trunc",
+    )
 )
 """Calls that vectors have instructions for."""
 
@@ -98,7 +98,7 @@ def _distinct(expression: Any, kind: type) -> dict[int, Any]:
 def _cycles_of(node: Any) -> float:
     if isinstance(node, tirx.Div):
         return DIVISION_CYCLES
-    if isinstance(node, tvm.ir.Call) and node.op.name not in INSTRUCTIONS:
+    if isinstance(node, tvm.ir.Call) and node.op not in INSTRUCTIONS:
         return FUNCTION_CYCLES
     return OPERATION_CYCLES
 

@@ -1,4 +1,4 @@
-"""Register tiles of matrices: the innermost loops of a convolution of bytes as instructions of AMX.
+"""Register tiles of matrices: the innermost loops of a convolution of words as instructions of AMX.
 
 Schedules arrange the loops as they do for vectors and leave marks; then the loops of a tile become
 instructions on all of its matrices (:mod:`topi_ext.matrices`), and sums are stored where the epilogue reads
@@ -14,10 +14,10 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.dot_products import is_dot
-from topi_ext.indexing import WORD
+from topi_ext.dot_products import is_dot, operands
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
 from topi_ext.matrices import Matrices
+from topi_ext.schedule.bits import with_bits
 from topi_ext.schedule.blocks import SBlock
 from topi_ext.schedule.overlap import loops_within, substitute
 
@@ -70,7 +70,7 @@ def apply_matrices(func: tirx.PrimFunc) -> tirx.PrimFunc:
             return _configured(loop, matrices)
         return loop
 
-    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+    return with_bits(func.with_body(structural_map(func.body, (tirx.For, on_loop))))
 
 
 def _configured(loop: tirx.For, matrices: Matrices) -> Any:
@@ -95,7 +95,9 @@ class _Tile:
         calls: list[Any] = []
         structural_walk(self.block.body, (Call, calls.append))
         (dot,) = [call for call in calls if is_dot(call)]
-        self.data, self.weight = dot.args[0], dot.args[WORD]
+        (self.data, *_), (weight, *_) = operands(dot)
+        # What has no dtype of its own in memory is read as bits.
+        self.weight = weight.args[0] if isinstance(weight, Call) else weight
         self.sums = tirx.BufferLoad(self.block.body.buffer, list(self.block.body.indices))
         self.analyzer = tvm.sym.Analyzer()
 

@@ -18,7 +18,7 @@ from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 from tvm_ffi import structural_walk
 
-from topi_ext.indexing import WORD
+from topi_ext.indexing import WORD_BYTES
 from topi_ext.processor import Processor, processor_of
 from topi_ext.schedule.blocks import child_blocks, is_reduction, open_schedule, try_inline
 from topi_ext.schedule.overlap import substitute
@@ -66,7 +66,7 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, TensorLoad):
         return None
     source, result = store.value.source, store.buffer
-    if source.dtype != result.dtype or source.dtype.bits != WORD * 8:
+    if source.dtype != result.dtype or source.dtype.bits != WORD_BYTES * 8:
         return None
     if any(_known(extent) == 0 for extent in (*source.shape, *result.shape)):
         return None
@@ -77,7 +77,7 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     column = next((digit for digit in digits if digit.result == 1), None)
     if row is None or column is None or row is column:
         return None
-    size = _tile_size(row.extent, column.extent, processor.lanes(WORD))
+    size = _tile_size(row.extent, column.extent, processor.lanes(WORD_BYTES))
     if size is None:
         return None
     outer = [digit for digit in digits if digit is not row and digit is not column]
