@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +129,8 @@ def convert(
     A ``backend`` is asked for each operator which layouts and alignments it accepts. Costs come from
     ``tuning_records``, logs of ``relay-layout tune``, and from the package's own unless
     ``shipped_records`` is false; ``winograd`` false keeps to kernels that round like the direct convolution.
-    ``precision`` is what CUDA targets compute in, "fp16", "tf32" or "fp32".
-    Raises members of :class:`RelayLayoutError`.
+    ``precision`` is what floats are multiplied in: "fp32", "bf16" on processors with AMX, "fp16" or "tf32" on
+    CUDA. Raises members of :class:`RelayLayoutError`.
     """
     request = LayoutRequest.parse(
         desired_layout,
@@ -199,17 +200,14 @@ def compile(
         input_dim_orders=input_dim_orders,
         output_dim_orders=output_dim_orders,
     )
-    targets = [
-        resolve_target(
-            wanted,
-            threads=threads,
-            tuning_records=tuning_records,
-            shipped_records=shipped_records,
-            winograd=winograd,
-            precision=precision,
-        )
-        for wanted in (target if isinstance(target, list | tuple) else [target])
-    ]
+    resolve = partial(
+        resolve_target,
+        threads=threads,
+        tuning_records=tuning_records,
+        shipped_records=shipped_records,
+        winograd=winograd,
+    )
+    targets = _in_precision(target if isinstance(target, list | tuple) else [target], precision, resolve)
     _check_targets(targets)
     module = load_model(model, input_shapes=input_shapes, params=params)
     border = _border(module["main"])
@@ -296,6 +294,22 @@ def _converted(
     carried = names_carried(request.desired_layouts)
     module = canonicalize(module, keep_carried=carried, widened=target.widened_dtypes)
     return convert_layout(module, request, target)
+
+
+def _in_precision(
+    wanted: Sequence[Any], precision: str, resolve: Callable[..., BuildTarget]
+) -> list[BuildTarget]:
+    """The targets, of which those that do not compute in ``precision`` do in float32 if any other does."""
+    targets, refused = [], []
+    for name in wanted:
+        try:
+            targets.append(resolve(name, precision=precision))
+        except TargetError as error:
+            targets.append(resolve(name))
+            refused.append(error)
+    if refused and len(refused) == len(targets):
+        raise refused[0]
+    return targets
 
 
 def _check_targets(targets: Sequence[BuildTarget]) -> None:

@@ -196,7 +196,7 @@ def suits_matrices(workload: ConvolutionWorkload) -> bool:
         workload.word_axis == "I"
         and workload.groups == 1
         and not workload.padded_lanes
-        and block_of(workload.data_layout, "C") == 1
+        and physical_axes(workload.data_layout)[-1] == ("C", 0)
         and not lanes_are_pixels(workload)
     )
 

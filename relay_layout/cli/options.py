@@ -72,9 +72,10 @@ THREADS = option(
 
 PRECISION = option(
     "--precision",
-    choices=("fp16", "tf32", "fp32"),
+    choices=("fp16", "bf16", "tf32", "fp32"),
     default="fp32",
-    help="what CUDA targets compute in: fp32 (the default), or on tensor cores tf32 or fp16",
+    help="what floats are multiplied in: fp32 (the default), bf16 on processors with AMX, and on the tensor "
+    "cores of CUDA tf32 or fp16",
 )
 
 INPUT_SHAPE = option(

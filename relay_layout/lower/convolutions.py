@@ -12,6 +12,7 @@ from relay_layout.ir import Constant, Expression, constant, constant_array, oper
 from relay_layout.layout.transform import apply
 from relay_layout.lower.patterns import OUT_ELEMENTWISE_FUSABLE, PATTERN
 from relay_layout.ops import ConvolutionLayouts
+from relay_layout.targets import BuildTarget
 from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,
     Convolution,
@@ -19,16 +20,15 @@ from relay_layout.targets.convolutions import (
     merged,
     packed_kernel,
 )
-from topi_ext.chooser import KernelChooser
 from topi_ext.compute.convolution import conv2d, workload_of
 from topi_ext.compute.geometry import geometry_of
 from topi_ext.indexing import logical_extent
-from topi_ext.kernel import convolve
+from topi_ext.kernel import convolve, direct_convolution
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.schedule.cpu.convolution import is_static
 from topi_ext.weights import fill_vectors, merge_groups
 from topi_ext.winograd import transform_weight
-from topi_ext.workload import ConvolutionWorkload, padded_lanes
+from topi_ext.workload import BITS, ConvolutionWorkload, padded_lanes
 
 
 def call_compute(
@@ -112,9 +112,10 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 
 
 def constant_convolution(
-    builder: relax.BlockBuilder, call: relax.Call, kernels: KernelChooser | None
+    builder: relax.BlockBuilder, call: relax.Call, target: BuildTarget | None
 ) -> Expression | None:
-    """A 2-D convolution whose weight is stored as its kernel reads it: transformed, or with groups merged.
+    """A 2-D convolution whose weight is stored as its kernel reads it: transformed, with groups merged, or in
+    words of another type.
 
     None where the kernel reads the weight as it is, packed at most.
     """
@@ -122,7 +123,10 @@ def constant_convolution(
     if found is None:
         return None
     workload, plain = found
-    knobs = None if kernels is None else kernels.choose(workload).knobs
+    form = workload if target is None else target.kernel_form(workload)
+    if form.dtype != workload.dtype:
+        return call_form(builder, "conv2d", form, call.args[0], plain)
+    knobs = None if target is None else target.kernels.choose(workload).knobs
     if isinstance(knobs, WinogradKnobs):
         spread = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
         compute = partial(convolve, workload=workload, knobs=knobs)
@@ -132,6 +136,26 @@ def constant_convolution(
     options = convolution_options(call.attrs, workload.kernel_layout) | {"groups": workload.groups}
     packed = constant(apply(plain, "OIHW", workload.kernel_layout))
     return call_compute(builder, partial(conv2d, **options), "conv2d", call.args[0], packed)
+
+
+def call_form(
+    builder: relax.BlockBuilder, name: str, form: ConvolutionWorkload, data: Expression, weight: np.ndarray
+) -> Expression:
+    """The kernel of a form of another type with its OIHW ``weight``."""
+    compute = partial(direct_convolution, workload=form)
+    return call_compute(builder, compute, name, data, constant(stored_weight(weight, form)))
+
+
+def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
+    """An OIHW weight as the kernel of ``form`` reads it, with zeros on its right where that is wider."""
+    wider = form.kernel[1] - weight.shape[3]
+    filled = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
+    axes = [axis for axis in "OIHW" if axis in form.kernel_layout]
+    extents = dict(zip("OIHW", filled.shape, strict=True))
+    stored = apply(filled.reshape([extents[axis] for axis in axes]), "".join(axes), form.kernel_layout)
+    if form.dtype in BITS:
+        return stored.astype(np.dtype(form.dtype)).view(form.weight_dtype)
+    return stored.astype(form.weight_dtype)
 
 
 def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray] | None:
@@ -181,9 +205,11 @@ def _out_layout(attributes: Any) -> str:
 
 __all__ = [
     "call_compute",
+    "call_form",
     "constant_convolution",
     "constant_workload",
     "convolution_options",
     "ints",
     "packed_weight",
+    "stored_weight",
 ]

@@ -1,4 +1,4 @@
-"""Tensors between kernels as float16, while kernels compute in float32."""
+"""Tensors between kernels as float16 or bfloat16, while kernels compute in float32."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,27 +15,29 @@ KEEPS_DTYPE = "relay_layout.keeps_dtype"
 """Attribute of functions whose result stays float32: sums that are not finished."""
 
 NARROWED = "relay_layout.narrowed"
-"""Attribute of functions of float16: the name of the same function of float32."""
+"""Attribute of functions of narrow tensors: the name of the same function of float32."""
 
-WIDE, NARROW = "float32", "float16"
+WIDE = "float32"
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 _VIEWS = ("reshape",)
+_NARROW = ("float16", "bfloat16")
 
 
-def narrow_intermediates(module: tvm.IRModule) -> tvm.IRModule:
-    """Store as float16 every float32 tensor that one function of "main" hands to another.
+def narrow_intermediates(module: tvm.IRModule, narrow: str) -> tvm.IRModule:
+    """Store every float32 tensor that one function of "main" hands to another as ``narrow``.
 
-    Inputs, weights and results of "main" stay as they are, and so does what an operator that is no function
-    reads. Expects ``call_tir`` of fused functions that are not scheduled; sums within a function stay
-    float32.
+    That is float16 or bfloat16. Inputs, weights and results of "main" stay as they are, and so does what an
+    operator that is no function reads. Expects ``call_tir`` of fused functions that are not scheduled; sums
+    within a function stay float32.
     """
-    return _Narrowing(module).run()
+    return _Narrowing(module, narrow).run()
 
 
 class _Narrowing:
-    def __init__(self, module: tvm.IRModule) -> None:
+    def __init__(self, module: tvm.IRModule, narrow: str) -> None:
         self.module = module
+        self.narrow = narrow
         self.builder = relax.BlockBuilder(module)
         self.replaced: dict[Any, relax.Var] = {}
         self.functions: dict[Any, Any] = {}
@@ -55,7 +57,7 @@ class _Narrowing:
         return relax.transform.DeadCodeElimination()(updated)
 
     def _chosen(self, main: relax.Function) -> set[Any]:
-        """The variables that become float16: made by a function or as a view, and only read by such."""
+        """The variables that become narrow: made by a function or as a view, and only read by such."""
         made, kept = set(), _variables(main.body.body)
         bindings = [binding for block in main.body.blocks for binding in block.bindings]
         for binding in bindings:
@@ -93,7 +95,7 @@ class _Narrowing:
             value = relax.Call(value.op, arguments, value.attrs, value.ty_args)
         if variable not in chosen:
             return relax.VarBinding(variable, value)
-        new = type(variable)(variable.name, relax.TensorType(variable.ty.shape, NARROW))
+        new = type(variable)(variable.name, relax.TensorType(variable.ty.shape, self.narrow))
         self.replaced[variable] = new
         if name in _VIEWS:
             value = relax.BlockBuilder().normalize(value)
@@ -106,25 +108,25 @@ class _Narrowing:
         if not narrow_result and not any(mask):
             return call
         outputs = len(result.fields) if isinstance(result, relax.TupleType) else 1
-        kind = relax.TensorType(result.shape, NARROW) if narrow_result else result
+        kind = relax.TensorType(result.shape, self.narrow) if narrow_result else result
         key = (function, *mask, narrow_result)
         if key not in self.functions:
-            narrowed = _narrowed(self.module[function], [*mask, *[narrow_result] * outputs])
+            narrowed = _narrowed(self.module[function], [*mask, *[narrow_result] * outputs], self.narrow)
             named = narrowed.with_attr(NARROWED, str(function.name_hint))
             self.functions[key] = self.builder.add_func(named, f"{function.name_hint}_half")
         fields = relax.Tuple([self.replaced.get(argument, argument) for argument in arguments])
         return relax.Call(call.op, [self.functions[key], fields, *call.args[2:]], call.attrs, [kind])
 
 
-def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
-    """The function with those of its parameters as float16; a sum that is a result is summed apart from
+def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool], dtype: str) -> tirx.PrimFunc:
+    """The function with those of its parameters as ``dtype``; a sum that is a result is summed apart from
     it.
     """
     func = _sums_apart(func, mask)
     buffers = {}
     for old, narrow in zip(func.params, mask, strict=True):
         if narrow and str(old.dtype) == WIDE:
-            buffers[old] = tirx.decl_buffer(old.shape, NARROW, old.name)
+            buffers[old] = tirx.decl_buffer(old.shape, dtype, old.name)
     new = list(buffers.values())
 
     def is_new(buffer: Any) -> bool:
@@ -138,7 +140,9 @@ def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
     def store(node: tirx.BufferStore) -> Any:
         if not is_new(node.buffer):
             return node
-        return tirx.BufferStore(node.buffer, _cast(node.value), list(node.indices))
+        return tirx.BufferStore(
+            node.buffer, _without_detour(tirx.Cast(dtype, node.value)), list(node.indices)
+        )
 
     body = structural_map(
         func.body,
@@ -153,18 +157,14 @@ def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
     return tirx.PrimFunc(parameters, body, func.ret_type, attrs=func.attrs)
 
 
-def _cast(value: Any) -> Any:
-    return _without_detour(tirx.Cast(NARROW, value))
-
-
 def _without_detour(cast: tirx.Cast) -> Any:
-    """The value itself where it is float16 that was made float32 and back."""
-    inner = cast.value
+    """The value itself where it is a narrow one that was made float32 and back."""
+    inner, dtype = cast.value, str(cast.ty.dtype)
     if (
-        str(cast.ty.dtype) == NARROW
+        dtype in _NARROW
         and isinstance(inner, tirx.Cast)
         and str(inner.ty.dtype) == WIDE
-        and str(inner.value.ty.dtype) == NARROW
+        and str(inner.value.ty.dtype) == dtype
     ):
         return inner.value
     return cast

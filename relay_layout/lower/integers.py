@@ -25,12 +25,12 @@ from relay_layout.ir import (
     shape_of,
 )
 from relay_layout.layout.transform import apply
-from relay_layout.lower.convolutions import call_compute, constant_workload
+from relay_layout.lower.convolutions import call_compute, constant_workload, stored_weight
 from relay_layout.quantization.reals import SHIFT
 from relay_layout.targets import dense
 from topi_ext.indexing import physical_axes
-from topi_ext.integer_forms import integer_form
 from topi_ext.kernel import direct_convolution
+from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarray, int], Expression]
@@ -167,13 +167,6 @@ def _call(
 
     ``missing`` holds for each output channel what is added to its sums.
     """
-    wider = form.kernel[1] - weight.shape[3]
-    filled = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
-    axes = [axis for axis in "OIHW" if axis in form.kernel_layout]
-    plain = filled.reshape(
-        [extent for axis, extent in zip("OIHW", filled.shape, strict=True) if axis in axes]
-    )
-    stored = apply(plain, "".join(axes), form.kernel_layout).astype(form.weight_dtype)
 
     def compute(tensor: te.Tensor, kernel: te.Tensor, *added: te.Tensor) -> te.Tensor:
         result = direct_convolution(tensor, kernel, form, pad_value)
@@ -186,7 +179,7 @@ def _call(
             return result
         return te.compute(result.shape, lambda *index: result(*index).astype("int32"), name="integers")
 
-    arguments = [data, constant(stored)]
+    arguments = [data, constant(stored_weight(weight, form))]
     if missing is not None:
         extents = [missing.size if axis == "C" else 1 for axis in _plain(form.out_layout)]
         arguments.append(constant(apply(missing.reshape(extents), _plain(form.out_layout), form.out_layout)))

@@ -27,6 +27,7 @@ from relay_layout.layout.transform import apply
 from relay_layout.lower.concat import CONCAT
 from relay_layout.lower.convolutions import (
     call_compute,
+    call_form,
     constant_convolution,
     convolution_options,
     ints,
@@ -35,36 +36,35 @@ from relay_layout.lower.convolutions import (
 from relay_layout.lower.elementwise import COMPUTES, full_call, softmax_call, transcendental_call
 from relay_layout.lower.transposed import phased_call
 from relay_layout.ops.channel_norms import channel_norm_call
-from relay_layout.targets import dense
+from relay_layout.targets import BuildTarget, dense
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, output_lanes
 from topi_ext import compute
-from topi_ext.chooser import KernelChooser
 from topi_ext.indexing import physical_axes
 from topi_ext.weights import fill_vectors
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
 
 
-def legalization_map(kernels: KernelChooser | None = None) -> dict[str, Legalizer]:
+def legalization_map(target: BuildTarget | None = None) -> dict[str, Legalizer]:
     """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``.
 
-    ``kernels`` decides which convolutions with constant weights become Winograd's. Without it none does, and
-    transposed convolutions keep their loops.
+    ``target`` decides which convolutions with constant weights become Winograd's, or of another type. Without
+    it none does, and transposed convolutions keep their loops.
     """
 
     def conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        chosen = constant_convolution(builder, call, kernels)
+        chosen = constant_convolution(builder, call, target)
         return _convolution(builder, call) if chosen is None else chosen
 
     def transposed(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        phased = None if kernels is None else phased_call(builder, call, plain)
+        phased = None if target is None else phased_call(builder, call, plain)
         return _convolution(builder, call) if phased is None else phased
 
     def plain(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         return (conv2d if operator_name(call) == "nn.conv2d" else _convolution)(builder, call)
 
     legalizers = _LEGALIZERS | {
-        "matmul": _products(),
+        "matmul": _products(target),
         "nn.conv2d": conv2d,
         "nn.conv1d_transpose": transposed,
         "nn.conv2d_transpose": transposed,
@@ -89,7 +89,7 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
-def _products() -> Legalizer:
+def _products(target: BuildTarget | None) -> Legalizer:
     """Rows by a constant matrix: a pointwise convolution whose pixels are the rows.
 
     A matrix that several products read, as the steps of a recurrent layer do, is packed once and stays one
@@ -111,8 +111,15 @@ def _products() -> Legalizer:
         if not _is_dense(data, weight):
             return _default(builder, call)
         outputs = constant_array(weight).shape[1]
+        shape = shape_of(data) or ()
+        if target is not None and is_static(shape):
+            workload = dense.product_workload(shape, outputs, str(data.ty.dtype))
+            form = target.kernel_form(workload)
+            if form.dtype != workload.dtype:
+                plain = constant_array(weight).T[:, :, None, None]
+                return call_form(builder, "dense", form, data, plain)
         kernel_layout = dense.kernel_layout(outputs)
-        layout = dense.ROWS[len(shape_of(data) or ())]
+        layout = dense.ROWS[len(shape)]
 
         def product(rows: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return compute.conv2d(

@@ -45,9 +45,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
 
 
 def _legalizers(target: BuildTarget) -> dict[str, Legalizer]:
-    return (
-        cuda_legalization_map(target) if isinstance(target, CudaTarget) else legalization_map(target.kernels)
-    )
+    return cuda_legalization_map(target) if isinstance(target, CudaTarget) else legalization_map(target)
 
 
 def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.transform.Pass]:
@@ -61,7 +59,7 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
     joins = not isinstance(target, CudaTarget) and has_separable(target.processor)
     groups = [relax.transform.FuseOps(), *([joined] if joins else [])]
     narrow = tvm.transform.module_pass(
-        lambda module, _: narrow_intermediates(module), 0, "narrow_intermediates"
+        lambda module, _: narrow_intermediates(module, target.stored), 0, "narrow_intermediates"
     )
     return [
         tvm.transform.Sequential(groups),
@@ -69,7 +67,7 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
         relax.transform.DeadCodeElimination(),
         # Before scheduling: a reshape is recognised by its unscheduled loops.
         relax.transform.RewriteDataflowReshape(),
-        *([narrow] if isinstance(target, CudaTarget) and target.precision == "fp16" else []),
+        *([narrow] if target.stored != "float32" else []),
     ]
 
 

@@ -12,7 +12,6 @@ from relay_layout.targets.convolutions import Convolution, merged, packed_kernel
 from relay_layout.targets.cuda import CudaTarget
 from relay_layout.targets.phases import Phases, phases_of
 from relay_layout.targets.target import BuildTarget
-from topi_ext.integer_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload, in_depth
 
 LAST_SHARE, BLOCKED_SHARE, FIRST_SHARE = 0.18, 0.07, 0.008
@@ -87,7 +86,7 @@ def _tiled_us(
         planes = (convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0])
         workload = in_depth(workload, planes)
     if constant:
-        workload = integer_form(workload, signed_words=target.kernels.processor.signed_words)
+        workload = target.kernel_form(workload)
     # Winograd's weights are transformed when compiling.
     choice = target.kernels.choose(workload, direct=not constant)
     microseconds = choice.microseconds

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Literal, get_args
+from typing import Any
 
 from tvm.target import codegen
 
@@ -14,12 +14,13 @@ from relay_layout.ir import is_static, size_in_bytes
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.facts import TargetFacts
-from relay_layout.targets.target import BuildTarget
+from relay_layout.targets.target import BuildTarget, Precision
 from topi_ext.chooser import KernelChooser
 from topi_ext.compute.row_product import MOST_ROWS
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import LATENCY_CYCLES
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
+from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor
 
 PREFIX = "cuda-"
@@ -43,12 +44,7 @@ _NAMED = (
     | _without(NO_TMA, lambda found: found.has_bulk_copies, has_bulk_copies=False)
 )
 
-Precision = Literal["fp16", "tf32", "fp32"]
-"""``fp16``: tensors between kernels are float16, and all arithmetic but the products of tensor cores is
-float32. ``tf32``: tensors are float32, and products are made on tensor cores of operands that are rounded to
-10 bits of mantissa. ``fp32``: everything is float32, on CUDA cores."""
-
-_MULTIPLIED = {"fp16": "float16", "tf32": "tf32", "fp32": "float32"}
+_MULTIPLIED: dict[Precision, str] = {"fp16": "float16", "tf32": "tf32", "fp32": "float32"}
 
 LOOPS_SHARE = 0.03
 """Share of the float32 peak that plain loops reach, one thread for each result."""
@@ -65,7 +61,6 @@ class CudaTarget(BuildTarget):
     """A GPU, with the host that launches its kernels."""
 
     multiprocessor: Multiprocessor
-    precision: Precision
 
     @property
     def threads(self) -> int:
@@ -95,7 +90,7 @@ class CudaTarget(BuildTarget):
 
     @property
     def stored_bytes(self) -> int:
-        return 2 if self.precision == "fp16" else 4
+        return DTYPE_BYTES[self.stored]
 
     def manifest(self) -> dict[str, Any]:
         return {
@@ -226,7 +221,7 @@ def padded_channels(channels: int) -> int:
     return 4 if channels < 4 else -(-channels // 8) * 8
 
 
-def cuda_target(name: str, precision: str) -> CudaTarget:
+def cuda_target(name: str, precision: Precision) -> CudaTarget:
     """The target that ``cuda-sm_90``, ``cuda-sm_90+nowgmma`` or ``cuda-sm_90+notma`` names; TargetError for
     an architecture or precision that is not known.
     """
@@ -234,9 +229,9 @@ def cuda_target(name: str, precision: str) -> CudaTarget:
     if arch not in _NAMED:
         known = ", ".join(PREFIX + found for found in _NAMED)
         raise TargetError(f"target {name!r} is not known; use one of {known}")
-    if precision not in get_args(Precision):
+    if precision not in _MULTIPLIED:
         raise TargetError(
-            f"precision {precision!r} is not known; use one of {', '.join(get_args(Precision))}"
+            f"target {name}: precision {precision} is for CPUs; use one of {', '.join(_MULTIPLIED)}"
         )
     multiprocessor = _NAMED[arch]
     if not multiprocessor.macs[_MULTIPLIED[precision]]:
@@ -259,7 +254,7 @@ def cuda_target(name: str, precision: str) -> CudaTarget:
         architecture=architecture(),
         kernels=KernelChooser(multiprocessor, multiprocessor.gigahertz),
         multiprocessor=multiprocessor,
-        precision=precision,  # type: ignore[arg-type]
+        precision=precision,
     )
 
 
@@ -271,7 +266,6 @@ def _pair(values: Any) -> tuple[int, int]:
 __all__ = [
     "PREFIX",
     "CudaTarget",
-    "Precision",
     "cuda_target",
     "depthwise_workload",
     "gemm_workload",

@@ -39,7 +39,7 @@ def matmul_us(node: Node, target: BuildTarget) -> float:
     facts = target.facts
     workload = _workload(left, right, result)
     if workload is not None:
-        return target.kernels.choose(workload).microseconds + facts.launch_us
+        return target.kernels.choose(target.kernel_form(workload)).microseconds + facts.launch_us
     multiply_adds = prod(result.shape or ()) * int((left.shape or (1,))[-1])
     moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (left, right, result))
     microseconds = facts.moving_us(moved) + facts.launch_us

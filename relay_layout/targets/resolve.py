@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import tvm
 from tvm.target import codegen
@@ -24,8 +24,9 @@ from relay_layout.targets.arm import (
 from relay_layout.targets.cuda import cuda_target
 from relay_layout.targets.facts import X86_AVX2, X86_AVX512, X86_SSE
 from relay_layout.targets.records import recorded_kernels
-from relay_layout.targets.target import BuildTarget
+from relay_layout.targets.target import STORED, BuildTarget, Precision
 from relay_layout.targets.x86 import (
+    BRAIN_MATRICES,
     INSTRUCTION_SETS,
     LLVM_NAMES,
     MATRICES,
@@ -54,22 +55,37 @@ def resolve_target(
     ``threads`` is how many threads the kernels are shaped for; by default all cores of this machine, or of a
     board with such an ARM core. ``tuning_records`` are logs to choose kernels from beside those of the
     package, which ``shipped_records`` false leaves out; ``winograd`` false keeps to kernels that round like
-    the direct convolution. ``precision`` is what CUDA targets compute in. A target that is resolved stays as
-    it is. Raises :class:`TargetError` with the names that are understood, InputError for a log that cannot
-    be read.
+    the direct convolution. ``precision`` is what floats are multiplied in
+    (:data:`relay_layout.targets.target.Precision`): "bf16" is for processors with AMX, "fp16" and "tf32" are
+    for CUDA. A target that is resolved stays as it is. Raises :class:`TargetError` with the names that are
+    understood, InputError for a log that cannot be read.
     """
     if isinstance(target, BuildTarget):
         return target
+    if precision not in STORED:
+        raise TargetError(f"precision {precision!r} is not known; use one of {', '.join(STORED)}")
+    wanted = cast("Precision", precision)
     if isinstance(target, str) and target.strip().startswith("cuda"):
-        found: BuildTarget = cuda_target(target.strip(), precision)
+        found: BuildTarget = cuda_target(target.strip(), wanted)
     else:
-        found = _resolved(target, threads)
+        found = _in_precision(_resolved(target, threads), wanted)
     records = recorded_kernels(found.machine.name, tuning_records, shipped_records)
     return replace(
         found,
         kernels=replace(found.kernels, records=records, winograd=winograd),
         transforms=TransformTimes(records.database.transforms(found.machine)),
     )
+
+
+def _in_precision(target: BuildTarget, precision: Precision) -> BuildTarget:
+    if precision in ("fp16", "tf32"):
+        raise TargetError(f"target {target.name}: precision {precision} is for CUDA; use bf16 or fp32")
+    if precision == "bf16" and not (target.processor.matrix_registers and BRAIN_MATRICES in target.features):
+        raise TargetError(
+            f"target {target.name}: precision bf16 needs a processor with AMX for bfloat16, such as "
+            "sapphirerapids; use fp32"
+        )
+    return replace(target, precision=precision)
 
 
 def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: int | None) -> BuildTarget:
@@ -120,7 +136,7 @@ def _native(threads: int | None) -> BuildTarget:
         features = tuple(name for name in implied if name in present)
         changed = [f"-{LLVM_NAMES.get(name, name)}" for name in sorted(set(implied) - present)]
         if "avx512vnni" in features and present.issuperset(MATRICES):
-            more = [name for name in MATRICES if name not in features]
+            more = [name for name in (*MATRICES, BRAIN_MATRICES) if name in present - set(features)]
             changed += [f"+{LLVM_NAMES[name]}" for name in more]
             features = tuple(sorted({*features, *more}))
         if changed:

@@ -1,7 +1,7 @@
 """What compilation knows of a target: what TVM compiles for, which instructions it needs, what it costs."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import tvm
 from tvm.target import codegen
@@ -13,6 +13,16 @@ from topi_ext.family import Machine
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune.transforms import TransformTimes
+from topi_ext.word_forms import brain_form, integer_form
+from topi_ext.workload import ConvolutionWorkload
+
+Precision = Literal["fp16", "bf16", "tf32", "fp32"]
+"""``fp16`` and ``bf16``: tensors between kernels are float16 or bfloat16, and all arithmetic but the products
+of matrices is float32. ``tf32``: tensors are float32, and products are made of operands that are rounded to
+10 bits of mantissa. ``fp32``: everything is float32."""
+
+STORED: dict[str, str] = {"fp16": "float16", "bf16": "bfloat16", "tf32": "float32", "fp32": "float32"}
+"""What tensors of float32 are between kernels, by :data:`Precision`."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +31,8 @@ class BuildTarget:
 
     ``name`` is what was asked for, ``description`` what it resolved to. ``features`` are the CPU
     extensions that an artifact built for it needs at run time. ``kernels`` chooses the convolutions' kernels,
-    and so knows what they cost; ``transforms`` knows it of measured layout transforms.
+    and so knows what they cost; ``transforms`` knows it of measured layout transforms. ``precision`` is what
+    floats are multiplied in.
     """
 
     name: str
@@ -31,6 +42,22 @@ class BuildTarget:
     architecture: str
     kernels: KernelChooser = field(compare=False)
     transforms: TransformTimes = field(default_factory=TransformTimes, compare=False)
+    precision: Precision = "fp32"
+
+    @property
+    def stored(self) -> str:
+        """What tensors of float32 are between kernels."""
+        return STORED[self.precision]
+
+    def kernel_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
+        """The workload whose kernel computes a convolution by a constant weight: in words of bytes, or of
+        bfloat16 where the target computes in that and is the faster for it.
+        """
+        form = integer_form(workload, signed_words=self.kernels.processor.signed_words)
+        brain = brain_form(form) if self.precision == "bf16" else form
+        if brain is form:
+            return form
+        return min((brain, form), key=lambda found: self.kernels.choose(found).microseconds)
 
     @property
     def processor(self) -> Processor:
@@ -67,7 +94,8 @@ class BuildTarget:
     @property
     def description(self) -> str:
         cpu = self.tvm_target.attrs.get("mcpu", "generic")
-        return f"{cpu} ({self.facts.name}, {self.threads} threads)"
+        precision = "" if self.precision == "fp32" else f", {self.precision}"
+        return f"{cpu} ({self.facts.name}, {self.threads} threads{precision})"
 
     def manifest(self) -> dict[str, Any]:
         """The target as an artifact declares it."""
@@ -77,7 +105,8 @@ class BuildTarget:
             "mtriple": triple,
             "mcpu": str(self.tvm_target.attrs.get("mcpu", "generic")),
             "features": list(self.features),
+            "precision": self.precision,
         }
 
 
-__all__ = ["BuildTarget"]
+__all__ = ["STORED", "BuildTarget", "Precision"]

@@ -13,6 +13,7 @@ INSTRUCTION_SETS: dict[str, tuple[str, ...]] = {
 """Extensions that each level of the x86-64 ABI adds, as the operating system spells them."""
 
 LLVM_NAMES = {
+    "amx_bf16": "amx-bf16",
     "amx_int8": "amx-int8",
     "amx_tile": "amx-tile",
     "bmi1": "bmi",
@@ -24,8 +25,12 @@ LLVM_NAMES = {
 MATRICES = ("amx_int8", "amx_tile")
 """Products of matrices of bytes, which kernels use also where the processor's name does not imply them."""
 
+BRAIN_MATRICES = "amx_bf16"
+"""Those of bfloat16."""
+
 _BEYOND_LEVELS = {
     *MATRICES,
+    BRAIN_MATRICES,
     "avx512bf16",
     "avx512bitalg",
     "avx512fp16",
@@ -83,6 +88,7 @@ def with_full_vectors(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 __all__ = [
+    "BRAIN_MATRICES",
     "INSTRUCTION_SETS",
     "LLVM_NAMES",
     "MATRICES",

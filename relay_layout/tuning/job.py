@@ -30,7 +30,7 @@ Tasks = Literal["all", "kernels", "transforms"]
 class TuningJob:
     """What to tune, and the log to append to; what that holds already counts.
 
-    ``models`` are as :func:`relay_layout.convert` takes them, ``precision`` is what CUDA targets compute in.
+    ``models`` are as :func:`relay_layout.convert` takes them, ``precision`` is as there.
 
     ``layouts`` are options of :func:`relay_layout.convert` without the target, ``records`` the keyword
     arguments of :func:`relay_layout.targets.resolve_target` that say which records to start from.

@@ -13,10 +13,10 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from topi_ext.dot_products import dot
-from topi_ext.integer_forms import integer_form
 from topi_ext.kernel import default_knobs, direct_convolution, kernel_arguments, scheduled_kernel
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.convolution import Convolution
+from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 CPUS = {

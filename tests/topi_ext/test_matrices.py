@@ -1,31 +1,45 @@
-"""Products of matrices of bytes: which tiles there are, the instructions they become, and their numbers."""
+"""Products of matrices: which tiles there are, the instructions they become, and their numbers."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
-from kernel_harness import check_kernel, compile_function, cpu_features
+from kernel_harness import check_kernel, compile_function, cpu_features, host_cpus, target_for
 from kernel_reference import convolve as reference
 from kernel_reference import pack
 from test_integer_kernels import workload
+from tvm import te, topi
 from tvm.target import Target
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.integer_forms import integer_form
-from topi_ext.kernel import kernel_arguments, kernel_function, knob_space, scheduled_kernel
+from topi_ext.kernel import (
+    direct_convolution,
+    kernel_arguments,
+    kernel_function,
+    knob_space,
+    scheduled_kernel,
+)
 from topi_ext.kernel import schedule as arrange
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, knobs_from_dict
 from topi_ext.matrices import REGISTERS, Matrices, may_use_matrices, registers_held
 from topi_ext.processor import processor_of
 from topi_ext.tune.measure import KernelMeasurer
+from topi_ext.word_forms import brain_form, integer_form
+from topi_ext.workload import ConvolutionWorkload
 
 TARGET = Target({"kind": "llvm", "num-cores": 2, "mcpu": "sapphirerapids", "mattr": ["-prefer-256-bit"]})
 PROCESSOR = processor_of(TARGET)
 runs_here = pytest.mark.skipif(
     not ({"amx_int8", "avx512_vnni"} <= cpu_features() and may_use_matrices()),
     reason="this machine has no AMX",
+)
+
+multiplies_brain = pytest.mark.skipif(
+    not ({"amx_bf16", "avx512_vnni"} <= cpu_features() and may_use_matrices()),
+    reason="this machine has no AMX for bfloat16",
 )
 
 PADDED = workload(64, 32, (14, 14), (3, 3), "NHWC OHWI16o NHWC", padding=(1, 1, 1, 1))
@@ -99,6 +113,99 @@ def check(case: object, chosen: object) -> None:
         schedule=lambda func, target: arrange(func, form, chosen),  # type: ignore[arg-type]
         case=f"{form.to_json()} {chosen}",
     )
+
+
+def floats(case: object) -> ConvolutionWorkload:
+    return replace(case, dtype="float32", out_dtype="float32")  # type: ignore[type-var]
+
+
+@multiplies_brain
+@pytest.mark.parametrize("case", [PADDED, POINTWISE, ODD, DILATED, SMALL], ids=lambda case: case.to_json())
+def test_numbers_of_bfloat16(case: object) -> None:
+    """Every thirtieth of the knobs with matrices, and a kernel of vectors."""
+    form = brain_form(floats(case))
+    assert form.dtype == "bfloat16"
+    found = [chosen for _, chosen in knob_space(form, PROCESSOR) if getattr(chosen, "matrix_rows", 0)]
+    assert found
+    for chosen in [*found[::30], ConvolutionKnobs(16, 2, 1)]:
+        check_brain(form, chosen, TARGET)
+
+
+def test_numbers_of_bfloat16_without_matrices() -> None:
+    check_brain(brain_form(floats(PADDED)), ConvolutionKnobs(16, 4, 1), target_for(host_cpus()[-1]))
+
+
+def check_brain(form: ConvolutionWorkload, chosen: object, target: Target) -> None:
+    """The kernel of data in float32, which it rounds, with bias and ReLU beside numpy."""
+    rng = np.random.default_rng(form.in_channels)
+    data = rng.standard_normal((form.batch, form.in_channels, form.in_height, form.in_width), "float32")
+    weight = rng.standard_normal((form.out_channels, form.in_channels, *form.kernel), "float32")
+    bias = rng.standard_normal(form.out_channels, "float32")
+    brains = [array.astype(ml_dtypes.bfloat16) for array in (data, weight)]
+    rounded = [array.astype("float64") for array in brains]
+    matrices = getattr(chosen, "matrix_rows", 0) > 0
+    # Without matrices TVM keeps what the kernel rounds as float32.
+    sums = reference(
+        rounded[0] if matrices else data, rounded[1], form.strides, form.padding, form.dilation, 1
+    )
+    expected = np.maximum(sums + bias[:, None, None], 0)
+    parameters = [
+        te.placeholder(shape, "float32" if place == 0 else dtype)
+        for place, (shape, dtype) in enumerate(kernel_arguments(form, chosen)[:-1])  # type: ignore[arg-type]
+    ]
+    result = topi.nn.relu(topi.add(direct_convolution(*parameters[:2], form), parameters[2]))
+    check_kernel(
+        te.create_prim_func([*parameters, result]),
+        target,
+        [
+            pack(data, "NCHW", form.data_layout),
+            pack(brains[1].view("uint16"), "OIHW", form.kernel_layout),
+            pack(bias[None, :, None, None], "NCHW", form.out_layout),
+        ],
+        pack(expected.astype("float32"), "NCHW", form.out_layout),
+        tolerance=1e-4,
+        schedule=lambda func, _: arrange(func, form, chosen),  # type: ignore[arg-type]
+        case=f"{form.to_json()} {chosen}",
+    )
+
+
+@pytest.mark.parametrize("case", [PADDED, POINTWISE], ids=lambda case: str(case.kernel))
+def test_bfloat16_has_an_instruction_of_its_own(case: object) -> None:
+    form = brain_form(floats(case))
+    source = compile_function(scheduled_kernel(form, knobs(7, 2, 7, 4)), TARGET).mod.inspect_source("asm")
+    counts = [len(re.findall(rf"^\s+{name}\b", source, re.MULTILINE)) for name in ("tdpbf16ps", "tdpbusd")]
+    assert counts[0] > 0 == counts[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "kernel_layout"),
+    [
+        ({}, "OHWI16o2i"),
+        ({"kernel_layout": "HWIO"}, "HWIO2i"),
+        ({"kernel_layout": "OHWI16o", "out_channels": 40}, "HWIO2i"),
+    ],
+)
+def test_forms_of_bfloat16(change: dict[str, object], kernel_layout: str) -> None:
+    form = brain_form(replace(floats(PADDED), **change))  # type: ignore[arg-type]
+    assert (form.dtype, form.out_dtype, form.kernel_layout) == ("bfloat16", "float32", kernel_layout)
+    assert form.weight_dtype == "uint16"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"in_channels": 63},
+        {"groups": 2, "kernel_layout": "OHWI16o"},
+        {"data_layout": "NCHW16c", "kernel_layout": "OIHW16i16o"},
+        {"data_layout": "NCHW"},
+        {"out_layout": "NCHW", "data_layout": "NCHW", "kernel_layout": "OIHW"},
+        {"dtype": "float64", "out_dtype": "float64"},
+    ],
+    ids=str,
+)
+def test_what_does_not_suit_matrices_stays_float32(change: dict[str, object]) -> None:
+    case = replace(floats(PADDED), **change)  # type: ignore[arg-type]
+    assert brain_form(case) is case
 
 
 def test_instructions() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import tvm
 from tvm import tirx
+from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
@@ -81,6 +82,23 @@ def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
     for block in fusible[: last - 1]:
         sch.compute_inline(block)
     return Surroundings(before, fusible[last - 1], [*rest, *others])
+
+
+def inline_copies(sch: Schedule) -> None:
+    """Inline the blocks that copy a tensor as it is, such as one that was to be rounded and is narrow."""
+    for block in child_blocks(sch):
+        node = sch.get(block)
+        store = node.body
+        if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, TensorLoad):
+            continue
+        axes = [axis.var for axis in node.iter_vars]
+        places = [list(store.indices), list(store.value.indices)]
+        if all(len(place) == len(axes) and all(map(_same, place, axes)) for place in places):
+            try_inline(sch, block)
+
+
+def _same(index: Any, axis: Any) -> bool:
+    return bool(index.same_as(axis))
 
 
 def _around(sch: Schedule, anchor: SBlock) -> tuple[list[SBlock], list[SBlock]]:

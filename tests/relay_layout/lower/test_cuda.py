@@ -123,7 +123,9 @@ def test_a_call_is_one_graph(network: Lowered) -> None:
 def test_unknown_architectures_and_precisions_are_refused() -> None:
     with pytest.raises(TargetError, match=r"^target 'cuda-sm_61' is not known; use one of cuda-sm_70, "):
         resolve_target("cuda-sm_61")
-    with pytest.raises(TargetError, match=r"^precision 'fp8' is not known; use one of fp16, tf32, fp32$"):
+    with pytest.raises(
+        TargetError, match=r"^precision 'fp8' is not known; use one of fp16, bf16, tf32, fp32$"
+    ):
         resolve_target("cuda-sm_80", precision="fp8")
 
 

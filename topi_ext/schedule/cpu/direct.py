@@ -32,6 +32,7 @@ from topi_ext.schedule.blocks import (
     Surroundings,
     annotated_block,
     fuse_epilogue,
+    inline_copies,
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
@@ -54,6 +55,7 @@ def schedule_convolution(
     """Arrange the loops of ``func``, whose annotated block computes ``workload``, as ``knobs`` say."""
     check_knobs(workload, knobs)
     sch = open_schedule(func)
+    inline_copies(sch)
     found = annotated_block(sch)
     assert found is not None
     nest = _Nest(sch, found[0], workload, knobs)

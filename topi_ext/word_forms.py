@@ -1,9 +1,10 @@
-"""How a convolution of bytes is computed: in dot products along channels or along a row, or in float32."""
+"""How a convolution is computed in words: dot products of bytes along channels or a row, or of bfloat16."""
 
 from dataclasses import replace
 
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.knobs import suits_matrices
+from topi_ext.workload import ConvolutionWorkload, word_elements
 
 _LARGEST_PRODUCT = 255 * 128
 _EXACT_IN_FLOAT = 1 << 24
@@ -23,16 +24,13 @@ def integer_form(
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
-    if workload.padded_lanes:
-        # Words take the place of vectors that are filled up.
-        plain = "".join(axis for axis in "HWIO" if (axis, 0) in physical_axes(workload.kernel_layout))
-        workload = replace(workload, kernel_layout=plain)
+    workload = _without_padded_lanes(workload)
     taps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
     channels_innermost = physical_axes(workload.out_layout)[-1][0] == "C"
     if words and channels_innermost and not workload.is_depthwise:
         block = block_of(workload.data_layout, "C")
         if workload.group_in_channels % WORD_BYTES == 0 and (block == 1 or block % WORD_BYTES == 0):
-            worded = replace(workload, kernel_layout=_words_of_channels(workload.kernel_layout))
+            worded = replace(workload, kernel_layout=_words_of_channels(workload.kernel_layout, WORD_BYTES))
             return replace(worded, dtype="int8") if signed_words else worded
         if _runs_along_rows(workload):
             worded = _words_of_rows(workload)
@@ -42,14 +40,33 @@ def integer_form(
     return workload
 
 
-def _words_of_channels(kernel_layout: str) -> str:
+def brain_form(workload: ConvolutionWorkload) -> ConvolutionWorkload:
+    """The workload whose kernel computes ``workload``, one of float32, of bfloat16 and adds in float32.
+
+    That is for registers of matrices (:mod:`topi_ext.matrices`); what does not suit them stays as it is.
+    """
+    if (workload.dtype, workload.out_dtype) != ("float32", "float32") or workload.depth:
+        return workload
+    plain = replace(_without_padded_lanes(workload), dtype="bfloat16")
+    word = word_elements(plain.dtype, plain.out_dtype)
+    worded = replace(plain, kernel_layout=_words_of_channels(plain.kernel_layout, word))
+    return worded if workload.in_channels % word == 0 and suits_matrices(worded) else workload
+
+
+def _without_padded_lanes(workload: ConvolutionWorkload) -> ConvolutionWorkload:
+    """Words take the place of vectors that are filled up."""
+    if not workload.padded_lanes:
+        return workload
+    plain = "".join(axis for axis in "HWIO" if (axis, 0) in physical_axes(workload.kernel_layout))
+    return replace(workload, kernel_layout=plain)
+
+
+def _words_of_channels(kernel_layout: str, word: int) -> str:
     """``kernel_layout`` with a word of I innermost, taken out of its block of I where it has one."""
     return "".join(
-        (f"{factor // WORD_BYTES}i" if factor > WORD_BYTES else "")
-        if name == "I" and factor
-        else _text(name, factor)
+        (f"{factor // word}i" if factor > word else "") if name == "I" and factor else _text(name, factor)
         for name, factor in physical_axes(kernel_layout)
-    ) + _text("I", WORD_BYTES)
+    ) + _text("I", word)
 
 
 def _runs_along_rows(workload: ConvolutionWorkload) -> bool:
@@ -79,4 +96,4 @@ def _text(name: str, factor: int) -> str:
     return f"{factor}{name.lower()}" if factor else name
 
 
-__all__ = ["integer_form"]
+__all__ = ["brain_form", "integer_form"]
