@@ -66,6 +66,10 @@ BYTE_PIXELS_PENALTY = 2.0
 """Depthwise convolutions of bytes with channels last, whose vectors are quarters of cache lines: measured 1.1
 to 1.7, and as the estimates of all depthwise convolutions are low, this chooses the faster networks."""
 
+BRAIN_INSTRUCTIONS = 8
+"""For a vector of dot products of two bfloat16 without registers of matrices: halves of words become float32
+first."""
+
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
 
@@ -258,7 +262,9 @@ def _tile_cycles(
     steps = workload.group_in_channels * taps
     if workload.word_axis:
         steps /= workload.word
-    instructions = processor.word_instructions if workload.word_axis else 1
+    instructions = 1
+    if workload.word_axis:
+        instructions = processor.word_instructions if workload.dtype in BYTES else BRAIN_INSTRUCTIONS
     cycles = max(
         accumulators * instructions / processor.fma_per_cycle,
         loads / processor.loads_per_cycle,

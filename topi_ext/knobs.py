@@ -195,7 +195,6 @@ def suits_matrices(workload: ConvolutionWorkload) -> bool:
     return (
         workload.word_axis == "I"
         and workload.groups == 1
-        and not workload.padded_lanes
         and physical_axes(workload.data_layout)[-1] == ("C", 0)
         and not lanes_are_pixels(workload)
     )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.knobs import suits_matrices
-from topi_ext.workload import ConvolutionWorkload, word_elements
+from topi_ext.workload import ConvolutionWorkload
 
 _LARGEST_PRODUCT = 255 * 128
 _EXACT_IN_FLOAT = 1 << 24
@@ -24,20 +24,22 @@ def integer_form(
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
-    workload = _without_padded_lanes(workload)
+    # Zeros fill up the vectors of words of channels, if these are of one group.
+    plain = _without_padded_lanes(workload)
     taps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
     channels_innermost = physical_axes(workload.out_layout)[-1][0] == "C"
     if words and channels_innermost and not workload.is_depthwise:
         block = block_of(workload.data_layout, "C")
         if workload.group_in_channels % WORD_BYTES == 0 and (block == 1 or block % WORD_BYTES == 0):
-            worded = replace(workload, kernel_layout=_words_of_channels(workload.kernel_layout, WORD_BYTES))
+            filled = workload if workload.groups == 1 else plain
+            worded = replace(filled, kernel_layout=_words_of_channels(filled.kernel_layout, WORD_BYTES))
             return replace(worded, dtype="int8") if signed_words else worded
-        if _runs_along_rows(workload):
-            worded = _words_of_rows(workload)
+        if _runs_along_rows(plain):
+            worded = _words_of_rows(plain)
             return replace(worded, dtype="int8") if signed_words else worded
     if taps * _LARGEST_PRODUCT < _EXACT_IN_FLOAT:
-        return replace(workload, out_dtype="float32")
-    return workload
+        return replace(plain, out_dtype="float32")
+    return plain
 
 
 def brain_form(workload: ConvolutionWorkload) -> ConvolutionWorkload:
@@ -47,14 +49,13 @@ def brain_form(workload: ConvolutionWorkload) -> ConvolutionWorkload:
     """
     if (workload.dtype, workload.out_dtype) != ("float32", "float32") or workload.depth:
         return workload
-    plain = replace(_without_padded_lanes(workload), dtype="bfloat16")
-    word = word_elements(plain.dtype, plain.out_dtype)
-    worded = replace(plain, kernel_layout=_words_of_channels(plain.kernel_layout, word))
-    return worded if workload.in_channels % word == 0 and suits_matrices(worded) else workload
+    brain = replace(workload, dtype="bfloat16")
+    worded = replace(brain, kernel_layout=_words_of_channels(brain.kernel_layout, brain.word))
+    return worded if workload.in_channels % brain.word == 0 and suits_matrices(worded) else workload
 
 
 def _without_padded_lanes(workload: ConvolutionWorkload) -> ConvolutionWorkload:
-    """Words take the place of vectors that are filled up."""
+    """Its kernel stored without vectors, if they would be filled up."""
     if not workload.padded_lanes:
         return workload
     plain = "".join(axis for axis in "HWIO" if (axis, 0) in physical_axes(workload.kernel_layout))

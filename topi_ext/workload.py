@@ -339,9 +339,12 @@ def padded_lanes(kernel_layout: str, out_layout: str, groups: int, channels: int
     """Lanes of the kernel's vectors of outputs if ``channels`` do not fill them; else 0.
 
     Only a result with its channels last can leave lanes out. Where there are several ``groups`` the kernel's
-    layout then begins with their axis, as in "GOHWI16o".
+    layout then begins with their axis, as in "GOHWI16o". A word of inputs may follow the lanes: "OHWI16o2i".
     """
-    (first, _), *_, (axis, lanes) = physical_axes(kernel_layout)
+    axes = physical_axes(kernel_layout)
+    (first, _), (axis, lanes) = axes[0], axes[-1]
+    if axis != "O" and lanes:
+        axis, lanes = axes[-2]
     if axis != "O" or lanes == 0 or physical_axes(out_layout)[-1] != ("C", 0):
         return 0
     return lanes if first == "G" or (groups == 1 and channels % lanes) else 0

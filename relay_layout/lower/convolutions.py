@@ -147,9 +147,13 @@ def call_form(
 
 
 def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
-    """An OIHW weight as the kernel of ``form`` reads it, with zeros on its right where that is wider."""
+    """An OIHW weight as the kernel of ``form`` reads it, with zeros on its right where that is wider, and
+    behind its outputs where they do not fill vectors.
+    """
     wider = form.kernel[1] - weight.shape[3]
     filled = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
+    if form.padded_lanes:
+        filled = fill_vectors(filled, 1, form.padded_lanes)
     axes = [axis for axis in "OIHW" if axis in form.kernel_layout]
     extents = dict(zip("OIHW", filled.shape, strict=True))
     stored = apply(filled.reshape([extents[axis] for axis in axes]), "".join(axes), form.kernel_layout)

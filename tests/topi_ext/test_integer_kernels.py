@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import tvm
-from kernel_harness import check_kernel, compile_function, cpu_features, prim_func, target_for
+from kernel_harness import Array, check_kernel, compile_function, cpu_features, prim_func, target_for
 from kernel_reference import convolve as reference
 from kernel_reference import pack
 from tvm import te
@@ -16,6 +16,7 @@ from topi_ext.dot_products import dot
 from topi_ext.kernel import default_knobs, direct_convolution, kernel_arguments, scheduled_kernel
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.convolution import Convolution
+from topi_ext.weights import fill_vectors
 from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
@@ -76,7 +77,13 @@ CASES = [
     workload(13, 16, (8, 8), (3, 3), "NHWC HWIO NHWC"),
     workload(70, 16, (6, 6), (3, 3), "NHWC HWIO NHWC", padding=(1, 1, 1, 1)),
     workload(16, 6, (9, 10), (3, 3), "NCHW OIHW NCHW"),
+    workload(28, 40, (9, 7), (3, 2), "NHWC OHWI16o NHWC", padding=(1, 0, 1, 1), batch=2),
 ]
+
+
+def filled(weight: Array, form: ConvolutionWorkload) -> Array:
+    """An OIHW weight with zeros behind its outputs where these do not fill the form's vectors."""
+    return fill_vectors(weight, 1, form.padded_lanes) if form.padded_lanes else weight
 
 
 def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0) -> None:
@@ -89,7 +96,7 @@ def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0) -> None:
     bordered = np.pad(data, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=pad_value)
     expected = reference(bordered, weight, case.strides, (0, 0, 0, 0), case.dilation, case.groups)
     wider = form.kernel[1] - case.kernel[1]
-    stored = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
+    stored = filled(np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider))), form)
     arguments = kernel_arguments(form, default_knobs(form, processor_of(target_for(cpu))))
     data_tensor, weight_tensor = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
     result = direct_convolution(data_tensor, weight_tensor, form, pad_value)
@@ -172,6 +179,7 @@ def test_instructions_of_arm(cpu: str, instruction: str, count: int) -> None:
         (CASES[6], "OIHW16o4w", "int32", (7, 8)),
         (CASES[8], "OIHW16o", "float32", (3, 3)),
         (CASES[12], "HWIO", "int32", (3, 3)),
+        (CASES[14], "OHWI16o4i", "int32", (3, 2)),
     ],
 )
 def test_forms(

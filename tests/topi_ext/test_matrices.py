@@ -10,7 +10,7 @@ import pytest
 from kernel_harness import check_kernel, compile_function, cpu_features, host_cpus, target_for
 from kernel_reference import convolve as reference
 from kernel_reference import pack
-from test_integer_kernels import workload
+from test_integer_kernels import filled, workload
 from tvm import te, topi
 from tvm.target import Target
 
@@ -48,6 +48,7 @@ ODD = workload(
     40, 48, (11, 13), (3, 2), "NHWC OHWI16o NCHW16c", strides=(2, 1), padding=(1, 0, 2, 1), batch=2
 )
 DILATED = workload(20, 24, (13, 12), (3, 3), "NHWC HWIO NHWC", dilation=(2, 2), padding=(2, 2, 2, 2))
+FILLED = workload(64, 40, (9, 8), (3, 3), "NHWC OHWI16o NHWC", padding=(1, 1, 1, 1))
 SMALL = workload(128, 64, (7, 7), (3, 3), "NHWC OHWI16o NHWC", padding=(1, 1, 1, 1))
 
 
@@ -82,7 +83,9 @@ def test_numbers(case: object, chosen: ConvolutionKnobs) -> None:
 
 
 @runs_here
-@pytest.mark.parametrize("case", [PADDED, POINTWISE, ODD, DILATED, SMALL], ids=lambda case: case.to_json())
+@pytest.mark.parametrize(
+    "case", [PADDED, POINTWISE, ODD, DILATED, FILLED, SMALL], ids=lambda case: case.to_json()
+)
 def test_numbers_of_the_space(case: object) -> None:
     """Every twentieth of the knobs with matrices."""
     form = integer_form(case)  # type: ignore[arg-type]
@@ -106,7 +109,7 @@ def check(case: object, chosen: object) -> None:
         TARGET,
         [
             pack(data.astype("uint8"), "NCHW", form.data_layout),
-            pack(weight.astype("int8"), "OIHW", form.kernel_layout),
+            pack(filled(weight, form).astype("int8"), "OIHW", form.kernel_layout),
             pack(bias.astype("int32")[None, :, None, None], "NCHW", form.out_layout),
         ],
         pack(expected.astype("int32"), "NCHW", form.out_layout),
@@ -120,7 +123,9 @@ def floats(case: object) -> ConvolutionWorkload:
 
 
 @multiplies_brain
-@pytest.mark.parametrize("case", [PADDED, POINTWISE, ODD, DILATED, SMALL], ids=lambda case: case.to_json())
+@pytest.mark.parametrize(
+    "case", [PADDED, POINTWISE, ODD, DILATED, FILLED, SMALL], ids=lambda case: case.to_json()
+)
 def test_numbers_of_bfloat16(case: object) -> None:
     """Every thirtieth of the knobs with matrices, and a kernel of vectors."""
     form = brain_form(floats(case))
@@ -159,7 +164,7 @@ def check_brain(form: ConvolutionWorkload, chosen: object, target: Target) -> No
         target,
         [
             pack(data, "NCHW", form.data_layout),
-            pack(brains[1].view("uint16"), "OIHW", form.kernel_layout),
+            pack(filled(brains[1].view("uint16"), form), "OIHW", form.kernel_layout),
             pack(bias[None, :, None, None], "NCHW", form.out_layout),
         ],
         pack(expected.astype("float32"), "NCHW", form.out_layout),
@@ -182,7 +187,7 @@ def test_bfloat16_has_an_instruction_of_its_own(case: object) -> None:
     [
         ({}, "OHWI16o2i"),
         ({"kernel_layout": "HWIO"}, "HWIO2i"),
-        ({"kernel_layout": "OHWI16o", "out_channels": 40}, "HWIO2i"),
+        ({"kernel_layout": "OHWI16o", "out_channels": 40}, "OHWI16o2i"),
     ],
 )
 def test_forms_of_bfloat16(change: dict[str, object], kernel_layout: str) -> None:
