@@ -7,14 +7,15 @@ at the end of each page.
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.dot_products import is_dot
 from topi_ext.schedule.overlap import loops_within, substitute
 
 PREFETCH = "topi_ext.prefetch"
-"""Loop annotation: how many rows ahead weights are asked for, in how many streams."""
+"""Loop annotation: how many rows ahead weights are asked for, in how many streams, and rows of a step."""
 
 LINE_BYTES = 64
 
@@ -29,16 +30,18 @@ ROWS_AHEAD = 128
 """How far ahead rows of such a panel are asked for; about the latency of the memory."""
 
 
-def prefetch_weights(sch: Schedule, loop: Any, rows: int, row_bytes: int, streams: int = 1) -> None:
+def prefetch_weights(
+    sch: Schedule, loop: Any, rows: int, row_bytes: int, streams: int = 1, at_once: int = 1
+) -> None:
     """Mark ``loop``: each of its steps asks for weights that the next tile, or a later step, will read.
 
-    The body must read them, its last operand, in rows of ``row_bytes`` that follow each other in memory, one
-    for each step and ``rows`` for a tile. Where a tile reads several ``streams``, their first axis tells
-    them apart.
+    The body must read them, its last operand, in rows of ``row_bytes`` that follow each other in memory,
+    ``at_once`` for each step and ``rows`` for a tile: rows of lanes, or of lanes of words. Where a tile reads
+    several ``streams``, their first axis tells them apart.
     """
     panel = rows * row_bytes * streams
-    steps = rows * streams if panel <= PANEL_BYTES else ROWS_AHEAD
-    sch.annotate(loop, PREFETCH, [steps, streams])
+    ahead = rows * streams if panel <= PANEL_BYTES else ROWS_AHEAD
+    sch.annotate(loop, PREFETCH, [ahead, streams, at_once])
 
 
 def apply_prefetch(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -47,8 +50,7 @@ def apply_prefetch(func: tirx.PrimFunc) -> tirx.PrimFunc:
     def on_loop(loop: tirx.For) -> tirx.For:
         if PREFETCH not in loop.annotations:
             return loop
-        steps, streams = loop.annotations[PREFETCH]
-        requests = _requests(loop.body, int(steps), int(streams))
+        requests = _requests(loop.body, *map(int, loop.annotations[PREFETCH]))
         annotations = {key: value for key, value in loop.annotations.items() if key != PREFETCH}
         body = tirx.SeqStmt([*requests, loop.body])
         return tirx.For(
@@ -58,8 +60,8 @@ def apply_prefetch(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
 
 
-def _requests(body: Any, steps: int, streams: int) -> list[Any]:
-    """One prefetch for each cache line of the row of each stream that lies ``steps`` ahead."""
+def _requests(body: Any, ahead: int, streams: int, at_once: int) -> list[Any]:
+    """One prefetch for each cache line of the rows of each stream that lie ``ahead``."""
     realizes: list[Any] = []
     structural_walk(body, (SBlockRealize, realizes.append))
     block = realizes[0].block
@@ -67,16 +69,30 @@ def _requests(body: Any, steps: int, streams: int) -> list[Any]:
     loads: list[Any] = []
     structural_walk(block.body, (TensorLoad, loads.append))
     load = next(found for found in loads if found.source.same_as(weights))
+    dots: list[Any] = []
+    structural_walk(block.body, (Call, dots.append))
+    # Behind the row its lanes, and in words the elements of each.
+    word = int(weights.shape[-1]) if any(map(is_dot, dots)) else 1
     # The row of the step itself: where the loops within begin.
     first = {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty), 0) for loop in loops_within(body)}
     values = [substitute(value, first) for value in realizes[0].iter_values]
     axes = dict(zip([axis.var for axis in block.iter_vars], values, strict=True))
-    stream, *outer, row, _ = [substitute(index, axes) for index in load.indices]
-    per_line = LINE_BYTES * 8 // weights.dtype.bits
+    indices = [substitute(index, axes) for index in load.indices]
+    *outer, row, _ = indices[:-1] if word > 1 else indices
+    stream, *window = outer
+    lanes = int(weights.shape[-2 if word > 1 else -1])
+    per_line = LINE_BYTES * 8 // (weights.dtype.bits * word)
     return [
-        tirx.Evaluate(_request(tirx.BufferLoad(weights, [stream + number, *outer, row + steps, column])))
+        tirx.Evaluate(
+            _request(
+                tirx.BufferLoad(
+                    weights, [stream + number, *window, row + ahead + later, lane, *([0] if word > 1 else [])]
+                )
+            )
+        )
         for number in range(streams)
-        for column in range(0, int(weights.shape[-1]), per_line)
+        for later in range(at_once)
+        for lane in range(0, lanes, per_line)
     ]
 
 
