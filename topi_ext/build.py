@@ -15,6 +15,7 @@ from tvm.tirx.buffer import buffer_data_pointer_type
 from tvm_ffi import structural_map
 
 from topi_ext.bindings import flatten_bindings
+from topi_ext.brain import lower_brain_floats
 from topi_ext.dot_products import lower_dot_products
 from topi_ext.processor import is_aarch64
 from topi_ext.schedule.cpu.matrices import SUMS
@@ -40,7 +41,9 @@ def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
     return (
         tvm.transform.Sequential([flatten_bindings(), passes]),
-        lambda: tvm.transform.Sequential([lower_dot_products(), keep_on_stack(), finalize_host_passes()]),
+        lambda: tvm.transform.Sequential(
+            [lower_brain_floats(), lower_dot_products(), keep_on_stack(), finalize_host_passes()]
+        ),
         finalize_device,
     )
 

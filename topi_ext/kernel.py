@@ -85,7 +85,7 @@ def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[
     if isinstance(knobs, WinogradKnobs):
         weight = knobs.weight_shape(workload)
     return [
-        (_shape(workload.data_layout, sizes), workload.dtype),
+        (_shape(workload.data_layout, sizes), workload.data_dtype),
         (weight, workload.weight_dtype),
         (_shape(workload.out_layout, bias), workload.out_dtype),
         (_shape(workload.out_layout, result), workload.out_dtype),

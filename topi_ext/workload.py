@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from math import prod
 from typing import Any
 
+from topi_ext.brain import BITS
 from topi_ext.indexing import block_of, physical_axes, word_axis
 
 ANNOTATION = "topi_ext.workload"
@@ -22,9 +23,6 @@ SEPARABLE = "separable_conv2d"
 """The operator of a :class:`SeparableWorkload`."""
 
 BYTES = ("uint8", "int8")
-BITS = {"bfloat16": "uint16"}
-"""Integers that weights are stored as, by the dtype that they are the bits of."""
-
 _WORDS = {**{(byte, "int32"): 4 for byte in BYTES}, ("bfloat16", "float32"): 2}
 """Elements in a word, by the dtypes of data and result that dot products of words are for."""
 
@@ -118,13 +116,15 @@ class ConvolutionWorkload:
 
     @property
     def weight_dtype(self) -> str:
-        """That of the data; for bytes it is int8 where int32 is accumulated, and else the result's.
-
-        For bfloat16 it is that of its bits, which numpy has.
-        """
+        """That of the data; for bytes it is int8 where int32 is accumulated, and else the result's."""
         if self.dtype not in BYTES:
-            return BITS.get(self.dtype, self.dtype)
+            return self.data_dtype
         return "int8" if self.out_dtype == "int32" else self.out_dtype
+
+    @property
+    def data_dtype(self) -> str:
+        """That of the data in memory, where bfloat16 is its bits; see :mod:`topi_ext.brain`."""
+        return BITS if self.dtype == "bfloat16" else self.dtype
 
     @property
     def word_axis(self) -> str:

@@ -51,6 +51,7 @@ def run_bench(
     ours: CompileOurs | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     require_peers: bool = False,
+    tolerance: float | None = None,
     progress: Progress = print_progress,
 ) -> BenchResult:
     """Measure relay-layout and its peers on every model.
@@ -62,6 +63,7 @@ def run_bench(
     :param seconds: running time to spend on each peer and model.
     :param ours: compiles a model to an artifact; without it the worker compiles the ONNX file itself.
     :param input_shapes: shapes by input name, for models that leave dimensions open.
+    :param tolerance: by which outputs of the same network may differ, relative to the largest.
     :param require_peers: raise if a peer's package is missing, instead of reporting it.
     :raises InputError: an unknown peer, or a model with open dimensions.
     :raises ModelError: a model that cannot be read.
@@ -74,7 +76,7 @@ def run_bench(
     with tempfile.TemporaryDirectory(prefix="relay-layout-bench-") as directory:
         # Every file is checked before the first is measured: that takes minutes.
         tasks = [
-            _make_task(label, Path(path), input_shapes or {}, Path(directory) / str(index))
+            _make_task(label, Path(path), input_shapes or {}, Path(directory) / str(index), tolerance)
             for index, (label, path) in enumerate(models)
         ]
         results = [_bench_model(task, wanted, missing, threads, seconds, ours, progress) for task in tasks]
@@ -98,15 +100,19 @@ class _Task:
 
 
 def _make_task(
-    label: str, onnx_path: Path, input_shapes: Mapping[str, Sequence[int]], directory: Path
+    label: str,
+    onnx_path: Path,
+    input_shapes: Mapping[str, Sequence[int]],
+    directory: Path,
+    tolerance: float | None,
 ) -> _Task:
     directory.mkdir()
     model = fix_input_shapes(onnx_path, input_shapes, directory)
     arrays = make_inputs(model)
     inputs = directory / "inputs.npz"
     np.savez(inputs, *arrays.values())
-    tolerance = QUANTIZED_TOLERANCE if is_quantized(model) else TOLERANCE
-    return _Task(label, model, inputs, list(arrays), directory, tolerance)
+    usual = QUANTIZED_TOLERANCE if is_quantized(model) else TOLERANCE
+    return _Task(label, model, inputs, list(arrays), directory, tolerance or usual)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,10 @@ QUANTIZED_TOLERANCE = 2e-2
 """The same for a quantized network: about two steps of 8 bits, as every runtime rounds in its own way."""
 
 
+ROUNDED_TOLERANCE = 3e-2
+"""The same where products are of bfloat16, which has 8 bits of mantissa."""
+
+
 def relative_error(outputs: Sequence[Array], reference: Sequence[Array]) -> float | None:
     """Largest over the outputs of max |output - reference| / max |reference|.
 

@@ -135,8 +135,10 @@ def prepare_onnxruntime(onnx_path: Path, threads: int) -> Prepared:
     return bind
 
 
-def prepare_openvino(onnx_path: Path, threads: int) -> Prepared:
-    """OpenVINO's CPU plugin for one request at a time, in float32 even where bfloat16 is at hand."""
+def prepare_openvino(onnx_path: Path, threads: int, precision: str = "f32") -> Prepared:
+    """OpenVINO's CPU plugin for one request at a time, in float32 even where bfloat16 is at hand, or in
+    ``precision``.
+    """
     import openvino
 
     compiled = openvino.Core().compile_model(
@@ -144,7 +146,7 @@ def prepare_openvino(onnx_path: Path, threads: int) -> Prepared:
         "CPU",
         {
             "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": precision,
             "INFERENCE_NUM_THREADS": str(threads),
             "NUM_STREAMS": "1",
         },
@@ -164,17 +166,21 @@ def prepare_openvino(onnx_path: Path, threads: int) -> Prepared:
     return bind
 
 
-def prepare_torch(onnx_path: Path, threads: int) -> Prepared:
-    """torch with oneDNN: weights and inputs channels_last, batch norms folded, traced and frozen."""
+def prepare_torch(onnx_path: Path, threads: int, dtype: str = "float32") -> Prepared:
+    """torch with oneDNN: weights and inputs channels_last, batch norms folded, traced and frozen; all of them
+    in ``dtype``.
+    """
     import torch
 
     from relay_layout.bench.torch_onnx import convert, to_channels_last
 
     torch.set_num_threads(threads)
-    module = convert(onnx_path)
+    kind = getattr(torch, dtype)
+    module = convert(onnx_path).to(kind)
 
     def bind(inputs: Inputs) -> Runner:
-        tensors = tuple(to_channels_last(array) for array in inputs.values())
+        given = [to_channels_last(array) for array in inputs.values()]
+        tensors = tuple(tensor.to(kind) if tensor.is_floating_point() else tensor for tensor in given)
         # Frozen and optimised traces ran faster than the eager module each time they were compared
         # (median ms, 2 threads, torch 2.13: ResNet-18 11.3 against 12.0, ResNet-50 25.8 against 30.9,
         # MobileNetV2 5.2 against 6.7). Traced without inference_mode: optimising changes the weights.
@@ -186,7 +192,8 @@ def prepare_torch(onnx_path: Path, threads: int) -> Prepared:
 
         def run() -> list[Array]:
             with torch.inference_mode():
-                return [output.numpy() for output in optimized(*tensors)]
+                outputs = optimized(*tensors)
+                return [(output.float() if output.dtype == kind else output).numpy() for output in outputs]
 
         return Runner(run)
 
@@ -235,24 +242,31 @@ PEERS: dict[str, Peer] = {
 """Every peer by name, in the order of a table's columns."""
 
 
-UNTUNED = CallablePeer(
-    "untuned", partial(prepare_relay_layout, shipped_records=False), ("tvm",), "relay-layout"
-)
-"""relay-layout without tuning records, for those who name it: what records are worth."""
+VARIANTS: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        CallablePeer(
+            "untuned", partial(prepare_relay_layout, shipped_records=False), ("tvm",), "relay-layout"
+        ),
+        CallablePeer("openvino-bf16", partial(prepare_openvino, precision="bf16"), ("openvino",), "openvino"),
+        CallablePeer("torch-bf16", partial(prepare_torch, dtype="bfloat16"), ("torch", "onnx"), "torch"),
+    )
+}
+"""For those who name them: relay-layout without tuning records, and runtimes in bfloat16."""
 
 
 def find_peer(name: str) -> Peer:
-    """A peer of the table, :data:`UNTUNED`, or one of the caller's own, named `package.module:attribute`.
+    """A peer of the table, of :data:`VARIANTS`, or one of the caller's own, `package.module:attribute`.
 
     :raises InputError: there is none of this name.
     """
-    if name in PEERS or name == UNTUNED.name:
-        return PEERS.get(name, UNTUNED)
+    if name in PEERS or name in VARIANTS:
+        return (PEERS | VARIANTS)[name]
     module_name, separator, attribute = name.partition(":")
     if separator:
         try:
             return cast(Peer, getattr(importlib.import_module(module_name), attribute))
         except (ImportError, AttributeError) as error:
             raise InputError(f"peer '{name}': {error}") from error
-    known = ", ".join([*PEERS, UNTUNED.name])
+    known = ", ".join([*PEERS, *VARIANTS])
     raise InputError(f"unknown peer '{name}': known ones are {known}, or package.module:attribute")

@@ -25,9 +25,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=_peers,
         metavar="PEER,PEER",
         help="of onnxruntime, openvino, torch and tvm, or none; otherwise all that are installed; "
-        "untuned is relay-layout without tuning records",
+        "untuned is relay-layout without tuning records, openvino-bf16 and torch-bf16 are these in bfloat16",
     )
-    options.add(parser, options.THREADS)
+    options.add(parser, options.THREADS, options.PRECISION)
     parser.add_argument(
         "--layers",
         action="store_true",
@@ -67,7 +67,13 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.neighbours is not None and (arguments.save is not None or arguments.against is not None):
         raise InputError("--save and --against are for a machine by itself; leave out --neighbours")
     from relay_layout.bench import format_table, history, run_bench
+    from relay_layout.bench.compare import ROUNDED_TOLERANCE
     from relay_layout.bench.neighbours import neighbours
+    from relay_layout.targets import resolve_target
+
+    # Before a model is prepared for every peer.
+    resolve_target(precision=arguments.precision)
+    rounded = arguments.precision != "fp32"
 
     threads = arguments.threads or host.cpu_count()
     saved = None
@@ -76,14 +82,18 @@ def run(arguments: Namespace) -> Outcome:
         history.check_comparable(arguments.against, saved, threads)
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder, neighbours(arguments.neighbours or 0):
         result = run_bench(
-            model_files(arguments.models, shapes or {}, Path(folder)),
+            [
+                (f"{label} {arguments.precision}" if rounded else label, path)
+                for label, path in model_files(arguments.models, shapes or {}, Path(folder))
+            ],
             arguments.peers,
             threads=threads,
             seconds=arguments.seconds or MODEL_SECONDS,
-            ours=_Compiler(Path(folder), options.records(arguments)),
+            ours=_Compiler(Path(folder), {**options.records(arguments), "precision": arguments.precision}),
             input_shapes=shapes,
             # Who names a peer wants its numbers.
             require_peers=arguments.peers is not None,
+            tolerance=ROUNDED_TOLERANCE if rounded else None,
             progress=note,
         )
     if arguments.save is not None:
@@ -105,6 +115,8 @@ def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None
         raise InputError("--save and --against are for whole models; leave out --layers")
     if arguments.neighbours is not None:
         raise InputError("--neighbours is for whole models; leave out --layers")
+    if arguments.precision != "fp32":
+        raise InputError("--layers compares in float32; leave out --precision")
     from relay_layout.bench.layers import run_layers
     from relay_layout.bench.layers_results import failed
     from relay_layout.bench.layers_table import format_layers
@@ -159,9 +171,9 @@ def subject_failed(result: "BenchResult") -> bool:
 class _Compiler:
     """Compiles ONNX files to artifacts in a folder."""
 
-    def __init__(self, folder: Path, records: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self._folder = folder
-        self._records = records
+        self._settings = settings
         self._count = 0
 
     def __call__(self, model: Path, threads: int) -> Path:
@@ -169,7 +181,7 @@ class _Compiler:
 
         self._count += 1
         artifact = self._folder / f"{self._count}.artifact"
-        compiled = relay_layout.compile(str(model), threads=threads, progress=progress, **self._records)
+        compiled = relay_layout.compile(str(model), threads=threads, progress=progress, **self._settings)
         compiled.save(artifact)
         return artifact
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from tvm import relax, te
 
@@ -20,6 +21,7 @@ from relay_layout.targets.convolutions import (
     merged,
     packed_kernel,
 )
+from topi_ext.brain import BITS
 from topi_ext.compute.convolution import conv2d, workload_of
 from topi_ext.compute.geometry import geometry_of
 from topi_ext.indexing import logical_extent
@@ -28,7 +30,7 @@ from topi_ext.knobs import WinogradKnobs
 from topi_ext.schedule.cpu.convolution import is_static
 from topi_ext.weights import fill_vectors, merge_groups
 from topi_ext.winograd import transform_weight
-from topi_ext.workload import BITS, ConvolutionWorkload, padded_lanes
+from topi_ext.workload import ConvolutionWorkload, padded_lanes
 
 
 def call_compute(
@@ -123,9 +125,9 @@ def constant_convolution(
     if found is None:
         return None
     workload, plain = found
-    form = workload if target is None else target.kernel_form(workload)
-    if form.dtype != workload.dtype:
-        return call_form(builder, "conv2d", form, call.args[0], plain)
+    form = workload if target is None else target.float_form(workload)
+    if form is not workload:
+        return call_form(builder, "conv2d", form, call.args[0], constant(stored_weight(plain, form)))
     knobs = None if target is None else target.kernels.choose(workload).knobs
     if isinstance(knobs, WinogradKnobs):
         spread = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
@@ -139,11 +141,10 @@ def constant_convolution(
 
 
 def call_form(
-    builder: relax.BlockBuilder, name: str, form: ConvolutionWorkload, data: Expression, weight: np.ndarray
+    builder: relax.BlockBuilder, name: str, form: ConvolutionWorkload, data: Expression, stored: Constant
 ) -> Expression:
-    """The kernel of a form of another type with its OIHW ``weight``."""
-    compute = partial(direct_convolution, workload=form)
-    return call_compute(builder, compute, name, data, constant(stored_weight(weight, form)))
+    """The kernel of a form of another type with its weight as :func:`stored_weight` gives it."""
+    return call_compute(builder, partial(direct_convolution, workload=form), name, data, stored)
 
 
 def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
@@ -157,8 +158,8 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
     axes = [axis for axis in "OIHW" if axis in form.kernel_layout]
     extents = dict(zip("OIHW", filled.shape, strict=True))
     stored = apply(filled.reshape([extents[axis] for axis in axes]), "".join(axes), form.kernel_layout)
-    if form.dtype in BITS:
-        return stored.astype(np.dtype(form.dtype)).view(form.weight_dtype)
+    if form.weight_dtype == BITS:
+        return stored.astype(ml_dtypes.bfloat16).view(BITS)
     return stored.astype(form.weight_dtype)
 
 

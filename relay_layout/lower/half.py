@@ -9,6 +9,7 @@ from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
 from relay_layout.ir import operator_name
+from topi_ext.brain import BITS, rounded, widened, without_detour
 from topi_ext.schedule.blocks import child_blocks, is_reduction, open_schedule
 
 KEEPS_DTYPE = "relay_layout.keeps_dtype"
@@ -21,15 +22,14 @@ WIDE = "float32"
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 _VIEWS = ("reshape",)
-_NARROW = ("float16", "bfloat16")
 
 
 def narrow_intermediates(module: tvm.IRModule, narrow: str) -> tvm.IRModule:
     """Store every float32 tensor that one function of "main" hands to another as ``narrow``.
 
-    That is float16 or bfloat16. Inputs, weights and results of "main" stay as they are, and so does what an
-    operator that is no function reads. Expects ``call_tir`` of fused functions that are not scheduled; sums
-    within a function stay float32.
+    That is "float16", or "uint16" for the bits of bfloat16 (:mod:`topi_ext.brain`). Inputs, weights and
+    results of "main" stay as they are, and so does what an operator that is no function reads. Expects
+    ``call_tir`` of fused functions that are not scheduled; sums within a function stay float32.
     """
     return _Narrowing(module, narrow).run()
 
@@ -135,14 +135,14 @@ def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool], dtype: str) -> tirx.Pri
     def load(node: TensorLoad) -> Any:
         if not is_new(node.source):
             return node
-        return tirx.Cast(WIDE, tirx.BufferLoad(node.source, list(node.indices)))
+        loaded = tirx.BufferLoad(node.source, list(node.indices))
+        return widened(loaded) if dtype == BITS else tirx.Cast(WIDE, loaded)
 
     def store(node: tirx.BufferStore) -> Any:
         if not is_new(node.buffer):
             return node
-        return tirx.BufferStore(
-            node.buffer, _without_detour(tirx.Cast(dtype, node.value)), list(node.indices)
-        )
+        value = rounded(node.value) if dtype == BITS else _without_detour(tirx.Cast(dtype, node.value))
+        return tirx.BufferStore(node.buffer, value, list(node.indices))
 
     body = structural_map(
         func.body,
@@ -150,6 +150,7 @@ def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool], dtype: str) -> tirx.Pri
             (TensorLoad, load),
             (tirx.BufferStore, store),
             (tirx.Cast, _without_detour),
+            (tvm.ir.Call, without_detour),
             (tirx.Var, lambda variable: buffers.get(variable, variable)),
         ],
     )
@@ -158,13 +159,13 @@ def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool], dtype: str) -> tirx.Pri
 
 
 def _without_detour(cast: tirx.Cast) -> Any:
-    """The value itself where it is a narrow one that was made float32 and back."""
-    inner, dtype = cast.value, str(cast.ty.dtype)
+    """The value itself where it is float16 that was made float32 and back."""
+    inner = cast.value
     if (
-        dtype in _NARROW
+        str(cast.ty.dtype) == "float16"
         and isinstance(inner, tirx.Cast)
         and str(inner.ty.dtype) == WIDE
-        and str(inner.value.ty.dtype) == dtype
+        and str(inner.value.ty.dtype) == "float16"
     ):
         return inner.value
     return cast

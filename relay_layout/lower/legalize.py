@@ -32,6 +32,7 @@ from relay_layout.lower.convolutions import (
     convolution_options,
     ints,
     packed_weight,
+    stored_weight,
 )
 from relay_layout.lower.elementwise import COMPUTES, full_call, softmax_call, transcendental_call
 from relay_layout.lower.transposed import phased_call
@@ -96,14 +97,12 @@ def _products(target: BuildTarget | None) -> Legalizer:
     weight of the artifact.
     """
     # Each matrix is kept: its handle is another's once the object is gone.
-    done: dict[int, tuple[Constant, Constant]] = {}
+    done: dict[tuple[int, str], tuple[Constant, Constant]] = {}
 
-    def packed_matrix(weight: Constant, kernel_layout: str) -> Constant:
-        key = weight.__chandle__()
+    def packed(weight: Constant, kernel_layout: str, pack: Callable[[np.ndarray], np.ndarray]) -> Constant:
+        key = weight.__chandle__(), kernel_layout
         if key not in done:
-            matrix = constant_array(weight)
-            vectors = fill_vectors(matrix.T, 1, output_lanes(matrix.shape[1]))
-            done[key] = weight, constant(apply(vectors, "OI", kernel_layout))
+            done[key] = weight, constant(pack(constant_array(weight).T))
         return done[key][1]
 
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -112,14 +111,14 @@ def _products(target: BuildTarget | None) -> Legalizer:
             return _default(builder, call)
         outputs = constant_array(weight).shape[1]
         shape = shape_of(data) or ()
-        if target is not None and is_static(shape):
-            workload = dense.product_workload(shape, outputs, str(data.ty.dtype))
-            form = target.kernel_form(workload)
-            if form.dtype != workload.dtype:
-                plain = constant_array(weight).T[:, :, None, None]
-                return call_form(builder, "dense", form, data, plain)
-        kernel_layout = dense.kernel_layout(outputs)
-        layout = dense.ROWS[len(shape)]
+        workload = dense.product_workload(shape, outputs, str(data.ty.dtype))
+        form = target.float_form(workload) if target is not None and is_static(shape) else workload
+        if form is not workload:
+            stored = packed(
+                weight, form.kernel_layout, lambda matrix: stored_weight(matrix[:, :, None, None], form)
+            )
+            return call_form(builder, "dense", form, data, stored)
+        layout, kernel_layout = workload.data_layout, workload.kernel_layout
 
         def product(rows: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return compute.conv2d(
@@ -131,7 +130,11 @@ def _products(target: BuildTarget | None) -> Legalizer:
                 out_channels=outputs,
             )
 
-        return call_compute(builder, product, "dense", data, packed_matrix(weight, kernel_layout))
+        lanes = output_lanes(outputs)
+        stored = packed(
+            weight, kernel_layout, lambda matrix: apply(fill_vectors(matrix, 1, lanes), "OI", kernel_layout)
+        )
+        return call_compute(builder, product, "dense", data, stored)
 
     return legalize
 

@@ -8,6 +8,7 @@ from tvm.target import codegen
 
 from relay_layout.host import architecture
 from relay_layout.targets.facts import TargetFacts
+from topi_ext.brain import BITS
 from topi_ext.chooser import KernelChooser
 from topi_ext.family import Machine
 from topi_ext.knobs import DTYPE_BYTES
@@ -21,8 +22,8 @@ Precision = Literal["fp16", "bf16", "tf32", "fp32"]
 of matrices is float32. ``tf32``: tensors are float32, and products are made of operands that are rounded to
 10 bits of mantissa. ``fp32``: everything is float32."""
 
-STORED: dict[str, str] = {"fp16": "float16", "bf16": "bfloat16", "tf32": "float32", "fp32": "float32"}
-"""What tensors of float32 are between kernels, by :data:`Precision`."""
+STORED: dict[str, str] = {"fp16": "float16", "bf16": BITS, "tf32": "float32", "fp32": "float32"}
+"""What tensors of float32 are between kernels, by :data:`Precision`; of bfloat16 the bits."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,14 @@ class BuildTarget:
         """The workload whose kernel computes a convolution by a constant weight: in words of bytes, or of
         bfloat16 where the target computes in that and is the faster for it.
         """
-        form = integer_form(workload, signed_words=self.kernels.processor.signed_words)
-        brain = brain_form(form) if self.precision == "bf16" else form
-        if brain is form:
-            return form
-        return min((brain, form), key=lambda found: self.kernels.choose(found).microseconds)
+        return self.float_form(integer_form(workload, signed_words=self.kernels.processor.signed_words))
+
+    def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
+        """As :meth:`kernel_form`, with convolutions of bytes as they are."""
+        brain = brain_form(workload) if self.precision == "bf16" else workload
+        if brain is workload:
+            return workload
+        return min((brain, workload), key=lambda found: self.kernels.choose(found).microseconds)
 
     @property
     def processor(self) -> Processor:

@@ -7,6 +7,7 @@ from relay_layout.errors import TargetError
 from relay_layout.host import cpu_count
 from relay_layout.targets import resolve, resolve_target
 from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel, plain_layouts
+from relay_layout.targets.dense import product_workload
 
 
 def convolution(inputs: int, outputs: int, groups: int = 1, operator: str = "nn.conv2d") -> Convolution:
@@ -158,6 +159,59 @@ def test_native_uses_matrices_that_the_name_does_not_imply(
     target = resolve_target("native")
     assert set(target.features) == {*implied, *more}
     assert (target.processor.matrix_registers > 0) == has_matrices
+
+
+SAPPHIRE_RAPIDS = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "sapphirerapids"}
+
+
+def test_bfloat16_is_stored_between_kernels_where_it_is_computed_in() -> None:
+    wide, narrow = (resolve_target(SAPPHIRE_RAPIDS, precision=name) for name in ("fp32", "bf16"))
+    assert (wide.stored, narrow.stored) == ("float32", "uint16")
+    assert "amx_bf16" in narrow.features
+    assert (wide.manifest()["precision"], narrow.manifest()["precision"]) == ("fp32", "bf16")
+    assert narrow.description.endswith(", bf16)") and "bf16" not in wide.description
+
+
+@pytest.mark.parametrize(
+    ("target", "precision", "message"),
+    [
+        (
+            {**SAPPHIRE_RAPIDS, "mcpu": "x86-64-v4"},
+            "bf16",
+            "needs a processor with AMX for bfloat16, such as",
+        ),
+        (
+            {**SAPPHIRE_RAPIDS, "mattr": ["-amx-bf16"]},
+            "bf16",
+            "needs a processor with AMX for bfloat16, such as",
+        ),
+        (
+            "aarch64-cortex-a76",
+            "bf16",
+            "^target aarch64-cortex-a76: precision bf16 needs a processor with AMX",
+        ),
+        (SAPPHIRE_RAPIDS, "fp16", "precision fp16 is for CUDA; use bf16 or fp32$"),
+        (
+            "cuda-sm_90",
+            "bf16",
+            "^target cuda-sm_90: precision bf16 is for CPUs; use one of fp16, tf32, fp32$",
+        ),
+        (SAPPHIRE_RAPIDS, "fp8", "^precision 'fp8' is not known; use one of fp16, bf16, tf32, fp32$"),
+    ],
+)
+def test_precisions_that_a_target_does_not_have(target: object, precision: str, message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        resolve_target(target, precision=precision)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("channels", "outputs", "dtype"),
+    [(64, 64, "bfloat16"), (64, 1000, "bfloat16"), (63, 64, "float32"), (2, 64, "float32")],
+)
+def test_the_faster_type_multiplies(channels: int, outputs: int, dtype: str) -> None:
+    target = resolve_target(SAPPHIRE_RAPIDS, precision="bf16", threads=2, shipped_records=False)
+    found = target.kernel_form(product_workload((4, channels), outputs, "float32"))
+    assert (found.dtype, found.out_dtype) == (dtype, "float32")
 
 
 @pytest.mark.parametrize(

@@ -148,11 +148,7 @@ def check_brain(form: ConvolutionWorkload, chosen: object, target: Target) -> No
     bias = rng.standard_normal(form.out_channels, "float32")
     brains = [array.astype(ml_dtypes.bfloat16) for array in (data, weight)]
     rounded = [array.astype("float64") for array in brains]
-    matrices = getattr(chosen, "matrix_rows", 0) > 0
-    # Without matrices TVM keeps what the kernel rounds as float32.
-    sums = reference(
-        rounded[0] if matrices else data, rounded[1], form.strides, form.padding, form.dilation, 1
-    )
+    sums = reference(*rounded, form.strides, form.padding, form.dilation, 1)
     expected = np.maximum(sums + bias[:, None, None], 0)
     parameters = [
         te.placeholder(shape, "float32" if place == 0 else dtype)
@@ -180,6 +176,23 @@ def test_bfloat16_has_an_instruction_of_its_own(case: object) -> None:
     source = compile_function(scheduled_kernel(form, knobs(7, 2, 7, 4)), TARGET).mod.inspect_source("asm")
     counts = [len(re.findall(rf"^\s+{name}\b", source, re.MULTILINE)) for name in ("tdpbf16ps", "tdpbusd")]
     assert counts[0] > 0 == counts[1]
+
+
+@pytest.mark.parametrize(("case", "copies"), [(PADDED, True), (POINTWISE, False)])
+def test_bits_without_a_border_are_not_copied(case: object, copies: bool) -> None:
+    form = brain_form(floats(case))
+    assert ("data_pad" in scheduled_kernel(form, knobs(7, 2, 7, 4)).script()) == copies
+
+
+@pytest.mark.parametrize("case", [PADDED, POINTWISE])
+def test_weights_are_asked_for_where_matrices_read_them_once(case: object) -> None:
+    """Sixteen words of each vector for each step; by order of pixels all of them are read again and again."""
+    form, chosen = brain_form(floats(case)), knobs(7, 2, 7, 4)
+    scripts = [
+        scheduled_kernel(form, replace(chosen, **change)).script()  # type: ignore[arg-type]
+        for change in ({}, {"prefetch": False}, {"order": "pixels"})
+    ]
+    assert [script.count("T.prefetch") for script in scripts] == [8, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from topi_ext.brain import BITS
 from topi_ext.compute.geometry import (
     Geometry,
     flat,
@@ -27,7 +28,7 @@ from topi_ext.indexing import (
     physical_axes,
     physical_index,
 )
-from topi_ext.workload import ANNOTATION, BITS, ConvolutionWorkload, in_depth
+from topi_ext.workload import ANNOTATION, ConvolutionWorkload, in_depth
 
 STORED = "stored"
 """Name of the block that leaves out the lanes of a padded result that are no channels."""
@@ -90,7 +91,7 @@ def conv2d(
 
     A kernel of int8 that is stored with four elements of I or W innermost ("OIHW4i16o4i", "OIHW16o4w") makes
     dot products of them with ``data`` of uint8 or int8, and one of uint16, the bits of bfloat16, with two of
-    them ("OHWI16o2i") with ``data`` of bfloat16, or of float32 that is rounded. A kernel of float32 takes
+    them ("OHWI16o2i") with ``data`` of such bits, or of float32 that is rounded. A kernel of float32 takes
     integer ``data`` as float32, where sums below 2**24 are exact.
     ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
     each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
@@ -229,8 +230,8 @@ def _direct(
             tap[axis], pixel[axis] = step, start + flat(step) * geometry.dilation[place]
         value = padded(*physical_index(geometry.data_layout, pixel))
         factor = weight(*physical_index(geometry.kernel_layout, tap))
-        if geometry.weight_dtype in BITS.values():
-            factor = tirx.reinterpret(geometry.dtype, factor)
+        if geometry.weight_dtype == BITS:
+            value, factor = (tirx.reinterpret(geometry.dtype, bits) for bits in (value, factor))
         return value, factor
 
     def element(*index: tirx.Var) -> tirx.Expr:
@@ -285,7 +286,7 @@ def _pad(data: te.Tensor, geometry: Geometry, value: int = 0) -> te.Tensor:
     rank = len(geometry.spatial)
     before = dict(zip(geometry.spatial, geometry.padding[:rank], strict=True))
     after = dict(zip(geometry.spatial, geometry.padding[rank:], strict=True))
-    dtype = geometry.weight_dtype if geometry.weight_dtype.startswith("float") else geometry.dtype
+    dtype = geometry.weight_dtype if geometry.weight_dtype.startswith(("float", BITS)) else geometry.dtype
     return pad(data, geometry.data_layout, before, after, value=value, dtype=dtype)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from topi_ext.brain import BITS
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import (
     BlockedCoordinate,
@@ -16,9 +17,7 @@ from topi_ext.indexing import (
     physical_axes,
     word_axis,
 )
-from topi_ext.workload import BITS, BYTES, padded_lanes, word_elements
-
-_STORED_AS = {bits: dtype for dtype, bits in BITS.items()}
+from topi_ext.workload import BYTES, padded_lanes, word_elements
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ def geometry_of(
         data_layout=data_layout,
         kernel_layout=kernel_layout,
         out_layout=out_layout,
-        dtype=_STORED_AS.get(str(weight.dtype), str(data.dtype)),
+        dtype="bfloat16" if str(weight.dtype) == BITS else str(data.dtype),
         weight_dtype=str(weight.dtype),
         out_dtype=out_dtype or str(data.dtype),
     )

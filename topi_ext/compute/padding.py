@@ -5,6 +5,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from topi_ext.brain import BITS, rounded
 from topi_ext.indexing import physical_axes
 
 PADDING = "data_pad"
@@ -25,7 +26,8 @@ def pad(
 ) -> te.Tensor:
     """``data``, stored in ``layout``, with that many elements before and after each named axis.
 
-    These are ``value``, zeros by default; all are cast to ``dtype`` where that is another one.
+    These are ``value``, zeros by default; all are cast to ``dtype`` where that is another one, and float32 to
+    the bits of bfloat16 where it is theirs.
     """
     dtype = dtype or str(data.dtype)
     if not any((*before.values(), *after.values())) and dtype == str(data.dtype):
@@ -35,6 +37,8 @@ def pad(
     high = [after.get(name, 0) for name in axes]
     shape = [size + first + last for size, first, last in zip(data.shape, low, high, strict=True)]
 
+    is_rounded = dtype == BITS and str(data.dtype) == "float32"
+
     def padded(*index: tirx.Var) -> tirx.Expr:
         inside = [
             condition
@@ -43,7 +47,8 @@ def pad(
             for condition in (position >= first, position < size + first)
         ]
         source = [position - first if first else position for position, first in zip(index, low, strict=True)]
-        element = data(*source).astype(dtype)
+        element = data(*source)
+        element = rounded(element) if is_rounded else element.astype(dtype)
         return tirx.if_then_else(tirx.all(*inside), element, tirx.const(value, dtype)) if inside else element
 
     attributes = {FILLED: value} if value else {}

@@ -9,6 +9,7 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_hash, structural_walk
 
+from topi_ext.brain import CONVERSIONS
 from topi_ext.schedule.blocks import SBlock, is_reduction, loop_extent
 from topi_ext.schedule.overlap import uses
 
@@ -20,21 +21,24 @@ DIVISION_CYCLES = 4.0
 FUNCTION_CYCLES = 80.0
 """Of a vector for which the mathematical library is called, element by element."""
 
-INSTRUCTIONS = tuple(
-    tvm.ir.Op.get(name)
-    for name in (
-        "prim.ceil",
-        "prim.if_then_else",
-        "tirx.fabs",
-        "tirx.floor",
-        "tirx.fma",
-        "tirx.isnan",
-        "tirx.nearbyint",
-        "tirx.reinterpret",
-        "tirx.round",
-        "tirx.sqrt",
-        "tirx.trunc",
-    )
+INSTRUCTIONS = (
+    *CONVERSIONS,
+    *(
+        tvm.ir.Op.get(name)
+        for name in (
+            "prim.ceil",
+            "prim.if_then_else",
+            "tirx.fabs",
+            "tirx.floor",
+            "tirx.fma",
+            "tirx.isnan",
+            "tirx.nearbyint",
+            "tirx.reinterpret",
+            "tirx.round",
+            "tirx.sqrt",
+            "tirx.trunc",
+        )
+    ),
 )
 """Calls that vectors have instructions for."""
 

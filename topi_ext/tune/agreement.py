@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import tvm
 
+from topi_ext.brain import BITS
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import cheapest, kernel_arguments
 from topi_ext.knobs import Knobs, WinogradKnobs
@@ -46,7 +48,7 @@ def tolerance(workload: ConvolutionWorkload, knobs: Knobs) -> float:
     """How far a result may be from the reference, relative to the largest; 0 of whole numbers."""
     if not is_float(workload.out_dtype):
         return 0.0
-    rounding = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float64": 2.0**-52}.get(workload.dtype, _FLOAT32)
+    rounding = {"float16": 2.0**-10, "float64": 2.0**-52}.get(workload.out_dtype, _FLOAT32)
     base = WINOGRAD_TOLERANCE if isinstance(knobs, WinogradKnobs) else DIRECT_TOLERANCE
     return base * rounding / _FLOAT32
 
@@ -90,6 +92,8 @@ def _run(path: str, inputs: Sequence[Array], shape: Sequence[int], dtype: str) -
 
 
 def _random(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    if dtype == BITS:
+        return random.standard_normal(shape).astype(ml_dtypes.bfloat16).view(BITS)
     if is_float(dtype):
         return random.standard_normal(shape).astype(dtype)
     return random.integers(0 if dtype.startswith("uint") else -8, 8, shape).astype(dtype)

@@ -14,6 +14,7 @@ import pytest
 
 import relay_layout
 from relay_layout.bench import peers
+from relay_layout.bench.compare import ROUNDED_TOLERANCE
 from relay_layout.bench.peers import OURS, PEERS, CallablePeer, PeerUnavailable, Runner, find_peer
 from relay_layout.errors import InputError
 
@@ -31,6 +32,18 @@ def test_peer_agrees_with_onnxruntime(name: str, convolution_model: Path) -> Non
     assert isinstance(other, list)
     assert PEERS[name].version() != "unknown"
     np.testing.assert_allclose(other[0], reference[0], rtol=1e-4, atol=1e-5, strict=True)
+
+
+@pytest.mark.parametrize("name", ["openvino-bf16", "torch-bf16"])
+def test_peer_in_bfloat16_agrees_but_for_rounding(name: str, convolution_model: Path) -> None:
+    for needed in ("onnxruntime", name.removesuffix("-bf16")):
+        if PEERS[needed].missing():
+            pytest.skip(f"{needed} is not installed")
+    reference, other = (
+        find_peer(peer).prepare(convolution_model, 1)({"x": INPUT}).run()[0] for peer in ("onnxruntime", name)
+    )
+    assert other.dtype == reference.dtype
+    assert np.abs(other - reference).max() / np.abs(reference).max() < ROUNDED_TOLERANCE
 
 
 def test_a_missing_package_is_reported_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ from tvm_ffi import structural_map, structural_walk
 from topi_ext.dot_products import is_dot, operands
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
 from topi_ext.matrices import Matrices
-from topi_ext.schedule.bits import with_bits
 from topi_ext.schedule.blocks import SBlock
 from topi_ext.schedule.overlap import loops_within, substitute
 
@@ -70,7 +69,7 @@ def apply_matrices(func: tirx.PrimFunc) -> tirx.PrimFunc:
             return _configured(loop, matrices)
         return loop
 
-    return with_bits(func.with_body(structural_map(func.body, (tirx.For, on_loop))))
+    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
 
 
 def _configured(loop: tirx.For, matrices: Matrices) -> Any:
@@ -95,9 +94,10 @@ class _Tile:
         calls: list[Any] = []
         structural_walk(self.block.body, (Call, calls.append))
         (dot,) = [call for call in calls if is_dot(call)]
-        (self.data, *_), (weight, *_) = operands(dot)
-        # What has no dtype of its own in memory is read as bits.
-        self.weight = weight.args[0] if isinstance(weight, Call) else weight
+        (data, *_), (weight, *_) = operands(dot)
+        self.dtype = str(data.ty.dtype)
+        # bfloat16 is read as bits.
+        self.data, self.weight = (load.args[0] if isinstance(load, Call) else load for load in (data, weight))
         self.sums = tirx.BufferLoad(self.block.body.buffer, list(self.block.body.indices))
         self.analyzer = tvm.sym.Analyzer()
 
@@ -108,7 +108,7 @@ class _Tile:
             self._stride(self.data, _PIXEL),
             [self._address(self.weight, {_VECTOR: vector}) for vector in range(self.matrices.weights)],
             self._stride(self.weight, _WORD),
-            str(self.data.ty.dtype),
+            self.dtype,
         )
         return _block("product", [self._region(self.data), self._region(self.weight)], [], steps)
 

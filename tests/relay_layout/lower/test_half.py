@@ -1,0 +1,93 @@
+"""Networks in bfloat16: what is stored and multiplied in it, and how far their numbers are from float32."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import relay_layout
+from relay_layout import models
+from relay_layout.host import cpu_features
+from relay_layout.lower.convolutions import stored_weight
+from relay_layout.targets import resolve_target
+from relay_layout.targets.dense import product_workload
+
+TARGET = {
+    "kind": "llvm",
+    "mtriple": "x86_64-linux-gnu",
+    "mcpu": "sapphirerapids",
+    "num-cores": 2,
+}
+multiplies_brain = pytest.mark.skipif(
+    "amx_bf16" not in (cpu_features() or ()), reason="this machine has no AMX for bfloat16"
+)
+
+
+def network() -> models.Network:
+    """A residual block, a depthwise convolution, pooling and a classifier whose outputs fill no vector."""
+    builder = models.NetworkBuilder("small")
+    image = builder.input("input", (1, 3, 40, 40))
+    first = builder.relu(builder.convolution(image, "first", 32, 3, strides=2, padding=1, bias=True), "r0")
+    second = builder.relu(builder.convolution(first, "second", 32, 3, padding=1, bias=True), "r1")
+    joined = builder.add(first, second, "joined")
+    depthwise = builder.convolution(joined, "depthwise", 32, 3, padding=1, groups=32, bias=True)
+    wide = builder.convolution(builder.relu(depthwise, "r2"), "wide", 96, 1, bias=True)
+    pooled = builder.flatten(builder.global_average_pool(wide, "pooled"), "flat")
+    return builder.build({"output": builder.dense(pooled, "classifier", 100)})
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The network in bfloat16 and its report."""
+    folder = tmp_path_factory.mktemp("half")
+    report = folder / "report.json"
+    made = relay_layout.compile(
+        models.to_relax(network()), target=TARGET, precision="bf16", shipped_records=False, report=report
+    )
+    made.save(folder / "net.rla")
+    (found,) = json.loads(report.read_text())["targets"]
+    return folder / "net.rla", found
+
+
+def test_convolutions_that_suit_matrices_multiply_bfloat16(compiled: tuple[Path, dict[str, Any]]) -> None:
+    _, found = compiled
+    workloads = [call["workload"] for call in found["calls"] if "groups" in (call["workload"] or {})]
+    multiplied = [(each["in_channels"], each["groups"], each["dtype"]) for each in workloads]
+    assert multiplied == [
+        (3, 1, "float32"),
+        (32, 1, "bfloat16"),
+        (32, 32, "float32"),
+        (32, 1, "bfloat16"),
+        (96, 1, "bfloat16"),
+    ]
+
+
+def test_weights_are_stored_as_bits_of_bfloat16() -> None:
+    target = resolve_target(TARGET, precision="bf16", shipped_records=False)
+    form = target.kernel_form(product_workload((1, 8), 20, "float32"))
+    weight = np.random.default_rng(0).standard_normal((20, 8, 1, 1)).astype("float32")
+    stored = stored_weight(weight, form)
+    assert (stored.shape, stored.dtype) == ((2, 4, 16, 2), np.dtype("uint16"))
+    # Outputs by words of inputs; behind the last output zeros.
+    values = stored.view(ml_dtypes.bfloat16).transpose(0, 2, 1, 3).reshape(32, 8)
+    np.testing.assert_array_equal(values[:20], weight[:, :, 0, 0].astype(ml_dtypes.bfloat16))
+    assert not values[20:].any()
+
+
+@multiplies_brain
+def test_results_are_those_of_float32_but_for_rounding(compiled: tuple[Path, dict[str, Any]]) -> None:
+    path, _ = compiled
+    wide = relay_layout.compile(models.to_relax(network()), target=TARGET, shipped_records=False)
+    wide.save(path.with_name("wide.rla"))
+    image = np.random.default_rng(0).standard_normal((1, 3, 40, 40)).astype("float32")
+    ((narrow,), (expected,)) = (
+        relay_layout.load(found).run({"input": image}).values()
+        for found in (path, path.with_name("wide.rla"))
+    )
+    assert narrow.dtype == np.dtype("float32")
+    error = np.abs(narrow - expected).max() / np.abs(expected).max()
+    # Numbers have 8 bits of mantissa: equal ones were not rounded at all.
+    assert 1e-5 < error < 2e-2

@@ -1,0 +1,91 @@
+"""bfloat16 in memory: its bits as uint16, and their conversion from float32 and back.
+
+In computes both are one scalar operation, which schedules split and vectorize like any other; they become
+arithmetic on words before code is generated, when nothing copies an expression any more. TVM's own bfloat16
+would be float32 within a function, also where instructions take its address.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Op, register_op_attr
+from tvm_ffi import structural_map, structural_walk
+
+BITS = "uint16"
+
+_ROUNDED, _WIDENED = "topi_ext.brain_bits", "topi_ext.brain_float"
+_PURE = 1
+"""TVM's kind of effect: the value depends on the arguments alone."""
+
+for _name in (_ROUNDED, _WIDENED):
+    register_op_attr(_name, "TCallEffectKind", _PURE)
+    register_op_attr(_name, "TVectorizable", True)
+
+CONVERSIONS = tuple(Op.get(name) for name in (_ROUNDED, _WIDENED))
+"""Both operators."""
+
+_UPPER = 16
+_HALF = 0x7FFF
+"""Half a unit of the lower 16 bits of a float32, which bfloat16 leaves out."""
+
+
+def rounded(value: Any) -> Any:
+    """The bits of a float32 rounded to the nearest bfloat16, and of two to the even one."""
+    return without_detour(tirx.call_intrin(BITS, _ROUNDED, value))
+
+
+def without_detour(call: Any) -> Any:
+    """The bits themselves where a call of :func:`rounded` gets what was made float32 of them."""
+    if call.op.name != _ROUNDED:
+        return call
+    (value,) = call.args
+    return value.args[0] if isinstance(value, Call) and value.op.name == _WIDENED else call
+
+
+def widened(bits: Any) -> Any:
+    """The float32 that they are the upper half of."""
+    return tirx.call_intrin("float32", _WIDENED, bits)
+
+
+def lower_brain_floats() -> tvm.transform.Pass:
+    """Every conversion in functions that are vectorized, as arithmetic."""
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        calls: list[Any] = []
+        structural_walk(func.body, (Call, calls.append))
+        if not any(call.op in CONVERSIONS for call in calls):
+            return func
+
+        def on_call(call: Any) -> Any:
+            if call.op not in CONVERSIONS:
+                return call
+            (value,) = call.args
+            lanes = int(tvm.DataType(str(call.ty.dtype)).lanes)
+            return (_float_of if call.op.name == _WIDENED else _bits_of)(value, lanes)
+
+        return func.with_body(structural_map(func.body, (Call, on_call)))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_brain_floats")
+
+
+def _float_of(bits: Any, lanes: int) -> Any:
+    dtype = _vector("uint32", lanes)
+    return tirx.reinterpret(_vector("float32", lanes), bits.astype(dtype) << tirx.const(_UPPER, dtype))
+
+
+def _bits_of(value: Any, lanes: int) -> Any:
+    dtype = _vector("uint32", lanes)
+    word = tirx.Var("word", dtype)
+    upper = tirx.const(_UPPER, dtype)
+    last = (word >> upper) & tirx.const(1, dtype)
+    bits = ((word + last + tirx.const(_HALF, dtype)) >> upper).astype(_vector(BITS, lanes))
+    return tirx.Let(word, tirx.reinterpret(dtype, value), bits)
+
+
+def _vector(dtype: str, lanes: int) -> str:
+    return dtype if lanes == 1 else f"{dtype}x{lanes}"
+
+
+__all__ = ["BITS", "CONVERSIONS", "lower_brain_floats", "rounded", "widened", "without_detour"]
