@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.knobs import suits_matrices
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, word_elements
 
 _LARGEST_PRODUCT = 255 * 128
 _EXACT_IN_FLOAT = 1 << 24
@@ -50,8 +50,9 @@ def brain_form(workload: ConvolutionWorkload) -> ConvolutionWorkload:
     if (workload.dtype, workload.out_dtype) != ("float32", "float32") or workload.depth:
         return workload
     brain = replace(workload, dtype="bfloat16")
-    worded = replace(brain, kernel_layout=_words_of_channels(brain.kernel_layout, brain.word))
-    return worded if workload.in_channels % brain.word == 0 and suits_matrices(worded) else workload
+    word = word_elements(brain.dtype, brain.out_dtype)
+    worded = replace(brain, kernel_layout=_words_of_channels(brain.kernel_layout, word))
+    return worded if workload.in_channels % word == 0 and suits_matrices(worded) else workload
 
 
 def _without_padded_lanes(workload: ConvolutionWorkload) -> ConvolutionWorkload:

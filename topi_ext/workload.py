@@ -129,12 +129,12 @@ class ConvolutionWorkload:
     @property
     def word_axis(self) -> str:
         """The axis along which dot products of words run; "" where products are summed one by one."""
-        return word_axis(self.kernel_layout, self.word)
+        return word_axis(self.kernel_layout, word_elements(self.dtype, self.out_dtype))
 
     @property
     def word(self) -> int:
-        """As :func:`word_elements`."""
-        return word_elements(self.dtype, self.out_dtype)
+        """Elements in a word; 1 where products are summed one by one."""
+        return word_elements(self.dtype, self.out_dtype) if self.word_axis else 1
 
     @property
     def is_depthwise(self) -> bool:

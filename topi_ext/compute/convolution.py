@@ -10,7 +10,6 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.brain import BITS
 from topi_ext.compute.geometry import (
     Geometry,
     flat,
@@ -230,7 +229,7 @@ def _direct(
             tap[axis], pixel[axis] = step, start + flat(step) * geometry.dilation[place]
         value = padded(*physical_index(geometry.data_layout, pixel))
         factor = weight(*physical_index(geometry.kernel_layout, tap))
-        if geometry.weight_dtype == BITS:
+        if geometry.reads_bits:
             value, factor = (tirx.reinterpret(geometry.dtype, bits) for bits in (value, factor))
         return value, factor
 
@@ -286,7 +285,8 @@ def _pad(data: te.Tensor, geometry: Geometry, value: int = 0) -> te.Tensor:
     rank = len(geometry.spatial)
     before = dict(zip(geometry.spatial, geometry.padding[:rank], strict=True))
     after = dict(zip(geometry.spatial, geometry.padding[rank:], strict=True))
-    dtype = geometry.weight_dtype if geometry.weight_dtype.startswith(("float", BITS)) else geometry.dtype
+    by_floats = geometry.weight_dtype.startswith("float") or geometry.reads_bits
+    dtype = geometry.weight_dtype if by_floats else None
     return pad(data, geometry.data_layout, before, after, value=value, dtype=dtype)
 
 

@@ -75,6 +75,11 @@ class Geometry:
         return block if block == 1 or self.group_in_channels % block == 0 else 1
 
     @property
+    def reads_bits(self) -> bool:
+        """Are the elements of data and kernel bits of bfloat16?"""
+        return self.dtype == "bfloat16" and self.weight_dtype == BITS
+
+    @property
     def word_axis(self) -> str:
         """I or W where dot products of words run along that axis, as the kernel is stored; or none."""
         return word_axis(self.kernel_layout, self.word)
@@ -159,7 +164,7 @@ def geometry_of(
         data_layout=data_layout,
         kernel_layout=kernel_layout,
         out_layout=out_layout,
-        dtype="bfloat16" if str(weight.dtype) == BITS else str(data.dtype),
+        dtype="bfloat16" if str(weight.dtype) == BITS and out_dtype == "float32" else str(data.dtype),
         weight_dtype=str(weight.dtype),
         out_dtype=out_dtype or str(data.dtype),
     )

@@ -77,23 +77,17 @@ def _requests(body: Any, ahead: int, streams: int, at_once: int) -> list[Any]:
     first = {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty), 0) for loop in loops_within(body)}
     values = [substitute(value, first) for value in realizes[0].iter_values]
     axes = dict(zip([axis.var for axis in block.iter_vars], values, strict=True))
-    indices = [substitute(index, axes) for index in load.indices]
-    *outer, row, _ = indices[:-1] if word > 1 else indices
-    stream, *window = outer
+    stream, *window, row, _ = [substitute(index, axes) for index in load.indices][: -1 if word > 1 else None]
     lanes = int(weights.shape[-2 if word > 1 else -1])
     per_line = LINE_BYTES * 8 // (weights.dtype.bits * word)
-    return [
-        tirx.Evaluate(
-            _request(
-                tirx.BufferLoad(
-                    weights, [stream + number, *window, row + ahead + later, lane, *([0] if word > 1 else [])]
-                )
-            )
-        )
+    element = [0] if word > 1 else []
+    places = [
+        [stream + number, *window, row + ahead + later, lane, *element]
         for number in range(streams)
         for later in range(at_once)
         for lane in range(0, lanes, per_line)
     ]
+    return [tirx.Evaluate(_request(tirx.BufferLoad(weights, place))) for place in places]
 
 
 def _request(load: TensorLoad) -> Any:

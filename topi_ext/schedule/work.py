@@ -21,25 +21,21 @@ DIVISION_CYCLES = 4.0
 FUNCTION_CYCLES = 80.0
 """Of a vector for which the mathematical library is called, element by element."""
 
-INSTRUCTIONS = (
-    *CONVERSIONS,
-    *(
-        tvm.ir.Op.get(name)
-        for name in (
-            "prim.ceil",
-            "prim.if_then_else",
-            "tirx.fabs",
-            "tirx.floor",
-            "tirx.fma",
-            "tirx.isnan",
-            "tirx.nearbyint",
-            "tirx.reinterpret",
-            "tirx.round",
-            "tirx.sqrt",
-            "tirx.trunc",
-        )
-    ),
+_SINGLE = (
+    "prim.ceil",
+    "prim.if_then_else",
+    "tirx.fabs",
+    "tirx.floor",
+    "tirx.fma",
+    "tirx.isnan",
+    "tirx.nearbyint",
+    "tirx.reinterpret",
+    "tirx.round",
+    "tirx.sqrt",
+    "tirx.trunc",
 )
+
+INSTRUCTIONS = (*map(tvm.ir.Op.get, _SINGLE), *CONVERSIONS)
 """Calls that vectors have instructions for."""
 
 ALONG_ROW = 4

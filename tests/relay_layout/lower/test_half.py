@@ -10,6 +10,7 @@ import pytest
 
 import relay_layout
 from relay_layout import models
+from relay_layout.errors import TargetError
 from relay_layout.host import cpu_features
 from relay_layout.lower.convolutions import stored_weight
 from relay_layout.targets import resolve_target
@@ -91,3 +92,14 @@ def test_results_are_those_of_float32_but_for_rounding(compiled: tuple[Path, dic
     error = np.abs(narrow - expected).max() / np.abs(expected).max()
     # Numbers have 8 bits of mantissa: equal ones were not rounded at all.
     assert 1e-5 < error < 2e-2
+
+
+def test_of_several_targets_those_without_it_compute_in_float32() -> None:
+    older = {**TARGET, "mcpu": "x86-64-v3"}
+    network = models.NetworkBuilder("tiny")
+    image = network.input("input", (1, 16, 4, 4))
+    module = models.to_relax(network.build({"output": network.convolution(image, "conv", 16, 1)}))
+    found = relay_layout.compile(module, target=["x86-64-v3", "sapphirerapids"], precision="bf16")
+    assert [build.target["precision"] for build in found.manifest.builds] == ["fp32", "bf16"]
+    with pytest.raises(TargetError, match="precision bf16 needs a processor with AMX for bfloat16"):
+        relay_layout.compile(module, target=[older], precision="bf16")
