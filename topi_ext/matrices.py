@@ -2,9 +2,9 @@
 
 One instruction multiplies 16 rows of 64 bytes of data by 64 rows of 16 columns of weights, which are stored
 in words of four rows, and adds to 16 rows of 16 int32; of bfloat16, 16 rows of 32 by 32 rows, in words of
-two, and it adds to float32. Eight registers hold matrices of up to 16 rows of 64
-bytes; a configuration says for each of them how many of both it has. Source: Intel 64 and IA-32 Architectures
-Software Developer's Manual, volume 1, chapter 18.
+two, and it adds to float32. Eight registers hold matrices of up to 16 rows of 64 bytes; a configuration says
+for each of them how many of both it has. Source: Intel 64 and IA-32 Architectures Software Developer's
+Manual, volume 1, chapter 18.
 """
 
 import ctypes

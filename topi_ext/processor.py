@@ -29,7 +29,7 @@ class Processor:
     ``dotprod``. ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
     ``store_operations``: what storing a vector takes of the units that multiply and add.
     ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
-    of 16 rows of 64 bytes there are for products of bytes; see :mod:`topi_ext.matrices`.
+    of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.matrices`.
     """
 
     name: str

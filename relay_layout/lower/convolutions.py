@@ -143,7 +143,7 @@ def constant_convolution(
 def call_form(
     builder: relax.BlockBuilder, name: str, form: ConvolutionWorkload, data: Expression, stored: Constant
 ) -> Expression:
-    """The kernel of a form of another type with its weight as :func:`stored_weight` gives it."""
+    """The kernel of a form, with its weight as :func:`stored_weight` gives it."""
     return call_compute(builder, partial(direct_convolution, workload=form), name, data, stored)
 
 
@@ -152,15 +152,16 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
     behind its outputs where they do not fill vectors.
     """
     wider = form.kernel[1] - weight.shape[3]
-    filled = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
+    if wider:
+        weight = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
     if form.padded_lanes:
-        filled = fill_vectors(filled, 1, form.padded_lanes)
+        weight = fill_vectors(weight, 1, form.padded_lanes)
     axes = [axis for axis in "OIHW" if axis in form.kernel_layout]
-    extents = dict(zip("OIHW", filled.shape, strict=True))
-    stored = apply(filled.reshape([extents[axis] for axis in axes]), "".join(axes), form.kernel_layout)
+    extents = dict(zip("OIHW", weight.shape, strict=True))
+    stored = apply(weight.reshape([extents[axis] for axis in axes]), "".join(axes), form.kernel_layout)
     if form.weight_dtype == BITS:
         return stored.astype(ml_dtypes.bfloat16).view(BITS)
-    return stored.astype(form.weight_dtype)
+    return stored.astype(form.weight_dtype, copy=False)
 
 
 def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray] | None:

@@ -23,7 +23,6 @@ from relay_layout.ir import (
     shape_of,
     with_attributes,
 )
-from relay_layout.layout.transform import apply
 from relay_layout.lower.concat import CONCAT
 from relay_layout.lower.convolutions import (
     call_compute,
@@ -38,10 +37,10 @@ from relay_layout.lower.elementwise import COMPUTES, full_call, softmax_call, tr
 from relay_layout.lower.transposed import phased_call
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import BuildTarget, dense
-from relay_layout.targets.convolutions import CONVOLUTION_AXES, output_lanes
+from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from topi_ext import compute
 from topi_ext.indexing import physical_axes
-from topi_ext.weights import fill_vectors
+from topi_ext.workload import ConvolutionWorkload
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
 
@@ -99,42 +98,21 @@ def _products(target: BuildTarget | None) -> Legalizer:
     # Each matrix is kept: its handle is another's once the object is gone.
     done: dict[tuple[int, str], tuple[Constant, Constant]] = {}
 
-    def packed(weight: Constant, kernel_layout: str, pack: Callable[[np.ndarray], np.ndarray]) -> Constant:
-        key = weight.__chandle__(), kernel_layout
+    def packed(weight: Constant, form: ConvolutionWorkload) -> Constant:
+        key = weight.__chandle__(), form.kernel_layout
         if key not in done:
-            done[key] = weight, constant(pack(constant_array(weight).T))
+            plain = constant_array(weight).T[:, :, None, None]
+            done[key] = weight, constant(stored_weight(plain, form))
         return done[key][1]
 
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         data, weight = call.args
         if not _is_dense(data, weight):
             return _default(builder, call)
-        outputs = constant_array(weight).shape[1]
         shape = shape_of(data) or ()
-        workload = dense.product_workload(shape, outputs, str(data.ty.dtype))
+        workload = dense.product_workload(shape, constant_array(weight).shape[1], str(data.ty.dtype))
         form = target.float_form(workload) if target is not None and is_static(shape) else workload
-        if form is not workload:
-            stored = packed(
-                weight, form.kernel_layout, lambda matrix: stored_weight(matrix[:, :, None, None], form)
-            )
-            return call_form(builder, "dense", form, data, stored)
-        layout, kernel_layout = workload.data_layout, workload.kernel_layout
-
-        def product(rows: te.Tensor, kernel: te.Tensor) -> te.Tensor:
-            return compute.conv2d(
-                rows,
-                kernel,
-                data_layout=layout,
-                kernel_layout=kernel_layout,
-                out_layout=layout,
-                out_channels=outputs,
-            )
-
-        lanes = output_lanes(outputs)
-        stored = packed(
-            weight, kernel_layout, lambda matrix: apply(fill_vectors(matrix, 1, lanes), "OI", kernel_layout)
-        )
-        return call_compute(builder, product, "dense", data, stored)
+        return call_form(builder, "dense", form, data, packed(weight, form))
 
     return legalize
 
