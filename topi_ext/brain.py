@@ -9,20 +9,15 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import Call, Op, register_op_attr
+from tvm.ir import Call
 from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.scalar_operations import lanes_of, scalar_operation, vector_of
 
 BITS = "uint16"
 
 _ROUNDED, _WIDENED = "topi_ext.brain_bits", "topi_ext.brain_float"
-_PURE = 1
-"""TVM's kind of effect: the value depends on the arguments alone."""
-
-for _name in (_ROUNDED, _WIDENED):
-    register_op_attr(_name, "TCallEffectKind", _PURE)
-    register_op_attr(_name, "TVectorizable", True)
-
-CONVERSIONS = tuple(Op.get(name) for name in (_ROUNDED, _WIDENED))
+CONVERSIONS = (scalar_operation(_ROUNDED), scalar_operation(_WIDENED))
 """Both operators."""
 
 _UPPER = 16
@@ -62,7 +57,7 @@ def lower_brain_floats() -> tvm.transform.Pass:
             if call.op not in CONVERSIONS:
                 return call
             (value,) = call.args
-            lanes = int(tvm.DataType(str(call.ty.dtype)).lanes)
+            lanes = lanes_of(call)
             return (_float_of if call.op.name == _WIDENED else _bits_of)(value, lanes)
 
         return func.with_body(structural_map(func.body, (Call, on_call)))
@@ -71,21 +66,17 @@ def lower_brain_floats() -> tvm.transform.Pass:
 
 
 def _float_of(bits: Any, lanes: int) -> Any:
-    dtype = _vector("uint32", lanes)
-    return tirx.reinterpret(_vector("float32", lanes), bits.astype(dtype) << tirx.const(_UPPER, dtype))
+    dtype = vector_of("uint32", lanes)
+    return tirx.reinterpret(vector_of("float32", lanes), bits.astype(dtype) << tirx.const(_UPPER, dtype))
 
 
 def _bits_of(value: Any, lanes: int) -> Any:
-    dtype = _vector("uint32", lanes)
+    dtype = vector_of("uint32", lanes)
     word = tirx.Var("word", dtype)
     upper = tirx.const(_UPPER, dtype)
     last = (word >> upper) & tirx.const(1, dtype)
-    bits = ((word + last + tirx.const(_HALF, dtype)) >> upper).astype(_vector(BITS, lanes))
+    bits = ((word + last + tirx.const(_HALF, dtype)) >> upper).astype(vector_of(BITS, lanes))
     return tirx.Let(word, tirx.reinterpret(dtype, value), bits)
-
-
-def _vector(dtype: str, lanes: int) -> str:
-    return dtype if lanes == 1 else f"{dtype}x{lanes}"
 
 
 __all__ = ["BITS", "CONVERSIONS", "lower_brain_floats", "rounded", "widened", "without_detour"]

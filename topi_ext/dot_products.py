@@ -13,24 +13,21 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import Call, TensorLoad, register_op_attr
+from tvm.ir import Call, TensorLoad
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.indexing import WORD_BYTES
 from topi_ext.processor import is_aarch64
+from topi_ext.scalar_operations import lanes_of, scalar_operation, vector_of
 from topi_ext.schedule.overlap import substitute
 
 _NAME = "topi_ext.dot"
-_PURE = 1
-"""TVM's kind of effect: the value depends on the arguments alone."""
-
 _SUMS = {4: "int32", 2: "float32"}
 """Dtypes of sums, by how many elements a word has."""
 
-register_op_attr(_NAME, "TCallEffectKind", _PURE)
-register_op_attr(_NAME, "TVectorizable", True)
+scalar_operation(_NAME)
 
 _BYTE_SUMS = {lanes: f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (4, 8, 16)}
 """Add to each int32 the products of four uint8 with four int8, by lanes."""
@@ -108,7 +105,7 @@ class _Lowering:
 
     def _lowered(self, call: Any, addend: Any) -> Any:
         values, factors = operands(call)
-        lanes = _lanes(call)
+        lanes = lanes_of(call)
         kind = _instructions(self._target, lanes, _element(values[0]))
         if not kind:
             for value, factor in zip(values, factors, strict=True):
@@ -126,14 +123,14 @@ class _Lowering:
 
     def _words(self, elements: Sequence[Any]) -> Any:
         """Four vectors of bytes as one vector of 32-bit words, the first byte lowest."""
-        lanes = _lanes(elements[0])
+        lanes = lanes_of(elements[0])
         if all(isinstance(element, tirx.Broadcast) for element in elements):
             return tirx.Broadcast(self._words([element.value for element in elements]), lanes)
         start = self._start_of_run(elements)
         if start is not None:
             run = tirx.BufferLoad(elements[0].source, [tirx.Ramp(start, 1, WORD_BYTES * lanes)])
-            return tirx.reinterpret(_vector("int32", lanes), run)
-        dtype, mask = _vector("int32", lanes), tirx.const(0xFF, _vector("int32", lanes))
+            return tirx.reinterpret(vector_of("int32", lanes), run)
+        dtype, mask = vector_of("int32", lanes), tirx.const(0xFF, vector_of("int32", lanes))
         words = None
         for place, element in enumerate(elements):
             byte = (element.astype(dtype) & mask) << tirx.const(8 * place, dtype)
@@ -152,7 +149,7 @@ class _Lowering:
                 if not self._is_constant(index.stride, WORD_BYTES):
                     return None
                 index = index.base
-            elif _lanes(first) > 1:
+            elif lanes_of(first) > 1:
                 return None
             if not element.source.same_as(first.source):
                 return None
@@ -167,14 +164,6 @@ class _Lowering:
 def is_dot(expression: Any) -> bool:
     """Is it a call of :func:`dot`?"""
     return isinstance(expression, Call) and getattr(expression.op, "name", "") == _NAME
-
-
-def _lanes(expression: Any) -> int:
-    return int(tvm.DataType(str(expression.ty.dtype)).lanes)
-
-
-def _vector(dtype: str, lanes: int) -> str:
-    return dtype if lanes == 1 else f"{dtype}x{lanes}"
 
 
 def _element(expression: Any) -> str:
@@ -200,16 +189,16 @@ def _by_vectors(kind: str, addend: Any, left: Any, right: Any) -> Any:
 
     A vector that is shorter than ``addend`` stands for one that repeats it.
     """
-    lanes = _lanes(addend)
+    lanes = lanes_of(addend)
     if lanes > _NEON_LANES:
         halves = []
         for half in (tirx.vectorlow, tirx.vectorhigh):
             parts = [
-                half(_vector("int32", lanes // 2), operand) if _lanes(operand) == lanes else operand
+                half(vector_of("int32", lanes // 2), operand) if lanes_of(operand) == lanes else operand
                 for operand in (addend, left, right)
             ]
             halves.append(_by_vectors(kind, *parts))
-        return tirx.vectorcombine(_vector("int32", lanes), *halves)
+        return tirx.vectorcombine(vector_of("int32", lanes), *halves)
     left, right = (tirx.reinterpret("int8x16", words) for words in (left, right))
     if kind in _NEON_SUMS:
         # The lane of a word must be the last operand, and data without signs the first.
@@ -233,13 +222,13 @@ def _unsigned_halves(words: Any) -> list[Any]:
     """The even and the odd bytes, without signs, as int16."""
     dtype = words.ty.dtype
     mask = tirx.const(_LOW_BYTES, dtype)
-    halves = f"int16x{2 * _lanes(words)}"
+    halves = f"int16x{2 * lanes_of(words)}"
     return [tirx.reinterpret(halves, part & mask) for part in (words, words >> tirx.const(8, dtype))]
 
 
 def _signed_halves(words: Any) -> list[Any]:
     """The even and the odd bytes, with their signs, as int16."""
-    halves = tirx.reinterpret(f"int16x{2 * _lanes(words)}", words)
+    halves = tirx.reinterpret(f"int16x{2 * lanes_of(words)}", words)
     eight = tirx.const(8, halves.ty.dtype)
     return [(halves << eight) >> eight, halves >> eight]
 
