@@ -35,12 +35,18 @@ def without_detour(call: Any) -> Any:
     if call.op.name != _ROUNDED:
         return call
     (value,) = call.args
-    return value.args[0] if isinstance(value, Call) and value.op.name == _WIDENED else call
+    bits = without_conversion(value)
+    return call if bits is value else bits
 
 
 def widened(bits: Any) -> Any:
     """The float32 that they are the upper half of."""
     return tirx.call_intrin("float32", _WIDENED, bits)
+
+
+def without_conversion(value: Any) -> Any:
+    """The bits that ``value`` is :func:`widened` from; other values as they are."""
+    return value.args[0] if isinstance(value, Call) and value.op.name == _WIDENED else value
 
 
 def lower_brain_floats() -> tvm.transform.Pass:
@@ -79,4 +85,12 @@ def _bits_of(value: Any, lanes: int) -> Any:
     return tirx.Let(word, tirx.reinterpret(dtype, value), bits)
 
 
-__all__ = ["BITS", "CONVERSIONS", "lower_brain_floats", "rounded", "widened", "without_detour"]
+__all__ = [
+    "BITS",
+    "CONVERSIONS",
+    "lower_brain_floats",
+    "rounded",
+    "widened",
+    "without_conversion",
+    "without_detour",
+]

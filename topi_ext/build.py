@@ -17,6 +17,7 @@ from tvm_ffi import structural_map
 from topi_ext.bindings import flatten_bindings
 from topi_ext.brain import lower_brain_floats
 from topi_ext.dot_products import lower_dot_products
+from topi_ext.llvm_functions import import_functions
 from topi_ext.processor import is_aarch64
 from topi_ext.schedule.cpu.matrices import SUMS
 from topi_ext.schedule.start import START
@@ -42,7 +43,13 @@ def _pipeline() -> tuple[Any, Any, Any]:
     return (
         tvm.transform.Sequential([flatten_bindings(), passes]),
         lambda: tvm.transform.Sequential(
-            [lower_brain_floats(), lower_dot_products(), keep_on_stack(), finalize_host_passes()]
+            [
+                lower_dot_products(),
+                lower_brain_floats(),
+                import_functions(),
+                keep_on_stack(),
+                finalize_host_passes(),
+            ]
         ),
         finalize_device,
     )

@@ -66,9 +66,11 @@ BYTE_PIXELS_PENALTY = 2.0
 """Depthwise convolutions of bytes with channels last, whose vectors are quarters of cache lines: measured 1.1
 to 1.7, and as the estimates of all depthwise convolutions are low, this chooses the faster networks."""
 
-BRAIN_INSTRUCTIONS = 8
-"""For a vector of dot products of two bfloat16 without registers of matrices: halves of words become float32
-first."""
+PAIR_LATENCY = 6
+"""Measured on AMD's Zen 5: cycles until the sum of a multiply-add of two bfloat16 can be added to."""
+
+WIDENED_PAIR_INSTRUCTIONS = 4
+"""For a vector of such where no instruction multiplies them: halves of words become float32 first."""
 
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
@@ -262,13 +264,13 @@ def _tile_cycles(
     steps = workload.group_in_channels * taps
     if workload.word_axis:
         steps /= workload.word
-    instructions = 1
-    if workload.word_axis:
-        instructions = processor.word_instructions if workload.dtype in BYTES else BRAIN_INSTRUCTIONS
+    instructions, latency = 1, processor.fma_latency
+    if workload.word_axis and workload.dtype in BYTES:
+        instructions = processor.word_instructions
+    elif workload.word_axis:
+        instructions, latency = processor.pair_instructions or WIDENED_PAIR_INSTRUCTIONS, PAIR_LATENCY
     cycles = max(
-        accumulators * instructions / processor.fma_per_cycle,
-        loads / processor.loads_per_cycle,
-        processor.fma_latency,
+        accumulators * instructions / processor.fma_per_cycle, loads / processor.loads_per_cycle, latency
     )
     if lanes_are_pixels(workload):
         cycles *= PIXEL_LANE_PENALTY

@@ -3,8 +3,8 @@
 Four bytes are the unit of integer convolutions. In a compute, :func:`dot` is one scalar operation, which
 schedules split and vectorize like any other. Before code is generated each vector of them becomes VNNI's
 multiply-add of bytes where the target has it, multiply-adds of 16-bit halves on other x86 processors, ARM's
-dot products or its long products, and plain arithmetic elsewhere, with the same numbers. Two bfloat16 are
-for registers of matrices (:mod:`topi_ext.schedule.cpu.matrices`), and plain arithmetic elsewhere.
+dot products or its long products, and plain arithmetic elsewhere, with the same numbers. Two bfloat16 have
+AVX-512's multiply-add of such pairs, and elsewhere that of each half, widened.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,18 @@ from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.brain import without_conversion
 from topi_ext.indexing import WORD_BYTES
+from topi_ext.llvm_functions import PAIR_SUM_LANES, pair_sums
 from topi_ext.processor import is_aarch64
 from topi_ext.scalar_operations import lanes_of, scalar_operation, vector_of
 from topi_ext.schedule.overlap import substitute
 
 _NAME = "topi_ext.dot"
+_PAIR = 2
+"""Elements of a word of bfloat16."""
+
+_WORD_BITS, _HALF_BITS = 32, 16
 _SUMS = {4: "int32", 2: "float32"}
 """Dtypes of sums, by how many elements a word has."""
 
@@ -49,7 +55,8 @@ def dot(values: Sequence[Any], factors: Sequence[Any]) -> Any:
     """The sum of the products of ``values`` with as many ``factors``.
 
     It is int32 of four ``values`` of uint8 or int8 with int8, where which of the two has instructions is for
-    a processor to say (:attr:`Processor.signed_words`), and float32 of two and two bfloat16.
+    a processor to say (:attr:`Processor.signed_words`), and float32 of two and two bfloat16, each of them
+    widened from its bits (:func:`topi_ext.brain.widened`).
     """
     return tirx.call_intrin(_SUMS[len(factors)], _NAME, *values, *factors)
 
@@ -106,6 +113,8 @@ class _Lowering:
     def _lowered(self, call: Any, addend: Any) -> Any:
         values, factors = operands(call)
         lanes = lanes_of(call)
+        if len(factors) == _PAIR:
+            return self._lowered_brain(addend, values, factors)
         kind = _instructions(self._target, lanes, _element(values[0]))
         if not kind:
             for value, factor in zip(values, factors, strict=True):
@@ -121,20 +130,31 @@ class _Lowering:
             addend = addend + tirx.call_llvm_pure_intrin(call.ty.dtype, _HALF_SUMS[lanes], *pair)
         return addend
 
+    def _lowered_brain(self, addend: Any, values: Sequence[Any], factors: Sequence[Any]) -> Any:
+        """As :meth:`_lowered`, of pairs of bfloat16."""
+        lanes = lanes_of(addend)
+        words = [self._words([_bits(element) for element in side]) for side in (values, factors)]
+        if _has_brain_sums(self._target, lanes):
+            return pair_sums(addend, *words, lanes)
+        for left, right in zip(*map(_float_halves, words), strict=True):
+            addend = addend + left * right
+        return addend
+
     def _words(self, elements: Sequence[Any]) -> Any:
-        """Four vectors of bytes as one vector of 32-bit words, the first byte lowest."""
-        lanes = lanes_of(elements[0])
+        """Vectors of the elements of a word as one vector of 32-bit words, the first element lowest."""
+        lanes, count = lanes_of(elements[0]), len(elements)
         if all(isinstance(element, tirx.Broadcast) for element in elements):
             return tirx.Broadcast(self._words([element.value for element in elements]), lanes)
         start = self._start_of_run(elements)
         if start is not None:
-            run = tirx.BufferLoad(elements[0].source, [tirx.Ramp(start, 1, WORD_BYTES * lanes)])
+            run = tirx.BufferLoad(elements[0].source, [tirx.Ramp(start, 1, count * lanes)])
             return tirx.reinterpret(vector_of("int32", lanes), run)
-        dtype, mask = vector_of("int32", lanes), tirx.const(0xFF, vector_of("int32", lanes))
+        dtype, bits = vector_of("int32", lanes), _WORD_BITS // count
+        mask = tirx.const((1 << bits) - 1, dtype)
         words = None
         for place, element in enumerate(elements):
-            byte = (element.astype(dtype) & mask) << tirx.const(8 * place, dtype)
-            words = byte if words is None else words | byte
+            part = (element.astype(dtype) & mask) << tirx.const(bits * place, dtype)
+            words = part if words is None else words | part
         return words
 
     def _start_of_run(self, elements: Sequence[Any]) -> Any:
@@ -146,7 +166,7 @@ class _Lowering:
         for element in elements:
             (index,) = element.indices
             if isinstance(index, tirx.Ramp):
-                if not self._is_constant(index.stride, WORD_BYTES):
+                if not self._is_constant(index.stride, len(elements)):
                     return None
                 index = index.base
             elif lanes_of(first) > 1:
@@ -231,6 +251,31 @@ def _signed_halves(words: Any) -> list[Any]:
     halves = tirx.reinterpret(f"int16x{2 * lanes_of(words)}", words)
     eight = tirx.const(8, halves.ty.dtype)
     return [(halves << eight) >> eight, halves >> eight]
+
+
+def _bits(element: Any) -> Any:
+    """Those that an element of bfloat16 is widened from, in every lane if it is broadcast."""
+    if isinstance(element, tirx.Broadcast):
+        return tirx.Broadcast(without_conversion(element.value), lanes_of(element))
+    return without_conversion(element)
+
+
+def _float_halves(words: Any) -> list[Any]:
+    """The lower and the upper halves of words, widened from bfloat16."""
+    dtype, lanes = words.ty.dtype, lanes_of(words)
+    upper = words & tirx.const(-1 << _HALF_BITS, dtype)
+    halves = (words << tirx.const(_HALF_BITS, dtype), upper)
+    return [tirx.reinterpret(vector_of("float32", lanes), half) for half in halves]
+
+
+@cache
+def _has_brain_sums(target: Target, lanes: int) -> bool:
+    return (
+        lanes in PAIR_SUM_LANES
+        and not is_aarch64(target)
+        and llvm_cpu_has_features("avx512bf16", target)
+        and (lanes == max(PAIR_SUM_LANES) or llvm_cpu_has_features("avx512vl", target))
+    )
 
 
 @cache

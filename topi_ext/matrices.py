@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
+from topi_ext.brain import BITS
 from topi_ext.indexing import WORD_BYTES
 
 REGISTERS, ROWS, ROW_BYTES = 8, 16, 64
@@ -23,8 +24,8 @@ REGISTERS, ROWS, ROW_BYTES = 8, 16, 64
 _PALETTE, _COLUMNS_AT, _ROWS_AT = 1, 16, 48
 """The configuration's number of the only kind of registers, and where those of bytes and of rows begin."""
 
-_PRODUCTS = {"uint8": "tdpbusd", "int8": "tdpbssd", "bfloat16": "tdpbf16ps"}
-"""What multiplies such data by int8, or bfloat16 by itself."""
+_PRODUCTS = {"uint8": "tdpbusd", "int8": "tdpbssd", BITS: "tdpbf16ps"}
+"""What multiplies such data by int8, or the bits of bfloat16 by such."""
 
 _REQUEST_PERMISSION, _TILE_DATA = 0x1023, 18
 """Linux's code of ``arch_prctl`` (ARCH_REQ_XCOMP_PERM), and its number of the registers' state."""

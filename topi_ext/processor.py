@@ -30,6 +30,7 @@ class Processor:
     ``store_operations``: what storing a vector takes of the units that multiply and add.
     ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
     of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.matrices`.
+    ``pair_instructions``: as ``word_instructions``, of two bfloat16; 0 where there is none.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Processor:
     store_operations: int = 0
     launch_cycles: float = LAUNCH_CYCLES
     matrix_registers: int = 0
+    pair_instructions: int = 0
 
     @property
     def parallel_cycles(self) -> float:
@@ -188,6 +190,8 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
         return _AMX
     if llvm_cpu_has_features("avx512f", target):
         wide = _INTEL_AVX512 if cpu in _INTEL else _AVX512
+        if llvm_cpu_has_features("avx512bf16", target):
+            wide = replace(wide, pair_instructions=2 if cpu in _INTEL else 1)
         return _with_words(wide, llvm_cpu_has_features("avx512vnni", target))
     if llvm_cpu_has_features(["avx2", "fma"], target):
         return _with_words(_AVX2, llvm_cpu_has_features("avxvnni", target))

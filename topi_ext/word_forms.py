@@ -24,35 +24,40 @@ def integer_form(
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
-    # Zeros fill up the vectors of words of channels, if these are of one group.
     plain = _without_padded_lanes(workload)
     taps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
-    channels_innermost = physical_axes(workload.out_layout)[-1][0] == "C"
-    if words and channels_innermost and not workload.is_depthwise:
-        block = block_of(workload.data_layout, "C")
-        if workload.group_in_channels % WORD_BYTES == 0 and (block == 1 or block % WORD_BYTES == 0):
-            filled = workload if workload.groups == 1 else plain
-            worded = replace(filled, kernel_layout=_words_of_channels(filled.kernel_layout, WORD_BYTES))
-            return replace(worded, dtype="int8") if signed_words else worded
-        if _runs_along_rows(plain):
-            worded = _words_of_rows(plain)
-            return replace(worded, dtype="int8") if signed_words else worded
+    worded = _in_words(workload, WORD_BYTES) if words else None
+    if worded is not None:
+        return replace(worded, dtype="int8") if signed_words else worded
     if taps * _LARGEST_PRODUCT < _EXACT_IN_FLOAT:
         return replace(plain, out_dtype="float32")
     return plain
 
 
-def brain_form(workload: ConvolutionWorkload) -> ConvolutionWorkload:
+def brain_form(workload: ConvolutionWorkload, *, vectors: bool = True) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of float32, of bfloat16 and adds in float32.
 
-    That is for registers of matrices (:mod:`topi_ext.matrices`); what does not suit them stays as it is.
+    Without ``vectors`` of words it is for registers of matrices (:mod:`topi_ext.matrices`) alone. What suits
+    neither stays as it is.
     """
     if (workload.dtype, workload.out_dtype) != ("float32", "float32") or workload.depth:
         return workload
     brain = replace(workload, dtype="bfloat16")
-    word = word_elements(brain.dtype, brain.out_dtype)
-    worded = replace(brain, kernel_layout=_words_of_channels(brain.kernel_layout, word))
-    return worded if workload.in_channels % word == 0 and suits_matrices(worded) else workload
+    worded = _in_words(brain, word_elements(brain.dtype, brain.out_dtype))
+    return worded if worded is not None and (vectors or suits_matrices(worded)) else workload
+
+
+def _in_words(workload: ConvolutionWorkload, word: int) -> ConvolutionWorkload | None:
+    """The workload with its kernel stored in words, of channels or of rows; None where neither fits."""
+    if physical_axes(workload.out_layout)[-1][0] != "C" or workload.is_depthwise:
+        return None
+    plain = _without_padded_lanes(workload)
+    block = block_of(workload.data_layout, "C")
+    if workload.group_in_channels % word == 0 and (block == 1 or block % word == 0):
+        # Zeros fill up the vectors of words of channels, if these are of one group.
+        filled = workload if workload.groups == 1 else plain
+        return replace(filled, kernel_layout=_words_of_channels(filled.kernel_layout, word))
+    return _words_of_rows(plain, word) if _runs_along_rows(plain) else None
 
 
 def _without_padded_lanes(workload: ConvolutionWorkload) -> ConvolutionWorkload:
@@ -81,16 +86,16 @@ def _runs_along_rows(workload: ConvolutionWorkload) -> bool:
     )
 
 
-def _words_of_rows(workload: ConvolutionWorkload) -> ConvolutionWorkload:
+def _words_of_rows(workload: ConvolutionWorkload, word: int) -> ConvolutionWorkload:
     """The window widened to whole words by zeros on its right, and the image by as much border."""
     height, width = workload.kernel
-    more = -width % WORD_BYTES
+    more = -width % word
     top, left, bottom, right = workload.padding
     return replace(
         workload,
         kernel=(height, width + more),
         padding=(top, left, bottom, right + more),
-        kernel_layout=workload.kernel_layout + _text("W", WORD_BYTES),
+        kernel_layout=workload.kernel_layout + _text("W", word),
     )
 
 

@@ -56,7 +56,7 @@ def resolve_target(
     board with such an ARM core. ``tuning_records`` are logs to choose kernels from beside those of the
     package, which ``shipped_records`` false leaves out; ``winograd`` false keeps to kernels that round like
     the direct convolution. ``precision`` is what floats are multiplied in
-    (:data:`relay_layout.targets.target.Precision`): "bf16" is for processors with AMX, "fp16" and "tf32" are
+    (:data:`relay_layout.targets.target.Precision`): "bf16" is for processors with AVX512_BF16 or AMX, "fp16" and "tf32" are
     for CUDA. A target that is resolved stays as it is. Raises :class:`TargetError` with the names that are
     understood, InputError for a log that cannot be read.
     """
@@ -80,10 +80,11 @@ def resolve_target(
 def _in_precision(target: BuildTarget, precision: Precision) -> BuildTarget:
     if precision in ("fp16", "tf32"):
         raise TargetError(f"target {target.name}: precision {precision} is for CUDA; use bf16 or fp32")
-    if precision == "bf16" and not (target.processor.matrix_registers and BRAIN_MATRICES in target.features):
+    by_matrices = target.processor.matrix_registers and BRAIN_MATRICES in target.features
+    if precision == "bf16" and not (by_matrices or target.processor.pair_instructions):
         raise TargetError(
-            f"target {target.name}: precision bf16 needs a processor with AMX for bfloat16, such as "
-            "sapphirerapids; use fp32"
+            f"target {target.name}: precision bf16 needs a processor that multiplies bfloat16, by AVX512_BF16 "
+            "or AMX, such as znver4 or sapphirerapids; use fp32"
         )
     return replace(target, precision=precision)
 

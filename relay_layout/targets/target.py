@@ -58,7 +58,9 @@ class BuildTarget:
 
     def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
         """As :meth:`kernel_form`, with convolutions of bytes as they are."""
-        brain = brain_form(workload) if self.precision == "bf16" else workload
+        if self.precision != "bf16":
+            return workload
+        brain = brain_form(workload, vectors=self.processor.pair_instructions > 0)
         if brain is workload:
             return workload
         return min((brain, workload), key=lambda found: self.kernels.choose(found).microseconds)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from topi_ext.brain import widened as float_of
 from topi_ext.compute.geometry import (
     Geometry,
     flat,
@@ -230,7 +231,7 @@ def _direct(
         value = padded(*physical_index(geometry.data_layout, pixel))
         factor = weight(*physical_index(geometry.kernel_layout, tap))
         if geometry.reads_bits:
-            value, factor = (tirx.reinterpret(geometry.dtype, bits) for bits in (value, factor))
+            value, factor = (float_of(bits) for bits in (value, factor))
         return value, factor
 
     def element(*index: tirx.Var) -> tirx.Expr:

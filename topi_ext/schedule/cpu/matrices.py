@@ -14,6 +14,7 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.brain import without_conversion
 from topi_ext.dot_products import is_dot, operands
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
 from topi_ext.matrices import Matrices
@@ -95,9 +96,8 @@ class _Tile:
         structural_walk(self.block.body, (Call, calls.append))
         (dot,) = [call for call in calls if is_dot(call)]
         (data, *_), (weight, *_) = operands(dot)
-        self.dtype = str(data.ty.dtype)
-        # bfloat16 is read as bits.
-        self.data, self.weight = (load.args[0] if isinstance(load, Call) else load for load in (data, weight))
+        self.data, self.weight = without_conversion(data), without_conversion(weight)
+        self.dtype = str(self.data.ty.dtype)
         self.sums = tirx.BufferLoad(self.block.body.buffer, list(self.block.body.indices))
         self.analyzer = tvm.sym.Analyzer()
 
