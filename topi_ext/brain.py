@@ -12,6 +12,7 @@ from tvm import tirx
 from tvm.ir import Call
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.llvm_functions import has_rounding, rounded_bits
 from topi_ext.scalar_operations import lanes_of, scalar_operation, vector_of
 
 BITS = "uint16"
@@ -64,7 +65,10 @@ def lower_brain_floats() -> tvm.transform.Pass:
                 return call
             (value,) = call.args
             lanes = lanes_of(call)
-            return (_float_of if call.op.name == _WIDENED else _bits_of)(value, lanes)
+            if call.op.name == _WIDENED:
+                return _float_of(value, lanes)
+            has_instruction = has_rounding(func.attrs["target"], lanes)
+            return rounded_bits(value) if has_instruction else _bits_of(value, lanes)
 
         return func.with_body(structural_map(func.body, (Call, on_call)))
 

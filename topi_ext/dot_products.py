@@ -20,7 +20,7 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.brain import without_conversion
 from topi_ext.indexing import WORD_BYTES
-from topi_ext.llvm_functions import PAIR_SUM_LANES, pair_sums
+from topi_ext.llvm_functions import has_pair_sums, pair_sums
 from topi_ext.processor import is_aarch64
 from topi_ext.scalar_operations import lanes_of, scalar_operation, vector_of
 from topi_ext.schedule.overlap import substitute
@@ -134,8 +134,8 @@ class _Lowering:
         """As :meth:`_lowered`, of pairs of bfloat16."""
         lanes = lanes_of(addend)
         words = [self._words([_bits(element) for element in side]) for side in (values, factors)]
-        if _has_brain_sums(self._target, lanes):
-            return pair_sums(addend, *words, lanes)
+        if has_pair_sums(self._target, lanes):
+            return pair_sums(addend, *words)
         for left, right in zip(*map(_float_halves, words), strict=True):
             addend = addend + left * right
         return addend
@@ -266,16 +266,6 @@ def _float_halves(words: Any) -> list[Any]:
     upper = words & tirx.const(-1 << _HALF_BITS, dtype)
     halves = (words << tirx.const(_HALF_BITS, dtype), upper)
     return [tirx.reinterpret(vector_of("float32", lanes), half) for half in halves]
-
-
-@cache
-def _has_brain_sums(target: Target, lanes: int) -> bool:
-    return (
-        lanes in PAIR_SUM_LANES
-        and not is_aarch64(target)
-        and llvm_cpu_has_features("avx512bf16", target)
-        and (lanes == max(PAIR_SUM_LANES) or llvm_cpu_has_features("avx512vl", target))
-    )
 
 
 @cache

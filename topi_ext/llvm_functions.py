@@ -1,25 +1,30 @@
 """Functions in LLVM's own language that kernels call, for instructions on types that TVM has no code for.
 
-TVM's code generator knows no vector of bfloat16. What such a function takes and gives are words and floats; LLVM
-puts its body in the place of each call.
+TVM's code generator knows no vector of bfloat16. What such a function takes and gives are words and floats;
+LLVM puts its body in the place of each call.
 """
 
+from functools import cache
 from typing import Any
 
 import tvm
 from tvm import tirx
 from tvm.ir import Call, StringImm
+from tvm.target import Target
+from tvm.target.codegen import llvm_cpu_has_features
 from tvm_ffi import structural_walk
 
-from topi_ext.scalar_operations import vector_of
+from topi_ext.processor import is_aarch64
+from topi_ext.scalar_operations import lanes_of, vector_of
 
 _IMPORT = "pragma_import_llvm"
 """TVM's annotation of statements that call functions of a text in LLVM's language."""
 
 _PREFIX = "topi_ext.llvm."
-_PAIR_SUMS = f"{_PREFIX}pair_sums."
+_PAIR_SUMS, _ROUNDED = f"{_PREFIX}pair_sums.", f"{_PREFIX}rounded."
 
-PAIR_SUM_LANES = (4, 8, 16)
+_LANES = {_PAIR_SUMS: (4, 8, 16), _ROUNDED: (4, 8, 16, 32, 64)}
+"""Of what each of them takes; LLVM takes apart what is longer than a register."""
 
 _PAIR_SUM_TEXT = """
 declare <{lanes} x float> @llvm.x86.avx512bf16.dpbf16ps.{bits}(
@@ -33,20 +38,48 @@ define <{lanes} x float> @{name}(<{lanes} x float> %sums, <{lanes} x i32> %left,
 }}
 """
 
+_ROUNDED_TEXT = """
+define <{lanes} x i16> @{name}(<{lanes} x float> %value) {{
+  %rounded = fptrunc <{lanes} x float> %value to <{lanes} x bfloat>
+  %bits = bitcast <{lanes} x bfloat> %rounded to <{lanes} x i16>
+  ret <{lanes} x i16> %bits
+}}
+"""
+
 _TEXTS = {
-    f"{_PAIR_SUMS}{lanes}": _PAIR_SUM_TEXT.format(
-        name=f"{_PAIR_SUMS}{lanes}", lanes=lanes, twice=2 * lanes, bits=32 * lanes
-    )
-    for lanes in PAIR_SUM_LANES
+    f"{prefix}{lanes}": text.format(name=f"{prefix}{lanes}", lanes=lanes, twice=2 * lanes, bits=32 * lanes)
+    for prefix, text in ((_PAIR_SUMS, _PAIR_SUM_TEXT), (_ROUNDED, _ROUNDED_TEXT))
+    for lanes in _LANES[prefix]
 }
 
 
-def pair_sums(sums: Any, left: Any, right: Any, lanes: int) -> Any:
+def has_pair_sums(target: Target, lanes: int) -> bool:
+    """Has the target an instruction for :func:`pair_sums` of that many lanes?"""
+    return lanes in _LANES[_PAIR_SUMS] and _multiplies_pairs(target)
+
+
+def pair_sums(sums: Any, left: Any, right: Any) -> Any:
     """``sums`` of float32 and to each the products of two pairs of bfloat16, which words hold.
 
-    That is VDPBF16PS of AVX512_BF16, of :data:`PAIR_SUM_LANES` words.
+    That is VDPBF16PS of AVX512_BF16.
     """
-    return tirx.call_pure_extern(vector_of("float32", lanes), f"{_PAIR_SUMS}{lanes}", sums, left, right)
+    return tirx.call_pure_extern(sums.ty.dtype, f"{_PAIR_SUMS}{lanes_of(sums)}", sums, left, right)
+
+
+def has_rounding(target: Target, lanes: int) -> bool:
+    """Has the target an instruction for :func:`rounded_bits` of that many lanes?"""
+    return lanes in _LANES[_ROUNDED] and _multiplies_pairs(target)
+
+
+def rounded_bits(value: Any) -> Any:
+    """Those of a vector of float32 as bfloat16, by VCVTNEPS2BF16 of AVX512_BF16."""
+    lanes = lanes_of(value)
+    return tirx.call_pure_extern(vector_of("uint16", lanes), f"{_ROUNDED}{lanes}", value)
+
+
+@cache
+def _multiplies_pairs(target: Target) -> bool:
+    return not is_aarch64(target) and llvm_cpu_has_features(["avx512bf16", "avx512vl"], target)
 
 
 def import_functions() -> tvm.transform.Pass:
@@ -70,4 +103,4 @@ def import_functions() -> tvm.transform.Pass:
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.import_functions")
 
 
-__all__ = ["PAIR_SUM_LANES", "import_functions", "pair_sums"]
+__all__ = ["has_pair_sums", "has_rounding", "import_functions", "pair_sums", "rounded_bits"]

@@ -8,6 +8,7 @@ from relay_layout.host import cpu_count
 from relay_layout.targets import resolve, resolve_target
 from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel, plain_layouts
 from relay_layout.targets.dense import product_workload
+from topi_ext.workload import ConvolutionWorkload
 
 
 def convolution(inputs: int, outputs: int, groups: int = 1, operator: str = "nn.conv2d") -> Convolution:
@@ -178,17 +179,17 @@ def test_bfloat16_is_stored_between_kernels_where_it_is_computed_in() -> None:
         (
             {**SAPPHIRE_RAPIDS, "mcpu": "x86-64-v4"},
             "bf16",
-            "needs a processor with AMX for bfloat16, such as",
+            "needs a processor with AVX512_BF16 or AMX for bfloat16, such as",
         ),
         (
             {**SAPPHIRE_RAPIDS, "mattr": ["-amx-bf16"]},
             "bf16",
-            "needs a processor with AMX for bfloat16, such as",
+            "needs a processor with AVX512_BF16 or AMX for bfloat16, such as",
         ),
         (
             "aarch64-cortex-a76",
             "bf16",
-            "^target aarch64-cortex-a76: precision bf16 needs a processor with AMX",
+            "^target aarch64-cortex-a76: precision bf16 needs a processor with AVX512_BF16 or AMX",
         ),
         (SAPPHIRE_RAPIDS, "fp16", "precision fp16 is for CUDA; use bf16 or fp32$"),
         (
@@ -202,6 +203,17 @@ def test_bfloat16_is_stored_between_kernels_where_it_is_computed_in() -> None:
 def test_precisions_that_a_target_does_not_have(target: object, precision: str, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         resolve_target(target, precision=precision)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cpu", ["znver4", "znver5"])
+def test_vectors_of_bfloat16_are_enough(cpu: str) -> None:
+    target = resolve_target({**SAPPHIRE_RAPIDS, "mcpu": cpu}, precision="bf16", shipped_records=False)
+    assert target.processor.matrix_registers == 0 and "avx512bf16" in target.features
+    blocked = ConvolutionWorkload(
+        *(1, 32, 32, 14, 14, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+        *("NCHW16c", "OIHW16i16o", "NCHW16c", "float32", "float32"),
+    )
+    assert target.kernel_form(blocked).kernel_layout == "OIHW8i16o2i"
 
 
 @pytest.mark.parametrize(

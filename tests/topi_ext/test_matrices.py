@@ -4,19 +4,17 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import pytest
-from kernel_harness import check_kernel, compile_function, cpu_features, host_cpus, target_for
+from kernel_brain import check_brain, floats
+from kernel_harness import check_kernel, compile_function, cpu_features
 from kernel_reference import convolve as reference
 from kernel_reference import pack
 from test_integer_kernels import filled, workload
-from tvm import te, topi
 from tvm.target import Target
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import (
-    direct_convolution,
     kernel_arguments,
     kernel_function,
     knob_space,
@@ -28,7 +26,6 @@ from topi_ext.matrices import REGISTERS, Matrices, may_use_matrices, registers_h
 from topi_ext.processor import processor_of
 from topi_ext.tune.measure import KernelMeasurer
 from topi_ext.word_forms import brain_form, integer_form
-from topi_ext.workload import ConvolutionWorkload
 
 TARGET = Target({"kind": "llvm", "num-cores": 2, "mcpu": "sapphirerapids", "mattr": ["-prefer-256-bit"]})
 PROCESSOR = processor_of(TARGET)
@@ -118,10 +115,6 @@ def check(case: object, chosen: object) -> None:
     )
 
 
-def floats(case: object) -> ConvolutionWorkload:
-    return replace(case, dtype="float32", out_dtype="float32")  # type: ignore[type-var]
-
-
 @multiplies_brain
 @pytest.mark.parametrize(
     "case", [PADDED, POINTWISE, ODD, DILATED, FILLED, SMALL], ids=lambda case: case.to_json()
@@ -133,41 +126,7 @@ def test_numbers_of_bfloat16(case: object) -> None:
     found = [chosen for _, chosen in knob_space(form, PROCESSOR) if getattr(chosen, "matrix_rows", 0)]
     assert found
     for chosen in [*found[::30], ConvolutionKnobs(16, 2, 1)]:
-        check_brain(form, chosen, TARGET)
-
-
-def test_numbers_of_bfloat16_without_matrices() -> None:
-    check_brain(brain_form(floats(PADDED)), ConvolutionKnobs(16, 4, 1), target_for(host_cpus()[-1]))
-
-
-def check_brain(form: ConvolutionWorkload, chosen: object, target: Target) -> None:
-    """The kernel of data in float32, which it rounds, with bias and ReLU beside numpy."""
-    rng = np.random.default_rng(form.in_channels)
-    data = rng.standard_normal((form.batch, form.in_channels, form.in_height, form.in_width), "float32")
-    weight = rng.standard_normal((form.out_channels, form.in_channels, *form.kernel), "float32")
-    bias = rng.standard_normal(form.out_channels, "float32")
-    brains = [array.astype(ml_dtypes.bfloat16) for array in (data, weight)]
-    rounded = [array.astype("float64") for array in brains]
-    sums = reference(*rounded, form.strides, form.padding, form.dilation, 1)
-    expected = np.maximum(sums + bias[:, None, None], 0)
-    parameters = [
-        te.placeholder(shape, "float32" if place == 0 else dtype)
-        for place, (shape, dtype) in enumerate(kernel_arguments(form, chosen)[:-1])  # type: ignore[arg-type]
-    ]
-    result = topi.nn.relu(topi.add(direct_convolution(*parameters[:2], form), parameters[2]))
-    check_kernel(
-        te.create_prim_func([*parameters, result]),
-        target,
-        [
-            pack(data, "NCHW", form.data_layout),
-            pack(filled(brains[1].view("uint16"), form), "OIHW", form.kernel_layout),
-            pack(bias[None, :, None, None], "NCHW", form.out_layout),
-        ],
-        pack(expected.astype("float32"), "NCHW", form.out_layout),
-        tolerance=1e-4,
-        schedule=lambda func, _: arrange(func, form, chosen),  # type: ignore[arg-type]
-        case=f"{form.to_json()} {chosen}",
-    )
+        check_brain(floats(case), form, chosen, TARGET)
 
 
 @pytest.mark.parametrize("case", [PADDED, POINTWISE], ids=lambda case: str(case.kernel))
@@ -223,7 +182,7 @@ def test_forms_of_bfloat16(change: dict[str, object], kernel_layout: str) -> Non
 )
 def test_what_does_not_suit_matrices_stays_float32(change: dict[str, object]) -> None:
     case = replace(floats(PADDED), **change)  # type: ignore[arg-type]
-    assert brain_form(case) is case
+    assert brain_form(case, vectors=False) is case
 
 
 def test_instructions() -> None:

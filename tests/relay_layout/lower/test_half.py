@@ -22,9 +22,14 @@ TARGET = {
     "mcpu": "sapphirerapids",
     "num-cores": 2,
 }
-multiplies_brain = pytest.mark.skipif(
-    "amx_bf16" not in (cpu_features() or ()), reason="this machine has no AMX for bfloat16"
-)
+VECTORS = {**TARGET, "mcpu": "znver4"}
+"""What has no registers of matrices."""
+
+RUNNABLE = {
+    "matrices": (TARGET, {"amx_bf16"}),
+    "vectors": (VECTORS, {"avx512bf16"}),
+}
+"""Targets and what a machine needs to run their code."""
 
 
 def network() -> models.Network:
@@ -40,25 +45,18 @@ def network() -> models.Network:
     return builder.build({"output": builder.dense(pooled, "classifier", 100)})
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """The network in bfloat16 and its report."""
-    folder = tmp_path_factory.mktemp("half")
-    report = folder / "report.json"
-    made = relay_layout.compile(
-        models.to_relax(network()), target=TARGET, precision="bf16", shipped_records=False, report=report
+@pytest.mark.parametrize(("target", "first"), [(TARGET, "float32"), (VECTORS, "bfloat16")])
+def test_convolutions_multiply_bfloat16(target: dict[str, Any], first: str, tmp_path: Path) -> None:
+    """Vectors also those of the first layer, along rows of its window."""
+    report = tmp_path / "report.json"
+    relay_layout.compile(
+        models.to_relax(network()), target=target, precision="bf16", shipped_records=False, report=report
     )
-    made.save(folder / "net.rla")
     (found,) = json.loads(report.read_text())["targets"]
-    return folder / "net.rla", found
-
-
-def test_convolutions_that_suit_matrices_multiply_bfloat16(compiled: tuple[Path, dict[str, Any]]) -> None:
-    _, found = compiled
     workloads = [call["workload"] for call in found["calls"] if "groups" in (call["workload"] or {})]
     multiplied = [(each["in_channels"], each["groups"], each["dtype"]) for each in workloads]
     assert multiplied == [
-        (3, 1, "float32"),
+        (3, 1, first),
         (32, 1, "bfloat16"),
         (32, 32, "float32"),
         (32, 1, "bfloat16"),
@@ -78,16 +76,21 @@ def test_weights_are_stored_as_bits_of_bfloat16() -> None:
     assert not values[20:].any()
 
 
-@multiplies_brain
-def test_results_are_those_of_float32_but_for_rounding(compiled: tuple[Path, dict[str, Any]]) -> None:
-    path, _ = compiled
-    wide = relay_layout.compile(models.to_relax(network()), target=TARGET, shipped_records=False)
-    wide.save(path.with_name("wide.rla"))
+@pytest.mark.parametrize("kind", RUNNABLE)
+def test_results_are_those_of_float32_but_for_rounding(kind: str, tmp_path: Path) -> None:
+    target, needed = RUNNABLE[kind]
+    if not needed <= (cpu_features() or set()):
+        pytest.skip(f"this machine does not multiply bfloat16 by {kind}")
     image = np.random.default_rng(0).standard_normal((1, 3, 40, 40)).astype("float32")
-    ((narrow,), (expected,)) = (
-        relay_layout.load(found).run({"input": image}).values()
-        for found in (path, path.with_name("wide.rla"))
-    )
+    results = []
+    for precision in ("bf16", "fp32"):
+        path = tmp_path / f"{precision}.rla"
+        relay_layout.compile(
+            models.to_relax(network()), target=target, precision=precision, shipped_records=False
+        ).save(path)
+        (found,) = relay_layout.load(path).run({"input": image}).values()
+        results.append(found)
+    narrow, expected = results
     assert narrow.dtype == np.dtype("float32")
     error = np.abs(narrow - expected).max() / np.abs(expected).max()
     # Numbers have 8 bits of mantissa: equal ones were not rounded at all.
@@ -101,5 +104,5 @@ def test_of_several_targets_those_without_it_compute_in_float32() -> None:
     module = models.to_relax(network.build({"output": network.convolution(image, "conv", 16, 1)}))
     found = relay_layout.compile(module, target=["x86-64-v3", "sapphirerapids"], precision="bf16")
     assert [build.target["precision"] for build in found.manifest.builds] == ["fp32", "bf16"]
-    with pytest.raises(TargetError, match="precision bf16 needs a processor with AMX for bfloat16"):
+    with pytest.raises(TargetError, match="precision bf16 needs a processor with AVX512_BF16 or AMX"):
         relay_layout.compile(module, target=[older], precision="bf16")
