@@ -129,8 +129,8 @@ def convert(
     A ``backend`` is asked for each operator which layouts and alignments it accepts. Costs come from
     ``tuning_records``, logs of ``relay-layout tune``, and from the package's own unless
     ``shipped_records`` is false; ``winograd`` false keeps to kernels that round like the direct convolution.
-    ``precision`` is what floats are multiplied in: "fp32", "bf16" on processors with AMX, "fp16" or "tf32" on
-    CUDA. Raises members of :class:`RelayLayoutError`.
+    ``precision`` is what floats are multiplied in: "fp32", "bf16" on processors that have instructions for
+    it, "fp16" or "tf32" on CUDA. Raises members of :class:`RelayLayoutError`.
     """
     request = LayoutRequest.parse(
         desired_layout,

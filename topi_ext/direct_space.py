@@ -66,9 +66,6 @@ BYTE_PIXELS_PENALTY = 2.0
 """Depthwise convolutions of bytes with channels last, whose vectors are quarters of cache lines: measured 1.1
 to 1.7, and as the estimates of all depthwise convolutions are low, this chooses the faster networks."""
 
-PAIR_LATENCY = 6
-"""Measured on AMD's Zen 5: cycles until the sum of a multiply-add of two bfloat16 can be added to."""
-
 WIDENED_PAIR_INSTRUCTIONS = 4
 """For a vector of such where no instruction multiplies them: halves of words become float32 first."""
 
@@ -268,7 +265,8 @@ def _tile_cycles(
     if workload.word_axis and workload.dtype in BYTES:
         instructions = processor.word_instructions
     elif workload.word_axis:
-        instructions, latency = processor.pair_instructions or WIDENED_PAIR_INSTRUCTIONS, PAIR_LATENCY
+        instructions = processor.pair_instructions or WIDENED_PAIR_INSTRUCTIONS
+        latency = processor.pair_latency
     cycles = max(
         accumulators * instructions / processor.fma_per_cycle, loads / processor.loads_per_cycle, latency
     )
@@ -297,11 +295,12 @@ def _byte_pixels(workload: ConvolutionWorkload) -> bool:
 
 
 def _shared_pixels(workload: ConvolutionWorkload, tile_pixels: int) -> int:
-    """Elements of the data that the compiler keeps broadcast: those of a row that several taps meet."""
-    taps, stride, dilation = workload.kernel[1], workload.strides[1], workload.dilation[1]
+    """Elements (or words) of the data that the compiler keeps broadcast: those that several taps meet."""
+    word = workload.word if workload.word_axis == "W" else 1
+    taps, stride, step = workload.kernel[1] // word, workload.strides[1], workload.dilation[1] * word
     if physical_axes(workload.data_layout)[-1] != ("W", 0) or taps > MOST_UNROLLED:
         return 0
-    met = Counter(pixel * stride + tap * dilation for pixel in range(tile_pixels) for tap in range(taps))
+    met = Counter(pixel * stride + tap * step for pixel in range(tile_pixels) for tap in range(taps))
     return sum(times > 1 for times in met.values())
 
 

@@ -4,7 +4,7 @@ Four bytes are the unit of integer convolutions. In a compute, :func:`dot` is on
 schedules split and vectorize like any other. Before code is generated each vector of them becomes VNNI's
 multiply-add of bytes where the target has it, multiply-adds of 16-bit halves on other x86 processors, ARM's
 dot products or its long products, and plain arithmetic elsewhere, with the same numbers. Two bfloat16 have
-AVX-512's multiply-add of such pairs, and elsewhere that of each half, widened.
+multiply-adds of such pairs on AVX512_BF16 and ARM's bf16, and elsewhere those of each half, widened.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.brain import without_conversion
 from topi_ext.indexing import WORD_BYTES
-from topi_ext.llvm_functions import has_pair_sums, pair_sums
+from topi_ext.llvm_functions import has_pair_sums, neon_pair_sums, pair_sums
 from topi_ext.processor import is_aarch64
 from topi_ext.scalar_operations import lanes_of, scalar_operation, vector_of
 from topi_ext.schedule.overlap import substitute
@@ -134,7 +134,10 @@ class _Lowering:
         """As :meth:`_lowered`, of pairs of bfloat16."""
         lanes = lanes_of(addend)
         words = [self._words([_bits(element) for element in side]) for side in (values, factors)]
-        if has_pair_sums(self._target, lanes):
+        if is_aarch64(self._target):
+            if _are_vectors(lanes) and has_pair_sums(self._target, _NEON_LANES):
+                return _by_vectors("pairs", addend, _one_word(words[0]), words[1])
+        elif has_pair_sums(self._target, lanes):
             return pair_sums(addend, *words)
         for left, right in zip(*map(_float_halves, words), strict=True):
             addend = addend + left * right
@@ -204,6 +207,11 @@ def _in_a_lane(words: Any) -> Any:
     return tirx.Shuffle([tirx.reinterpret("int32x4", fenced)], [0] * _NEON_LANES)
 
 
+def _one_word(words: Any) -> Any:
+    """The word that is in all lanes; other words as they are."""
+    return words.value if isinstance(words, tirx.Broadcast) else words
+
+
 def _by_vectors(kind: str, addend: Any, left: Any, right: Any) -> Any:
     """``addend`` and the products of two vectors of words, by ARM's instructions.
 
@@ -214,11 +222,15 @@ def _by_vectors(kind: str, addend: Any, left: Any, right: Any) -> Any:
         halves = []
         for half in (tirx.vectorlow, tirx.vectorhigh):
             parts = [
-                half(vector_of("int32", lanes // 2), operand) if lanes_of(operand) == lanes else operand
+                half(vector_of(_element(operand), lanes // 2), operand)
+                if lanes_of(operand) == lanes
+                else operand
                 for operand in (addend, left, right)
             ]
             halves.append(_by_vectors(kind, *parts))
-        return tirx.vectorcombine(vector_of("int32", lanes), *halves)
+        return tirx.vectorcombine(addend.ty.dtype, *halves)
+    if kind == "pairs":
+        return neon_pair_sums(addend, right, left)
     left, right = (tirx.reinterpret("int8x16", words) for words in (left, right))
     if kind in _NEON_SUMS:
         # The lane of a word must be the last operand, and data without signs the first.
@@ -288,8 +300,13 @@ def _instructions(target: Target, lanes: int, values: str) -> str:
     return "halves" if llvm_cpu_has_features(_HALF_SUM_FEATURES[lanes], target) else ""
 
 
+def _are_vectors(lanes: int) -> bool:
+    """Do words of that many lanes fill vectors of ARM, which are taken apart by halves?"""
+    return lanes % _NEON_LANES == 0 and lanes & (lanes - 1) == 0
+
+
 def _neon_instructions(target: Target, lanes: int, values: str) -> str:
-    if lanes % _NEON_LANES or lanes & (lanes - 1):
+    if not _are_vectors(lanes):
         return ""
     if values == "uint8":
         return "mixed" if llvm_cpu_has_features("i8mm", target) else ""

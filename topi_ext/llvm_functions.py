@@ -20,23 +20,31 @@ from topi_ext.scalar_operations import lanes_of, vector_of
 _IMPORT = "pragma_import_llvm"
 """TVM's annotation of statements that call functions of a text in LLVM's language."""
 
-_PREFIX = "topi_ext.llvm."
-_PAIR_SUMS, _ROUNDED = f"{_PREFIX}pair_sums.", f"{_PREFIX}rounded."
+_PAIR_SUMS, _NEON_PAIR_SUMS, _NEON_WORD_SUMS, _ROUNDED = (
+    f"topi_ext.llvm.{name}." for name in ("pair_sums", "neon_pair_sums", "neon_word_sums", "rounded_bits")
+)
+"""Names of functions, without the number of lanes of their results."""
 
-_LANES = {_PAIR_SUMS: (4, 8, 16), _ROUNDED: (4, 8, 16, 32, 64)}
-"""Of what each of them takes; LLVM takes apart what is longer than a register."""
-
-_PAIR_SUM_TEXT = """
-declare <{lanes} x float> @llvm.x86.avx512bf16.dpbf16ps.{bits}(
-  <{lanes} x float>, <{twice} x bfloat>, <{twice} x bfloat>)
+_PAIR_SUMS_TEXT = """
+declare <{lanes} x float> @{intrinsic}(<{lanes} x float>, <{twice} x bfloat>, <{twice} x bfloat>)
 define <{lanes} x float> @{name}(<{lanes} x float> %sums, <{lanes} x i32> %left, <{lanes} x i32> %right) {{
   %pairs = bitcast <{lanes} x i32> %left to <{twice} x bfloat>
   %factors = bitcast <{lanes} x i32> %right to <{twice} x bfloat>
-  %result = call <{lanes} x float> @llvm.x86.avx512bf16.dpbf16ps.{bits}(
+  %result = call <{lanes} x float> @{intrinsic}(
     <{lanes} x float> %sums, <{twice} x bfloat> %pairs, <{twice} x bfloat> %factors)
   ret <{lanes} x float> %result
 }}
 """
+
+_NEON_WORD_SUMS_TEXT = """
+define <{lanes} x float> @{name}(<{lanes} x float> %sums, <{lanes} x i32> %left, i32 %word) {{
+  %words = insertelement <{lanes} x i32> poison, i32 %word, i64 0
+  %result = call <{lanes} x float> asm "bfdot $0.4s, $2.8h, $3.2h[0]", "=w,0,w,w"(
+    <{lanes} x float> %sums, <{lanes} x i32> %left, <{lanes} x i32> %words)
+  ret <{lanes} x float> %result
+}}
+"""
+"""LLVM 22 does not find the form of BFDOT that reads one word from a lane, and repeats the word first."""
 
 _ROUNDED_TEXT = """
 define <{lanes} x i16> @{name}(<{lanes} x float> %value) {{
@@ -46,16 +54,27 @@ define <{lanes} x i16> @{name}(<{lanes} x float> %value) {{
 }}
 """
 
+_FUNCTIONS = (
+    (_PAIR_SUMS, _PAIR_SUMS_TEXT, "llvm.x86.avx512bf16.dpbf16ps.{bits}", (4, 8, 16)),
+    (_NEON_PAIR_SUMS, _PAIR_SUMS_TEXT, "llvm.aarch64.neon.bfdot.v4f32.v8bf16", (4,)),
+    (_NEON_WORD_SUMS, _NEON_WORD_SUMS_TEXT, "", (4,)),
+    # LLVM takes apart what is longer than a register.
+    (_ROUNDED, _ROUNDED_TEXT, "", (4, 8, 16, 32, 64)),
+)
+
 _TEXTS = {
-    f"{prefix}{lanes}": text.format(name=f"{prefix}{lanes}", lanes=lanes, twice=2 * lanes, bits=32 * lanes)
-    for prefix, text in ((_PAIR_SUMS, _PAIR_SUM_TEXT), (_ROUNDED, _ROUNDED_TEXT))
-    for lanes in _LANES[prefix]
+    f"{name}{lanes}": text.format(
+        name=f"{name}{lanes}", lanes=lanes, twice=2 * lanes, intrinsic=intrinsic.format(bits=32 * lanes)
+    )
+    for name, text, intrinsic, many in _FUNCTIONS
+    for lanes in many
 }
 
 
 def has_pair_sums(target: Target, lanes: int) -> bool:
     """Has the target an instruction for :func:`pair_sums` of that many lanes?"""
-    return lanes in _LANES[_PAIR_SUMS] and _multiplies_pairs(target)
+    name = _NEON_PAIR_SUMS if is_aarch64(target) else _PAIR_SUMS
+    return f"{name}{lanes}" in _TEXTS and _multiplies_pairs(target)
 
 
 def pair_sums(sums: Any, left: Any, right: Any) -> Any:
@@ -66,20 +85,26 @@ def pair_sums(sums: Any, left: Any, right: Any) -> Any:
     return tirx.call_pure_extern(sums.ty.dtype, f"{_PAIR_SUMS}{lanes_of(sums)}", sums, left, right)
 
 
+def neon_pair_sums(sums: Any, left: Any, right: Any) -> Any:
+    """As :func:`pair_sums`, by ARM's BFDOT; ``right`` may be one word for all lanes."""
+    name = _NEON_WORD_SUMS if lanes_of(right) == 1 else _NEON_PAIR_SUMS
+    return tirx.call_pure_extern(sums.ty.dtype, f"{name}{lanes_of(sums)}", sums, left, right)
+
+
 def has_rounding(target: Target, lanes: int) -> bool:
     """Has the target an instruction for :func:`rounded_bits` of that many lanes?"""
-    return lanes in _LANES[_ROUNDED] and _multiplies_pairs(target)
+    return f"{_ROUNDED}{lanes}" in _TEXTS and _multiplies_pairs(target)
 
 
 def rounded_bits(value: Any) -> Any:
-    """Those of a vector of float32 as bfloat16, by VCVTNEPS2BF16 of AVX512_BF16."""
+    """Those of a vector of float32 as bfloat16, by VCVTNEPS2BF16 of AVX512_BF16 or ARM's BFCVTN."""
     lanes = lanes_of(value)
     return tirx.call_pure_extern(vector_of("uint16", lanes), f"{_ROUNDED}{lanes}", value)
 
 
 @cache
 def _multiplies_pairs(target: Target) -> bool:
-    return not is_aarch64(target) and llvm_cpu_has_features(["avx512bf16", "avx512vl"], target)
+    return bool(llvm_cpu_has_features("bf16" if is_aarch64(target) else ["avx512bf16", "avx512vl"], target))
 
 
 def import_functions() -> tvm.transform.Pass:
@@ -103,4 +128,11 @@ def import_functions() -> tvm.transform.Pass:
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.import_functions")
 
 
-__all__ = ["has_pair_sums", "has_rounding", "import_functions", "pair_sums", "rounded_bits"]
+__all__ = [
+    "has_pair_sums",
+    "has_rounding",
+    "import_functions",
+    "neon_pair_sums",
+    "pair_sums",
+    "rounded_bits",
+]

@@ -31,6 +31,7 @@ class Processor:
     ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
     of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.matrices`.
     ``pair_instructions``: as ``word_instructions``, of two bfloat16; 0 where there is none.
+    ``pair_latency``: as ``fma_latency``, of these.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Processor:
     launch_cycles: float = LAUNCH_CYCLES
     matrix_registers: int = 0
     pair_instructions: int = 0
+    pair_latency: int = 4
 
     @property
     def parallel_cycles(self) -> float:
@@ -64,6 +66,9 @@ class Processor:
         """Elements of that size in one vector register."""
         return self.vector_bytes // dtype_bytes
 
+
+_PAIR_LATENCY = 6
+"""Measured on AMD's Zen 5."""
 
 _AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20)
 _INTEL_AVX512 = replace(_AVX512, name="x86-64 AVX-512 Intel", l1_bytes=48 << 10, l2_bytes=2 << 20)
@@ -185,13 +190,15 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
     )
     if is_aarch64(target):
         core = _with_words(ARM_CORES.get(cpu, _NEON), llvm_cpu_has_features("dotprod", target))
+        if llvm_cpu_has_features("bf16", target):
+            core = replace(core, pair_instructions=1, pair_latency=core.fma_latency)
         return replace(core, signed_words=not llvm_cpu_has_features("i8mm", target))
     if llvm_cpu_has_features(["avx512vnni", "amx-int8"], target):
         return _AMX
     if llvm_cpu_has_features("avx512f", target):
         wide = _INTEL_AVX512 if cpu in _INTEL else _AVX512
         if llvm_cpu_has_features("avx512bf16", target):
-            wide = replace(wide, pair_instructions=2 if cpu in _INTEL else 1)
+            wide = replace(wide, pair_instructions=2 if cpu in _INTEL else 1, pair_latency=_PAIR_LATENCY)
         return _with_words(wide, llvm_cpu_has_features("avx512vnni", target))
     if llvm_cpu_has_features(["avx2", "fma"], target):
         return _with_words(_AVX2, llvm_cpu_has_features("avxvnni", target))

@@ -248,11 +248,18 @@ VARIANTS: dict[str, Peer] = {
         CallablePeer(
             "untuned", partial(prepare_relay_layout, shipped_records=False), ("tvm",), "relay-layout"
         ),
+        CallablePeer(
+            "untuned-bf16",
+            partial(prepare_relay_layout, shipped_records=False, precision="bf16"),
+            ("tvm",),
+            "relay-layout",
+        ),
         CallablePeer("openvino-bf16", partial(prepare_openvino, precision="bf16"), ("openvino",), "openvino"),
         CallablePeer("torch-bf16", partial(prepare_torch, dtype="bfloat16"), ("torch", "onnx"), "torch"),
     )
 }
-"""For those who name them: relay-layout without tuning records, and runtimes in bfloat16."""
+"""For those who name them: relay-layout without tuning records, in float32 or bfloat16, and other runtimes in
+bfloat16."""
 
 
 def find_peer(name: str) -> Peer:

@@ -25,7 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=_peers,
         metavar="PEER,PEER",
         help="of onnxruntime, openvino, torch and tvm, or none; otherwise all that are installed; "
-        "untuned is relay-layout without tuning records, openvino-bf16 and torch-bf16 are these in bfloat16",
+        "untuned is relay-layout without tuning records; untuned-bf16, openvino-bf16 and torch-bf16 are "
+        "these in bfloat16",
     )
     options.add(parser, options.THREADS, options.PRECISION)
     parser.add_argument(

@@ -74,8 +74,8 @@ PRECISION = option(
     "--precision",
     choices=("fp16", "bf16", "tf32", "fp32"),
     default="fp32",
-    help="what floats are multiplied in: fp32 (the default), bf16 on processors with AMX, and on the tensor "
-    "cores of CUDA tf32 or fp16",
+    help="what floats are multiplied in: fp32 (the default), bf16 on processors with AVX512_BF16, AMX or "
+    "ARM's bf16, and on the tensor cores of CUDA tf32 or fp16",
 )
 
 INPUT_SHAPE = option(

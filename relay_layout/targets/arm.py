@@ -62,7 +62,7 @@ CHECKED_FEATURES = (
 """Extensions that LLVM uses where a target has them, in its words; the base of ARMv8 has the others."""
 
 
-KERNEL_FEATURES = ("dotprod", "fullfp16", "i8mm")
+KERNEL_FEATURES = ("bf16", "dotprod", "fullfp16", "i8mm")
 """Those that kernels have instructions of their own for."""
 
 

@@ -56,9 +56,9 @@ def resolve_target(
     board with such an ARM core. ``tuning_records`` are logs to choose kernels from beside those of the
     package, which ``shipped_records`` false leaves out; ``winograd`` false keeps to kernels that round like
     the direct convolution. ``precision`` is what floats are multiplied in
-    (:data:`relay_layout.targets.target.Precision`): "bf16" is for processors with AVX512_BF16 or
-    AMX, "fp16" and "tf32" are for CUDA. A target that is resolved stays as it is. Raises :class:`TargetError`
-    with the names that are understood, InputError for a log that cannot be read.
+    (:data:`relay_layout.targets.target.Precision`): "bf16" is for processors with AVX512_BF16, AMX
+    or ARM's bf16, "fp16" and "tf32" are for CUDA. A target that is resolved stays as it is. Raises
+    :class:`TargetError` with the names that are understood, InputError for a log that cannot be read.
     """
     if isinstance(target, BuildTarget):
         return target
@@ -83,8 +83,8 @@ def _in_precision(target: BuildTarget, precision: Precision) -> BuildTarget:
     by_matrices = target.processor.matrix_registers and BRAIN_MATRICES in target.features
     if precision == "bf16" and not (by_matrices or target.processor.pair_instructions):
         raise TargetError(
-            f"target {target.name}: precision bf16 needs a processor with AVX512_BF16 or AMX for bfloat16, "
-            "such as znver4 or sapphirerapids; use fp32"
+            f"target {target.name}: precision bf16 needs a processor that multiplies bfloat16 (AVX512_BF16, "
+            "AMX, ARM's bf16), such as znver4, sapphirerapids or aarch64-neoverse-n2; use fp32"
         )
     return replace(target, precision=precision)
 

@@ -74,11 +74,18 @@ def exported(network: Network, precision: str, folder: Path) -> Path:
 
 
 def on_board(
-    module: Any, layout: str, inputs: Arrays, remote: RemoteDevice, folder: Path, target: str = TARGET
+    module: Any,
+    layout: str,
+    inputs: Arrays,
+    remote: RemoteDevice,
+    folder: Path,
+    target: str = TARGET,
+    precision: str = "fp32",
 ) -> Arrays:
     """Compile, write the artifact, read it again, run it on a board."""
     path = folder / f"{layout}.rla"
-    relay_layout.compile(module, target=target, desired_layout=layout, threads=1).save(path)
+    options = {"target": target, "precision": precision, "threads": 1}
+    relay_layout.compile(module, desired_layout=layout, **options).save(path)
     return open_session(path, remote, seconds=SESSION_SECONDS).run(inputs)
 
 

@@ -179,17 +179,19 @@ def test_bfloat16_is_stored_between_kernels_where_it_is_computed_in() -> None:
         (
             {**SAPPHIRE_RAPIDS, "mcpu": "x86-64-v4"},
             "bf16",
-            "needs a processor with AVX512_BF16 or AMX for bfloat16, such as",
+            "needs a processor that multiplies bfloat16",
         ),
         (
             {**SAPPHIRE_RAPIDS, "mattr": ["-amx-bf16"]},
             "bf16",
-            "needs a processor with AVX512_BF16 or AMX for bfloat16, such as",
+            "needs a processor that multiplies bfloat16",
         ),
         (
             "aarch64-cortex-a76",
             "bf16",
-            "^target aarch64-cortex-a76: precision bf16 needs a processor with AVX512_BF16 or AMX",
+            "^target aarch64-cortex-a76: precision bf16 needs a processor that multiplies bfloat16 "
+            r"\(AVX512_BF16, AMX, ARM's bf16\), such as znver4, sapphirerapids or aarch64-neoverse-n2; "
+            "use fp32$",
         ),
         (SAPPHIRE_RAPIDS, "fp16", "precision fp16 is for CUDA; use bf16 or fp32$"),
         (

@@ -32,6 +32,13 @@ CASES = [
 ]
 
 
+ARM_CASES = [
+    floats(workload(32, 32, (9, 11), (3, 3), "NHWC OHWI8o NHWC", padding=(1, 1, 1, 1))),
+    floats(workload(32, 32, (9, 11), (3, 3), "NCHW4c OIHW4i4o NCHW4c", padding=(1, 1, 1, 1))),
+    floats(workload(3, 16, (14, 14), (3, 3), "NCHW OIHW8o NCHW8c", strides=(2, 2), padding=(1, 1, 1, 1))),
+]
+
+
 def fastest() -> str:
     return next((cpu for cpu, needed in CPUS.items() if needed <= cpu_features()), "")
 
@@ -82,6 +89,39 @@ def test_an_instruction_multiplies_pairs(cpu: str, case: ConvolutionWorkload) ->
 def test_without_it_halves_of_words_are_multiplied(cpu: str) -> None:
     pairs, single = products(cpu, brain_form(CASES[0]))
     assert single > 0 == pairs
+
+
+ARM_LOOP = re.compile(r"^\s+(bfdot|fmla|dup|bfcvtn2?)\b.*", re.MULTILINE)
+
+
+def arm_instructions(cpu: str, case: ConvolutionWorkload) -> list[str]:
+    """Those of a kernel for ARM that multiply, repeat a word or round."""
+    target = Target({"kind": "llvm", "num-cores": 2, "mtriple": "aarch64-linux-gnu", "mcpu": cpu})
+    form = brain_form(case)
+    kernel = compile_function(scheduled_kernel(form, some(form, target, 1)[0]), target)
+    return [found.group(0).strip() for found in ARM_LOOP.finditer(kernel.mod.inspect_source("asm"))]
+
+
+@pytest.mark.parametrize("cpu", ["neoverse-n2", "neoverse-v1", "cortex-x2"])
+@pytest.mark.parametrize("case", ARM_CASES, ids=lambda case: case.kernel_layout)
+def test_arm_reads_a_word_from_a_lane(cpu: str, case: ConvolutionWorkload) -> None:
+    found = arm_instructions(cpu, case)
+    assert found and all(re.search(r"^bfdot.*\.2h\[0\]$", each) for each in found), found[:5]
+
+
+def test_arm_without_it_multiplies_halves() -> None:
+    found = {each.split()[0] for each in arm_instructions("cortex-a76", ARM_CASES[0])}
+    assert "fmla" in found and "bfdot" not in found
+
+
+def test_first_layers_leave_registers_for_words_that_several_taps_meet() -> None:
+    """Measured: tiles of 14 by 2 spill and take twice as long as those of 8 by 2."""
+    case = floats(
+        workload(3, 64, (224, 224), (7, 7), "NCHW OIHW16o NCHW16c", strides=(2, 2), padding=(3, 3, 3, 3))
+    )
+    target = Target({"kind": "llvm", "num-cores": 2, "mtriple": "x86_64-linux-gnu", "mcpu": "znver5"})
+    (chosen, *_) = some(brain_form(case), target, 1)
+    assert chosen.tile_channels * (chosen.tile_pixels + 1) + chosen.tile_pixels <= 28
 
 
 @pytest.mark.parametrize(
