@@ -5,6 +5,7 @@ from typing import Any
 
 from relay_layout.cli.output import one_line
 from relay_layout.explanation.text import columns
+from relay_layout.report.rates import share
 from relay_layout.report.schema import Report
 from relay_layout.report.times import add_times
 from relay_layout.runtime.profiling import profile
@@ -31,7 +32,7 @@ def profile_of(session: Any, inputs: Mapping[str, Any], repeat: int, report: Rep
                 "source": call.get("source", ""),
                 "microseconds": taken,
                 "gflops": rate,
-                "peak_share": None if rate is None else rate / measured.peak_gflops,
+                "peak_share": share(rate, measured.peak_gflops, call.get("multiplied", "")),
             }
         )
     return {

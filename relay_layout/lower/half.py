@@ -58,7 +58,7 @@ class _Narrowing:
 
     def _chosen(self, main: relax.Function) -> set[Any]:
         """The variables that become narrow: made by a function or as a view, and only read by such."""
-        made, kept = set(), _variables(main.body.body)
+        made, kept = set(), _variables(main.body.body) | set(main.params)
         bindings = [binding for block in main.body.blocks for binding in block.bindings]
         for binding in bindings:
             name, value = operator_name(binding.value), binding.value

@@ -14,7 +14,7 @@ from topi_ext.family import Workload
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.workload import SEPARABLE, ConvolutionWorkload, PoolingWorkload
 
-_IN_MANIFEST = ("function", "operators", "operator", "source", "gigaflop", "bytes")
+_IN_MANIFEST = ("function", "operators", "operator", "source", "multiplied", "gigaflop", "bytes")
 """What an artifact holds of a call, so that a profile can name what it timed."""
 
 
@@ -40,6 +40,7 @@ def _call(call: KernelCall, kernel: Kernel | None) -> Call:
         workload=None if workload is None else asdict(workload),
         algorithm="" if kernel is None or choice is None else _algorithm(kernel.operator, choice.knobs),
         knobs=None if choice is None else choice.knobs.to_dict(),
+        multiplied="" if workload is None else workload.dtype,
         gigaflop=_gigaflop(workload),
         bytes=call.bytes,
         estimate_us=None if choice is None else round(choice.microseconds, 3),

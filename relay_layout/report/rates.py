@@ -12,8 +12,13 @@ def gflops(call: Call) -> float | None:
 
 def peak_share(target: Target, call: Call) -> float | None:
     """The share of the machine's peak at which a call ran; None where it is not known."""
-    rate, profile = gflops(call), target["profile"]
-    return None if rate is None or profile is None else rate / profile["peak_gflops"]
+    profile = target["profile"]
+    return None if profile is None else share(gflops(call), profile["peak_gflops"], call["multiplied"])
 
 
-__all__ = ["gflops", "peak_share"]
+def share(rate: float | None, peak: float, multiplied: str) -> float | None:
+    """That of ``rate`` in ``peak``, which is that of float32; None for products of another dtype."""
+    return rate / peak if rate is not None and multiplied == "float32" else None
+
+
+__all__ = ["gflops", "peak_share", "share"]

@@ -96,8 +96,9 @@ class Call(TypedDict):
 
     ``operators`` are what it computes, ``operator`` and ``workload`` what its loops are for ("" and None for
     plain vector loops), ``source`` where they come from (:class:`relay_layout.lower.schedule.Kernel`),
-    ``gigaflop`` the work of the direct convolution, ``bytes`` what it reads and writes, ``estimate_us`` what
-    it takes by the tuning records or the estimate, ``measured_us`` by a profile.
+    ``multiplied`` the dtype of the data they take ("" of others), ``gigaflop`` the work of the direct
+    convolution, ``bytes`` what it reads and writes, ``estimate_us`` what it takes by the tuning records or the
+    estimate, ``measured_us`` by a profile.
     """
 
     function: str
@@ -107,6 +108,7 @@ class Call(TypedDict):
     workload: dict[str, Any] | None
     algorithm: str
     knobs: dict[str, Any] | None
+    multiplied: str
     gigaflop: float | None
     bytes: int
     estimate_us: float | None

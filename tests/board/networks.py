@@ -84,8 +84,9 @@ def on_board(
 ) -> Arrays:
     """Compile, write the artifact, read it again, run it on a board."""
     path = folder / f"{layout}.rla"
-    options = {"target": target, "precision": precision, "threads": 1}
-    relay_layout.compile(module, desired_layout=layout, **options).save(path)
+    relay_layout.compile(module, target=target, desired_layout=layout, threads=1, precision=precision).save(
+        path
+    )
     return open_session(path, remote, seconds=SESSION_SECONDS).run(inputs)
 
 

@@ -97,6 +97,17 @@ def test_results_are_those_of_float32_but_for_rounding(kind: str, tmp_path: Path
     assert 1e-5 < error < 2e-2
 
 
+def test_an_input_that_is_read_in_another_order_stays_float32() -> None:
+    """One channel lies in memory alike in both layouts, so that the input is only looked at otherwise."""
+    builder = models.NetworkBuilder("view")
+    image = builder.input("input", (2, 1, 9, 8))
+    network = builder.build({"output": builder.convolution(image, "conv", 16, 3, padding=1)})
+    compiled = relay_layout.compile(
+        models.to_relax(network), target=VECTORS, precision="bf16", desired_layout="NHWC"
+    )
+    assert [spec.dtype for spec in compiled.manifest.inputs] == ["float32"]
+
+
 def test_of_several_targets_those_without_it_compute_in_float32() -> None:
     older = {**TARGET, "mcpu": "x86-64-v3"}
     network = models.NetworkBuilder("tiny")

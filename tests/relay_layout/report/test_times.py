@@ -46,6 +46,9 @@ def test_the_share_of_the_peak(report: Report) -> None:
     assert work is not None
     assert gflops(call) == pytest.approx(work / 10.0 * 1e6)
     assert peak_share(target, call) == pytest.approx(work / 10.0 * 1e6 / 100)
+    # The peak is that of float32.
+    call["multiplied"] = "bfloat16"
+    assert peak_share(target, call) is None
 
 
 def test_another_target(report: Report) -> None:
