@@ -97,8 +97,8 @@ class Call(TypedDict):
     ``operators`` are what it computes, ``operator`` and ``workload`` what its loops are for ("" and None for
     plain vector loops), ``source`` where they come from (:class:`relay_layout.lower.schedule.Kernel`),
     ``multiplied`` the dtype of the data they take ("" of others), ``gigaflop`` the work of the direct
-    convolution, ``bytes`` what it reads and writes, ``estimate_us`` what it takes by the tuning records or the
-    estimate, ``measured_us`` by a profile.
+    convolution, ``bytes`` what it reads and writes, ``estimate_us`` what it takes by the tuning records or
+    the estimate, ``measured_us`` by a profile.
     """
 
     function: str
