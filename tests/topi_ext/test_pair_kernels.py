@@ -91,6 +91,15 @@ def test_without_it_halves_of_words_are_multiplied(cpu: str) -> None:
     assert single > 0 == pairs
 
 
+@pytest.mark.parametrize(
+    ("order", "prefetch", "asked"), [("channels", True, 2), ("channels", False, 0), ("pixels", True, 0)]
+)
+def test_words_that_are_read_once_are_asked_for(order: str, prefetch: bool, asked: int) -> None:
+    """A cache line for each row of 16 words of each of two vectors."""
+    chosen = ConvolutionKnobs(16, 4, 2, order, prefetch=prefetch)  # type: ignore[arg-type]
+    assert scheduled_kernel(brain_form(CASES[0]), chosen).script().count("T.prefetch") == asked
+
+
 ARM_LOOP = re.compile(r"^\s+(bfdot|fmla|dup|bfcvtn2?)\b.*", re.MULTILINE)
 
 
