@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-MULTIPLY_ADDS = ("fmla", "fmls", "sdot", "udot", "usdot", "sudot", "smmla", "usmmla")
+MULTIPLY_ADDS = ("fmla", "fmls", "sdot", "udot", "usdot", "sudot", "smmla", "usmmla", "bfdot")
 """Vector instructions that multiply and accumulate into their first operand."""
 
 _LABEL = re.compile(r"(\.?L\w+):")

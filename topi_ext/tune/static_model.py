@@ -146,7 +146,7 @@ class KernelModel:
         processor = self._processor
         registers = ceil(knobs.lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
         accumulators = knobs.tile_pixels * knobs.tile_channels * registers
-        steps = workload.group_in_channels * workload.taps
+        steps = workload.group_in_channels * workload.taps / workload.word
         at_once = found.loop.multiply_adds / accumulators
         cycles = steps / at_once * found.cycles
         if not found.loop.vector_stores:
@@ -199,7 +199,8 @@ def _entries(workload: ConvolutionWorkload, at_once: float) -> float:
         "rh": workload.kernel[0],
         "rw": workload.kernel[1],
     }
-    remaining = float(workload.group_in_channels * workload.taps)
+    extents["rw" if workload.word_axis == "W" else "rb" if block > 1 else "rc"] //= workload.word
+    remaining = float(prod(extents.values()))
     unrolled = 1.0
     for name in reversed(reduction_axes(workload)):
         unrolled *= extents[name]

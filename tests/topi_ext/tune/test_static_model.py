@@ -11,7 +11,7 @@ from tvm.target import Target
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs, Knobs, WinogradKnobs
-from topi_ext.processor import ARM_CORES, Processor
+from topi_ext.processor import ARM_CORES, Processor, processor_of
 from topi_ext.tune.assembly import Loop, hot_loop
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import load
@@ -19,6 +19,7 @@ from topi_ext.tune.static_model import KernelModel
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneOptions, Tuner
 from topi_ext.tune.workers import build, named
+from topi_ext.word_forms import brain_form, integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 TARGETS = {
@@ -195,6 +196,22 @@ def test_modelled_seconds_are_above_those_of_the_multiply_adds() -> None:
     model = KernelModel(TARGETS["cortex-a76"], core, 2.0)
     least = of.macs / 4 / core.fma_per_cycle / core.threads / 2e9
     assert least < model.seconds(of, knobs) < 3 * least
+
+
+@needs_analyser
+@pytest.mark.parametrize(
+    ("layout", "kernel_layout"), [("NHWC", "OHWI8o"), ("NCHW8c", "OIHW8i8o")], ids=["NHWC", "NCHW8c"]
+)
+def test_words_take_as_many_fewer_steps(layout: str, kernel_layout: str) -> None:
+    """Two bfloat16 in half of the cycles of float32, four bytes in a quarter, but for what is around them."""
+    target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n2", "num-cores": 4})
+    model = KernelModel(target, processor_of(target), 2.8)
+    floats = workload(layout, kernel_layout)
+    forms = (floats, brain_form(floats), integer_form(replace(floats, dtype="uint8", out_dtype="int32")))
+    seconds = [model.seconds(form, direct(8, 14, 1)) for form in forms]
+    assert [form.word for form in forms] == [1, 2, 4]
+    assert seconds[1] == pytest.approx(seconds[0] / 2, rel=0.15)
+    assert seconds[2] == pytest.approx(seconds[0] / 4, rel=0.3)
 
 
 @needs_analyser
