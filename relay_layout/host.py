@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from topi_ext.arm_features import CAPABILITY_WORDS, llvm_names, told_features
-from topi_ext.matrices import may_use_matrices
+from topi_ext.matrix_permission import may_use_matrices
 
 _ARCHITECTURES = {
     "amd64": "x86_64",

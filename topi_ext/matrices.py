@@ -7,9 +7,6 @@ for each of them how many of both it has. Source: Intel 64 and IA-32 Architectur
 Manual, volume 1, chapter 18.
 """
 
-import ctypes
-import functools
-import platform
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,26 +24,10 @@ _PALETTE, _COLUMNS_AT, _ROWS_AT = 1, 16, 48
 _PRODUCTS = {"uint8": "tdpbusd", "int8": "tdpbssd", BITS: "tdpbf16ps"}
 """What multiplies such data by int8, or the bits of bfloat16 by such."""
 
-_REQUEST_PERMISSION, _TILE_DATA = 0x1023, 18
-"""Linux's code of ``arch_prctl`` (ARCH_REQ_XCOMP_PERM), and its number of the registers' state."""
-
-_ARCH_PRCTL = 158
-
 
 def registers_held(data: int, weights: int) -> int:
     """What a tile of ``data`` by ``weights`` matrices needs: sums, the fewer, one for the others in turns."""
     return data * weights + min(data, weights) + 1
-
-
-@functools.cache
-def may_use_matrices() -> bool:
-    """Asks the operating system to let this process use the registers, which it must before it does.
-
-    False where it refuses, and where it is not Linux on x86-64.
-    """
-    if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return False
-    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0
 
 
 class Matrices:
@@ -144,4 +125,4 @@ def _long(number: int) -> Any:
     return tirx.const(number, "int64")
 
 
-__all__ = ["REGISTERS", "ROWS", "ROW_BYTES", "Matrices", "may_use_matrices", "registers_held"]
+__all__ = ["REGISTERS", "ROWS", "ROW_BYTES", "Matrices", "registers_held"]

@@ -6,10 +6,10 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from relay_layout.artifact.functions import WORKSPACE
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import as_extent, operator_name, size_in_bytes
 from relay_layout.lower.memory import POINTED, RESHAPE, STORAGE, TENSOR
-from relay_layout.lower.workspace import WORKSPACE
 
 
 @dataclass(frozen=True)

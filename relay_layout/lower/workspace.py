@@ -5,19 +5,10 @@ from collections.abc import Sequence
 import tvm
 from tvm import relax
 
+from relay_layout.artifact.functions import ALONE, WORKSPACE
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import function_attributes, operator_name
 from relay_layout.lower.memory import POINTED, RESHAPE, STORAGE, TENSOR, is_known
-
-WORKSPACE = "main_workspace"
-"""A function that :func:`lift_workspace` adds: it takes nothing and gives a tuple of tensors."""
-
-ALONE = "main_alone"
-"""Another: "main" as it was, which allocates in each call.
-
-It is for callers in another process, where an argument arrives as a copy, so that views of one tensor
-would become tensors of their own.
-"""
 
 
 def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:

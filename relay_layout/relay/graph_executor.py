@@ -124,7 +124,7 @@ class RuntimeModule:
         if not self._fed:
             self.session.feed(self._values)
             self._fed = True
-        self._outputs = self.session.execute()
+        self._outputs = [tvm.runtime.tensor(array) for array in self.session.execute()]
 
     def get_output(self, index: int, out: Any = None) -> Any:
         """An output of the last run, copied into ``out`` if that is given.

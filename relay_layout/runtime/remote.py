@@ -9,9 +9,9 @@ import tvm
 from tvm import relax
 
 from relay_layout.artifact import Artifact, Build, Content, TensorSpec, check_inputs, read_artifact
+from relay_layout.artifact.functions import ALONE
 from relay_layout.errors import ArtifactError
 from relay_layout.host import normalize_architecture
-from relay_layout.lower.workspace import ALONE
 from relay_layout.runtime.session import WORKER_GROUP_BIG, set_own_threads
 from topi_ext.capabilities import CAPABILITIES, architecture_told, features_told
 from topi_ext.tune.tracker import RemoteDevice, borrow

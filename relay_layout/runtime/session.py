@@ -9,25 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tvm
-from tvm import relax
+import tvm_ffi
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
 from relay_layout.artifact.fields import first_line
+from relay_layout.artifact.functions import MAIN, WORKSPACE
 from relay_layout.errors import InputError
 from relay_layout.host import cpu_count
-from relay_layout.lower.device_code import stored_code
-from relay_layout.lower.workspace import WORKSPACE
-from relay_layout.runtime.device import DeviceMemory, memory_of
-from topi_ext.cuda.nvcc import machine_code
-from topi_ext.cuda.window_maps import provide_window_maps
+from relay_layout.runtime.cpu import Cpu, load_runtime
+from relay_layout.runtime.machine import Machine
 from topi_ext.threads import SET_THREADS
 
 WORKER_GROUP_BIG = 1
 """TVM's thread affinity mode that starts from the fastest cores."""
 
 _BOUND = "bound_main"
-"""What "main" is saved as with its weights and the memory of its intermediate results."""
+"""What "main" is called with its weights and the memory of its intermediate results."""
 
 _THREAD = threading.local()
 """``count``: how many threads the pool of this thread was last told to use."""
@@ -63,17 +60,18 @@ class Session:
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
         self.copied: tuple[str, ...] = ()
         """Names of the inputs that the last call copied; the others were read where they lie."""
-        self._memory = memory_of(build.target)
-        library = _load_library(content.library)
+        self.on_gpu = build.target["kind"] == "cuda"
+        """Whether the code is a GPU's; its kernels are launched all at once then."""
+        self._device = _gpu(build.target["arch"]) if self.on_gpu else Cpu()
+        library = _load_library(content.library, self._device.load)
         self._owns_threads = set_own_threads(library, self._threads)
         if self._owns_threads:
             # TVM keeps what it has loaded for ever.
             weakref.finalize(self, set_own_threads, library, 1)
-        self._machine = relax.VirtualMachine(library, self._memory.device)
-        weights = [self._memory.weight(array) for array in content.weights.values()]
-        # What is saved are the last arguments: calls pass and convert the inputs alone.
-        self._machine.save_function("main", _BOUND, *weights, *self._machine[WORKSPACE]())
-        self._entry: Callable[..., Any] = self._machine[_BOUND]
+        self._machine = Machine(library, self._device.devices)
+        weights = [self._device.weight(array) for array in content.weights.values()]
+        # Calls pass and convert the inputs alone.
+        self._entry = self._machine.bind(MAIN, _BOUND, *weights, *self._machine[WORKSPACE]())
         self._fed: list[Any] | None = None
         self._lock = threading.Lock()
 
@@ -93,7 +91,7 @@ class Session:
                 self._fed = None
             self._use_threads()
             found = self._entry(*tensors)
-            arrays = [self._memory.fetched(tensor) for tensor in _tensors(found)]
+            arrays = [self._device.fetched(tensor) for tensor in _tensors(found)]
         return {spec.name: _as_shaped(array, spec) for spec, array in zip(self.outputs, arrays, strict=True)}
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
@@ -101,13 +99,13 @@ class Session:
         with self._lock:
             self._fed = self._staged(inputs, borrow=False)
 
-    def execute(self) -> list[Any]:
-        """The outputs of the inputs fed last, in the model's order, as TVM's tensors of their own.
+    def execute(self) -> list[np.ndarray]:
+        """The outputs of the inputs fed last, in the model's order; they are the caller's own.
 
         An output with a dim_order has the shape that it has in memory.
         """
         with self._lock:
-            return [tvm.runtime.empty(found.shape, found.dtype).copyfrom(found) for found in self._execute()]
+            return [self._device.fetched(tensor) for tensor in self._execute()]
 
     def launch(self) -> None:
         """Run on the inputs fed last, leave the outputs where they are; a GPU may then still be at work."""
@@ -115,21 +113,13 @@ class Session:
             self._execute()
 
     @property
-    def on_gpu(self) -> bool:
-        """Whether the code is a GPU's; its kernels are launched all at once then."""
-        return isinstance(self._memory, DeviceMemory)
-
-    @property
     def threads(self) -> int:
         """How many threads a call uses."""
         return self._threads
 
     def observe(self, observer: Callable[..., int]) -> None:
-        """Have ``observer`` called before and after every call of the virtual machine, from now on.
-
-        Its arguments are those of ``tvm.relax.VirtualMachine.set_instrument``.
-        """
-        self._machine.set_instrument(observer)
+        """Have ``observer`` called before and after every kernel, as :meth:`Machine.observe` does."""
+        self._machine.observe(observer)
 
     def _staged(self, inputs: Mapping[str, Any], *, borrow: bool) -> list[Any]:
         """Tensors of the inputs, once checked: over the caller's memory where it may be, or in buffers."""
@@ -141,9 +131,9 @@ class Session:
         tensors, copied = [], []
         for name, array in accepted.items():
             shared = borrow and np.may_share_memory(array, given[name])
-            tensor = self._memory.borrowed(array) if shared else None
+            tensor = self._device.borrowed(array) if shared else None
             if tensor is None:
-                tensor = self._memory.copied(name, array)
+                tensor = self._device.copied(name, array)
                 copied.append(name)
             tensors.append(tensor)
         self.copied = tuple(copied)
@@ -185,7 +175,8 @@ def set_threads(threads: int | None) -> None:
     """
     count = _check_threads(threads)
     os.environ.setdefault("TVM_NUM_THREADS", str(cpu_count()))
-    tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
+    load_runtime()
+    tvm_ffi.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
     _THREAD.count = count
 
 
@@ -204,14 +195,19 @@ def _check_threads(threads: int | None) -> int:
     return min(threads or cores, cores)
 
 
-def _load_library(library: bytes | bytearray | memoryview) -> Any:
+def _gpu(arch: str) -> Any:
+    # It needs the compiler's package, whose import takes longer than loading a network.
+    from relay_layout.runtime.gpu import first_gpu
+
+    return first_gpu(arch)
+
+
+def _load_library(library: bytes | bytearray | memoryview, load: Callable[[Path], Any]) -> Any:
     """Load a shared library from memory, through a file that is gone again when this returns."""
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
         path = Path(folder) / "library.so"
         path.write_bytes(library)
-        provide_window_maps()
-        with machine_code(stored_code(path)):
-            return tvm.runtime.load_module(str(path))
+        return load(path)
 
 
 def as_array(value: Any, name: str) -> Any:
@@ -233,7 +229,7 @@ def as_array(value: Any, name: str) -> Any:
 
 
 def _tensors(found: Any) -> Sequence[Any]:
-    return [found] if isinstance(found, tvm.runtime.Tensor) else found
+    return [found] if isinstance(found, tvm_ffi.Tensor) else found
 
 
 def _as_shaped(array: np.ndarray, spec: TensorSpec) -> np.ndarray:

@@ -22,7 +22,8 @@ from topi_ext.kernel import (
 )
 from topi_ext.kernel import schedule as arrange
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, knobs_from_dict
-from topi_ext.matrices import REGISTERS, Matrices, may_use_matrices, registers_held
+from topi_ext.matrices import REGISTERS, Matrices, registers_held
+from topi_ext.matrix_permission import may_use_matrices
 from topi_ext.processor import processor_of
 from topi_ext.tune.measure import KernelMeasurer
 from topi_ext.word_forms import brain_form, integer_form

@@ -6,8 +6,9 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from relay_layout.artifact.functions import WORKSPACE
 from relay_layout.lower.passes import lower_passes
-from relay_layout.lower.workspace import WORKSPACE, lift_workspace
+from relay_layout.lower.workspace import lift_workspace
 
 op = relax.op
 PLANNED = [

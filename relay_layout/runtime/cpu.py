@@ -1,0 +1,96 @@
+"""Networks that this machine's processor computes, by TVM's runtime without its compiler.
+
+``import tvm`` loads LLVM and the classes of every node, which takes most of a second and 200 MB, and which no
+kernel calls. The runtime is a library of its own beside the compiler's; a program that imports :mod:`tvm`
+before or after this gets the same one.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm_ffi.libinfo import load_lib_ctypes
+
+from relay_layout.errors import RelayLayoutError
+
+_LIBRARIES = "tvm_runtime", "tvm_runtime_extra"
+"""Of TVM: the virtual machine, and functions that it may call, such as sorts."""
+
+_ALIGNMENT = 64
+"""Bytes; TVM takes no memory from outside that begins elsewhere."""
+
+
+@cache
+def load_runtime() -> None:
+    """Load TVM's runtime into this process; RelayLayoutError where it is not installed."""
+    found = find_spec("tvm")
+    package = Path(found.origin).parent if found and found.origin else None
+    if package is None:
+        raise RelayLayoutError("TVM is not installed; pip install apache-tvm")
+    named = os.environ.get("TVM_LIBRARY_PATH")
+    # Those of an installed package, then those of a source tree, as TVM itself looks for them.
+    folders = [*([Path(named)] if named else []), package / "lib", package.parents[1] / "build" / "lib"]
+    for name in _LIBRARIES:
+        load_lib_ctypes("apache-tvm", name, "RTLD_GLOBAL", extra_lib_paths=folders)
+
+
+class Cpu:
+    """The processor and its memory: arrays of the caller are read where they lie, if they are aligned."""
+
+    def __init__(self) -> None:
+        load_runtime()
+        self.devices = (tvm_ffi.device("cpu", 0),)
+        self._buffers: dict[str, tuple[Any, np.ndarray]] = {}
+
+    def load(self, library: Path) -> Any:
+        """The module of a shared library."""
+        return tvm_ffi.load_module(str(library))
+
+    def weight(self, array: np.ndarray) -> Any:
+        """A tensor over mapped weights; the mapping is private, so the file cannot change."""
+        if array.size == 0:
+            return _tensor_over(aligned(array.shape, array.dtype))
+        array.flags.writeable = True
+        return _tensor_over(array)
+
+    def borrowed(self, array: np.ndarray) -> Any:
+        """A tensor over memory of the caller's; None where it is not as aligned as kernels rely on."""
+        if array.ctypes.data % _ALIGNMENT or not array.flags.writeable or array.size == 0:
+            return None
+        return _tensor_over(array)
+
+    def copied(self, name: str, array: np.ndarray) -> Any:
+        """A copy of an input, at the same address as the copy before if that had the same shape."""
+        known = self._buffers.get(name)
+        if known is None or known[1].shape != array.shape:
+            memory = aligned(array.shape, array.dtype)
+            known = self._buffers[name] = _tensor_over(memory), memory
+        np.copyto(known[1], array)
+        return known[0]
+
+    def fetched(self, tensor: Any) -> np.ndarray:
+        """An output as an array of the caller's own, which another network may read where it lies."""
+        found = np.from_dlpack(tensor)
+        array = aligned(found.shape, found.dtype)
+        np.copyto(array, found)
+        return array
+
+
+def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
+    """An array without values, whose memory begins where TVM takes it."""
+    kind = np.dtype(dtype)
+    memory = np.empty(math.prod(shape) * kind.itemsize + _ALIGNMENT, np.uint8)
+    return np.ndarray(shape, kind, memory, offset=-memory.ctypes.data % _ALIGNMENT)
+
+
+def _tensor_over(array: np.ndarray) -> Any:
+    return tvm_ffi.from_dlpack(array, require_alignment=_ALIGNMENT, require_contiguous=True)
+
+
+__all__ = ["Cpu", "aligned", "load_runtime"]

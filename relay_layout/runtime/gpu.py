@@ -1,0 +1,58 @@
+"""Networks that a GPU computes, by TVM's CUDA runtime."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from relay_layout.errors import ArtifactError
+from relay_layout.lower.device_code import stored_code
+from topi_ext.cuda.nvcc import machine_code
+from topi_ext.cuda.window_maps import provide_window_maps
+
+
+class Gpu:
+    """A GPU and its memory: all is copied, each input to an address of its own, as CUDA graphs need it."""
+
+    def __init__(self, device: Any) -> None:
+        """``device`` is one of ``tvm.runtime``."""
+        self.devices = (device, tvm.cpu())
+        self._device = device
+        self._buffers: dict[tuple[str, tuple[int, ...]], Any] = {}
+
+    def load(self, library: Path) -> Any:
+        """The module of a shared library, with the machine code that lies in it."""
+        provide_window_maps()
+        with machine_code(stored_code(library)):
+            return tvm.runtime.load_module(str(library))
+
+    def weight(self, array: np.ndarray) -> Any:
+        """A copy of weights."""
+        return tvm.runtime.tensor(array, self._device)
+
+    def borrowed(self, array: np.ndarray) -> Any:
+        """None: kernels do not reach the caller's memory."""
+        del array
+
+    def copied(self, name: str, array: np.ndarray) -> Any:
+        """A copy of an input; inputs of one name and shape are at one address for good."""
+        key = name, array.shape
+        if key not in self._buffers:
+            self._buffers[key] = tvm.runtime.empty(array.shape, str(array.dtype), self._device)
+        return self._buffers[key].copyfrom(array)
+
+    def fetched(self, tensor: Any) -> np.ndarray:
+        """An output as an array of the caller's own."""
+        return tensor.numpy()
+
+
+def first_gpu(arch: str) -> Gpu:
+    """The first GPU, for code of an architecture (``sm_90``). ArtifactError where TVM cannot use any."""
+    device = tvm.cuda(0)
+    if not device.exist:
+        raise ArtifactError(f"built for a GPU ({arch}), but TVM finds none; install a TVM with CUDA")
+    return Gpu(device)
+
+
+__all__ = ["Gpu", "first_gpu"]

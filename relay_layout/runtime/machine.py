@@ -1,0 +1,41 @@
+"""TVM's virtual machine, which calls the kernels of a loaded library one after the other."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+POOLED_ALLOCATOR = 2
+"""TVM's number of the allocator that keeps memory for the next call."""
+
+
+class Machine:
+    """The functions of a loaded library, to be run on ``devices``, of which the last is a CPU."""
+
+    def __init__(self, library: Any, devices: Sequence[Any]) -> None:
+        self._module = library["vm_load_executable"]()
+        numbers = [
+            number
+            for device in devices
+            for number in (device.dlpack_device_type(), device.index, POOLED_ALLOCATOR)
+        ]
+        self._module["vm_initialization"](*numbers)
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """A function by name."""
+        function: Callable[..., Any] = self._module[name]
+        return function
+
+    def bind(self, name: str, bound: str, *arguments: Any) -> Callable[..., Any]:
+        """The function ``name`` with ``arguments`` as its last ones, under the name ``bound`` from now on."""
+        self._module["save_function"](name, bound, int(True), *arguments)
+        return self[bound]
+
+    def observe(self, observer: Callable[..., int]) -> None:
+        """Have ``observer`` called before and after every call.
+
+        It is given the function, its name, whether this is before, the result, and the arguments. What it
+        returns before is 0 for the call to be made.
+        """
+        self._module["set_instrument"](observer)
+
+
+__all__ = ["Machine"]

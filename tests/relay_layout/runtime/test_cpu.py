@@ -1,0 +1,118 @@
+"""What computes a network on this machine: TVM's runtime alone, and the memory of inputs and outputs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relay_layout
+from relay_layout.errors import RelayLayoutError
+from relay_layout.runtime import cpu
+from relay_layout.runtime.cpu import Cpu, aligned, load_runtime
+
+
+def address(tensor: Any) -> int:
+    return int(np.from_dlpack(tensor).ctypes.data)
+
+
+def test_a_copy_of_an_array_that_is_not_contiguous() -> None:
+    array = np.arange(6, dtype="float32").reshape(2, 3).T
+    here = Cpu()
+    np.testing.assert_array_equal(here.fetched(here.copied("x", array)), array)
+
+
+def test_inputs_are_read_where_the_caller_has_them() -> None:
+    array = aligned((2, 3), "float32")
+    here = Cpu()
+    assert address(here.borrowed(array)) == array.ctypes.data
+    assert here.borrowed(array.reshape(-1)[1:]) is None
+
+
+def test_outputs_can_be_read_where_they_lie() -> None:
+    here = Cpu()
+    output = here.fetched(here.copied("x", np.arange(5, dtype="float32")))
+    assert address(here.borrowed(output)) == output.ctypes.data
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (7,), (2, 3, 5)])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float16", "int64"])
+def test_aligned_memory(shape: tuple[int, ...], dtype: str) -> None:
+    array = aligned(shape, dtype)
+    assert array.shape == shape and array.dtype == dtype and array.flags.c_contiguous
+    assert array.ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (7,)])
+def test_weights_of_any_size(shape: tuple[int, ...]) -> None:
+    weight = aligned(shape, "float32")
+    weight[...] = 3
+    weight.flags.writeable = False
+    np.testing.assert_array_equal(np.from_dlpack(Cpu().weight(weight)), weight)
+
+
+RUN = """
+import json, sys
+import numpy as np
+import relay_layout
+
+session = relay_layout.load(sys.argv[1])
+image = np.load(sys.argv[2])
+before = session.run({"x": image})["output"]
+told = {"compiler": "libtvm_compiler" in open("/proc/self/maps").read(), "tvm": "tvm" in sys.modules}
+import tvm
+
+told["same"] = bool(np.array_equal(before, session.run({"x": image})["output"]))
+told["tensor"] = type(tvm.runtime.tensor(image)).__module__
+np.save(sys.argv[2], before)
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def sorting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network that calls one of TVM's own functions, as well as kernels."""
+    import tvm
+    from tvm import relax
+
+    x = relax.Var("x", relax.TensorType((1, 4, 8, 8), "float32"))
+    weight = relax.const(np.random.default_rng(0).standard_normal((6, 4, 3, 3), dtype="float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            convolution = builder.emit(relax.op.nn.conv2d(x, weight, padding=1))
+            output = builder.emit_output(relax.op.sort(convolution, axis=1))
+        builder.emit_func_output(output)
+    module: tvm.IRModule = builder.finalize()
+    path = tmp_path_factory.mktemp("sorting") / "network.rla"
+    relay_layout.compile(module).save(path)
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what is loaded")
+def test_a_network_runs_without_the_compiler(sorting: Path, tmp_path: Path) -> None:
+    """And the compiler can be imported after it."""
+    image = np.random.default_rng(1).standard_normal((1, 4, 8, 8), dtype="float32")
+    np.save(tmp_path / "x.npy", image)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(sorting), str(tmp_path / "x.npy")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(done.stdout)
+    assert told == {"compiler": False, "tvm": False, "same": True, "tensor": "tvm.runtime._tensor"}
+    expected = relay_layout.load(sorting).run({"x": image})["output"]
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), expected)
+    assert np.all(np.diff(expected, axis=1) >= 0)
+
+
+def test_tvm_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "find_spec", lambda name: None)
+    load_runtime.cache_clear()
+    with pytest.raises(RelayLayoutError) as raised:
+        load_runtime()
+    assert str(raised.value) == "TVM is not installed; pip install apache-tvm"
