@@ -12,6 +12,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from topi_ext.compute import avg_pool2d, conv2d, max_pool2d
+from topi_ext.compute.transcendental import sigmoid
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.kernel import cheapest
 from topi_ext.knobs import (
@@ -30,6 +31,9 @@ from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.rules import Convolution, WindowPooling
 from topi_ext.weights import fill_vectors
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
+
+EPILOGUES = ("none", "bias_relu", "bias_add_clip", "bias_sigmoid")
+"""What follows a convolution; the last one binds variables."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def _draw_convolution(rng: random.Random) -> ConvolutionCase:
         data_layout=data_layout,
         kernel_layout=_kernel_layout(rng, in_channels // groups, out_channels, in_block, out_block),
         out_layout=out_layout,
-        epilogue=rng.choice(["none", "bias_relu", "bias_add_clip"]),
+        epilogue=rng.choice(EPILOGUES),
         symbolic_batch=rng.random() < 0.15,
         index_dtype=rng.choice([None, "int64"]),
         cpu=rng.choice(host_cpus()),
@@ -131,7 +135,7 @@ def _draw_product(rng: random.Random) -> ConvolutionCase:
         data_layout="WC",
         kernel_layout=rng.choice(kernel_layouts),
         out_layout="WC",
-        epilogue=rng.choice(["none", "bias_relu", "bias_add_clip"]),
+        epilogue=rng.choice(EPILOGUES),
         index_dtype=rng.choice([None, "int64"]),
         cpu=rng.choice(host_cpus()),
         cores=rng.randint(1, 4),
@@ -231,6 +235,8 @@ def convolution_function(case: ConvolutionCase) -> tuple[tirx.PrimFunc, list[Arr
         tensors.append(te.placeholder(_shape(inputs[-1], case.out_layout, batch), name="residual"))
         result = topi.clip(topi.add(result, tensors[-1]), -20, 50)
         expected = (expected + residual).clip(-20, 50)
+    if case.epilogue == "bias_sigmoid":
+        result, expected = sigmoid(result), 1 / (1 + np.exp(-expected.astype("float64")))
     packed = pack(expected.astype("float32"), "NCHW", case.out_layout)
     return prim_func([*tensors, result], case.index_dtype), inputs, packed
 
@@ -268,6 +274,7 @@ def run_convolution(case: ConvolutionCase) -> None:
         inputs,
         expected,
         symbols={"n": case.batch},
+        tolerance=1e-6 if case.epilogue == "bias_sigmoid" else 0.0,
         case=case,
         schedule=schedule,
     )

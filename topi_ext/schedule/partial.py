@@ -6,8 +6,10 @@ number of lanes wherever it is, so that one condition on the whole vector decide
 
 from typing import Any
 
+import tvm
 from tvm import tirx
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir import SBlockRealize
+from tvm.s_tir.transform import ConvertSSA
 from tvm_ffi import structural_map
 
 from topi_ext.schedule.overlap import PADDED_LANES, conjuncts, substitute, uses
@@ -29,10 +31,14 @@ def apply_partial_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
         others = [condition for condition in conditions if condition is not trimmed]
         last = {loop.loop_var: loop.extent - 1}
         whole = _vector(loop, loop.extent, others)
-        left = _vector(_with_own_names(loop), trimmed.b % loop.extent, others)
+        left = _vector(loop, trimmed.b % loop.extent, others)
         return tirx.IfThenElse(tirx.likely(substitute(trimmed, last)), whole, left)
 
-    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+    body = structural_map(func.body, (tirx.For, on_loop))
+    if body.same_as(func.body):
+        return func
+    # Both vectors define the same variables.
+    return ConvertSSA()(tvm.IRModule({"main": func.with_body(body)}))["main"]
 
 
 def _vector(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
@@ -47,30 +53,6 @@ def _vector(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
         return body
     return tirx.For(
         loop.loop_var, loop.min, lanes, loop.kind, body, loop.thread_binding, loop.annotations, loop.step
-    )
-
-
-def _with_own_names(loop: tirx.For) -> tirx.For:
-    """The same loop and block, with variables that they alone define."""
-    counter = tirx.Var(loop.loop_var.name, loop.loop_var.ty)
-    block = loop.body.block
-    axes = [
-        tirx.IterVar(axis.dom, tirx.Var(axis.var.name, axis.var.ty), axis.iter_type)
-        for axis in block.iter_vars
-    ]
-    names = {old.var: new.var for old, new in zip(block.iter_vars, axes, strict=True)}
-    renamed = SBlock(
-        axes,
-        [substitute(region, names) for region in block.reads],
-        [substitute(region, names) for region in block.writes],
-        block.name_hint,
-        substitute(block.body, names),
-        annotations=block.annotations,
-    )
-    values = [substitute(value, {loop.loop_var: counter}) for value in loop.body.iter_values]
-    body = SBlockRealize(values, loop.body.predicate, renamed)
-    return tirx.For(
-        counter, loop.min, loop.extent, loop.kind, body, loop.thread_binding, loop.annotations, loop.step
     )
 
 

@@ -5,7 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kernel_cases import ConvolutionCase, convolution_function, random_knobs, run_convolution, workload_of
+from kernel_cases import (
+    EPILOGUES,
+    ConvolutionCase,
+    convolution_function,
+    random_knobs,
+    run_convolution,
+    workload_of,
+)
 from kernel_harness import host_cpus
 
 from topi_ext.compute import conv2d
@@ -41,7 +48,7 @@ def padded_case(seed: int) -> ConvolutionCase:
             data_layout=data_layout,
             kernel_layout=f"{group}O{window}{reduced}{lanes}o",
             out_layout="NHWC",
-            epilogue=rng.choice(["none", "bias_relu", "bias_add_clip"]),
+            epilogue=rng.choice(EPILOGUES),
             symbolic_batch=rng.random() < 0.15,
             index_dtype=rng.choice([None, "int64"]),
             cpu=rng.choice(host_cpus()),
