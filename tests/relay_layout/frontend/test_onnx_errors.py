@@ -275,6 +275,13 @@ def test_unsupported_node(nodes: str, inputs: str, message: str, capfd: pytest.C
     assert capfd.readouterr() == ("", "")
 
 
+def test_columns_that_are_not_the_windows_of_an_image() -> None:
+    nodes = "i = Constant <value_ints=[4, 4]> ()  b = Constant <value_ints=[2, 2]> ()  y = Col2Im(x, i, b)"
+    assert _message(_model(nodes, "float[1,8,5] x", '"" : 18')) == (
+        "ONNX model 'bad': node 'y' (Col2Im) has columns [1,8,5] where [N,C*4,9] are due for an image [4, 4]"
+    )
+
+
 def test_named_node_is_called_by_its_name() -> None:
     model = _model("y = MaxPool <kernel_shape=[9, 9]> (x)")
     model.graph.node[0].name = "stem/pool"

@@ -88,6 +88,22 @@ CASES: dict[str, dict[str, Any]] = {
     "pad_line": _pad("reflect", 0, 0, 2, 0, 0, 1, x=_random(2, 3, 4)),
     "depth_to_space": _nodes("y = DepthToSpace <blocksize=2> (x)", _random(2, 12, 2, 3)),
     "depth_to_space_crd": _nodes('y = DepthToSpace <blocksize=2, mode="CRD"> (x)', _random(2, 12, 2, 3)),
+    **{
+        f"columns_to_image_{name}": _nodes(
+            f"y = Col2Im <{attributes}> (x, i, b)",
+            _random(2, 2 * int(np.prod(block)), columns),
+            constants={"i": _integers(*image), "b": _integers(*block)},
+            opset=18,
+        )
+        for name, attributes, image, block, columns in (
+            ("apart", "strides=[2, 3]", (4, 9), (2, 3), 6),
+            ("overlapping", "strides=[1, 2]", (5, 7), (3, 3), 9),
+            ("padded", "pads=[1, 0, 2, 1], strides=[2, 1]", (4, 5), (3, 2), 15),
+            ("dilated", "dilations=[2, 1]", (5, 4), (2, 2), 9),
+            ("of_a_line", "strides=[2]", (9,), (3,), 4),
+            ("of_a_volume", "pads=[1, 0, 0, 0, 1, 0]", (3, 2, 3), (2, 2, 2), 12),
+        )
+    },
     "space_to_depth": _nodes("y = SpaceToDepth <blocksize=2> (x)", _random(2, 3, 4, 6)),
     **{
         f"nearest_{coordinates}_{rounding}_{name}": _scaled(
