@@ -16,7 +16,8 @@ class PeerResult(Summary):
 
     version: str
     prepare_seconds: float
-    """From the file to the first outputs: compiling included, the runtime's import too."""
+    """In a fresh process, from the file to the first outputs: the runtime's import included, and compiling,
+    but for relay-layout, which has compiled before and loads an artifact."""
     relative_error: float | None
     """Against ONNX Runtime's outputs; None if there are none or they cannot be compared."""
     agrees: bool | None

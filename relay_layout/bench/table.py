@@ -18,10 +18,11 @@ def to_json(result: BenchResult) -> str:
 
 
 def format_table(result: BenchResult) -> str:
-    """Latencies and ratios, then errors, versions, and what failed."""
+    """Latencies and ratios, then errors, seconds to start, versions, and what failed."""
     names = _peer_names(result["models"])
-    sections = [_heading(result), _latencies(result, names), _errors(result["models"], names)]
-    notes = _notes(result["models"], names)
+    models = result["models"]
+    sections = [_heading(result), _latencies(result, names), _errors(models, names), _starts(models, names)]
+    notes = _notes(models, names)
     return "\n\n".join([*sections, "\n".join(notes)] if notes else sections)
 
 
@@ -64,6 +65,13 @@ def _errors(models: Sequence[ModelResult], names: Sequence[str]) -> str:
     return "largest error of the outputs, relative to onnxruntime's largest value\n" + align(rows)
 
 
+def _starts(models: Sequence[ModelResult], names: Sequence[str]) -> str:
+    rows = [["model", *names]]
+    rows += [[model["model"], *(_start(model["peers"].get(name)) for name in names)] for model in models]
+    heading = f"seconds to the first outputs: import, load or compile, one run; {OURS} loads an artifact"
+    return f"{heading}\n{align(rows)}"
+
+
 def _notes(models: Sequence[ModelResult], names: Sequence[str]) -> list[str]:
     versions = {
         name: model["peers"][name]["version"] for name in names for model in models if name in model["peers"]
@@ -82,6 +90,10 @@ def _latency(peer: PeerResult | None) -> str:
     milliseconds = peer["median_ms"]
     digits = 3 if milliseconds < 1 else 2 if milliseconds < 100 else 0
     return f"{milliseconds:.{digits}f}" + ("!" if peer["agrees"] is False else "")
+
+
+def _start(peer: PeerResult | None) -> str:
+    return _ABSENT if peer is None else f"{peer['prepare_seconds']:.2f}"
 
 
 def _ratio(ratio: float | None) -> str:
