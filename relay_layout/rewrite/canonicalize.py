@@ -25,6 +25,7 @@ from relay_layout.ir import (
 from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
 from relay_layout.rewrite.fold import fold_constants
+from relay_layout.rewrite.narrowing import narrowed
 from relay_layout.rewrite.recognition import recognise_operators
 from relay_layout.rewrite.widening import widen
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
@@ -41,7 +42,8 @@ def canonicalize(
     Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
     them. What is moved, cast or computed of constants alone becomes another constant. Norms and GELU that are
     written out become one operator, what takes one index of an axis a slice, a batch of one constant matrix
-    the matrix. Changes of memory order that the module asks for inside are left to the choice of layouts.
+    the matrix, a kernel of which a part meets padding alone a smaller one. Changes of memory order that the
+    module asks for inside are left to the choice of layouts.
 
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
@@ -64,7 +66,7 @@ def canonicalize(
 
 @mutator
 class _Inference(PyExprMutator):
-    """Replaces batch norm, dropout, what takes one known index, and batches of one matrix."""
+    """Replaces batch norm, dropout, what takes one known index, batches of one matrix, kernels too large."""
 
     def __init__(self, function: relax.Function) -> None:
         super().__init__()
@@ -78,6 +80,8 @@ class _Inference(PyExprMutator):
             return self._sliced(call)
         if name == "matmul":
             return _by_matrix(call)
+        if name in CONVOLUTION_AXES:
+            return narrowed(call)
         if name == "nn.dropout":
             return relax.Tuple([call.args[0], call.args[0]])
         if name != "nn.batch_norm" or bool(call.attrs.training):
