@@ -34,6 +34,7 @@ from relay_layout.lower.convolutions import (
     stored_weight,
 )
 from relay_layout.lower.elementwise import COMPUTES, full_call, softmax_call, transcendental_call
+from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.transposed import phased_call
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import BuildTarget, dense
@@ -249,6 +250,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,
+    "image.resize2d": resize2d_call,
     "nn.pixel_shuffle": _pixel_shuffle,
     "take": _take,
     "nn.max_pool2d": _max_pool2d,

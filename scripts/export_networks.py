@@ -1,0 +1,94 @@
+"""Export networks of timm and torchvision to ONNX, as their users would, with random weights.
+
+Needs timm, torchvision and onnxscript. They bring another torch than this package is tested with, so give
+them an environment of their own. A file that exists is left as it is; a network that cannot be exported is
+named and left out. What was exported is measured by ``relay-layout bench FOLDER/*.onnx``.
+
+scripts/networks.txt names them: on each line a collection (timm, or classification or segmentation of
+torchvision) and a network.
+"""
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+import torchvision
+
+NETWORKS = Path(__file__).with_name("networks.txt")
+SEED = 0
+IMAGE = (3, 224, 224)
+
+
+class Scores(torch.nn.Module):
+    """A network for segmentation, whose result is a dictionary, with the scores alone as its result."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, image: Any) -> Any:
+        return self.network(image)["out"]
+
+
+def build(collection: str, name: str) -> Any:
+    """A network with random parameters, ready for inference; its batch norms change what they are given."""
+    torch.manual_seed(SEED)
+    if collection == "timm":
+        network = timm.create_model(name, pretrained=False)
+    elif collection == "classification":
+        network = getattr(torchvision.models, name)(weights=None)
+    else:
+        network = Scores(getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None))
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.uniform_(-0.1, 0.1)
+            module.running_var.uniform_(0.8, 1.2)
+    return network.eval()
+
+
+def export(collection: str, name: str, path: Path) -> str:
+    """Write one network, for one image; what happened, in a line."""
+    network = build(collection, name)
+    shape = getattr(network, "default_cfg", {}).get("input_size", IMAGE)
+    image = torch.randn(1, *shape)
+    partial = path.with_suffix(".partial")
+    try:
+        torch.onnx.export(
+            network, (image,), partial, dynamo=True, external_data=False, verbose=False, input_names=["input"]
+        )
+    # The exporter fails in many ways, and the other networks are wanted all the same.
+    except Exception as error:
+        return f"{name}: not exported: {str(error).partition(chr(10))[0] or type(error).__name__}"
+    partial.rename(path)
+    return f"{path}: float32 {[1, *shape]}"
+
+
+def main() -> int:
+    """Export all of them, or those that are named; 1 if one could not be exported."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="folder to write to")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="networks (all of scripts/networks.txt)")
+    arguments = parser.parse_args()
+    collections = {name: kind for kind, name in map(str.split, NETWORKS.read_text().splitlines())}
+    unknown = sorted(set(arguments.names) - set(collections))
+    if unknown:
+        parser.error(f"{NETWORKS} has no {', '.join(unknown)}")
+    warnings.filterwarnings("ignore")
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    missing = False
+    for name in arguments.names or collections:
+        path = arguments.folder / f"{name}.onnx"
+        if not path.exists():
+            print(export(collections[name], name, path), flush=True)
+            missing |= not path.exists()
+    return int(missing)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
