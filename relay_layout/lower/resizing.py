@@ -5,14 +5,16 @@ columns are innermost. Here columns are gathered for the rows of the smaller ima
 result are sums of whole rows, which vectors load. TVM's formula sums in this order too, to the same numbers.
 """
 
-from typing import Any
+from functools import partial
 
-from tvm import relax, topi
+from tvm import relax, te
 
 from relay_layout.ir import Expression, shape_of
 from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN
+from topi_ext.compute.interpolation import TAPS, interpolate
 
-_SEPARABLE = ("linear", "cubic")
+_ROWS, _COLUMNS = 2, 3
+_FLOATS = ("float32", "float16", "bfloat16")
 _REGIONAL = "tf_crop_and_resize"
 
 
@@ -21,30 +23,31 @@ def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if not _enlarges_rows(call):
         return call.op.get_attr("FLegalize")(builder, call)
     data, attributes = call.args[0], call.attrs
-    batch, channels, rows, columns = data.ty.shape.values
-    out_rows, out_columns = call.ty.shape.values[2:]
+    size, dtype = call.ty.shape.values, str(call.ty.dtype)
+    along = partial(
+        interpolate,
+        method=str(attributes.method),
+        coordinates=str(attributes.coordinate_transformation_mode),
+        cubic_alpha=float(attributes.cubic_alpha),
+        cubic_exclude=bool(attributes.cubic_exclude),
+    )
 
-    def resized(value: Expression, layout: str, extent: Any, pattern: int) -> Expression:
-        return builder.emit_te(
-            topi.image.resize1d,
-            value,
-            roi=[0.0, 0.0],
-            size=[extent],
-            layout=layout,
-            method=str(attributes.method),
-            coordinate_transformation_mode=str(attributes.coordinate_transformation_mode),
-            bicubic_alpha=float(attributes.cubic_alpha),
-            bicubic_exclude=int(attributes.cubic_exclude),
-            primfunc_name_hint="resize_columns" if layout == "NCW" else "resize_rows",
-            primfunc_attrs={PATTERN: pattern},
-        )
+    def rows(lines: te.Tensor) -> te.Tensor:
+        image = along(lines, _ROWS, size[_ROWS])
+        if dtype == "float32":
+            return image
+        return te.compute(image.shape, lambda *index: image(*index).astype(dtype), name="narrowed")
 
-    lines = builder.emit(relax.op.reshape(data, (batch, channels * rows, columns)))
     # A function of its own: as part of the one of the rows it would be computed again for each of them.
-    lines = resized(lines, "NCW", out_columns, OPAQUE)
-    images = builder.emit(relax.op.reshape(lines, (batch * channels, rows, out_columns)))
-    images = resized(images, "NWC", out_rows, INJECTIVE)
-    return relax.op.reshape(images, (batch, channels, out_rows, out_columns))
+    lines = builder.emit_te(
+        along,
+        data,
+        _COLUMNS,
+        size[_COLUMNS],
+        primfunc_name_hint="resize_columns",
+        primfunc_attrs={PATTERN: OPAQUE},
+    )
+    return builder.call_te(rows, lines, primfunc_name_hint="resize_rows", primfunc_attrs={PATTERN: INJECTIVE})
 
 
 def _enlarges_rows(call: relax.Call) -> bool:
@@ -56,13 +59,11 @@ def _enlarges_rows(call: relax.Call) -> bool:
     before, after = shape_of(data), shape_of(call)
     if before is None or after is None or str(attributes.layout) != "NCHW":
         return False
-    if str(data.ty.dtype) != "float32" or str(call.ty.dtype) != "float32":
-        return False
-    if str(attributes.method) not in _SEPARABLE:
+    if str(data.ty.dtype) not in _FLOATS or str(attributes.method) not in TAPS:
         return False
     if str(attributes.coordinate_transformation_mode) == _REGIONAL:
         return False
-    rows, out_rows = before[2], after[2]
+    rows, out_rows = before[_ROWS], after[_ROWS]
     return not (isinstance(rows, int) and isinstance(out_rows, int)) or out_rows > rows
 
 

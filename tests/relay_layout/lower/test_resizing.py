@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tvm
@@ -13,6 +14,7 @@ from tests.layout_graphs import execute
 
 RNG = np.random.default_rng(0)
 GROWING = ((7, 5), (13, 17))
+SEPARATE = {"resize_columns", "resize_rows"}
 
 
 def module_of(shape: Sequence[Any], size: Sequence[Any], **attributes: Any) -> tvm.IRModule:
@@ -61,10 +63,22 @@ def test_attributes_of_cubic_interpolation() -> None:
 def test_symbolic_extents() -> None:
     batch, rows, columns = (tvm.tirx.Var(name, "int64") for name in ("batch", "rows", "columns"))
     module = module_of([batch, 3, rows, columns], [2 * rows, 2 * columns], method="linear")
-    assert functions_of(module) == {"resize_columns", "resize_rows"}
+    assert functions_of(module) == SEPARATE
     image = RNG.uniform(-1, 1, (2, 3, 5, 4)).astype("float32")
     (want,) = execute(module_of(image.shape, (10, 8), method="linear"), image)
     np.testing.assert_allclose(execute(module, image)[0], want, 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_rounded_once(dtype: str) -> None:
+    module = module_of((2, 3, 7, 5), (13, 17), method="linear", dtype=dtype)
+    assert functions_of(module) == SEPARATE
+    image = RNG.uniform(-1, 1, (2, 3, 7, 5)).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    wide = image.astype("float32")
+    (want,) = execute(module_of(image.shape, (13, 17), method="linear"), wide)
+    (have,) = execute(module, image)
+    assert str(have.dtype) == dtype
+    np.testing.assert_allclose(have.astype("float32"), want, 2**-8 if dtype == "bfloat16" else 2**-11, 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,13 @@ LEAST_VECTOR = 4
 WORTH_MOVING = 1.3
 """More elements for each instruction, for which vectors may begin anywhere and overlap."""
 
-SHARED_BY = 16
-"""Readers of an element for which it is worth a place in memory, if it takes a division."""
+ENOUGH_ROWS = 64
+"""Rows that threads can share evenly."""
 
-_DEAR = ("tirx.log", "tirx.rsqrt", "tirx.sqrt")
+SHARED_BY = 16
+"""Readers of an element for which it is worth a place in memory, if it takes a division or the like."""
+
+_DEAR = ("tirx.floor", "tirx.log", "tirx.rsqrt", "tirx.sqrt")
 
 
 class LoopNest(ScheduleRule):
@@ -83,7 +86,7 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
 
 
 def is_shared(sch: Schedule, block: SBlock) -> bool:
-    """Whether many elements of what reads a block would each compute a quotient or a root of it again."""
+    """Whether many elements of what reads a block would each compute a quotient or the like of it again."""
     node = sch.get(block)
     found: list[Any] = []
     structural_walk(node.body, (tirx.Div, found.append))
@@ -148,6 +151,15 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         return
     extent = loop_extent(sch, spatial[-1])
     vector = None
+    rows = spatial[:-1]
+    if (
+        _gathers(sch, block)
+        and (_size([sch.get(loop).extent for loop in rows]) or ENOUGH_ROWS) >= ENOUGH_ROWS
+    ):
+        # Code generation would take places out of vectors one by one; LLVM reads them from memory.
+        if how.parallel:
+            sch.parallel(sch.fuse(*fusible(sch, rows)))
+        return
     width = _row_vector(sch, block, extent, how) if extent is not None else None
     if width is not None:
         outer, vector = sch.split(spatial.pop(), [None, width])
@@ -161,6 +173,19 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         sch.parallel(sch.fuse(*fusible(sch, spatial)))
     if vector is not None:
         sch.vectorize(vector)
+
+
+def _gathers(sch: Schedule, block: SBlock) -> bool:
+    """Whether neighbours in the innermost dimension are read from places that a tensor holds."""
+    node = sch.get(block)
+    innermost = node.iter_vars[-1].var
+    loads: list[Any] = []
+    structural_walk(node.body, (TensorLoad, loads.append))
+    places: list[Any] = []
+    for load in loads:
+        for index in load.indices:
+            structural_walk(index, (TensorLoad, places.append))
+    return any(uses(index, innermost) for place in places for index in place.indices)
 
 
 def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement) -> int | None:

@@ -24,6 +24,7 @@ from tvm.script import tirx as T
 from tvm.target import Target
 from tvm_ffi import structural_equal
 
+from topi_ext.compute.interpolation import interpolate
 from topi_ext.schedule.rules import LoopNest
 
 TARGET = target_for(host_cpus()[-1])
@@ -397,3 +398,30 @@ def test_a_root_that_many_elements_need_is_taken_once() -> None:
         tolerance=1e-6,
     )
     assert "T.sblock_alloc_buffer((4, 1, 1, 16))" in script
+
+
+def test_places_that_many_elements_need_are_computed_once() -> None:
+    data = data_of(64, 32)
+    script = check_loops(
+        [data],
+        lambda x: interpolate(x, 1, 64, method="linear", coordinates="asymmetric"),
+        doubled(data),
+        False,
+    )
+    assert "T.sblock_alloc_buffer((2, 64)" in script
+
+
+def doubled(data: Array) -> Array:
+    """Twice as many columns: those there are, and between them their means."""
+    following = np.concatenate([data[:, 1:], data[:, -1:]], axis=1)
+    return np.stack([data, (data + following) / 2], axis=2).reshape(len(data), -1)
+
+
+@pytest.mark.parametrize(("rows", "vectors"), [(64, 0), (4, 1)])
+def test_rows_that_are_gathered_have_no_vectors(rows: int, vectors: int) -> None:
+    """Few rows are shared among threads by element, so they keep them."""
+    data, places = data_of(rows, 100), np.random.default_rng(0).integers(0, 100, 96)
+    script = check_loops(
+        [data, places], lambda x, y: topi.take(x, y, 1, mode="fast"), data.take(places, 1), False
+    )
+    assert script.count("T.vectorized") == vectors

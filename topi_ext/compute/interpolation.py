@@ -1,0 +1,97 @@
+"""Interpolation along one axis of a tensor: linear, or cubic (Keys, 1981), as ONNX's Resize defines them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te, tirx
+from tvm.topi.image.resize import get_inx as source_coordinate
+
+TAPS = {"linear": 2, "cubic": 4}
+"""Elements that are read for one element of the result, by method."""
+
+
+def interpolate(
+    data: te.Tensor,
+    axis: int,
+    extent: Any,
+    *,
+    method: str,
+    coordinates: str,
+    cubic_alpha: float = -0.75,
+    cubic_exclude: bool = False,
+) -> te.Tensor:
+    """``data`` with ``extent`` elements along ``axis``; float32.
+
+    ``coordinates`` is a coordinate transformation mode of ONNX's Resize that needs no region of interest.
+    Elements outside are those at the edge; with ``cubic_exclude`` they have no weight.
+
+    Where an element of the result lies does not depend on the other axes: places and weights of each tap are
+    tensors of their own, which the loops over the other axes share.
+    """
+    taps = TAPS[method]
+    size = tirx.const(data.shape[axis], "int32") if isinstance(data.shape[axis], int) else data.shape[axis]
+    last = size - 1
+    extent = tirx.const(extent, "int32") if isinstance(extent, int) else extent
+
+    def coordinate(element: Any) -> Any:
+        return source_coordinate(element, size, extent, coordinates)
+
+    def first(element: Any) -> Any:
+        return te.floor(coordinate(element)).astype("int32") - (taps // 2 - 1)
+
+    def place(tap: Any, element: Any) -> Any:
+        return te.max(te.min(first(element) + tap, last), 0).astype("int32")
+
+    def weight(tap: Any, element: Any) -> Any:
+        position = coordinate(element)
+        fraction = position - te.floor(position)
+        if method == "linear":
+            return tirx.Select(tap == 0, 1.0 - fraction, fraction)
+        weights = _cubic_weights(fraction, cubic_alpha)
+        if cubic_exclude:
+            inside = [
+                te.all(first(element) + number >= 0, first(element) + number <= last)
+                for number in range(taps)
+            ]
+            weights = [
+                tirx.Select(within, value, tirx.const(0.0, "float32"))
+                for within, value in zip(inside, weights, strict=True)
+            ]
+            total = _sum(weights)
+            weights = [value / total for value in weights]
+        chosen = weights[-1]
+        for number in reversed(range(taps - 1)):
+            chosen = tirx.Select(tap == number, weights[number], chosen)
+        return chosen
+
+    places = te.compute((taps, extent), place, name="places")
+    weights = te.compute((taps, extent), weight, name="weights")
+
+    def element(*index: Any) -> Any:
+        before, own, after = index[:axis], index[axis], index[axis + 1 :]
+        read = [data(*before, places(tap, own), *after).astype("float32") for tap in range(taps)]
+        return _sum([value * weights(tap, own) for tap, value in enumerate(read)])
+
+    shape = [*data.shape[:axis], extent, *data.shape[axis + 1 :]]
+    return te.compute(shape, element, name="interpolation")
+
+
+def _cubic_weights(fraction: Any, alpha: float) -> list[Any]:
+    """Of the pixel before the one at or left of the coordinate, that one, and the two after it."""
+    square, cube = fraction * fraction, fraction * fraction * fraction
+    return [
+        alpha * (cube - 2 * square + fraction),
+        (alpha + 2) * cube - (3 + alpha) * square + 1,
+        -(alpha + 2) * cube + (3 + 2 * alpha) * square - alpha * fraction,
+        -alpha * cube + alpha * square,
+    ]
+
+
+def _sum(terms: Sequence[Any]) -> Any:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+__all__ = ["TAPS", "interpolate"]
