@@ -32,8 +32,8 @@ from topi_ext.schedule.rules import Convolution, WindowPooling
 from topi_ext.weights import fill_vectors
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
 
-EPILOGUES = ("none", "bias_relu", "bias_add_clip", "bias_sigmoid")
-"""What follows a convolution; the last one binds variables."""
+EPILOGUES = ("none", "bias_relu", "bias_add_clip", "bias_gate")
+"""What follows a convolution; the last one reads a tensor twice whose expression binds variables."""
 
 
 @dataclass(frozen=True)
@@ -229,14 +229,17 @@ def convolution_function(case: ConvolutionCase) -> tuple[tirx.PrimFunc, list[Arr
         result, expected = topi.add(result, tensors[-1]), expected + bias
     if case.epilogue == "bias_relu":
         result, expected = topi.nn.relu(result), np.maximum(expected, 0)
-    if case.epilogue == "bias_add_clip":
+    if case.epilogue in ("bias_add_clip", "bias_gate"):
         residual = integers(rng, expected.shape)
         inputs.append(pack(residual, "NCHW", case.out_layout))
         tensors.append(te.placeholder(_shape(inputs[-1], case.out_layout, batch), name="residual"))
-        result = topi.clip(topi.add(result, tensors[-1]), -20, 50)
-        expected = (expected + residual).clip(-20, 50)
-    if case.epilogue == "bias_sigmoid":
-        result, expected = sigmoid(result), 1 / (1 + np.exp(-expected.astype("float64")))
+        if case.epilogue == "bias_add_clip":
+            result = topi.clip(topi.add(result, tensors[-1]), -20, 50)
+            expected = (expected + residual).clip(-20, 50)
+        else:
+            gate, share = sigmoid(result), 1 / (1 + np.exp(-expected.astype("float64")))
+            result = topi.add(topi.multiply(gate, tensors[-1]), topi.subtract(1.0, gate))
+            expected = share * residual + (1 - share)
     packed = pack(expected.astype("float32"), "NCHW", case.out_layout)
     return prim_func([*tensors, result], case.index_dtype), inputs, packed
 
@@ -274,7 +277,7 @@ def run_convolution(case: ConvolutionCase) -> None:
         inputs,
         expected,
         symbols={"n": case.batch},
-        tolerance=1e-6 if case.epilogue == "bias_sigmoid" else 0.0,
+        tolerance=1e-6 if case.epilogue == "bias_gate" else 0.0,
         case=case,
         schedule=schedule,
     )

@@ -8,6 +8,7 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir.transform import ConvertSSA
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, separable
@@ -20,8 +21,14 @@ SBlock = Any
 
 
 def open_schedule(func: tirx.PrimFunc) -> Schedule:
-    """A schedule of one function, without the debug checks that slow large functions down."""
-    return Schedule(func, debug_mask="none", error_render_level="none")
+    """A schedule of one function, without the debug checks that slow large functions down.
+
+    An expression that was inlined at several places defines its variables at each of them, which no schedule
+    takes: each place gets variables of its own.
+    """
+    return Schedule(
+        ConvertSSA()(tvm.IRModule({"main": func}))["main"], debug_mask="none", error_render_level="none"
+    )
 
 
 def child_blocks(sch: Schedule) -> list[SBlock]:

@@ -6,10 +6,8 @@ number of lanes wherever it is, so that one condition on the whole vector decide
 
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.s_tir import SBlockRealize
-from tvm.s_tir.transform import ConvertSSA
 from tvm_ffi import structural_map
 
 from topi_ext.schedule.overlap import PADDED_LANES, conjuncts, substitute, uses
@@ -35,10 +33,7 @@ def apply_partial_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
         return tirx.IfThenElse(tirx.likely(substitute(trimmed, last)), whole, left)
 
     body = structural_map(func.body, (tirx.For, on_loop))
-    if body.same_as(func.body):
-        return func
-    # Both vectors define the same variables.
-    return ConvertSSA()(tvm.IRModule({"main": func.with_body(body)}))["main"]
+    return func if body.same_as(func.body) else func.with_body(body)
 
 
 def _vector(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:

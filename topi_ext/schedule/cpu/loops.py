@@ -9,7 +9,6 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.dlight import ScheduleRule
-from tvm.s_tir.transform import ConvertSSA
 from tvm.target import Target
 from tvm_ffi import structural_walk
 
@@ -64,7 +63,7 @@ class LoopNest(ScheduleRule):
             sch = open_schedule(func)
             processor = processor_of(target)
             arrange_loops(sch, child_blocks(sch), processor.lanes(4), processor.parallel_cycles)
-            sch = open_schedule(ConvertSSA()(tvm.IRModule({"main": apply_overlap(sch.mod["main"])}))["main"])
+            sch = open_schedule(apply_overlap(sch.mod["main"]))
         except RuntimeError:
             # A function without blocks, e.g. one that was lowered by hand, is compiled as it is.
             _LOG.debug("no schedule for %s", func, exc_info=True)
