@@ -69,6 +69,7 @@ def legalization_map(target: BuildTarget | None = None) -> dict[str, Legalizer]:
         "nn.conv2d": conv2d,
         "nn.conv1d_transpose": transposed,
         "nn.conv2d_transpose": transposed,
+        "nn.conv3d_transpose": transposed,
     }
     return {f"relax.{name}": legalizer for name, legalizer in legalizers.items()}
 

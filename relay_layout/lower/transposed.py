@@ -27,6 +27,7 @@ from topi_ext.indexing import (
 _OPERATORS: dict[str, Callable[..., Expression]] = {
     "nn.conv1d": relax.op.nn.conv1d,
     "nn.conv2d": relax.op.nn.conv2d,
+    "nn.conv3d": relax.op.nn.conv3d,
 }
 
 
@@ -37,7 +38,7 @@ def phased_call(
 ) -> Expression | None:
     """A transposed convolution with a constant weight as phases; None where it must keep its loops.
 
-    ``convolve`` lowers calls of nn.conv1d and nn.conv2d.
+    ``convolve`` lowers calls of the plain operators.
     """
     data, weight = call.args
     attributes = call.attrs

@@ -13,8 +13,8 @@ from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution, fitting_layouts
 
-PLAIN = {"nn.conv1d_transpose": "nn.conv1d", "nn.conv2d_transpose": "nn.conv2d"}
-"""Transposed convolutions that may be made of phases, and the convolution that makes them."""
+PLAIN = {f"nn.conv{rank}d_transpose": f"nn.conv{rank}d" for rank in (1, 2, 3)}
+"""Transposed convolutions, and the convolution that makes their phases."""
 
 LARGEST_BLOCK = 16
 """Channels in a block of the phases of a result that has channels first; fewer where it does not divide."""
@@ -83,11 +83,10 @@ class Phases:
 def phases_of(convolution: Convolution, attributes: Any, data: str, out: str) -> Phases | None:
     """A transposed convolution from layout ``data`` to ``out`` as phases.
 
-    None for groups, volumes, symbolic spatial extents, a dilation and a stride on one axis, and layouts that
+    None for groups, symbolic spatial extents, a dilation and a stride on one axis, and layouts that
     tiled kernels have not.
     """
-    operator = PLAIN.get(convolution.operator)
-    if operator is None or convolution.groups > 1 or not is_static(convolution.image):
+    if convolution.groups > 1 or not is_static(convolution.image):
         return None
     rank = len(convolution.spatial)
     padding, behind = _ints(attributes.padding), _ints(attributes.output_padding)
@@ -111,7 +110,10 @@ def phases_of(convolution: Convolution, attributes: Any, data: str, out: str) ->
     for axis in axes:
         outputs *= axis.phases
     stacked = replace(
-        convolution, operator=operator, out_channels=outputs, kernel=tuple(axis.window for axis in axes)
+        convolution,
+        operator=PLAIN[convolution.operator],
+        out_channels=outputs,
+        kernel=tuple(axis.window for axis in axes),
     )
     layouts = fitting_layouts(stacked, data, out)
     if not all(_is_tiled(stacked, side) for side in (data, out)) or (layouts.data, layouts.out) != (

@@ -45,7 +45,7 @@ class Case:
 
     @property
     def spatial(self) -> str:
-        return "HW"[-len(self.image) :]
+        return "DHW"[-len(self.image) :]
 
     @property
     def plain(self) -> str:
@@ -53,13 +53,13 @@ class Case:
 
 
 def arrays(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Data, weight (IOHW or IOW) and result, plain; torch adds in double precision."""
+    """Data, weight (inputs, outputs, window) and result, plain; torch adds in double precision."""
     rng = np.random.default_rng(3)
     inputs, outputs = case.channels
     data = rng.uniform(-1, 1, (case.batch, inputs, *case.image)).astype("float32")
     weight = rng.uniform(-1, 1, (inputs, outputs // case.groups, *case.kernel)).astype("float32")
     rank = len(case.image)
-    function = (torch.conv_transpose1d, torch.conv_transpose2d)[rank - 1]
+    function = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[rank - 1]
     whole = function(
         torch.tensor(data).double(),
         torch.tensor(weight).double(),
@@ -102,7 +102,8 @@ def module_of(
     parameters = [data, kernel]
     if weight is not None:
         kernel, parameters = relax.const(apply(weight, f"IO{case.spatial}", case.kernel_layout)), [data]
-    function = (op.nn.conv1d_transpose, op.nn.conv2d_transpose)[len(case.image) - 1]
+    functions = op.nn.conv1d_transpose, op.nn.conv2d_transpose, op.nn.conv3d_transpose
+    function = functions[len(case.image) - 1]
     with builder.function("main", parameters):
         with builder.dataflow():
             value = builder.emit(
@@ -191,6 +192,31 @@ def test_more_padding_than_the_window_reaches_crops_the_data(case: Case) -> None
 def test_sequences(layout: str, kernel_layout: str, channels: tuple[int, int]) -> None:
     numbers = {"strides": (2,), "padding": (1, 1), "output_padding": (1,), "dilation": (1,)}
     check(Case(channels, (6,), (3,), layout=layout, kernel_layout=kernel_layout, **numbers))
+
+
+@pytest.mark.parametrize(
+    ("layout", "kernel_layout", "channels"),
+    [("NCDHW", "IODHW", (5, 7)), ("NDHWC", "DHWIO", (5, 7)), ("NCDHW4c", "IODHW4i8o", (8, 8))],
+)
+@pytest.mark.parametrize(
+    ("kernel", "strides", "padding", "behind"),
+    [
+        ((2, 2, 2), (2, 2, 2), (0,) * 6, (0, 0, 0)),
+        ((3, 4, 5), (2, 2, 3), (1, 1, 2, 0, 1, 1), (1, 0, 2)),
+        ((1, 3, 3), (2, 1, 2), (0, 1, 1, 0, 1, 1), (1, 0, 1)),
+    ],
+)
+def test_volumes(
+    layout: str,
+    kernel_layout: str,
+    channels: tuple[int, int],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    behind: tuple[int, ...],
+) -> None:
+    numbers = {"strides": strides, "padding": padding, "output_padding": behind, "dilation": (1, 1, 1)}
+    check(Case(channels, (3, 4, 5), kernel, layout=layout, kernel_layout=kernel_layout, **numbers))
 
 
 @pytest.mark.parametrize("layouts", LAYOUTS, ids=["first", "last", "blocked"])
