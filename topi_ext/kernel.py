@@ -117,7 +117,7 @@ def kernel_function(workload: ConvolutionWorkload, knobs: Knobs) -> tirx.PrimFun
 def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, knobs: Knobs) -> te.Tensor:
     """The compute that ``knobs`` are for; Winograd's takes transformed weights."""
     if isinstance(knobs, WinogradKnobs):
-        return compute.winograd_conv2d(data, weight, workload, knobs)
+        return compute.winograd(data, weight, workload, knobs)
     return direct_convolution(data, weight, workload)
 
 

@@ -96,7 +96,7 @@ class WinogradKnobs:
         """The shape of the transformed weights, in the order in which the threads walk them."""
         places, vectors = (self.tile + 2) ** 2, workload.out_channels // self.weight_vector
         outer = (places, vectors) if self.order == "pixels" else (vectors, places)
-        return (*outer, workload.in_channels, self.weight_vector)
+        return (*outer, workload.summed_planes, self.weight_vector)
 
     def to_dict(self) -> dict[str, Any]:
         return _named("winograd", self)
@@ -244,9 +244,12 @@ def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str
 
 
 def suits_winograd(workload: ConvolutionWorkload) -> bool:
-    """Is there a Winograd form: 3x3, every pixel, one group, float32, and channels innermost?"""
+    """Is there a Winograd form: 3x3, every pixel, one group, float32, and channels innermost?
+
+    A kernel of several planes may have any stride and dilation across them.
+    """
     return (
-        workload.operator == "conv2d"
+        workload.operator in ("conv2d", "conv3d")
         and workload.kernel == (3, 3)
         and workload.strides == (1, 1)
         and workload.dilation == (1, 1)

@@ -96,8 +96,12 @@ def transform_weight(weight: np.ndarray, tile: int, vector: int, places_first: b
     """OIHW weights [O, I, 3, 3] as the products read them, ``vector`` output channels side by side.
 
     [extent^2, O / vector, I, vector] where ``places_first``, for kernels that walk all output channels place
-    by place; else [O / vector, extent^2, I, vector]. Computed in float64 and rounded once.
+    by place; else [O / vector, extent^2, I, vector]. Of OIDHW weights the inputs of each plane follow those
+    of the plane before. Computed in float64 and rounded once.
     """
+    if weight.ndim == len("OIDHW"):
+        outputs, inputs, planes, *window = weight.shape
+        weight = weight.swapaxes(1, 2).reshape(outputs, planes * inputs, *window)
     kernel = np.array([[float(value) for value in row] for row in winograd_matrices(tile).kernel])
     spread = np.einsum("ah,oihw,bw->aboi", kernel, weight.astype(np.float64), kernel)
     extent, _, out_channels, in_channels = spread.shape

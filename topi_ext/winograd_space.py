@@ -55,7 +55,7 @@ def winograd_knobs(
         return
     for tile in POINTS:
         rows, columns = winograd_tiles(workload, tile)
-        padded = any(workload.padding) or workload.out_height % tile or workload.out_width % tile
+        padded = workload.is_padded or workload.out_height % tile or workload.out_width % tile
         pad_at: PadAt = "chunk" if padded else "stage"
         orders: list[tuple[Order, int, PadAt]] = [("pixels", count, pad_at) for count in _divisors(rows)]
         for order, chunk, pad_at in [*orders, ("channels", 1, "stage")]:
@@ -107,8 +107,8 @@ def winograd_cycles(
     accumulators = knobs.tile_pixels * knobs.tile_channels * registers
     loops = loops or _estimated_loops(workload, processor, knobs)
     products = tiles / knobs.tile_pixels * workload.out_channels / (knobs.out_lanes * knobs.tile_channels)
-    multiply = extent**2 * products * (workload.in_channels * loops.step + 12 + 2 * accumulators)
-    in_vectors = tiles * workload.in_channels * FLOAT_BYTES / processor.vector_bytes
+    multiply = extent**2 * products * (workload.summed_planes * loops.step + 12 + 2 * accumulators)
+    in_vectors = tiles * workload.summed_planes * FLOAT_BYTES / processor.vector_bytes
     out_vectors = tiles * workload.out_channels * FLOAT_BYTES / processor.vector_bytes
     narrow = processor.lanes(FLOAT_BYTES) / knobs.in_lanes
     transform = in_vectors * loops.data * narrow + out_vectors * loops.result
@@ -137,7 +137,7 @@ def _estimated_loops(
         processor.fma_latency,
     )
     step *= 1.0 + STREAM_PENALTY * abs(streams - 2)
-    if workload.in_channels * streams * processor.vector_bytes > processor.l1_bytes // 2:
+    if workload.summed_planes * streams * processor.vector_bytes > processor.l1_bytes // 2:
         # The weights of the tile come from the level-2 cache each time.
         step = max(step, L2_CYCLES_PER_LINE * streams)
     return WinogradLoops(step, DATA_CYCLES[knobs.tile], RESULT_CYCLES[knobs.tile])
@@ -147,7 +147,7 @@ def _weight_cycles(
     workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, chunks: int
 ) -> float:
     """Cycles to bring the transformed weights from beyond the level-2 cache."""
-    weights = (knobs.tile + 2) ** 2 * FLOAT_BYTES * workload.in_channels * workload.out_channels
+    weights = (knobs.tile + 2) ** 2 * FLOAT_BYTES * workload.summed_planes * workload.out_channels
     again = chunks - 1 if knobs.order == "pixels" and weights > processor.l2_bytes // 2 else 0
     return weights / processor.memory_bytes_per_cycle + weights * again / processor.cache_bytes_per_cycle
 
@@ -157,16 +157,17 @@ def _traffic(
 ) -> float:
     """Cycles for activations that come from beyond the level-2 cache, and for entering parallel regions."""
     places = (knobs.tile + 2) ** 2 * FLOAT_BYTES
-    spread = places * tiles * workload.in_channels
-    padded = workload.in_channels * int(workload.in_height) * int(workload.in_width) * FLOAT_BYTES
+    spread = places * tiles * workload.summed_planes
+    planes = int(workload.out_depth) * int(workload.in_height) * int(workload.in_width) * FLOAT_BYTES
     cycles = REGION_CYCLES
     if knobs.pad_at == "stage":
-        cycles += REGION_CYCLES + padded / processor.cache_bytes_per_cycle
+        cycles += REGION_CYCLES + planes * workload.in_channels / processor.cache_bytes_per_cycle
     else:
         rows = knobs.rows * knobs.tile
+        padded = planes * workload.summed_planes
         cycles += padded / processor.cache_bytes_per_cycle / 4 * (rows + 2) / rows
     if knobs.order == "pixels":
-        chunk = places * tiles * (workload.in_channels + workload.out_channels) / chunks
+        chunk = places * tiles * (workload.summed_planes + workload.out_channels) / chunks
         if chunk > processor.l2_bytes:
             cycles += 2 * chunk * chunks / _rate(processor, chunk)
         return cycles
@@ -183,7 +184,7 @@ def _again(
     """Cycles to read the transformed image once for each chunk of output channels."""
     if knobs.order == "pixels":
         return 0.0
-    spread = (knobs.tile + 2) ** 2 * FLOAT_BYTES * tiles * workload.in_channels
+    spread = (knobs.tile + 2) ** 2 * FLOAT_BYTES * tiles * workload.summed_planes
     passes = chunks if spread > processor.l2_bytes // 2 else processor.threads
     return spread * passes / _rate(processor, spread)
 

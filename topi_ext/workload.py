@@ -97,6 +97,14 @@ class ConvolutionWorkload:
         return (self.depth[1] if self.depth else 1) * self.kernel[0] * self.kernel[1]
 
     @property
+    def summed_planes(self) -> int:
+        """Pairs of a plane of the kernel and a channel of the data: what rows and columns are summed over.
+
+        Of one group.
+        """
+        return (self.depth[1] if self.depth else 1) * self.in_channels
+
+    @property
     def is_padded(self) -> bool:
         """Is there padding on any side?"""
         return any(self.padding) or any(self.depth[3:5])

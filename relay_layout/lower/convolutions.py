@@ -22,7 +22,7 @@ from relay_layout.targets.convolutions import (
     packed_kernel,
 )
 from topi_ext.brain import BITS
-from topi_ext.compute.convolution import conv2d, workload_of
+from topi_ext.compute.convolution import workload_of
 from topi_ext.compute.geometry import geometry_of
 from topi_ext.indexing import logical_extent
 from topi_ext.kernel import convolve, direct_convolution
@@ -116,8 +116,8 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 def constant_convolution(
     builder: relax.BlockBuilder, call: relax.Call, target: BuildTarget | None
 ) -> Expression | None:
-    """A 2-D convolution whose weight is stored as its kernel reads it: transformed, with groups merged, or in
-    words of another type.
+    """A 2-D or 3-D convolution whose weight is stored as its kernel reads it: transformed, with groups
+    merged, or in words of another type.
 
     None where the kernel reads the weight as it is, packed at most.
     """
@@ -132,12 +132,12 @@ def constant_convolution(
     if isinstance(knobs, WinogradKnobs):
         spread = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
         compute = partial(convolve, workload=workload, knobs=knobs)
-        return call_compute(builder, compute, "conv2d_winograd", call.args[0], constant(spread))
+        return call_compute(builder, compute, f"{workload.operator}_winograd", call.args[0], constant(spread))
     if workload.groups == int(call.attrs.groups):
         return None
-    options = convolution_options(call.attrs, workload.kernel_layout) | {"groups": workload.groups}
-    packed = constant(apply(plain, "OIHW", workload.kernel_layout))
-    return call_compute(builder, partial(conv2d, **options), "conv2d", call.args[0], packed)
+    packed = constant(apply(plain, f"OI{workload.spatial}", workload.kernel_layout))
+    compute = partial(direct_convolution, workload=workload)
+    return call_compute(builder, compute, workload.operator, call.args[0], packed)
 
 
 def call_form(
@@ -165,27 +165,29 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
 
 
 def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray] | None:
-    """What a 2-D convolution by a constant weight is with its groups merged, and the OIHW weight of that.
+    """What a 2-D or 3-D convolution by a constant weight is with its groups merged, and the weight of that.
 
-    None for a weight that is computed, and for symbolic extents.
+    The weight is OIHW or OIDHW. None for a weight that is computed, and for symbolic extents.
     """
     data, weight = call.args
     if not isinstance(weight, Constant):
         return None
-    plain = apply(constant_array(weight), str(call.attrs.kernel_layout), "OIHW")
+    spatial = CONVOLUTION_AXES[operator_name(call)][2:]
+    plain = apply(constant_array(weight), str(call.attrs.kernel_layout), f"OI{spatial}")
     packed, kernel_layout, out_channels = packed_weight(call)
     options = convolution_options(call.attrs, kernel_layout) | {"out_channels": out_channels}
-    workload = _workload(data, packed, options)
+    placeholders = [te.placeholder(shape_of(part) or (), str(part.ty.dtype)) for part in (data, packed)]
+    workload = workload_of(geometry_of(spatial, *placeholders, **options))
     if not is_static(workload):
         return None
     whole, layouts = merged(
         Convolution(
-            "nn.conv2d",
+            operator_name(call),
             workload.batch,
             workload.in_channels,
             workload.out_channels,
-            (workload.in_height, workload.in_width),
-            workload.kernel,
+            (*workload.depth[:1], workload.in_height, workload.in_width),
+            (*workload.depth[1:2], *workload.kernel),
             workload.groups,
         ),
         ConvolutionLayouts(workload.data_layout, kernel_layout, workload.out_layout),
@@ -194,11 +196,6 @@ def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray
         return workload, plain
     merged_weight = merge_groups(plain, workload.groups, whole.groups)
     return replace(workload, groups=whole.groups, kernel_layout=layouts.kernel), merged_weight
-
-
-def _workload(data: Expression, weight: Expression, options: dict[str, Any]) -> ConvolutionWorkload:
-    placeholders = [te.placeholder(shape_of(part) or (), str(part.ty.dtype)) for part in (data, weight)]
-    return workload_of(geometry_of("HW", *placeholders, **options))
 
 
 def ints(values: Any) -> list[int]:

@@ -53,7 +53,7 @@ def legalization_map(target: BuildTarget | None = None) -> dict[str, Legalizer]:
     it none does, and transposed convolutions keep their loops.
     """
 
-    def conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    def tiled(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         chosen = constant_convolution(builder, call, target)
         return _convolution(builder, call) if chosen is None else chosen
 
@@ -62,11 +62,11 @@ def legalization_map(target: BuildTarget | None = None) -> dict[str, Legalizer]:
         return _convolution(builder, call) if phased is None else phased
 
     def plain(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        return (conv2d if operator_name(call) == "nn.conv2d" else _convolution)(builder, call)
+        return (tiled if operator_name(call) in _TILED else _convolution)(builder, call)
 
     legalizers = _LEGALIZERS | {
         "matmul": _products(target),
-        "nn.conv2d": conv2d,
+        **dict.fromkeys(_TILED, tiled),
         "nn.conv1d_transpose": transposed,
         "nn.conv2d_transpose": transposed,
         "nn.conv3d_transpose": transposed,
@@ -233,6 +233,8 @@ def _multiply_add(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
     return builder.call_te(multiply_add, *call.args, primfunc_name_hint="multiply_add")
 
+
+_TILED = ("nn.conv2d", "nn.conv3d")
 
 _CONVOLUTIONS: dict[str, Callable[..., te.Tensor]] = {
     "conv1d": compute.conv1d,

@@ -2,7 +2,8 @@
 
 Five stages, each a block that the schedule places: rows of the input tiles, columns of them, a matrix
 product for each position in the tile, columns of the results, and the results. Tiles are numbered
-through rows and images, so that the products see one axis of pixels.
+through rows, planes and images, so that the products see one axis of pixels. A kernel of several planes
+takes the same tile of as many planes of the data, and sums over them as over channels.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ PRODUCT = "winograd_product"
 RESULT_COLUMNS = "winograd_result_columns"
 
 
-def winograd_conv2d(
+def winograd(
     data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, knobs: WinogradKnobs
 ) -> te.Tensor:
     """Convolve ``data``, stored in the workload's layout, with transformed weights.
@@ -40,28 +41,40 @@ def winograd_conv2d(
     matrices = winograd_matrices(tile)
     extent = matrices.extent
     rows, columns = winograd_tiles(workload, tile)
-    tiles = batch * rows * columns
+    planes = int(workload.out_depth)
+    tiles = batch * planes * rows * columns
     top, left, _, _ = workload.padding
     below = rows * tile + KERNEL - 1 - top - workload.in_height
     right = columns * tile + KERNEL - 1 - left - workload.in_width
-    padded = pad(data, workload.data_layout, {"H": top, "W": left}, {"H": below, "W": right})
+    _, taps, stride, front, behind, apart = workload.depth or (1, 1, 1, 0, 0, 1)
+    padded = pad(
+        data,
+        workload.data_layout,
+        {"D": front, "H": top, "W": left},
+        {"D": behind, "H": below, "W": right},
+    )
     dtype = workload.dtype
 
-    def pixel(number: Any, row: Any, column: Any, channel: BlockedCoordinate) -> Any:
+    def pixel(tap: Any, number: Any, row: Any, column: Any, channel: BlockedCoordinate) -> Any:
+        image = number // (rows * columns)
         place = {
-            "N": number // (rows * columns),
+            "N": image // planes,
             "C": channel,
+            "D": image % planes * stride + tap * apart,
             "H": number // columns % rows * tile + row,
             "W": number % columns * tile + column,
         }
         return padded(*physical_index(workload.data_layout, place))
 
+    channel_blocks = workload.in_channels // in_block
+
     def data_row(block: Any, number: Any, row: Any, column: Any, lane: Any) -> Any:
-        channel = BlockedCoordinate(block, lane, in_block)
-        values = [pixel(number, at, column, channel) for at in range(extent)]
+        tap, channel = (0, block) if taps == 1 else (block // channel_blocks, block % channel_blocks)
+        at_lane = BlockedCoordinate(channel, lane, in_block)
+        values = [pixel(tap, number, at, column, at_lane) for at in range(extent)]
         return row_of(matrices.data, matrices.data_groups, row, values, dtype)
 
-    in_blocks = workload.in_channels // in_block
+    in_blocks = taps * channel_blocks
     data_rows = te.compute((in_blocks, tiles, extent, extent, in_block), data_row, name=DATA_ROWS)
 
     def data_point(place: Any, block: Any, number: Any, lane: Any) -> Any:
@@ -101,19 +114,21 @@ def winograd_conv2d(
         if lane is None:
             block, lane = place["C", 0] // out_block, place["C", 0] % out_block
         row, column = place["H", 0], place["W", 0]
-        number = (place["N", 0] * rows + row // tile) * columns + column // tile
+        image = place["N", 0] * planes + place.get(("D", 0), 0)
+        number = (image * rows + row // tile) * columns + column // tile
         values = [result_columns(block, number, at, column % tile, lane) for at in range(extent)]
         return row_of(matrices.result, matrices.result_groups, row % tile, values, dtype)
 
     extents = {
         "N": batch,
         "C": workload.out_channels // block_of(workload.out_layout, "C"),
+        "D": planes,
         "H": workload.out_height,
         "W": workload.out_width,
     }
     shape = [factor or extents[name] for name, factor in out_axes]
     annotations = {ANNOTATION: replace(workload, batch=batch).to_json(), ALGORITHM: f"winograd{tile}"}
-    return te.compute(shape, element, name="conv2d", attrs=annotations)
+    return te.compute(shape, element, name=workload.operator, attrs=annotations)
 
 
 def row_of(matrix: Matrix, groups: Groups, row: Any, values: Sequence[Any], dtype: str) -> Any:

@@ -100,9 +100,10 @@ def _random(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> 
 
 
 def _plain(weight: Array, layout: str) -> Array:
-    """Weights as OIHW."""
+    """Weights as OIHW, or as OIDHW."""
     names = [name for name, _ in physical_axes(layout)]
-    places = [[place for place, name in enumerate(names) if name == axis] for axis in "OIHW"]
+    axes = [axis for axis in "OIDHW" if axis in names]
+    places = [[place for place, name in enumerate(names) if name == axis] for axis in axes]
     moved = weight.transpose([place for group in places for place in group])
     return moved.reshape([prod(weight.shape[place] for place in group) for group in places])
 

@@ -169,7 +169,7 @@ class KernelModel:
         registers = ceil(knobs.out_lanes * DTYPE_BYTES[workload.dtype] / processor.vector_bytes)
         streams = knobs.tile_channels * registers
         step = code.products.cycles_per_multiply_add * knobs.tile_pixels * streams
-        if workload.in_channels * streams * processor.vector_bytes > processor.l1_bytes // 2:
+        if workload.summed_planes * streams * processor.vector_bytes > processor.l1_bytes // 2:
             # The weights of the tile come from the level-2 cache each time.
             step = max(step, streams * processor.vector_bytes / processor.cache_bytes_per_cycle)
         loops = WinogradLoops(step, code.data, code.result)

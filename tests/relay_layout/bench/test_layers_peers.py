@@ -99,8 +99,11 @@ def test_both_compute_the_same(workload: ConvolutionWorkload, tmp_path: Path) ->
     assert onednn.max() > 1.0
 
 
-def test_winograd_gets_its_transformed_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("depth", [(), (5, 3, 2, 1, 1, 1)], ids=["image", "volume"])
+def test_winograd_gets_its_transformed_weights(depth: tuple[int, ...], tmp_path: Path) -> None:
     workload = replace(PLAIN, in_channels=32, in_height=8, in_width=8)
+    if depth:
+        workload = in_depth(replace(workload, **PLANES), depth)
     error = relative_error(*([result] for result in results(workload, True, tmp_path)))
     assert error is not None
     assert 0 < error < 1e-5

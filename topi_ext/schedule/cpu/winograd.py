@@ -69,7 +69,7 @@ def _result(
     row, in_row = sch.split(loops["H", 0], [None, knobs.tile])
     column, in_column = sch.split(loops["W", 0], [None, knobs.tile])
     tile = [in_row, in_column, lane]
-    image = [loops["N", 0]] if ("N", 0) in loops else []
+    image = [loops[axis, 0] for axis in "ND" if (axis, 0) in loops]
     if knobs.order == "pixels":
         chunk, row = sch.split(row, [None, knobs.rows])
         sch.reorder(*image, chunk, channel, row, column, *tile)
@@ -113,7 +113,7 @@ def _products(
     sch.vectorize(lane)
     sch.decompose_reduction(block, outer)
     if knobs.prefetch:
-        prefetch_weights(sch, inner, workload.in_channels, knobs.weight_vector * FLOAT_BYTES)
+        prefetch_weights(sch, inner, workload.summed_planes, knobs.weight_vector * FLOAT_BYTES)
 
 
 def _data(sch: Schedule, stages: dict[str, SBlock], chunk: Loop | None) -> None:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernel_harness import check_kernel, compile_function, host_cpus, prim_func, target_for
+from kernel_harness import Array, check_kernel, compile_function, host_cpus, prim_func, target_for
 from kernel_networks import workload_for
 from kernel_reference import convolve, pack
+from numpy.typing import NDArray
 from tvm import te, tirx, topi
 from tvm.target import Target
 
@@ -18,7 +19,7 @@ from topi_ext.kernel import kernel_arguments, knob_space, schedule
 from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.processor import processor_of
 from topi_ext.winograd import transform_weight
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import ConvolutionWorkload, in_depth
 
 LAYOUTS = [
     ("NCHW16c", "OIHW16i16o", "NCHW16c"),
@@ -69,27 +70,31 @@ def check(
 ) -> None:
     """``any_batch``: the function takes images of a symbolic number, of which the workload says one value."""
     rng = np.random.default_rng(seed)
-    image = rng.standard_normal(
-        (workload.batch, workload.in_channels, workload.in_height, workload.in_width)
-    ).astype("float32")
-    weight = rng.standard_normal((workload.out_channels, workload.in_channels, 3, 3)).astype("float32")
-    weight /= np.sqrt(9.0 * workload.in_channels)
-    expected = convolve(image, weight, padding=workload.padding)
-    batch = workload.batch
+    planes, taps = workload.depth[:1], workload.depth[1:2]
+    extents = (workload.batch, workload.in_channels, *planes, workload.in_height, workload.in_width)
+    image = rng.standard_normal(extents).astype("float32")
+    weight = rng.standard_normal((workload.out_channels, workload.in_channels, *taps, 3, 3)).astype("float32")
+    weight /= np.sqrt(9.0 * workload.summed_planes)
+    expected = convolved(image, weight, workload)
+    plain, batch = f"NC{workload.spatial}", workload.batch
     function = replace(workload, batch=tirx.Var("n", "int64")) if any_batch else workload
     arguments = kernel_arguments(function, knobs)
     data, packed = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
     tensors = [data, packed]
     inputs = [
-        pack(image, "NCHW", workload.data_layout),
+        pack(image, plain, workload.data_layout),
         transform_weight(weight, knobs.tile, knobs.weight_vector, knobs.order == "pixels"),
     ]
     result = compute_convolution(data, packed, function, knobs)
     if epilogue in ("bias", "residual"):
-        shape = expected.shape if epilogue == "residual" else (1, workload.out_channels, 1, 1)
+        shape = (
+            expected.shape
+            if epilogue == "residual"
+            else (1, workload.out_channels, *[1] * len(workload.spatial))
+        )
         term = rng.standard_normal(shape).astype("float32")
         expected = np.maximum(expected + term, 0)
-        stored = pack(term, "NCHW", workload.out_layout)
+        stored = pack(term, plain, workload.out_layout)
         other = te.placeholder(stored.shape, "float32")
         tensors.append(other)
         inputs.append(stored)
@@ -101,11 +106,29 @@ def check(
         prim_func([*tensors, result], "int64"),
         target_for(CPU),
         inputs,
-        pack(expected, "NCHW", workload.out_layout).astype("float32"),
+        pack(expected, plain, workload.out_layout).astype("float32"),
         tolerance=2e-4,
         symbols={"n": batch} if any_batch else None,
         case=(workload, knobs, epilogue, seed),
         schedule=lambda func, target: schedule(func, function, knobs),
+    )
+
+
+def convolved(image: Array, weight: Array, workload: ConvolutionWorkload) -> NDArray[np.float64]:
+    """Planes of the result as sums of 2-D convolutions, one for each plane of the kernel."""
+    if not workload.depth:
+        return convolve(image, weight, padding=workload.padding)
+    _, taps, stride, front, behind, apart = workload.depth
+    padded = np.pad(image, ((0, 0), (0, 0), (front, behind), (0, 0), (0, 0)))
+    return np.stack(
+        [
+            sum(
+                convolve(padded[:, :, first + tap * apart], weight[:, :, tap], padding=workload.padding)
+                for tap in range(taps)
+            )
+            for first in range(0, workload.out_depth * stride, stride)
+        ],
+        axis=2,
     )
 
 
@@ -118,9 +141,31 @@ def test_random_convolutions(seed: int) -> None:
     check(workload, rng.choice(space), rng.choice(["none", "bias", "residual", "swish"]), seed)
 
 
+def random_volume(seed: int) -> ConvolutionWorkload:
+    """The same of planes, any number of which the kernel has, at any distance and step."""
+    rng = random.Random(seed)
+    planes = random_workload(seed)
+    taps, apart = rng.randint(1, 3), rng.randint(1, 2)
+    depth = (rng.randint(5, 7), taps, rng.randint(1, 2), rng.randint(0, 2), rng.randint(0, 2), apart)
+    layouts = {
+        name: getattr(planes, name).replace("HW", "DHW")
+        for name in ("data_layout", "kernel_layout", "out_layout")
+    }
+    return in_depth(replace(planes, batch=rng.randint(1, 2), **layouts), depth)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_volumes(seed: int) -> None:
+    workload = random_volume(seed)
+    rng = random.Random(seed)
+    space = winograd_space(workload, target_for(CPU))
+    assert space, workload
+    check(workload, rng.choice(space), rng.choice(["none", "bias", "residual", "swish"]), seed)
+
+
 @pytest.mark.parametrize("seed", range(1000, 1004))
 def test_any_number_of_images(seed: int) -> None:
-    workload = random_workload(seed)
+    workload = (random_workload, random_volume)[seed % 4 // 2](seed)
     rng = random.Random(seed)
     order = ("pixels", "channels")[seed % 2]
     space = [knobs for knobs in winograd_space(workload, target_for(CPU)) if knobs.order == order]
@@ -131,6 +176,7 @@ def test_any_number_of_images(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(24, 400))
 def test_more_random_convolutions(seed: int) -> None:
     test_random_convolutions(seed)
+    test_random_volumes(seed)
 
 
 BLOCKED = workload_for((32, 64, 14, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
