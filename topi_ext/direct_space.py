@@ -47,6 +47,9 @@ CACHED_BYTES = 128 << 10
 
 CACHED_BYTES_PER_CYCLE = 32.0
 
+L2_CYCLES_PER_VECTOR = 2.0
+"""Measured on 512 channels of 3 taps in tiles of 3 pixels and 4 vectors of channels: 2.2."""
+
 MOST_UNROLLED = 4
 """Longest row of a kernel that the compiler unrolls."""
 
@@ -277,6 +280,9 @@ def _tile_cycles(
         cycles += max(0, 2 * accumulators + tile_channels * registers - processor.vector_registers)
     elif not workload.is_depthwise:
         cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - 2)
+        again = tile_pixels > 1 and processor.memory_operands
+        if again and _outgrow_l1(workload, processor, lanes * tile_channels):
+            cycles = max(cycles, L2_CYCLES_PER_VECTOR * tile_channels * registers)
         live = accumulators + tile_channels * registers + _shared_pixels(workload, tile_pixels)
         cycles += SPILL_CYCLES * max(0, live - processor.vector_registers)
         if not processor.memory_operands and not workload.word_axis:
@@ -287,6 +293,12 @@ def _tile_cycles(
     # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
     overhead = 12 + 2.0 * accumulators
     return (steps * cycles + overhead) * (BYTE_PIXELS_PENALTY if _byte_pixels(workload) else 1.0)
+
+
+def _outgrow_l1(workload: ConvolutionWorkload, processor: Processor, channels: int) -> bool:
+    """Whether the weights of a tile of so many channels come from the level-2 cache for every tile."""
+    taps = workload.group_in_channels * workload.taps
+    return taps * channels * DTYPE_BYTES[workload.weight_dtype] > processor.l1_bytes // 2
 
 
 def _byte_pixels(workload: ConvolutionWorkload) -> bool:

@@ -22,7 +22,7 @@ from relay_layout.targets.convolutions import (
     packed_kernel,
 )
 from topi_ext.brain import BITS
-from topi_ext.compute.convolution import workload_of
+from topi_ext.compute.convolution import as_image, workload_of
 from topi_ext.compute.geometry import geometry_of
 from topi_ext.indexing import logical_extent
 from topi_ext.kernel import convolve, direct_convolution
@@ -116,7 +116,7 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 def constant_convolution(
     builder: relax.BlockBuilder, call: relax.Call, target: BuildTarget | None
 ) -> Expression | None:
-    """A 2-D or 3-D convolution whose weight is stored as its kernel reads it: transformed, with groups
+    """A convolution whose weight is stored as its kernel reads it: transformed, with groups
     merged, or in words of another type.
 
     None where the kernel reads the weight as it is, packed at most.
@@ -125,39 +125,39 @@ def constant_convolution(
     if found is None:
         return None
     workload, plain = found
+    name = operator_name(call).removeprefix("nn.")
     form = workload if target is None else target.float_form(workload)
     if form is not workload:
-        return call_form(builder, "conv2d", form, call.args[0], constant(stored_weight(plain, form)))
+        return call_form(builder, name, form, call.args[0], constant(stored_weight(plain, form)))
     knobs = None if target is None else target.kernels.choose(workload).knobs
     if isinstance(knobs, WinogradKnobs):
         spread = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
         compute = partial(convolve, workload=workload, knobs=knobs)
-        return call_compute(builder, compute, f"{workload.operator}_winograd", call.args[0], constant(spread))
+        return call_compute(builder, compute, f"{name}_winograd", call.args[0], constant(spread))
     if workload.groups == int(call.attrs.groups):
         return None
-    packed = constant(apply(plain, f"OI{workload.spatial}", workload.kernel_layout))
-    compute = partial(direct_convolution, workload=workload)
-    return call_compute(builder, compute, workload.operator, call.args[0], packed)
+    return call_form(builder, name, workload, call.args[0], constant(stored_weight(plain, workload)))
 
 
 def call_form(
     builder: relax.BlockBuilder, name: str, form: ConvolutionWorkload, data: Expression, stored: Constant
 ) -> Expression:
-    """The kernel of a form, with its weight as :func:`stored_weight` gives it."""
+    """The kernel of a workload, with its weight as :func:`stored_weight` gives it."""
     return call_compute(builder, partial(direct_convolution, workload=form), name, data, stored)
 
 
 def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
-    """An OIHW weight as the kernel of ``form`` reads it, with zeros on its right where that is wider, and
-    behind its outputs where they do not fill vectors.
+    """An OIHW or OIDHW weight as the kernel of ``form`` reads it: with zeros on its right where that is wider
+    and behind its outputs where they do not fill vectors.
     """
-    wider = form.kernel[1] - weight.shape[3]
+    wider = form.kernel[1] - weight.shape[-1]
     if wider:
-        weight = np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider)))
+        weight = np.pad(weight, (*[(0, 0)] * (weight.ndim - 1), (0, wider)))
     if form.padded_lanes:
         weight = fill_vectors(weight, 1, form.padded_lanes)
-    axes = [axis for axis in "OIHW" if axis in form.kernel_layout]
-    extents = dict(zip("OIHW", weight.shape, strict=True))
+    plain = f"OI{form.spatial}"
+    axes = [axis for axis in plain if axis in form.kernel_layout]
+    extents = dict(zip(plain, weight.shape, strict=True))
     stored = apply(weight.reshape([extents[axis] for axis in axes]), "".join(axes), form.kernel_layout)
     if form.weight_dtype == BITS:
         return stored.astype(ml_dtypes.bfloat16).view(BITS)
@@ -165,29 +165,34 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
 
 
 def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray] | None:
-    """What a 2-D or 3-D convolution by a constant weight is with its groups merged, and the weight of that.
+    """What a convolution by a constant weight is with its groups merged, and the weight of that.
 
-    The weight is OIHW or OIDHW. None for a weight that is computed, and for symbolic extents.
+    The weight is OIHW or OIDHW; a sequence is an image of one row. None for a weight that is computed, and
+    for symbolic extents.
     """
     data, weight = call.args
     if not isinstance(weight, Constant):
         return None
-    spatial = CONVOLUTION_AXES[operator_name(call)][2:]
+    operator = operator_name(call)
+    spatial = CONVOLUTION_AXES[operator][2:]
     plain = apply(constant_array(weight), str(call.attrs.kernel_layout), f"OI{spatial}")
     packed, kernel_layout, out_channels = packed_weight(call)
     options = convolution_options(call.attrs, kernel_layout) | {"out_channels": out_channels}
+    if operator == "nn.conv1d":
+        plain = plain[:, :, None]
+        options |= as_image(options["strides"], options["padding"], options["dilation"])
     placeholders = [te.placeholder(shape_of(part) or (), str(part.ty.dtype)) for part in (data, packed)]
-    workload = workload_of(geometry_of(spatial, *placeholders, **options))
+    workload = workload_of(geometry_of("DHW" if spatial == "DHW" else "HW", *placeholders, **options))
     if not is_static(workload):
         return None
     whole, layouts = merged(
         Convolution(
-            operator_name(call),
+            operator,
             workload.batch,
             workload.in_channels,
             workload.out_channels,
-            (*workload.depth[:1], workload.in_height, workload.in_width),
-            (*workload.depth[1:2], *workload.kernel),
+            (*workload.depth[:1], workload.in_height, workload.in_width)[-len(spatial) :],
+            (*workload.depth[1:2], *workload.kernel)[-len(spatial) :],
             workload.groups,
         ),
         ConvolutionLayouts(workload.data_layout, kernel_layout, workload.out_layout),

@@ -234,7 +234,7 @@ def _multiply_add(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return builder.call_te(multiply_add, *call.args, primfunc_name_hint="multiply_add")
 
 
-_TILED = ("nn.conv2d", "nn.conv3d")
+_TILED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 _CONVOLUTIONS: dict[str, Callable[..., te.Tensor]] = {
     "conv1d": compute.conv1d,

@@ -206,14 +206,13 @@ def packed_kernel(convolution: Convolution, kernel: str, out: str) -> str:
 
 
 def merged(convolution: Convolution, layouts: ConvolutionLayouts) -> tuple[Convolution, ConvolutionLayouts]:
-    """A 2-D or 3-D convolution as its kernel computes it where the weight is constant; others as they are.
+    """A convolution as its kernel computes it where the weight is constant; transposed ones as they are.
 
     Outputs of a group that do not fill a block would make every lane of it read another input. Neighbouring
     groups are then taken for one, with zeros where they do not meet, until their outputs fill blocks.
     """
     groups, block = convolution.groups, Layout.parse(layouts.out).block("C")
-    tiled = convolution.operator in ("nn.conv2d", "nn.conv3d")
-    if groups == 1 or block == 1 or convolution.is_depthwise or not tiled:
+    if groups == 1 or block == 1 or convolution.is_depthwise or convolution.is_transposed:
         return convolution, layouts
     outputs = convolution.out_channels // groups
     factors = [count for count in range(1, groups + 1) if groups % count == 0]

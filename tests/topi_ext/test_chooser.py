@@ -64,3 +64,27 @@ def test_a_symbolic_batch_has_a_kernel() -> None:
     chooser, workload = KernelChooser(PROCESSOR), replace(WORKLOAD, batch="n")
     for direct in (False, True):
         assert chooser.choose(workload, direct=direct).knobs == chooser.choose(WORKLOAD, direct=direct).knobs
+
+
+def test_tiles_whose_weights_outgrow_the_first_cache_have_pixels_enough() -> None:
+    """Each vector of weights that comes from the second one takes as long as four multiply-adds."""
+    sequence = ConvolutionWorkload(
+        batch=1,
+        in_channels=512,
+        out_channels=512,
+        in_height=1,
+        in_width=3199,
+        kernel=(1, 3),
+        strides=(1, 2),
+        padding=(0, 0, 0, 0),
+        dilation=(1, 1),
+        groups=1,
+        data_layout="NCW16c",
+        kernel_layout="OIW16i16o",
+        out_layout="NCW16c",
+        dtype="float32",
+        out_dtype="float32",
+    )
+    _, knobs = cheapest(sequence, PROCESSOR)
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert knobs.tile_pixels >= 4

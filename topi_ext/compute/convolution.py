@@ -55,9 +55,7 @@ def conv1d(
     return conv2d(
         data,
         weight,
-        strides=(1, *strides),
-        padding=(0, padding[0], 0, padding[1]),
-        dilation=(1, *dilation),
+        **as_image(strides, padding, dilation),
         groups=groups,
         data_layout=data_layout,
         kernel_layout=kernel_layout,
@@ -65,6 +63,15 @@ def conv1d(
         out_dtype=out_dtype,
         out_channels=out_channels,
     )
+
+
+def as_image(strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> dict[str, Any]:
+    """The window of a 1-D convolution as that of :func:`conv2d` over images of one row."""
+    return {
+        "strides": (1, *strides),
+        "padding": (0, padding[0], 0, padding[1]),
+        "dilation": (1, *dilation),
+    }
 
 
 def conv2d(

@@ -19,6 +19,12 @@ def groups_of(inputs: int, outputs: int, groups: int, out: str) -> int:
     return merged(convolution, ConvolutionLayouts("NHWC", "HWIO", out))[0].groups
 
 
+def test_groups_of_sequences() -> None:
+    convolution = Convolution("nn.conv1d", 1, 384, 384, (49,), (128,), 16)
+    whole, layouts = merged(convolution, ConvolutionLayouts("NWC", "WIO", "NCW16c"))
+    assert (whole.groups, layouts.kernel) == (8, "OWI16o")
+
+
 @pytest.mark.parametrize(
     ("inputs", "outputs", "groups", "kernel_groups"),
     [
@@ -48,26 +54,35 @@ def test_channels_without_blocks_need_no_merging(out: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("extents", [(9, 8), (11,)], ids=["images", "sequences"])
 @pytest.mark.parametrize(
     ("inputs", "outputs", "groups", "kernel", "stride"),
     [(64, 64, 16, 3, 1), (21, 42, 3, 3, 2), (16, 48, 8, 1, 1), (24, 36, 12, 5, 1)],
 )
 def test_numbers(
-    tmp_path: Path, inputs: int, outputs: int, groups: int, kernel: int, stride: int, layout: str
+    tmp_path: Path,
+    inputs: int,
+    outputs: int,
+    groups: int,
+    kernel: int,
+    stride: int,
+    extents: tuple[int, ...],
+    layout: str,
 ) -> None:
     rng = np.random.default_rng(groups)
-    weight = rng.standard_normal((outputs, inputs // groups, kernel, kernel)).astype("float32")
+    window = (kernel,) * len(extents)
+    weight = rng.standard_normal((outputs, inputs // groups, *window)).astype("float32")
     builder = relax.BlockBuilder()
-    image = relax.Var("image", relax.TensorType((2, inputs, 9, 8), "float32"))
+    image = relax.Var("image", relax.TensorType((2, inputs, *extents), "float32"))
+    convolve = relax.op.nn.conv2d if len(extents) == 2 else relax.op.nn.conv1d
+    layout = layout if len(extents) == 2 else layout.replace("H", "")
     with builder.function("main", [image]):
         with builder.dataflow():
-            value = relax.op.nn.conv2d(
-                image, relax.const(weight), strides=stride, padding=kernel // 2, groups=groups
-            )
+            value = convolve(image, relax.const(weight), strides=stride, padding=kernel // 2, groups=groups)
             result = builder.emit_output(builder.emit(value))
         builder.emit_func_output(result)
     module = builder.finalize()
-    data = rng.standard_normal((2, inputs, 9, 8)).astype("float32")
+    data = rng.standard_normal((2, inputs, *extents)).astype("float32")
     untouched = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
     expected = untouched["main"](tvm.runtime.tensor(data)).numpy()
     relay_layout.compile(module, desired_layout=layout, threads=1).save(tmp_path / "model.rla")
