@@ -24,7 +24,7 @@ from topi_ext.schedule.blocks import (
     loop_extent,
     open_schedule,
 )
-from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops
+from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange_block, arrange_loops
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
 from topi_ext.schedule.work import block_cycles
 
@@ -40,7 +40,7 @@ class Product(ScheduleRule):
     """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, float32."""
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None for symbolic rows or columns, fewer columns than a vector has, and what is no such product."""
+        """None for symbolic rows or columns, fewer than 4 columns, and what is no such product."""
         if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
             return None
         try:
@@ -55,11 +55,11 @@ class Product(ScheduleRule):
         anchor = next((block for block in child_blocks(sch) if is_product(sch, block)), None)
         if anchor is None:
             return None
-        lanes = processor.lanes(4)
         rows, columns = (loop_extent(sch, loop) for loop in sch.get_loops(anchor)[-3:-1])
-        if rows is None or columns is None or columns < lanes:
+        if rows is None or columns is None or columns < LEAST_VECTOR:
             return None
         tile = best_tile(rows, columns, processor)
+        lanes = tile.lanes
         around = fuse_epilogue(sch, anchor)
         epilogue = around.epilogue
         if epilogue is None:
@@ -92,18 +92,21 @@ class Product(ScheduleRule):
 
 @dataclass(frozen=True)
 class Tile:
-    """Accumulators: rows by vectors of columns."""
+    """Accumulators: rows by vectors of columns, each of that many lanes."""
 
     rows: int
     vectors: int
+    lanes: int
 
 
 def best_tile(rows: int, columns: int, processor: Processor) -> Tile:
     """The tile by which a product takes fewest cycles, by what is computed twice, loaded, and waited for.
 
-    One register is left for each vector of a row of B, and one for what is broadcast.
+    Vectors are as long as registers, or as columns allow. One register is left for each vector of a row of B,
+    and one for what is broadcast.
     """
-    lanes, registers = processor.lanes(4), processor.vector_registers - processor.registers_in_flight
+    lanes = min(processor.lanes(4), 1 << (columns.bit_length() - 1))
+    registers = processor.vector_registers - processor.registers_in_flight
 
     def cycles(tile: Tile) -> float:
         computed = ceil(rows / tile.rows) * tile.rows * ceil(columns / (tile.vectors * lanes)) * tile.vectors
@@ -113,7 +116,7 @@ def best_tile(rows: int, columns: int, processor: Processor) -> Tile:
         return computed / adds * step
 
     tiles = [
-        Tile(height, vectors)
+        Tile(height, vectors, lanes)
         for vectors, height in product(range(1, MOST_VECTORS + 1), range(1, MOST_ROWS + 1))
         if height <= rows and vectors * lanes <= columns and height * vectors + vectors + 1 <= registers
     ]

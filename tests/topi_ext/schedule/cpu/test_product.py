@@ -41,6 +41,9 @@ def check(left: Shape, right: Shape, cpu: str | None = None, after: Build | None
         ((6, 3, 1), (6, 1, 33)),
         ((4, 13, 8), (1, 8, 40)),
         ((13, 8), (8, 40)),
+        ((2, 17, 5), (2, 5, 4)),
+        ((2, 17, 5), (2, 5, 7)),
+        ((2, 17, 5), (2, 5, 12)),
     ],
 )
 def test_rows_and_columns_that_no_tile_divides(left: Shape, right: Shape, cpu: str) -> None:
@@ -76,7 +79,7 @@ def test_a_symbolic_batch() -> None:
 @pytest.mark.parametrize(
     ("left", "right", "transposed", "dtype"),
     [
-        ((2, 9, 5), (2, 5, 2), False, "float32"),
+        ((2, 9, 5), (2, 5, 3), False, "float32"),
         ((2, 9, 5), (2, 33, 5), True, "float32"),
         ((2, 9, 5), (2, 5, 33), False, "int32"),
     ],
@@ -95,11 +98,12 @@ def test_others_are_left_to_the_next_rule(left: Shape, right: Shape, transposed:
         ({"mcpu": "x86-64-v3"}, 197, 64),
         ({"mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a76"}, 49, 49),
         ({"mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a55"}, 1, 64),
+        ({"mcpu": "x86-64-v4"}, 1024, 12),
     ],
     ids=lambda value: value["mcpu"] if isinstance(value, dict) else "",
 )
 def test_a_tile_fits_into_the_registers(target: dict[str, str], rows: int, columns: int) -> None:
     processor = processor_of(Target({"kind": "llvm", **target}))
     tile = best_tile(rows, columns, processor)
-    assert tile.rows <= rows and tile.vectors * processor.lanes(4) <= columns
+    assert tile.rows <= rows and tile.vectors * tile.lanes <= columns
     assert tile.rows * tile.vectors + tile.vectors < processor.vector_registers
