@@ -4,13 +4,14 @@ Needs timm, torchvision and onnxscript. They bring another torch than this packa
 them an environment of their own. A file that exists is left as it is; a network that cannot be exported is
 named and left out. What was exported is measured by ``relay-layout bench FOLDER/*.onnx``.
 
-scripts/networks.txt names them: on each line a collection (timm, or classification or segmentation of
-torchvision) and a network.
+scripts/networks.txt names them: on each line a collection (timm, or classification, segmentation or video of
+torchvision), a network, and the extents of its input after the batch where they are not the usual ones.
 """
 
 import argparse
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import torchvision
 
 NETWORKS = Path(__file__).with_name("networks.txt")
 SEED = 0
+EXTENTS = {"video": (3, 16, 112, 112)}
 IMAGE = (3, 224, 224)
 
 
@@ -41,19 +43,22 @@ def build(collection: str, name: str) -> Any:
         network = timm.create_model(name, pretrained=False)
     elif collection == "classification":
         network = getattr(torchvision.models, name)(weights=None)
+    elif collection == "video":
+        network = getattr(torchvision.models.video, name)(weights=None)
     else:
         network = Scores(getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None))
     for module in network.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
+        if isinstance(module, torch.nn.BatchNorm2d | torch.nn.BatchNorm3d):
             module.running_mean.uniform_(-0.1, 0.1)
             module.running_var.uniform_(0.8, 1.2)
     return network.eval()
 
 
-def export(collection: str, name: str, path: Path) -> str:
-    """Write one network, for one image; what happened, in a line."""
+def export(collection: str, name: str, given: Sequence[int], path: Path) -> str:
+    """Write one network, for one image, of the extents that are ``given``; what happened, in a line."""
     network = build(collection, name)
-    shape = getattr(network, "default_cfg", {}).get("input_size", IMAGE)
+    usual = getattr(network, "default_cfg", {}).get("input_size", EXTENTS.get(collection, IMAGE))
+    shape = given or usual
     image = torch.randn(1, *shape)
     partial = path.with_suffix(".partial")
     try:
@@ -75,17 +80,19 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="folder to write to")
     parser.add_argument("names", nargs="*", metavar="NAME", help="networks (all of scripts/networks.txt)")
     arguments = parser.parse_args()
-    collections = {name: kind for kind, name in map(str.split, NETWORKS.read_text().splitlines())}
-    unknown = sorted(set(arguments.names) - set(collections))
+    known = {
+        name: (kind, extents) for kind, name, *extents in map(str.split, NETWORKS.read_text().splitlines())
+    }
+    unknown = sorted(set(arguments.names) - set(known))
     if unknown:
         parser.error(f"{NETWORKS} has no {', '.join(unknown)}")
     warnings.filterwarnings("ignore")
     arguments.folder.mkdir(parents=True, exist_ok=True)
     missing = False
-    for name in arguments.names or collections:
-        path = arguments.folder / f"{name}.onnx"
+    for name in arguments.names or known:
+        path, (collection, extents) = arguments.folder / f"{name}.onnx", known[name]
         if not path.exists():
-            print(export(collections[name], name, path), flush=True)
+            print(export(collection, name, [int(extent) for extent in extents], path), flush=True)
             missing |= not path.exists()
     return int(missing)
 
