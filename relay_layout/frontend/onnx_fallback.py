@@ -43,7 +43,10 @@ def convert(proto: "onnx.NodeProto", node: Node) -> Value:
     if node.operator not in operators(proto.domain):
         raise Unsupported("is not a supported operator")
     if node.operator in _COUNTED_LATE:
-        raise Unsupported("gives as many elements as the data say at run time, which is not supported")
+        raise Unsupported(
+            "gives as many elements as the data say at run time, which is not supported; "
+            "end the model before it, for example by onnx.utils.extract_model"
+        )
     inputs = onnx_frontend.onnx_input(
         None if value is None else node.expression(value) for value in node.inputs
     )

@@ -248,7 +248,8 @@ def test_input_without_shape_or_of_another_kind() -> None:
         (
             "y = NonZero(x)",
             "float[1,3,7,5] x",
-            "(NonZero) gives as many elements as the data say at run time, which is not supported",
+            "(NonZero) gives as many elements as the data say at run time, which is not supported; "
+            "end the model before it, for example by onnx.utils.extract_model",
         ),
         (
             "y, m, v = BatchNormalization <training_mode=1> (x, s, s, s, s)",

@@ -7,6 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+import tvm
+from tvm import relax
 
 import relay_layout
 from relay_layout import models
@@ -95,6 +97,41 @@ def test_results_are_those_of_float32_but_for_rounding(kind: str, tmp_path: Path
     error = np.abs(narrow - expected).max() / np.abs(expected).max()
     # Numbers have 8 bits of mantissa: equal ones were not rounded at all.
     assert 1e-5 < error < 2e-2
+
+
+def sequence() -> tvm.IRModule:
+    """Two 1-D convolutions of 32 channels."""
+    rng = np.random.default_rng(0)
+    builder = relax.BlockBuilder()
+    data = relax.Var("input", relax.TensorType((1, 32, 45), "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            value: relax.Expr = data
+            for _ in range(2):
+                weight = rng.standard_normal((32, 32, 3)).astype("float32") / 10
+                value = builder.emit(relax.op.nn.conv1d(value, relax.const(weight), padding=1))
+            result = builder.emit_output(value)
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+@pytest.mark.parametrize("kind", RUNNABLE)
+def test_sequences_multiply_bfloat16(kind: str, tmp_path: Path) -> None:
+    target, needed = RUNNABLE[kind]
+    report, path = tmp_path / "report.json", tmp_path / "network.rla"
+    layout: dict[str, Any] = {"desired_layout": "NWC", "shipped_records": False}
+    compiled = relay_layout.compile(sequence(), target=target, precision="bf16", report=report, **layout)
+    (found,) = json.loads(report.read_text())["targets"]
+    workloads = [call["workload"] for call in found["calls"] if "groups" in (call["workload"] or {})]
+    assert [each["dtype"] for each in workloads] == ["bfloat16"] * 2
+    if not needed <= (cpu_features() or set()):
+        pytest.skip(f"this machine does not multiply bfloat16 by {kind}")
+    data = np.random.default_rng(1).standard_normal((1, 32, 45)).astype("float32")
+    compiled.save(path)
+    (narrow,) = relay_layout.load(path).run({"input": data}).values()
+    relay_layout.compile(sequence(), target=target, **layout).save(path)
+    (expected,) = relay_layout.load(path).run({"input": data}).values()
+    assert 1e-5 < np.abs(narrow - expected).max() / np.abs(expected).max() < 2e-2
 
 
 def test_an_input_that_is_read_in_another_order_stays_float32() -> None:
