@@ -53,6 +53,7 @@ def run_bench(
     require_peers: bool = False,
     tolerance: float | None = None,
     progress: Progress = print_progress,
+    measured: Callable[[BenchResult], None] | None = None,
 ) -> BenchResult:
     """Measure relay-layout and its peers on every model.
 
@@ -65,6 +66,7 @@ def run_bench(
     :param input_shapes: shapes by input name, for models that leave dimensions open.
     :param tolerance: by which outputs of the same network may differ, relative to the largest.
     :param require_peers: raise if a peer's package is missing, instead of reporting it.
+    :param measured: called after each model with the result so far.
     :raises InputError: an unknown peer, or a model with open dimensions.
     :raises ModelError: a model that cannot be read.
     :raises PeerUnavailable: see `require_peers`.
@@ -79,12 +81,16 @@ def run_bench(
             _make_task(label, Path(path), input_shapes or {}, Path(directory) / str(index), tolerance)
             for index, (label, path) in enumerate(models)
         ]
-        results = [_bench_model(task, wanted, missing, threads, seconds, ours, progress) for task in tasks]
-    return BenchResult(
-        models=results,
-        geometric_mean=geometric_mean_of_ratios(results),
-        machine=describe_machine(),
-    )
+        machine = describe_machine()
+        result = BenchResult(models=[], geometric_mean={}, machine=machine)
+        for task in tasks:
+            found = _bench_model(task, wanted, missing, threads, seconds, ours, progress)
+            results = [*result["models"], found]
+            mean = geometric_mean_of_ratios(results)
+            result = BenchResult(models=results, geometric_mean=mean, machine=machine)
+            if measured is not None:
+                measured(result)
+    return result
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="measure beside N processes of low priority that never pause, as on a machine with other work",
     )
     options.add(parser, *options.RECORDS)
-    parser.add_argument("--save", metavar="FILE", help="write the result to a file, to compare with later")
+    parser.add_argument(
+        "--save", metavar="FILE", help="write the result to a file after each model, to compare with later"
+    )
     parser.add_argument(
         "--against",
         metavar="FILE",
@@ -96,9 +99,9 @@ def run(arguments: Namespace) -> Outcome:
             require_peers=arguments.peers is not None,
             tolerance=ROUNDED_TOLERANCE if rounded else None,
             progress=note,
+            # After each model: many take an hour, of which nothing may be lost.
+            measured=None if arguments.save is None else partial(history.save, arguments.save),
         )
-    if arguments.save is not None:
-        history.save(arguments.save, result)
     failed = subject_failed(result)
     if saved is None:
         return Outcome(result, format_table(result), 1 if failed else 0)

@@ -89,6 +89,24 @@ def test_ours_is_compiled_once_and_its_artifact_measured(
     assert result["geometric_mean"]["onnxruntime"] == pytest.approx(model["ratios"]["onnxruntime"])
 
 
+def test_who_asks_hears_of_each_model(relu_model: WriteRelu) -> None:
+    path, heard = relu_model(1, 64), []
+    result = run_bench(
+        [("first", path), ("second", path)],
+        ["onnxruntime"],
+        threads=1,
+        seconds=0.05,
+        ours=cannot_compile,
+        progress=lambda line: None,
+        measured=heard.append,
+    )
+    assert [[model["model"] for model in each["models"]] for each in heard] == [
+        ["first"],
+        ["first", "second"],
+    ]
+    assert heard[-1] == result
+
+
 def test_outputs_are_compared_even_if_onnxruntime_is_not_among_the_peers(
     relu_model: WriteRelu, example_peers: str
 ) -> None:
