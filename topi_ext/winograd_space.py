@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from topi_ext.direct_space import STREAM_PENALTY
+from topi_ext.direct_space import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
 from topi_ext.indexing import block_of
 from topi_ext.knobs import Order, PadAt, WinogradKnobs, suits_winograd, winograd_tiles
 from topi_ext.processor import Processor
@@ -19,8 +19,6 @@ SMALLEST_VECTOR = 4
 DATA_CYCLES = {2: 40.0, 4: 120.0}
 RESULT_CYCLES = {2: 30.0, 4: 100.0}
 """Cycles to transform one vector of channels of one tile, by the size of the tile."""
-
-L2_CYCLES_PER_LINE = 2.0
 
 LAST_CACHE_BYTES = 16 << 20
 """Of the last cache what one kernel may count on."""
@@ -139,7 +137,7 @@ def _estimated_loops(
     step *= 1.0 + STREAM_PENALTY * abs(streams - 2)
     if workload.summed_planes * streams * processor.vector_bytes > processor.l1_bytes // 2:
         # The weights of the tile come from the level-2 cache each time.
-        step = max(step, L2_CYCLES_PER_LINE * streams)
+        step = max(step, L2_CYCLES_PER_VECTOR * streams)
     return WinogradLoops(step, DATA_CYCLES[knobs.tile], RESULT_CYCLES[knobs.tile])
 
 

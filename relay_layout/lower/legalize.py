@@ -39,6 +39,7 @@ from relay_layout.lower.transposed import phased_call
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import BuildTarget, dense
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
+from relay_layout.targets.phases import PLAIN
 from topi_ext import compute
 from topi_ext.indexing import physical_axes
 from topi_ext.workload import ConvolutionWorkload
@@ -58,18 +59,13 @@ def legalization_map(target: BuildTarget | None = None) -> dict[str, Legalizer]:
         return _convolution(builder, call) if chosen is None else chosen
 
     def transposed(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        phased = None if target is None else phased_call(builder, call, plain)
+        phased = None if target is None else phased_call(builder, call, tiled)
         return _convolution(builder, call) if phased is None else phased
-
-    def plain(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        return (tiled if operator_name(call) in _TILED else _convolution)(builder, call)
 
     legalizers = _LEGALIZERS | {
         "matmul": _products(target),
-        **dict.fromkeys(_TILED, tiled),
-        "nn.conv1d_transpose": transposed,
-        "nn.conv2d_transpose": transposed,
-        "nn.conv3d_transpose": transposed,
+        **dict.fromkeys(PLAIN, transposed),
+        **dict.fromkeys(PLAIN.values(), tiled),
     }
     return {f"relax.{name}": legalizer for name, legalizer in legalizers.items()}
 
@@ -233,8 +229,6 @@ def _multiply_add(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
     return builder.call_te(multiply_add, *call.args, primfunc_name_hint="multiply_add")
 
-
-_TILED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 _CONVOLUTIONS: dict[str, Callable[..., te.Tensor]] = {
     "conv1d": compute.conv1d,

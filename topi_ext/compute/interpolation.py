@@ -1,10 +1,11 @@
 """Interpolation along one axis of a tensor: linear, or cubic (Keys, 1981), as ONNX's Resize defines them."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from tvm import te, tirx
 from tvm.topi.image.resize import get_inx as source_coordinate
+
+from topi_ext.compute.selection import chosen
 
 TAPS = {"linear": 2, "cubic": 4}
 """Elements that are read for one element of the result, by method."""
@@ -46,7 +47,7 @@ def interpolate(
         position = coordinate(element)
         fraction = position - te.floor(position)
         if method == "linear":
-            return tirx.Select(tap == 0, 1.0 - fraction, fraction)
+            return chosen(tap, [1.0 - fraction, fraction])
         weights = _cubic_weights(fraction, cubic_alpha)
         if cubic_exclude:
             inside = [
@@ -57,12 +58,9 @@ def interpolate(
                 tirx.Select(within, value, tirx.const(0.0, "float32"))
                 for within, value in zip(inside, weights, strict=True)
             ]
-            total = _sum(weights)
+            total = sum(weights)
             weights = [value / total for value in weights]
-        chosen = weights[-1]
-        for number in reversed(range(taps - 1)):
-            chosen = tirx.Select(tap == number, weights[number], chosen)
-        return chosen
+        return chosen(tap, weights)
 
     places = te.compute((taps, extent), place, name="places")
     weights = te.compute((taps, extent), weight, name="weights")
@@ -70,7 +68,7 @@ def interpolate(
     def element(*index: Any) -> Any:
         before, own, after = index[:axis], index[axis], index[axis + 1 :]
         read = [data(*before, places(tap, own), *after).astype("float32") for tap in range(taps)]
-        return _sum([value * weights(tap, own) for tap, value in enumerate(read)])
+        return sum(value * weights(tap, own) for tap, value in enumerate(read))
 
     shape = [*data.shape[:axis], extent, *data.shape[axis + 1 :]]
     return te.compute(shape, element, name="interpolation")
@@ -85,13 +83,6 @@ def _cubic_weights(fraction: Any, alpha: float) -> list[Any]:
         -(alpha + 2) * cube + (3 + 2 * alpha) * square - alpha * fraction,
         -alpha * cube + alpha * square,
     ]
-
-
-def _sum(terms: Sequence[Any]) -> Any:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
 
 
 __all__ = ["TAPS", "interpolate"]

@@ -15,6 +15,7 @@ from tvm import te, tirx
 
 from topi_ext.compute.geometry import as_int
 from topi_ext.compute.padding import pad
+from topi_ext.compute.selection import chosen
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_knobs, winograd_tiles
 from topi_ext.winograd import KERNEL, Groups, Matrix, winograd_matrices
@@ -136,11 +137,7 @@ def row_of(matrix: Matrix, groups: Groups, row: Any, values: Sequence[Any], dtyp
 
     ``groups`` are the columns whose sums rows share.
     """
-    products = [_times(coefficients, groups, values, dtype) for coefficients in matrix]
-    result = products[-1]
-    for place in reversed(range(len(products) - 1)):
-        result = tirx.Select(row == place, products[place], result)
-    return result
+    return chosen(row, [_times(coefficients, groups, values, dtype) for coefficients in matrix])
 
 
 def _times(coefficients: Sequence[Fraction], groups: Groups, values: Sequence[Any], dtype: str) -> Any:

@@ -31,6 +31,13 @@ def open_schedule(func: tirx.PrimFunc) -> Schedule:
     )
 
 
+def loads_of(body: Any) -> list[Any]:
+    """What a statement or an expression reads of tensors, those that say where another reads among them."""
+    loads: list[Any] = []
+    structural_walk(body, (TensorLoad, loads.append))
+    return loads
+
+
 def child_blocks(sch: Schedule) -> list[SBlock]:
     """The blocks of the function in the order in which they compute; none where its body is opaque."""
     body = sch.mod["main"].body

@@ -12,6 +12,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.dot_products import is_dot
+from topi_ext.schedule.blocks import loads_of
 from topi_ext.schedule.overlap import loops_within, substitute
 
 PREFETCH = "topi_ext.prefetch"
@@ -66,8 +67,7 @@ def _requests(body: Any, ahead: int, streams: int, at_once: int) -> list[Any]:
     structural_walk(body, (SBlockRealize, realizes.append))
     block = realizes[0].block
     weights = block.reads[-1].source
-    loads: list[Any] = []
-    structural_walk(block.body, (TensorLoad, loads.append))
+    loads = loads_of(block.body)
     load = next(found for found in loads if found.source.same_as(weights))
     dots: list[Any] = []
     structural_walk(block.body, (Call, dots.append))

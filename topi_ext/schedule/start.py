@@ -15,7 +15,7 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.schedule.blocks import SBlock, holds
+from topi_ext.schedule.blocks import SBlock, holds, loads_of
 from topi_ext.schedule.overlap import substitute, uses
 
 START = "global.start"
@@ -79,8 +79,7 @@ def _addend(block: Any, sums: Any) -> TensorLoad | None:
     sides: list[tuple[Any, Any]] = []
     structural_walk(block.body, (tirx.Add, lambda add: sides.extend([(add.a, add.b), (add.b, add.a)])))
     found = [other for side, other in sides if _loads(side, sums)]
-    loads: list[TensorLoad] = []
-    structural_walk(block.body, (TensorLoad, loads.append))
+    loads = loads_of(block.body)
     read = sum(load.source.same_as(sums) for load in loads)
     if not found or read != len(found) or not isinstance(found[0], TensorLoad):
         return None

@@ -42,21 +42,19 @@ def functions_of(module: tvm.IRModule) -> set[str]:
 def test_numbers_are_those_of_channels_last(
     method: str, mode: str, extents: tuple[tuple[int, int], tuple[int, int]]
 ) -> None:
-    before, after = extents
-    image = RNG.uniform(-1, 1, (2, 3, *before)).astype("float32")
-    how = {"method": method, "coordinate_transformation_mode": mode}
-    (have,) = execute(module_of(image.shape, after, layout="NCHW", **how), image)
-    last = np.ascontiguousarray(image.transpose(0, 2, 3, 1))
-    (want,) = execute(module_of(last.shape, after, layout="NHWC", **how), last)
-    np.testing.assert_allclose(have, want.transpose(0, 3, 1, 2), 1e-6, 1e-6)
+    compare(*extents, method=method, coordinate_transformation_mode=mode)
 
 
 def test_attributes_of_cubic_interpolation() -> None:
-    image = RNG.uniform(-1, 1, (2, 3, 7, 5)).astype("float32")
-    how: dict[str, Any] = {"method": "cubic", "cubic_alpha": -0.3, "cubic_exclude": 1}
-    (have,) = execute(module_of(image.shape, (13, 17), layout="NCHW", **how), image)
+    compare(*GROWING, method="cubic", cubic_alpha=-0.3, cubic_exclude=1)
+
+
+def compare(before: tuple[int, int], after: tuple[int, int], **how: Any) -> None:
+    """Both layouts; channels last are TVM's compute."""
+    image = RNG.uniform(-1, 1, (2, 3, *before)).astype("float32")
+    (have,) = execute(module_of(image.shape, after, layout="NCHW", **how), image)
     last = np.ascontiguousarray(image.transpose(0, 2, 3, 1))
-    (want,) = execute(module_of(last.shape, (13, 17), layout="NHWC", **how), last)
+    (want,) = execute(module_of(last.shape, after, layout="NHWC", **how), last)
     np.testing.assert_allclose(have, want.transpose(0, 3, 1, 2), 1e-6, 1e-6)
 
 

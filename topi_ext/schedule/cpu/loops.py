@@ -6,7 +6,6 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
@@ -20,6 +19,7 @@ from topi_ext.schedule.blocks import (
     fusible,
     holds,
     is_reduction,
+    loads_of,
     loop_extent,
     open_schedule,
     temporaries,
@@ -178,12 +178,8 @@ def _gathers(sch: Schedule, block: SBlock) -> bool:
     """Whether neighbours in the innermost dimension are read from places that a tensor holds."""
     node = sch.get(block)
     innermost = node.iter_vars[-1].var
-    loads: list[Any] = []
-    structural_walk(node.body, (TensorLoad, loads.append))
-    places: list[Any] = []
-    for load in loads:
-        for index in load.indices:
-            structural_walk(index, (TensorLoad, places.append))
+    indices = [index for load in loads_of(node.body) for index in load.indices]
+    places = [place for index in indices for place in loads_of(index)]
     return any(uses(index, innermost) for place in places for index in place.indices)
 
 
@@ -229,8 +225,7 @@ def _may_repeat(sch: Schedule, block: SBlock) -> bool:
 def _lies_as_result(sch: Schedule, block: SBlock) -> bool:
     """Whether all that a block reads lies in the order in which it writes, element by element."""
     node = sch.get(block)
-    loads: list[Any] = []
-    structural_walk(node.body, (TensorLoad, loads.append))
+    loads = loads_of(node.body)
     result, axes = node.writes[0].source, [axis.var for axis in node.iter_vars]
     return all(
         len(load.indices) == len(axes)

@@ -5,11 +5,17 @@ from math import prod
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
-from tvm_ffi import structural_walk
 
-from topi_ext.schedule.blocks import SBlock, fusible, holds, largest_divisor, loop_extent, temporaries
+from topi_ext.schedule.blocks import (
+    SBlock,
+    fusible,
+    holds,
+    largest_divisor,
+    loads_of,
+    loop_extent,
+    temporaries,
+)
 from topi_ext.schedule.overlap import uses
 
 MAXIMUM_VECTOR = 64
@@ -146,15 +152,13 @@ def _cut(
 def _is_of_temporary(sch: Schedule, node: Any) -> bool:
     """Whether a block reduces what the function keeps for itself."""
     kept, reduced = temporaries(sch), node.iter_vars[-1].var
-    loads: list[Any] = []
-    structural_walk(node.body, (TensorLoad, loads.append))
+    loads = loads_of(node.body)
     return any(holds(kept, load.source) and uses(load.indices[-1], reduced) for load in loads)
 
 
 def _runs_along(node: Any, axis: tirx.Var) -> bool:
     """Whether all that a block reads lies along one of its axes in memory, and so none along another."""
-    loads: list[Any] = []
-    structural_walk(node.body, (TensorLoad, loads.append))
+    loads = loads_of(node.body)
     read = [load for load in loads if not load.source.same_as(node.writes[0].source) and len(load.indices)]
     innermost = [load for load in read if uses(load.indices[-1], axis)]
     return bool(innermost) and all(

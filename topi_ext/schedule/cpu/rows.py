@@ -8,7 +8,6 @@ from math import ceil, prod
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.dlight import ScheduleRule
@@ -22,6 +21,7 @@ from topi_ext.schedule.blocks import (
     fixed,
     holds,
     is_reduction,
+    loads_of,
     open_schedule,
     try_inline,
 )
@@ -122,8 +122,7 @@ def _own_axes(node: SBlockNode, extents: list[Any], computed: list[Any]) -> int:
         return 0
     if len(node.writes) != 1 or not isinstance(node.body, tirx.BufferStore):
         return 0
-    loads: list[Any] = []
-    structural_walk(node.body, (TensorLoad, loads.append))
+    loads = loads_of(node.body)
     places = [list(node.body.indices)]
     places += [list(load.indices) for load in loads if holds(computed, load.source)]
     shared = 0
