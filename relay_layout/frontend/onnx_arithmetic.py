@@ -1,8 +1,10 @@
 """Integer arithmetic on symbolic extents, which exporters use to work out shapes."""
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
+from tvm import tirx
 
 from relay_layout.frontend.onnx_node import Node
 from relay_layout.frontend.onnx_values import (
@@ -42,6 +44,19 @@ def arithmetic(node: Node) -> Value:
 
         dtype = "int32" if node.attributes["to"] == TensorProto.INT32 else "int64"
     return extents(result, dtype)
+
+
+def empty_extent(node: Node) -> tirx.Var | None:
+    """The extent which a node tests for being 0; None where it does something else."""
+    if node.operator != "Equal" or len(node.inputs) != 2:
+        return None
+    tested = [value for value in node.inputs if isinstance(value, Extents) and value.array.size == 1]
+    zeros = [value for value in node.inputs if isinstance(value, np.ndarray) and value.size == 1]
+    if not tested or not zeros or zeros[0].item() != 0:
+        return None
+    condition = simplify(tested[0].array.item() == tirx.const(0, "int64"))
+    sides = (condition.a, condition.b) if isinstance(condition, tirx.EQ) else ()
+    return next((side for side in sides if isinstance(side, tirx.Var)), None)
 
 
 def _is_integral(value: Value) -> bool:
@@ -156,12 +171,15 @@ def _cast(node: Node, data: Array) -> Value:
     return data if node.attributes["to"] in (TensorProto.INT64, TensorProto.INT32) else NotImplemented
 
 
-def _product_of(node: Node, data: Array, axes: Array | None = None) -> Value:
-    if data.ndim != 1:
-        return NotImplemented
-    result = np.empty([1] if node.attributes.get("keepdims", 1) else [], dtype=object)
-    result[...] = product(data.tolist())
-    return result
+def _reduced(combine: Callable[[list[Extent]], Extent]) -> Callable[..., Value]:
+    def compute(node: Node, data: Array, axes: Array | None = None) -> Value:
+        if data.ndim != 1 or not data.size:
+            return NotImplemented
+        result = np.empty([1] if node.attributes.get("keepdims", 1) else [], dtype=object)
+        result[...] = combine(data.tolist())
+        return result
+
+    return compute
 
 
 def _expand(node: Node, data: Array, shape: Array) -> Value:
@@ -183,7 +201,10 @@ _ARITHMETIC: dict[str, Callable[..., Value]] = {
     "Min": _elementwise(least),
     "Mod": _elementwise(_remainder),
     "Mul": _elementwise(lambda left, right: simplify(left * right)),
-    "ReduceProd": _product_of,
+    "ReduceMax": _reduced(lambda extents: reduce(greatest, extents)),
+    "ReduceMin": _reduced(lambda extents: reduce(least, extents)),
+    "ReduceProd": _reduced(product),
+    "ReduceSum": _reduced(lambda extents: simplify(sum(extents))),
     "Reshape": _reshape,
     "Slice": _slice,
     "Squeeze": _squeeze,

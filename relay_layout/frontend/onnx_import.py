@@ -8,7 +8,8 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import onnx_fallback
-from relay_layout.frontend.onnx_arithmetic import arithmetic
+from relay_layout.frontend.onnx_arithmetic import arithmetic, empty_extent
+from relay_layout.frontend.onnx_counts import Counts
 from relay_layout.frontend.onnx_fold import fold
 from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_node import Expressions, Node, identifier
@@ -29,6 +30,9 @@ class Importer:
         self._outputs: frozenset[str] = frozenset()
         self.builder = relax.BlockBuilder()
         self._expressions = Expressions(self.builder)
+        self._counts = Counts(self.builder)
+        # By the name of a condition, the extent of which it says whether it is 0.
+        self._empty: dict[str, Any] = {}
 
     def build(
         self,
@@ -85,7 +89,9 @@ class Importer:
             attributes=_attributes(proto),
             builder=self.builder,
             expressions=self._expressions,
+            counts=self._counts,
         )
+        self._note_condition(proto, node)
         results = self._results(proto, node)
         if any(proto.output[len(results) :]):
             raise Unsupported(f"has more than {len(results)} of its outputs in use, which is not supported")
@@ -111,7 +117,7 @@ class Importer:
         if not isinstance(value, relax.Expr) or isinstance(value, relax.Var):
             return value
         emit = self.builder.emit_output if name in self._outputs else self.builder.emit
-        return emit(value, name_hint=identifier(name))
+        return self._counts.sized(emit(value, name_hint=identifier(name)), identifier(name))
 
     def _check_shape(self, domain: str, node: Node, value: Value) -> None:
         # TVM takes operands whose shapes may or may not fit, and then cannot compile the operator.
@@ -135,17 +141,37 @@ class Importer:
             ) from None
         return self.builder.emit_output(value, name_hint=identifier(name))
 
+    def _note_condition(self, proto: "onnx.NodeProto", node: Node) -> None:
+        passed_on = self._empty.get(proto.input[0]) if proto.op_type in ("Cast", "Identity") else None
+        extent = passed_on if passed_on is not None else empty_extent(node)
+        if extent is not None:
+            self._empty[proto.output[0]] = extent
+
     def _inline_branch(self, proto: "onnx.NodeProto", inputs: tuple[Value, ...]) -> None:
         condition = inputs[0]
-        if not isinstance(condition, np.ndarray):
-            raise Unsupported("chooses between branches at run time, which is not supported")
-        wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
+        if isinstance(condition, np.ndarray):
+            wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
+            values = self._branch(proto, wanted)
+        else:
+            values = self._branch_for_elements(proto)
+        for name, value in zip(proto.output, values, strict=True):
+            self._values[name] = value
+
+    def _branch_for_elements(self, proto: "onnx.NodeProto") -> list[Value]:
+        """The branch for a tensor with elements, where it gives what the one for an empty tensor gives."""
+        extent = self._empty.get(proto.input[0])
+        if extent is not None:
+            empty, other = self._branch(proto, "then_branch"), self._branch(proto, "else_branch")
+            if all(map(lambda one, two: self._counts.agree_where_empty(one, two, extent), empty, other)):
+                return other
+        raise Unsupported("chooses between branches at run time, which is not supported")
+
+    def _branch(self, proto: "onnx.NodeProto", wanted: str) -> list[Value]:
         branch = next(attribute.g for attribute in proto.attribute if attribute.name == wanted)
         self._values.update(read_tensors(branch.initializer, self._label))
         names = [output.name for output in branch.output]
         self._run(needed(branch.node, names))
-        for name, inner in zip(proto.output, names, strict=True):
-            self._values[name] = self._values[inner]
+        return [self._values[name] for name in names]
 
 
 def needed(nodes: Sequence["onnx.NodeProto"], outputs: Iterable[str]) -> list["onnx.NodeProto"]:

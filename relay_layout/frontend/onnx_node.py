@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.onnx_counts import Counts
 from relay_layout.frontend.onnx_values import (
     Array,
     Extent,
@@ -72,6 +73,7 @@ class Node:
     attributes: Mapping[str, Any]
     builder: Any
     expressions: Expressions
+    counts: Counts
 
     def has(self, index: int) -> bool:
         """Whether the input is given."""
@@ -125,6 +127,14 @@ class Node:
     def emit(self, expression: Any, part: str = "") -> Any:
         """Bind an intermediate expression to a variable named after the node's first output."""
         return self.builder.emit(expression, name_hint=identifier(f"{self.outputs[0]}_{part or 'part'}"))
+
+    def count(self, tensor: Any, most: Extent) -> Any:
+        """An extent for the number that ``tensor``, one int64, holds at run time, at most ``most``."""
+        return self.counts.count(tensor, most, identifier(f"{self.outputs[0]}_number"))
+
+    def plain(self, extent: Extent) -> Extent:
+        """An extent that operators may be given: a number or, if it depends on the data, a variable."""
+        return self.counts.plain(extent, identifier(f"{self.outputs[0]}_extent"))
 
     def axis(self, axis: int, rank: int) -> int:
         """An axis counted from the front."""

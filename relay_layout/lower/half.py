@@ -88,9 +88,11 @@ class _Narrowing:
     def _binding(self, binding: relax.Binding, chosen: set[Any]) -> relax.Binding:
         variable, value = binding.var, binding.value
         name = operator_name(value)
+        if name != "call_tir" and name not in _VIEWS:
+            return binding
         if name == "call_tir":
             value = self._call(value, variable in chosen)
-        elif name in _VIEWS:
+        else:
             arguments = [self.replaced.get(argument, argument) for argument in value.args]
             value = relax.Call(value.op, arguments, value.attrs, value.ty_args)
         if variable not in chosen:

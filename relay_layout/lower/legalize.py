@@ -41,6 +41,7 @@ from relay_layout.targets import BuildTarget, dense
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from relay_layout.targets.phases import PLAIN
 from topi_ext import compute
+from topi_ext.compute.joining import joined
 from topi_ext.indexing import physical_axes
 from topi_ext.workload import ConvolutionWorkload
 
@@ -188,12 +189,17 @@ def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expre
 
 
 def _concat(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """Operands that follow each other in memory are marked, so that they can be computed in their places."""
+    """Operands that follow each other in memory are marked, so that they can be computed in their places.
+
+    Where an extent is known late, operands are copied one after the other.
+    """
     operands, axis = call.args[0], call.attrs.axis
     shape = shape_of(call)
     if not isinstance(operands, relax.Tuple) or shape is None or axis is None:
         return _default(builder, call)
     place = int(axis) % len(shape)
+    if not isinstance(shape[place], int):
+        return builder.call_te(joined, list(operands.fields), place, primfunc_name_hint="concat_in_turn")
     if any(extent != 1 for extent in shape[:place]):
         return _default(builder, call)
     return builder.call_te(

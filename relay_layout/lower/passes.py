@@ -12,6 +12,7 @@ from relay_layout.lower.cuda_legalize import cuda_legalization_map
 from relay_layout.lower.growing import keep_growing_apart
 from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.integers import lower_integers
+from relay_layout.lower.introduced import keep_introducing_apart
 from relay_layout.lower.legalize import Legalizer, legalization_map
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.lower.separable import Decide, has_separable, is_faster, join_separable
@@ -32,7 +33,10 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         lambda module, _: lower_integers(module, kernel, signed_words=signed), 0, "lower_integers"
     )
     merge = tvm.transform.module_pass(lambda module, _: merge_views(module), 0, "merge_views")
-    apart = tvm.transform.module_pass(lambda module, _: keep_growing_apart(module), 0, "keep_growing_apart")
+    growing = tvm.transform.module_pass(lambda module, _: keep_growing_apart(module), 0, "keep_growing_apart")
+    introducing = tvm.transform.module_pass(
+        lambda module, _: keep_introducing_apart(module), 0, "keep_introducing_apart"
+    )
     return [
         integers,
         merge,
@@ -40,7 +44,8 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(_legalizers(target)),
         relax.transform.AnnotateTIROpPattern(),
-        apart,
+        growing,
+        introducing,
     ]
 
 

@@ -78,7 +78,10 @@ class _Joining:
             return self.module
         blocks = [
             type(block)(
-                [relax.VarBinding(each.var, joined.get(each.var, each.value)) for each in block.bindings]
+                [
+                    relax.VarBinding(each.var, joined[each.var]) if each.var in joined else each
+                    for each in block.bindings
+                ]
             )
             for block in main.body.blocks
         ]

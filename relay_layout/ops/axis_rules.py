@@ -209,7 +209,8 @@ def letters(rank: int) -> str:
 
 def elementwise(node: Node) -> Labels | None:
     """All operands of the result's rank, broadcast where they are shorter or of extent one."""
-    shape = node.results[0].shape
+    # A cast may be of a shape, which has no layout.
+    shape = node.results[0].shape if node.results else None
     if shape is None or any(value.shape is None for value in node.operands):
         return None
     text = letters(len(shape))

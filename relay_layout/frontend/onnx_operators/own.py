@@ -11,6 +11,7 @@ from relay_layout.frontend.onnx_operators import (
     quantization,
     recurrent,
     reduction,
+    selection,
     sequences,
     shapes,
 )
@@ -25,6 +26,7 @@ CONVERTERS: dict[str, Converter] = {
     **quantization.CONVERTERS,
     **recurrent.CONVERTERS,
     **reduction.CONVERTERS,
+    **selection.CONVERTERS,
     **sequences.CONVERTERS,
     **shapes.CONVERTERS,
 }

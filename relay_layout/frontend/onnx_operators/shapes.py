@@ -211,6 +211,7 @@ def _slice(node: Node) -> Value:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis = node.axis(axis, len(shape))
         begin, stop, stride = _range(start, end, step, shape[axis])
+        begin, stop = node.plain(begin), node.plain(stop)
         if step < 0:
             reversed_axes.append(axis)
         if not (isinstance(begin, int) and begin == 0 and stride == 1 and same(stop, shape[axis])):

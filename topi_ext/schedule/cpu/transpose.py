@@ -106,7 +106,8 @@ def _digits(block: Any, store: tirx.BufferStore) -> list[Digit] | None:
         factors, extent = _factors(load.indices, axis.var), _known(axis.dom.extent)
         parts = [(extent, stride)]
         if factors:
-            if len(factors) > 1 or not isinstance(extent, int) or extent % factors[0]:
+            whole = isinstance(extent, int) and isinstance(factors[0], int)
+            if len(factors) > 1 or not whole or extent % factors[0]:
                 return None
             parts = [(extent // factors[0], stride * factors[0]), (factors[0], stride)]
         steps = []
@@ -143,13 +144,13 @@ def _known(extent: Any) -> Any:
     return int(extent) if isinstance(extent, (int, tirx.IntImm)) else extent
 
 
-def _factors(indices: Sequence[Any], variable: tirx.Var) -> list[int]:
-    """The numbers that a variable is divided by."""
+def _factors(indices: Sequence[Any], variable: tirx.Var) -> list[Any]:
+    """What a variable is divided by: numbers, or symbols."""
     found: list[Any] = []
     for index in indices:
         for kind in (tirx.FloorDiv, tirx.FloorMod):
             structural_walk(index, (kind, found.append))
-    return sorted({int(node.b) for node in found if variable.same_as(node.a)})
+    return list({_known(node.b) for node in found if variable.same_as(node.a)})
 
 
 def _joined(digits: list[Digit]) -> list[Digit]:

@@ -1,0 +1,51 @@
+"""Extents that a function's result has and none of its operands: where a slice or a fill gets its size.
+
+TVM passes such an extent to a fused function as a number behind the result, by whose shape the function has
+defined it by then, and refuses that.
+"""
+
+import tvm
+from tvm import relax, tirx
+
+from relay_layout.ir import operator_name
+from relay_layout.lower.patterns import OPAQUE, PATTERN
+
+
+def keep_introducing_apart(module: tvm.IRModule) -> tvm.IRModule:
+    """Mark the functions of "main" that introduce an extent as none to be fused.
+
+    Expects ``call_tir`` of functions with their patterns.
+    """
+    apart = {
+        binding.value.args[0]
+        for block in module["main"].body.blocks
+        for binding in block.bindings
+        if operator_name(binding.value) == "call_tir" and _introduces(binding.value)
+    }
+    if not apart:
+        return module
+    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    for variable in apart:
+        updated.update_func(variable, module[variable].with_attr(PATTERN, OPAQUE))
+    return updated
+
+
+def _introduces(call: relax.Call) -> bool:
+    operands = [operand.ty for operand in call.args[1].fields]
+    defined = {extent for kind in operands for extent in _extents(kind) if isinstance(extent, tirx.Var)}
+    results = [extent for kind in call.ty_args for extent in _extents(kind)]
+    return any(symbol not in defined for extent in results for symbol in _symbols(extent))
+
+
+def _extents(kind: tvm.ir.Type) -> list[tvm.ir.Expr]:
+    if isinstance(kind, relax.TupleType):
+        return [extent for field in kind.fields for extent in _extents(field)]
+    shape = getattr(kind, "shape", None)
+    return list(shape.values) if isinstance(shape, relax.ShapeExpr) else []
+
+
+def _symbols(extent: tvm.ir.Expr) -> list[tirx.Var]:
+    return [] if isinstance(extent, tirx.IntImm) else list(tirx.analysis.undefined_vars(extent))
+
+
+__all__ = ["keep_introducing_apart"]
