@@ -25,7 +25,7 @@ _CONTRIBUTED = frozenset({"BiasGelu", "EmbedLayerNormalization", "FastGelu", "Ge
 _FOREIGN = _CONTRIBUTED - {"Gelu"} | {"AllClassNMS", "Attention", "SkipLayerNormalization"}
 """Operators in TVM's table that are no operators of ONNX, or not those of that name."""
 
-_COUNTED_LATE = frozenset({"Compress", "Unique"})
+_COUNTED_LATE = frozenset({"Unique"})
 """Operators whose results have as many elements as the data say, and that TVM's importer gets wrong."""
 
 

@@ -14,6 +14,7 @@ from relay_layout.frontend.onnx_fold import fold
 from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_node import Expressions, Node, identifier
 from relay_layout.frontend.onnx_operators import converter_of
+from relay_layout.frontend.onnx_signs import Signs
 from relay_layout.frontend.onnx_values import Unsupported, Value, shape_of, tensors_of, written
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Importer:
         self.builder = relax.BlockBuilder()
         self._expressions = Expressions(self.builder)
         self._counts = Counts(self.builder)
+        self._signs = Signs()
         # By the name of a condition, the extent of which it says whether it is 0.
         self._empty: dict[str, Any] = {}
 
@@ -90,6 +92,7 @@ class Importer:
             builder=self.builder,
             expressions=self._expressions,
             counts=self._counts,
+            natural=self._signs.natural(inputs),
         )
         self._note_condition(proto, node)
         results = self._results(proto, node)
@@ -99,6 +102,8 @@ class Importer:
             if name:
                 self._values[name] = self._bound(name, value)
                 self._check_shape(proto.domain, node, self._values[name])
+        values = [self._values.get(name) if name else None for name in proto.output]
+        self._signs.note(node.operator, inputs, values)
 
     def _results(self, proto: "onnx.NodeProto", node: Node) -> Sequence[Value]:
         folded = _constant(node) if node.operator == "Constant" else fold(proto, node.inputs, self._opsets)

@@ -27,6 +27,7 @@ class Expressions:
     def __init__(self, builder: Any) -> None:
         self._builder = builder
         self._constants: dict[int, tuple[Array, Any]] = {}
+        self._scalars: dict[tuple[str, str], Any] = {}
 
     def __call__(self, value: Value, name: str) -> Any:
         """Any tensor value as a Relax expression; variables that it takes are named after ``name``."""
@@ -38,6 +39,13 @@ class Expressions:
         if not isinstance(value, relax.Call) and not isinstance(getattr(value, "ty", None), relax.TensorType):
             raise Unsupported("needs a tensor where it is given none")
         return value
+
+    def scalar(self, number: float | bool, dtype: str) -> Any:
+        """A constant without dimensions, one for all that read the same."""
+        key = repr(number), dtype
+        if key not in self._scalars:
+            self._scalars[key] = relax.const(number, dtype)
+        return self._scalars[key]
 
     def _constant(self, array: Array) -> Any:
         # The array is kept with its constant: an identity may be reused once the object is gone.
@@ -62,7 +70,8 @@ class Node:
     """A node's operator, inputs and attributes, and the builder that takes its Relax expressions.
 
     ``opset`` is the version of the operator's domain. ``inputs`` holds None for an input left out.
-    ``outputs`` are names, empty where an output is not wanted.
+    ``outputs`` are names, empty where an output is not wanted. ``natural`` are the places of inputs that are
+    known to hold no negative numbers.
     """
 
     operator: str
@@ -74,6 +83,7 @@ class Node:
     builder: Any
     expressions: Expressions
     counts: Counts
+    natural: frozenset[int] = frozenset()
 
     def has(self, index: int) -> bool:
         """Whether the input is given."""
@@ -122,7 +132,7 @@ class Node:
 
     def like(self, number: float | bool, value: Value) -> Any:
         """A scalar constant of the element type of ``value``."""
-        return relax.const(number, dtype_of(value))
+        return self.expressions.scalar(number, dtype_of(value))
 
     def emit(self, expression: Any, part: str = "") -> Any:
         """Bind an intermediate expression to a variable named after the node's first output."""

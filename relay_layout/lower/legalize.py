@@ -35,6 +35,7 @@ from relay_layout.lower.convolutions import (
 )
 from relay_layout.lower.elementwise import COMPUTES, full_call, softmax_call, transcendental_call
 from relay_layout.lower.resizing import resize2d_call
+from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.transposed import phased_call
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import BuildTarget, dense
@@ -108,10 +109,16 @@ def _products(target: BuildTarget | None) -> Legalizer:
         data, weight = call.args
         if not _is_dense(data, weight):
             return _default(builder, call)
-        shape = shape_of(data) or ()
-        workload = dense.product_workload(shape, constant_array(weight).shape[1], str(data.ty.dtype))
-        form = target.float_form(workload) if target is not None and is_static(shape) else workload
-        return call_form(builder, "dense", form, data, packed(weight, form))
+
+        def product(rows: Expression) -> Expression:
+            shape = shape_of(rows) or ()
+            workload = dense.product_workload(shape, constant_array(weight).shape[1], str(rows.ty.dtype))
+            form = target.float_form(workload) if target is not None and is_static(shape) else workload
+            return call_form(builder, "dense", form, rows, packed(weight, form))
+
+        if is_by_blocks(data):
+            return in_blocks(builder, data, constant_array(weight).nbytes, product)
+        return product(data)
 
     return legalize
 
@@ -124,7 +131,7 @@ def _is_dense(data: Expression, weight: Expression) -> bool:
         and matrix is not None
         and len(rows) in dense.ROWS
         and len(matrix) == 2
-        and is_static(rows if len(rows) == 2 else rows[1:])
+        and isinstance(rows[-1], int)
         and str(data.ty.dtype) == str(weight.ty.dtype)
     )
 

@@ -86,7 +86,9 @@ def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
     """An array without values, whose memory begins where TVM takes it."""
     kind = np.dtype(dtype)
     memory = np.empty(math.prod(shape) * kind.itemsize + _ALIGNMENT, np.uint8)
-    return np.ndarray(shape, kind, memory, offset=-memory.ctypes.data % _ALIGNMENT)
+    # Of an array without elements numpy makes other strides, which TVM does not take.
+    strides = [math.prod(shape[axis + 1 :]) * kind.itemsize for axis in range(len(shape))]
+    return np.ndarray(shape, kind, memory, -memory.ctypes.data % _ALIGNMENT, strides)
 
 
 def _tensor_over(array: np.ndarray) -> Any:

@@ -263,10 +263,17 @@ def _gather(node: Node) -> Value:
             raise Unsupported(f"picks elements of axis {axis} of {written(shape)} that do not exist")
         picked = np.where(indices < 0, indices + shape[axis], indices).astype("int64")
         return relax.op.take(node.tensor(0), node.expression(picked), axis, mode="clip")
+    places = node.tensor(1)
+    if 1 not in node.natural:
+        places = _from_the_front(node, places, shape[axis])
     # An index that is out of range stays within memory.
-    return relax.op.take(
-        node.tensor(0), _from_the_front(node, node.tensor(1), shape[axis]), axis, mode="clip"
-    )
+    return relax.op.take(node.tensor(0), places, axis, mode="clip")
+
+
+def _gather_nd(node: Node) -> Value:
+    if 1 not in node.natural:
+        return NotImplemented
+    return relax.op.gather_nd(node.tensor(0), node.tensor(1), int(node.attributes.get("batch_dims", 0)))
 
 
 def _from_the_front(node: Node, indices: Any, extent: Extent) -> Any:
@@ -368,6 +375,7 @@ CONVERTERS: dict[str, Converter] = {
     "Expand": _expand,
     "Flatten": _flatten,
     "Gather": _gather,
+    "GatherND": _gather_nd,
     "Identity": _identity,
     "OneHot": _one_hot,
     "Range": _range_of,

@@ -2,62 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import te, tirx, topi
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-
-def _buffer(name: str, shape: Sequence[Any], dtype: str) -> Any:
-    return tirx.decl_buffer(shape, dtype, name, layout=None)
-
-
-def _extern(
-    name: str,
-    inputs: Sequence[te.Tensor],
-    outputs: Sequence[tuple[Sequence[Any], str]],
-    body: Callable[..., None],
-) -> Any:
-    """Tensors that ``body`` fills; it gets a proxy for each input and output."""
-
-    def generate(ins: Any, outs: Any) -> Any:
-        with IRBuilder() as builder:
-            # One loop around it all, for the builder takes one statement.
-            with T.serial(0, 1):
-                body(*(T.buffer_proxy(buffer) for buffer in (*ins, *outs)))
-            return builder.get()
-
-    return te.extern(
-        [shape for shape, _ in outputs],
-        list(inputs),
-        generate,
-        dtype=[dtype for _, dtype in outputs],
-        in_buffers=[_buffer(f"in{i}", tensor.shape, tensor.dtype) for i, tensor in enumerate(inputs)],
-        out_buffers=[_buffer(f"out{i}", shape, dtype) for i, (shape, dtype) in enumerate(outputs)],
-        name=name,
-    )
-
-
-def _local(dtype: str = "int32") -> Any:
-    return T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
-
-
-def _overlap(first: Sequence[Any], second: Sequence[Any], dtype: str) -> Any:
-    """Intersection over union of boxes between any two opposite corners; 0 where neither has an area."""
-    zero = tirx.const(0.0, dtype)
-
-    def sides(box: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-        return te.min(box[0], box[2]), te.min(box[1], box[3]), te.max(box[0], box[2]), te.max(box[1], box[3])
-
-    left, top, right, bottom = sides(first)
-    left2, top2, right2, bottom2 = sides(second)
-    width = te.max(zero, te.min(right, right2) - te.max(left, left2))
-    height = te.max(zero, te.min(bottom, bottom2) - te.max(top, top2))
-    area = height * width
-    union = (right - left) * (bottom - top) + (right2 - left2) * (bottom2 - top2) - area
-    return tirx.Select(union <= zero, zero, area / tirx.Select(union <= zero, tirx.const(1.0, dtype), union))
+from topi_ext.compute.boxes import from_corners, overlap
+from topi_ext.compute.boxes import suppress_every_class as every_class
+from topi_ext.compute.imperative import variable, written
 
 
 def suppress(
@@ -115,8 +67,9 @@ def suppress(
                     if not force:
                         conditions.append(rows[i, j, identity] == rows[i, k, identity])
                 with T.If(tirx.all(*conditions)), T.Then():
-                    boxes = [[rows[i, row, coordinates + corner] for corner in range(4)] for row in (j, k)]
-                    with T.If(_overlap(boxes[0], boxes[1], kind) >= threshold[()]), T.Then():
+                    corners = [[rows[i, row, coordinates + corner] for corner in range(4)] for row in (j, k)]
+                    boxes = [from_corners(box) for box in corners]
+                    with T.If(overlap(boxes[0], boxes[1], kind) >= threshold[()]), T.Then():
                         good[0] = T.int32(0)
             with T.If(good[0] == 0):
                 with T.Then():
@@ -125,7 +78,7 @@ def suppress(
                     kept[0] = kept[0] + 1
 
         with T.parallel(0, batch) as i:
-            kept, good, present = _local(), _local(), _local()
+            kept, good, present = variable(), variable(), variable()
             kept[0] = T.int32(0)
             present[0] = te.max(te.min(valid[i].astype("int32"), count.astype("int32")), T.int32(0))
             considered = tirx.Select(
@@ -161,7 +114,7 @@ def suppress(
 
     outputs = [(data.shape, kind), ((batch, count), "int32"), ((batch, 1), "int32")]
     inputs = [data, order, valid_count, indices, limit, threshold]
-    rows, found, total = _extern("non_max_suppression", inputs, outputs, body)
+    rows, found, total = written("non_max_suppression", inputs, outputs, body)
     if return_indices:
         return [found, total]
     return _moved_to_top(rows) if to_top else rows
@@ -173,7 +126,7 @@ def _moved_to_top(rows: te.Tensor) -> te.Tensor:
 
     def body(rows: Any, out: Any) -> None:
         with T.parallel(0, batch) as i:
-            kept = _local()
+            kept = variable()
             kept[0] = T.int32(0)
             with T.serial(0, count) as j, T.If(rows[i, j, 0] >= 0), T.Then():
                 with T.serial(0, length) as k:
@@ -182,7 +135,7 @@ def _moved_to_top(rows: te.Tensor) -> te.Tensor:
             with T.serial(0, count) as j, T.If(j >= kept[0]), T.Then(), T.serial(0, length) as k:
                 out[i, j, k] = tirx.const(-1.0, rows.dtype)
 
-    return _extern("rearrange", [rows], [(rows.shape, rows.dtype)], body)
+    return written("rearrange", [rows], [(rows.shape, rows.dtype)], body)
 
 
 def suppress_every_class(
@@ -191,55 +144,25 @@ def suppress_every_class(
     """(image, class, box) of the boxes chosen for each class by falling score, and how many there are.
 
     ``boxes`` are (images, boxes, 4), ``scores`` (images, classes, boxes); only scores over ``lowest`` count.
+    Rows beyond are zero. There is no ``limit`` if it is not positive, and nothing without a ``threshold``.
     """
-    images, classes, count = scores.shape
-    flat = te.compute(
-        (images * classes, count), lambda i, j: scores[i // classes, i % classes, j], name="flat"
+    count = scores.shape[2].astype("int64")
+
+    def most() -> Any:
+        given = limit[()].astype("int64")
+        counted = tirx.Select(given <= 0, count, given)
+        return tirx.Select(threshold[()] > 0, counted, tirx.const(0, "int64"))
+
+    def rule(common: Any, least: Any, score: Any) -> Any:
+        # A score that is not positive is never suppressed.
+        return tirx.all(score > 0, common >= least)
+
+    rows, total = every_class(
+        boxes, scores, te.compute((), most, name="limit"), threshold, lowest, suppresses=rule
     )
-    order = topi.argsort(flat, axis=1, is_ascend=False, dtype="int32")
-
-    def body(
-        boxes: Any, flat: Any, order: Any, limit: Any, threshold: Any, lowest: Any, out: Any, total: Any
-    ) -> None:
-        first, good = _local("int64"), _local()
-        total[0] = T.int64(0)
-        with T.serial(0, images * classes * count) as row, T.serial(0, 3) as column:
-            out[row, column] = T.int64(0)
-        with T.serial(0, images * classes) as i:
-            first[0] = total[0]
-            with T.serial(0, count) as j:
-                score = flat[i, order[i, j]]
-                with (
-                    T.If(
-                        tirx.all(
-                            threshold[()] > 0,
-                            score > lowest[()],
-                            tirx.any(limit[()] <= 0, total[0] - first[0] < limit[()].astype("int64")),
-                        )
-                    ),
-                    T.Then(),
-                ):
-                    good[0] = T.int32(1)
-                    with T.serial(0, total[0] - first[0]) as k:
-                        other = out[first[0] + k, 2]
-                        pair = [
-                            [boxes[i // classes, box, corner] for corner in range(4)]
-                            for box in (order[i, j], other)
-                        ]
-                        # A score that is not positive is never suppressed.
-                        with (
-                            T.If(
-                                tirx.all(score > 0, _overlap(pair[0], pair[1], boxes.dtype) >= threshold[()])
-                            ),
-                            T.Then(),
-                        ):
-                            good[0] = T.int32(0)
-                    with T.If(good[0] == 1), T.Then():
-                        out[total[0], 0] = (i // classes).astype("int64")
-                        out[total[0], 1] = (i % classes).astype("int64")
-                        out[total[0], 2] = order[i, j].astype("int64")
-                        total[0] = total[0] + T.int64(1)
-
-    outputs = [((images * classes * count, 3), "int64"), ((1,), "int64")]
-    inputs = [boxes, flat, order, limit, threshold, lowest]
-    return _extern("all_class_non_max_suppression", inputs, outputs, body)
+    filled = te.compute(
+        rows.shape,
+        lambda row, column: tirx.if_then_else(row < total[0], rows[row, column], tirx.const(0, "int64")),
+        name="filled",
+    )
+    return [filled, total]

@@ -246,9 +246,9 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "(RoiAlign) has mode 'max', which is not supported: export it with 'avg'",
         ),
         (
-            "y = NonZero(x)",
+            "y = Unique(x)",
             "float[1,3,7,5] x",
-            "(NonZero) gives as many elements as the data say at run time, which is not supported; "
+            "(Unique) gives as many elements as the data say at run time, which is not supported; "
             "end the model before it, for example by onnx.utils.extract_model",
         ),
         (

@@ -1,0 +1,48 @@
+"""Integers that are known not to be negative: indices found by an operator, which need no second look."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from relay_layout.frontend.onnx_values import Extents, Value
+
+_NATURAL = {"ArgMax": 0, "ArgMin": 0, "NonMaxSuppression": 0, "NonZero": 0, "TopK": 1}
+"""Which output of an operator holds indices that count from the front."""
+
+_MOVES = frozenset(
+    {"Concat", "Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Split", "Squeeze"}
+    | {"Tile", "Transpose", "Unsqueeze"}
+)
+"""Operators whose results hold elements of their first input, or of all inputs of a concatenation, alone."""
+
+
+class Signs:
+    """Which values of one graph are known to hold no negative numbers."""
+
+    def __init__(self) -> None:
+        # By identity, which is another's once the object is gone: hence the values themselves.
+        self._natural: dict[int, Value] = {}
+
+    def natural(self, inputs: Sequence[Value]) -> frozenset[int]:
+        """The places of inputs that hold no negative numbers."""
+        return frozenset(place for place, value in enumerate(inputs) if self._is_natural(value))
+
+    def note(self, operator: str, inputs: Sequence[Value], results: Sequence[Any]) -> None:
+        """What is known of the results of a node, in order."""
+        if operator in _NATURAL:
+            found = results[_NATURAL[operator] :][:1]
+        elif operator in _MOVES:
+            moved = inputs if operator == "Concat" else inputs[:1]
+            found = results if len(self.natural(moved)) == len(moved) else []
+        else:
+            found = []
+        self._natural.update((id(value), value) for value in found if value is not None)
+
+    def _is_natural(self, value: Value) -> bool:
+        if isinstance(value, np.ndarray):
+            return value.dtype.kind in "iu" and bool((value >= 0).all())
+        return isinstance(value, Extents) or id(value) in self._natural
+
+
+__all__ = ["Signs"]

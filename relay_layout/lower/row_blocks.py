@@ -1,0 +1,92 @@
+"""Products of as many rows as are known at run time: in blocks of a number for which kernels have tiles.
+
+The last block repeats the last row, and what it gives for that is dropped.
+"""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from relay_layout.ir import Expression, is_static, shape_of
+
+_ROWS = 8
+"""Of a block, for a matrix that stays in a cache: with more, many rows are hardly faster and few take longer.
+So many known rows after a first axis of unknown extent are blocks of their own."""
+
+_ROWS_FROM_MEMORY = 32
+"""Measured on 12544 by 1024 of float32: multiplying so many takes as long as reading the matrix again."""
+
+_CACHED_BYTES = 16 << 20
+"""Matrices up to this size stay in the last-level cache from one block to the next."""
+
+
+def is_by_blocks(data: Expression) -> bool:
+    """Whether rows of ``data``, (..., elements), are to be taken in blocks: their number is not known now."""
+    *outer, elements = shape_of(data) or ()
+    if not outer or not isinstance(elements, int) or is_static(outer):
+        return False
+    return not is_static(outer[1:]) or prod(outer[1:]) < _ROWS
+
+
+def in_blocks(
+    builder: relax.BlockBuilder,
+    data: Expression,
+    matrix_bytes: int,
+    product: Callable[[Expression], Expression],
+) -> Expression:
+    """``product`` of ``data``, (..., elements); it gets the rows in blocks: (blocks, rows, elements)."""
+    shape = shape_of(data) or ()
+    rows = _ROWS if matrix_bytes <= _CACHED_BYTES else _ROWS_FROM_MEMORY
+    count = builder.emit(
+        builder.call_te(_number_of_blocks, data, rows, primfunc_name_hint="number_of_blocks")
+    )
+    blocks = tirx.Var("blocks", "int64")
+    builder.match_cast(builder.emit(relax.op.tensor_to_shape(count)), relax.ShapeType([blocks]))
+    cut = builder.emit(builder.call_te(_cut, data, blocks, rows, primfunc_name_hint="cut_rows"))
+    found = builder.emit(product(cut))
+    goal = [*shape[:-1], (shape_of(found) or ())[-1]]
+    return builder.call_te(_joined, found, relax.ShapeExpr(goal), primfunc_name_hint="join_rows")
+
+
+def _rows_of(tensor: te.Tensor) -> Any:
+    return prod(tensor.shape[1:-1], start=tensor.shape[0])
+
+
+def _number_of_blocks(data: te.Tensor, rows: int) -> te.Tensor:
+    total = _rows_of(data).astype("int64")
+    return te.compute((1,), lambda _: tirx.floordiv(total + (rows - 1), rows), name="number_of_blocks")
+
+
+def _cut(data: te.Tensor, blocks: Any, rows: int) -> te.Tensor:
+    last = _rows_of(data) - 1
+
+    def element(block: Any, row: Any, column: Any) -> Any:
+        return data(*_place(te.min(block * rows + row, last), data.shape[:-1]), column)
+
+    return te.compute((blocks, rows, data.shape[-1]), element, name="cut_rows")
+
+
+def _joined(found: te.Tensor, goal: Any) -> te.Tensor:
+    rows = found.shape[1]
+
+    def element(*index: Any) -> Any:
+        row: Any = 0
+        for place, extent in zip(index[:-1], goal[:-1], strict=True):
+            row = row * extent + place
+        return found(row // rows, row % rows, index[-1])
+
+    return te.compute(list(goal), element, name="join_rows")
+
+
+def _place(row: Any, outer: Any) -> list[Any]:
+    """The index of a row, from the number it has in order."""
+    index: list[Any] = []
+    for extent in reversed(outer[1:]):
+        index.insert(0, row % extent)
+        row = row // extent
+    return [row, *index]
+
+
+__all__ = ["in_blocks", "is_by_blocks"]

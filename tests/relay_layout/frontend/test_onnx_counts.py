@@ -1,0 +1,261 @@
+"""Models whose results number as the data say, compiled, beside ONNX Runtime on data of many counts."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import relay_layout
+from relay_layout import Session
+from relay_layout.errors import ModelError
+from relay_layout.frontend import from_onnx
+
+RANDOM = np.random.default_rng(11)
+FAR = 2**63 - 1
+
+Array = np.ndarray[Any, Any]
+Feeds = Sequence[Mapping[str, Array]]
+
+
+def model_of(nodes: str, inputs: str, outputs: str, constants: Mapping[str, Any] | None = None) -> Any:
+    """Of a graph in the syntax of ``onnx.parser``."""
+    header = '<ir_version: 8, opset_import: ["" : 17]>'
+    model = onnx.parser.parse_model(f"{header} counted ({inputs}) => ({outputs}) {{ {nodes} }}")
+    for name, value in (constants or {}).items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
+    return model
+
+
+def check(model: Any, feeds: Feeds, tmp_path: Path) -> Session:
+    """One artifact gives what ONNX Runtime gives for every feed."""
+    relay_layout.compile(model, shipped_records=False).save(tmp_path / "model.rla")
+    session = relay_layout.load(tmp_path / "model.rla")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    reference = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    for number, feed in enumerate(feeds):
+        expected = reference.run(None, dict(feed))
+        found = list(session.run(feed).values())
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.dtype == theirs.dtype and ours.shape == theirs.shape, f"feed {number}"
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, err_msg=f"feed {number}")
+    return session
+
+
+def sparse(*shape: int, dtype: str = "float32") -> list[Array]:
+    """Tensors with some elements that are not zero, none of them, and all."""
+    some = (RANDOM.random(shape) < 0.3) * RANDOM.integers(1, 100, shape)
+    return [some.astype(dtype), np.zeros(shape, dtype), np.ones(shape, dtype)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int32"])
+def test_places_of_nonzero(dtype: str, tmp_path: Path) -> None:
+    kind = {"float32": "float", "bool": "bool", "int32": "int32"}[dtype]
+    model = model_of("y = NonZero(x)", f"{kind}[3,5,2] x", "int64[a,b] y")
+    session = check(model, [{"x": value} for value in sparse(3, 5, 2, dtype=dtype)], tmp_path)
+    assert session.outputs[0].shape == (3, "y_number")
+
+
+def test_places_of_any_number_of_rows(tmp_path: Path) -> None:
+    model = model_of("y = NonZero(x)", "float[N,5] x", "int64[a,b] y")
+    check(model, [{"x": value} for rows in (1, 4) for value in sparse(rows, 5)], tmp_path)
+
+
+def test_what_is_picked_is_computed_with(tmp_path: Path) -> None:
+    nodes = """
+        good = Greater(x, least)  places = NonZero(good)  rows = Transpose(places)
+        values = GatherND(x, rows)  doubled = Add(values, values)  y = Relu(doubled)
+        shape = Shape(values)  fill = ConstantOfShape(shape)  z = Concat <axis=0> (fill, y, values)"""
+    model = model_of(nodes, "float[4,6] x", "float[a] y, float[b] z", {"least": np.float32(0.5)})
+    feeds = [{"x": RANDOM.random((4, 6), dtype="float32") * scale} for scale in (1, 0.1)]
+    check(model, [*feeds, {"x": np.ones((4, 6), "float32")}], tmp_path)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_compress(axis: int | None, tmp_path: Path) -> None:
+    attribute = "" if axis is None else f"<axis={axis}>"
+    model = model_of(f"y = Compress {attribute} (x, c)", "float[5,3] x, bool[3] c", "float[a,b] y")
+    if axis is None:
+        model = model_of("y = Compress(x, c)", "float[5,3] x, bool[3] c", "float[a] y")
+    x = RANDOM.random((5, 3), dtype="float32")
+    conditions = ([True, False, True], [False] * 3, [True] * 3)
+    check(model, [{"x": x, "c": np.array(condition)} for condition in conditions], tmp_path)
+
+
+def test_top_of_as_many_as_there_are(tmp_path: Path) -> None:
+    nodes = """
+        good = Greater(x, least)  places = NonZero(good)  rows = Transpose(places)
+        values = GatherND(x, rows)  shape = Shape(values)
+        both = Concat <axis=0> (shape, few)  number = ReduceMin <keepdims=1> (both)
+        y, order = TopK(values, number)  z = Gather(rows, order)"""
+    constants = {"least": np.float32(0.5), "few": np.array([4])}
+    model = model_of(nodes, "float[9] x", "float[a] y, int64[b,c] z", constants)
+    feeds = [{"x": RANDOM.random(9, dtype="float32") * scale} for scale in (1, 0.6, 0.1, 9)]
+    check(model, feeds, tmp_path)
+
+
+def boxes(images: int, count: int, size: float = 0.4) -> Array:
+    """Corners in any order."""
+    corners = RANDOM.random((images, count, 2, 1, 2))
+    far = corners + RANDOM.random((images, count, 2, 1, 2)) * size - size / 2
+    return np.concatenate([corners[:, :, 0], far[:, :, 0]], 2).reshape(images, count, 4).astype("float32")
+
+
+SUPPRESSION: dict[str, tuple[tuple[int, int, int], str, dict[str, Any]]] = {
+    "every": ((1, 1, 60), "b, s, limit, overlap", {"limit": FAR, "overlap": 0.5}),
+    "limited": ((2, 3, 60), "b, s, limit, overlap", {"limit": 4, "overlap": 0.5}),
+    "scored": ((2, 3, 60), "b, s, limit, overlap, score", {"limit": 50, "overlap": 0.3, "score": 0.4}),
+    "no_overlap_given": ((1, 2, 20), "b, s, limit", {"limit": 10}),
+    "none_wanted": ((1, 2, 20), "b, s", {}),
+    "none_good": ((1, 2, 20), "b, s, limit, overlap, score", {"limit": 9, "overlap": 0.5, "score": 2.0}),
+    "limit_of_zero": ((1, 2, 20), "b, s, limit, overlap", {"limit": 0, "overlap": 0.5}),
+    "all_of_one": ((1, 1, 1), "b, s, limit, overlap", {"limit": 3, "overlap": 0.5}),
+}
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("name", SUPPRESSION)
+def test_non_max_suppression(name: str, center: bool, tmp_path: Path) -> None:
+    (images, classes, count), operands, given = SUPPRESSION[name]
+    kinds = {"limit": "int64", "overlap": "float32", "score": "float32"}
+    constants = {key: np.array([value], kinds[key]) for key, value in given.items()}
+    model = model_of(
+        f"y = NonMaxSuppression <center_point_box={int(center)}> ({operands})",
+        f"float[{images},{count},4] b, float[{images},{classes},{count}] s",
+        "int64[n,3] y",
+        constants,
+    )
+    feeds = []
+    for levels in (1000, 7):
+        # Few levels, so that many scores are equal.
+        scores = np.round(RANDOM.random((images, classes, count)) * levels) / levels
+        feeds.append({"b": np.abs(boxes(images, count)), "s": scores.astype("float32")})
+    check(model, feeds, tmp_path)
+
+
+def test_limits_may_be_computed(tmp_path: Path) -> None:
+    model = model_of(
+        "y = NonMaxSuppression(b, s, limit, overlap, score)",
+        "float[1,30,4] b, float[1,2,30] s, int64[1] limit, float[1] overlap, float[1] score",
+        "int64[n,3] y",
+    )
+    scores = RANDOM.random((1, 2, 30)).astype("float32")
+    feeds = [
+        {
+            "b": boxes(1, 30),
+            "s": scores,
+            "limit": np.array([limit]),
+            "overlap": np.array([overlap], "float32"),
+            "score": np.array([0.2], "float32"),
+        }
+        for limit, overlap in ((3, 0.5), (100, 0.1), (100, 0.9), (0, 0.5))
+    ]
+    check(model, feeds, tmp_path)
+
+
+BRANCHES = """
+    places = NonZero(x)  rows = Transpose(places)  flat = Squeeze(places, zero)
+    picked = Gather(b, flat)  shape = Shape(picked)  total = ReduceProd <keepdims=0> (shape)
+    empty = Equal(total, none)  condition = Cast <to=9> (empty)
+    kept = If (condition) <
+        then_branch = nothing () => (int64[m] nothing_kept) { nothing_kept = Identity(no_places) },
+        else_branch = some () => (int64[k] some_kept) {
+            scores = Gather(x, flat)  most = ReduceMax <keepdims=0> (scores)  scaled = Div(scores, most)
+            one = Unsqueeze(picked, zero)  two = Unsqueeze(scaled, both)
+            chosen = NonMaxSuppression(one, two, limit, overlap)
+            column = Gather <axis=1> (chosen, last)  some_kept = Squeeze(column, first) }
+    >
+    best = Slice(kept, zero, few)  y = Gather(picked, best)"""
+
+CONSTANTS: dict[str, Any] = {
+    "zero": np.array([0]),
+    "first": np.array([1]),
+    "none": np.array(0),
+    "both": np.array([0, 1]),
+    "no_places": np.zeros(0, "int64"),
+    "limit": np.array([FAR]),
+    "overlap": np.array([0.4], "float32"),
+    "last": np.array([2]),
+    "few": np.array([5]),
+}
+
+
+def test_branches_for_tensors_that_may_be_empty(tmp_path: Path) -> None:
+    """As exporters write the suppression of boxes, which another branch leaves out where there are none."""
+    model = model_of(BRANCHES, "float[40] x, float[40,4] b", "float[n,4] y", CONSTANTS)
+    feeds = []
+    for share in (0.5, 0.05, 0.0, 1.0):
+        scores = RANDOM.random(40) * (RANDOM.random(40) < share)
+        feeds.append({"x": scores.astype("float32"), "b": boxes(1, 40)[0]})
+    check(model, feeds, tmp_path)
+
+
+def test_a_branch_that_gives_more_than_none_is_refused() -> None:
+    other = CONSTANTS | {"no_places": np.array([3])}
+    model = model_of(BRANCHES, "float[40] x, float[40,4] b", "float[n,4] y", other)
+    with pytest.raises(ModelError, match="chooses between branches at run time, which is not supported"):
+        from_onnx(model)
+
+
+def test_convolutions_and_products_of_what_is_found(tmp_path: Path) -> None:
+    """A second stage: windows around the places found go through convolutions and a product."""
+    nodes = """
+        scores = ReduceMax <axes=[1], keepdims=0> (x)  good = Greater(scores, least)  places = NonZero(good)
+        rows = Transpose(places)  last = Gather <axis=1> (rows, columns)  real = Cast <to=1> (last)
+        ends = Add(real, size)  regions = Concat <axis=1> (real, ends)
+        image = Gather <axis=1> (rows, zero)
+        windows = RoiAlign <output_height=4, output_width=4, sampling_ratio=2> (x, regions, image)
+        filtered = Conv <pads=[1, 1, 1, 1]> (windows, kernel)  active = Relu(filtered)
+        flat = Flatten(active)  y = Gemm(flat, matrix, bias)"""
+    constants = {
+        "least": np.float32(0.97),
+        "columns": np.array([2, 1]),
+        "size": np.float32(3),
+        "zero": np.array(0),
+        "kernel": RANDOM.standard_normal((16, 8, 3, 3)).astype("float32"),
+        "matrix": RANDOM.standard_normal((256, 10)).astype("float32"),
+        "bias": RANDOM.standard_normal(10).astype("float32"),
+    }
+    model = model_of(nodes, "float[2,8,12,12] x", "float[n,10] y", constants)
+    feeds = [{"x": RANDOM.random((2, 8, 12, 12), dtype="float32") * scale} for scale in (1, 0.99, 0.5)]
+    relay_layout.compile(model, shipped_records=False).save(tmp_path / "model.rla")
+    session = relay_layout.load(tmp_path / "model.rla")
+    reference = onnxruntime.InferenceSession(model.SerializeToString())
+    counts = []
+    for feed in feeds:
+        (expected,), (found,) = reference.run(None, feed), session.run(feed).values()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        counts.append(len(found))
+    assert counts[0] > counts[1] > counts[2] == 0
+
+
+REFUSED: dict[str, tuple[str, str, str]] = {
+    "scalar": ("y = NonZero(x)", "float x", "(NonZero) lists a scalar, which is not supported"),
+    "condition": (
+        "y = Compress <axis=0> (x, c)",
+        "float[2] x, bool[3] c",
+        "(Compress) has a condition of 3 elements for an axis of 2",
+    ),
+    "boxes": (
+        "y = NonMaxSuppression(x, s)",
+        "float[1,5,4] x, float[1,2,6] s",
+        "(NonMaxSuppression) has boxes [1,5,4] and scores [1,2,6] where [N,B,4] and [N,C,B] are due",
+    ),
+    "limit": (
+        "y = NonMaxSuppression(x, s, l)",
+        "float[1,5,4] x, float[1,2,5] s, int64[2] l",
+        "(NonMaxSuppression) has [2] for its input 2, which should be one number",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str) -> None:
+    nodes, inputs, message = REFUSED[name]
+    with pytest.raises(ModelError) as error:
+        from_onnx(model_of(nodes, inputs, "float[n] y"))
+    assert str(error.value).endswith(message)

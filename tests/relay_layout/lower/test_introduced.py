@@ -1,0 +1,44 @@
+"""What introduces an extent is fused with nothing; TVM would refuse it."""
+
+import pytest
+from tvm import IRModule, relax, tirx
+
+from relay_layout.lower.introduced import keep_introducing_apart
+from relay_layout.lower.patterns import OPAQUE, PATTERN
+
+
+def legalized(*, introduces: bool) -> IRModule:
+    """The first rows of a tensor, or all of them twice over, with arithmetic behind them."""
+    number, few = tirx.Var("n", "int64"), tirx.Var("few", "int64")
+    data = relax.Var("x", relax.TensorType([number, 4], "float32"))
+    how_many = relax.Var("how_many", relax.ShapeType([few]))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data, how_many]):
+        with builder.dataflow():
+            ends = [relax.prim_value(0)], [relax.prim_value(few)]
+            first = relax.op.strided_slice(data, [0], *ends, assume_inbound=True)
+            part = builder.emit(first if introduces else relax.op.add(data, data))
+            total = builder.emit(relax.op.exp(part))
+            result = builder.emit_output(relax.op.negative(total))
+        builder.emit_func_output(result)
+    module = relax.transform.LegalizeOps()(builder.finalize())
+    return relax.transform.AnnotateTIROpPattern()(module)
+
+
+def opaque(module: IRModule) -> list[str]:
+    return [
+        variable.name_hint
+        for variable, function in module.functions_items()
+        if not isinstance(function, relax.Function) and int(function.attrs[PATTERN]) == OPAQUE
+    ]
+
+
+@pytest.mark.parametrize("introduces", [True, False])
+def test_only_what_introduces_an_extent_is_opaque(introduces: bool) -> None:
+    module = keep_introducing_apart(legalized(introduces=introduces))
+    assert opaque(module) == (["strided_slice"] if introduces else [])
+    fused = relax.transform.FuseTIR()(relax.transform.FuseOps()(module))
+    calls = [
+        binding.value.args[0].name_hint for block in fused["main"].body.blocks for binding in block.bindings
+    ]
+    assert calls[-1] == ("fused_tir_exp_tir_negative" if introduces else "fused_add_tir_exp_tir_negative")

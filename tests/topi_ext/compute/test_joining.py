@@ -1,0 +1,23 @@
+"""Tensors of extents known at run time are copied one after the other."""
+
+import numpy as np
+import pytest
+from kernel_harness import compile_function, data_of, host_cpus, target_for
+from tvm import te, tirx
+
+from topi_ext.compute.joining import joined
+
+TARGET = target_for(host_cpus()[-1])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("extents", [(3, 1, 4), (1, 5, 1), (7, 2, 2)])
+def test_tensors_follow_each_other(axis: int, extents: tuple[int, ...]) -> None:
+    symbols = [tirx.Var(f"n{place}", "int64") for place in range(3)]
+    tensors = [te.placeholder((symbol, 6) if axis == 0 else (6, symbol), "float32") for symbol in symbols]
+    function = compile_function(te.create_prim_func([*tensors, joined(tensors, axis)]), TARGET)
+    arrays = [data_of(*((extent, 6) if axis == 0 else (6, extent))) for extent in extents]
+    expected = np.concatenate(arrays, axis)
+    result = np.full_like(expected, np.nan)
+    function(*arrays, result)
+    np.testing.assert_array_equal(result, expected)

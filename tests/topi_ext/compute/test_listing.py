@@ -1,0 +1,26 @@
+"""Places of elements that are not zero, as numpy lists them."""
+
+import numpy as np
+import pytest
+from kernel_harness import compile_function, host_cpus, target_for
+from tvm import te
+
+from topi_ext.compute.listing import places_of_nonzero
+
+TARGET = target_for(host_cpus()[-1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "int64"])
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4), (1, 1)])
+def test_places_are_in_order(shape: tuple[int, ...], dtype: str) -> None:
+    data = te.placeholder(shape, dtype)
+    function = compile_function(te.create_prim_func([data, *places_of_nonzero(data)]), TARGET)
+    random = np.random.default_rng(0)
+    for share in (0.0, 0.4, 1.0):
+        values = (random.random(shape) < share).astype(dtype)
+        places, count = np.full((len(shape), values.size), -1, "int64"), np.zeros(1, "int64")
+        function(values, places, count)
+        expected = np.array(np.nonzero(values))
+        assert count[0] == expected.shape[1]
+        np.testing.assert_array_equal(places[:, : count[0]], expected)
+        assert (places[:, count[0] :] == -1).all(), "nothing is written behind them"
