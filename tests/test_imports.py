@@ -33,7 +33,7 @@ FOUNDATIONS = {
         "tuning_logs",
     ),
     "relay_layout.relay.syntax": ("relay_layout.errors",),
-    "relay_layout.relay.operators": (*_BASE, "relay_layout.relay.syntax"),
+    "relay_layout.relay.operators": (*_BASE, "relay_layout.relay.syntax", "topi_ext.compute"),
 }
 """All that the folders at the bottom import beside their own modules."""
 

@@ -43,6 +43,7 @@ from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from relay_layout.targets.phases import PLAIN
 from topi_ext import compute
 from topi_ext.compute.joining import joined
+from topi_ext.compute.ranking import top_of_rows
 from topi_ext.indexing import physical_axes
 from topi_ext.workload import ConvolutionWorkload
 
@@ -218,6 +219,24 @@ def _concat(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
+def _topk(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Few of many floats along the last axis are found before they are sorted."""
+    (data,), attributes = call.args, call.attrs
+    shape, count = shape_of(data) or (), int(attributes.k)
+    last = bool(shape) and int(attributes.axis) in (-1, len(shape) - 1)
+    known = last and isinstance(shape[-1], int) and 1 <= count <= shape[-1] // 2
+    if not known or str(data.ty.dtype) != "float32":
+        return _default(builder, call)
+
+    def top(tensor: te.Tensor) -> Any:
+        index_dtype = str(attributes.dtype)
+        found = top_of_rows(tensor, count, largest=bool(attributes.largest), index_dtype=index_dtype)
+        wanted = {"both": found, "values": found[:1], "indices": found[1:]}[str(attributes.ret_type)]
+        return wanted if len(wanted) > 1 else wanted[0]
+
+    return builder.call_te(top, data, primfunc_name_hint="topk")
+
+
 def _pixel_shuffle(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """Channel ``(o * r + i) * r + j`` of pixel (y, x) to channel o of pixel ``(y * r + i, x * r + j)``."""
     factor = int(call.attrs.upscale_factor)
@@ -263,6 +282,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "image.resize2d": resize2d_call,
     "nn.pixel_shuffle": _pixel_shuffle,
     "take": _take,
+    "topk": _topk,
     "nn.max_pool2d": _max_pool2d,
     "nn.avg_pool2d": _avg_pool2d,
     "nn.adaptive_avg_pool2d": _adaptive_avg_pool2d,

@@ -10,6 +10,7 @@ from typing import Any
 from tvm import relax, te, tirx
 
 from relay_layout.ir import Expression, is_static, shape_of
+from topi_ext.compute.row_numbers import index_of_row, number_of_row
 
 _ROWS = 8
 """Of a block, for a matrix that stays in a cache: with more, many rows are hardly faster and few take longer.
@@ -63,7 +64,7 @@ def _cut(data: te.Tensor, blocks: Any, rows: int) -> te.Tensor:
     last = _rows_of(data) - 1
 
     def element(block: Any, row: Any, column: Any) -> Any:
-        return data(*_place(te.min(block * rows + row, last), data.shape[:-1]), column)
+        return data(*index_of_row(te.min(block * rows + row, last), data.shape[:-1]), column)
 
     return te.compute((blocks, rows, data.shape[-1]), element, name="cut_rows")
 
@@ -72,21 +73,10 @@ def _joined(found: te.Tensor, goal: Any) -> te.Tensor:
     rows = found.shape[1]
 
     def element(*index: Any) -> Any:
-        row: Any = 0
-        for place, extent in zip(index[:-1], goal[:-1], strict=True):
-            row = row * extent + place
+        row = number_of_row(index[:-1], goal[:-1])
         return found(row // rows, row % rows, index[-1])
 
     return te.compute(list(goal), element, name="join_rows")
-
-
-def _place(row: Any, outer: Any) -> list[Any]:
-    """The index of a row, from the number it has in order."""
-    index: list[Any] = []
-    for extent in reversed(outer[1:]):
-        index.insert(0, row % extent)
-        row = row // extent
-    return [row, *index]
 
 
 __all__ = ["in_blocks", "is_by_blocks"]

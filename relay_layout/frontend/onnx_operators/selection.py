@@ -13,6 +13,7 @@ from relay_layout.frontend.onnx_values import (
     Unsupported,
     Value,
     clamped,
+    dtype_of,
     product,
     shape_of,
     written,
@@ -20,6 +21,7 @@ from relay_layout.frontend.onnx_values import (
 from relay_layout.ir import is_static
 from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class
 from topi_ext.compute.listing import places_of_nonzero
+from topi_ext.compute.ranking import top_of_rows
 
 
 def _nonzero(node: Node) -> Value:
@@ -58,15 +60,23 @@ def _compress(node: Node) -> Value:
 
 
 def _top(node: Node) -> Value:
-    """TopK of as many as there are at run time: all in order, and the first of them."""
+    """TopK of as many as there are at run time."""
     number = node.optional(1)
     if not isinstance(number, Extents):
         return NotImplemented
-    shape = shape_of(node.input(0))
+    data, shape = node.tensor(0), shape_of(node.input(0))
     axis = node.axis(node.attributes.get("axis", -1), len(shape))
     largest = bool(node.attributes.get("largest", 1))
-    ordered = node.emit(relax.op.topk(node.tensor(0), -1, axis, "both", largest, "int64"), "ordered")
     end = node.plain(clamped(number.array.reshape(-1)[0], shape[axis]))
+    if axis == len(shape) - 1 and dtype_of(data) == "float32":
+
+        def compute(tensor: te.Tensor, count: Any) -> Any:
+            return top_of_rows(tensor, count, largest=largest)
+
+        found = node.builder.call_te(compute, data, end, primfunc_name_hint="topk")
+        found = node.emit(found, "best")
+        return [relax.TupleGetItem(found, index) for index in range(2)]
+    ordered = node.emit(relax.op.topk(data, -1, axis, "both", largest, "int64"), "ordered")
     return [_first(relax.TupleGetItem(ordered, index), axis, end) for index in range(2)]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_harness import Array, compile_function, host_cpus, target_for
+from kernel_harness import Array, compile_function, host_cpus, run_function, target_for
 from tvm import te, tirx
 
 from topi_ext.compute.boxes import from_center, suppress_every_class
@@ -49,9 +49,9 @@ def chosen(boxes: Array, scores: Array, limit: int, threshold: float, lowest: fl
     results = suppress_every_class(*tensors, **options)
     function = compile_function(te.create_prim_func([*tensors, *results]), TARGET)
     most = options.get("most", count)
-    rows, total = np.zeros((images * classes * most, 3), "int64"), np.zeros(1, "int64")
     scalars = np.array(limit), np.array(threshold, "float32"), np.array(lowest, "float32")
-    function(boxes, scores, *scalars, rows, total)
+    outputs = [((images * classes * most, 3), "int64"), ((1,), "int64")]
+    rows, total = run_function(function, [boxes, scores, *scalars], outputs)
     return rows[: total[0]]
 
 

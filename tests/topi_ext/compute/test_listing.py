@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernel_harness import compile_function, host_cpus, target_for
+from kernel_harness import compile_function, host_cpus, run_function, target_for
 from tvm import te
 
 from topi_ext.compute.listing import places_of_nonzero
@@ -18,8 +18,8 @@ def test_places_are_in_order(shape: tuple[int, ...], dtype: str) -> None:
     random = np.random.default_rng(0)
     for share in (0.0, 0.4, 1.0):
         values = (random.random(shape) < share).astype(dtype)
-        places, count = np.full((len(shape), values.size), -1, "int64"), np.zeros(1, "int64")
-        function(values, places, count)
+        outputs = [((len(shape), values.size), "int64"), ((1,), "int64")]
+        places, count = run_function(function, [values], outputs)
         expected = np.array(np.nonzero(values))
         assert count[0] == expected.shape[1]
         np.testing.assert_array_equal(places[:, : count[0]], expected)
