@@ -11,6 +11,7 @@ from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.onnx_arithmetic import arithmetic, empty_extent
 from relay_layout.frontend.onnx_counts import Counts
 from relay_layout.frontend.onnx_fold import fold
+from relay_layout.frontend.onnx_limits import RowLimits
 from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_node import Expressions, Node, identifier
 from relay_layout.frontend.onnx_operators import converter_of
@@ -29,6 +30,7 @@ class Importer:
         self._opsets = opsets
         self._values: dict[str, Value] = {}
         self._outputs: frozenset[str] = frozenset()
+        self._limits = RowLimits((), {}, ())
         self.builder = relax.BlockBuilder()
         self._expressions = Expressions(self.builder)
         self._counts = Counts(self.builder)
@@ -50,6 +52,7 @@ class Importer:
         attributes = {"input_names": list(inputs), "output_names": list(outputs)}
         self._values = {**tensors, **inputs}
         self._outputs = frozenset(outputs)
+        self._limits = RowLimits(nodes, tensors, outputs)
         failure: ModelError | None = None
         results: list[Any] = []
         with self.builder.function("main", list(inputs.values()), attributes):
@@ -93,6 +96,7 @@ class Importer:
             expressions=self._expressions,
             counts=self._counts,
             natural=self._signs.natural(inputs),
+            rows_read=self._limits.rows(proto.output[0]) if proto.op_type == "NonMaxSuppression" else None,
         )
         self._note_condition(proto, node)
         results = self._results(proto, node)

@@ -71,7 +71,7 @@ class Node:
 
     ``opset`` is the version of the operator's domain. ``inputs`` holds None for an input left out.
     ``outputs`` are names, empty where an output is not wanted. ``natural`` are the places of inputs that are
-    known to hold no negative numbers.
+    known to hold no negative numbers. Of the first output no more than the first ``rows_read`` rows are read.
     """
 
     operator: str
@@ -84,6 +84,7 @@ class Node:
     expressions: Expressions
     counts: Counts
     natural: frozenset[int] = frozenset()
+    rows_read: int | None = None
 
     def has(self, index: int) -> bool:
         """Whether the input is given."""

@@ -46,7 +46,8 @@ def top_of_rows(data: te.Tensor, count: Any, *, largest: bool, index_dtype: str 
 
             clear()
             with T.serial(0, length) as place:
-                keys[row, place] = _key(data[(*lead, place)], largest)
+                index = (*lead, place)
+                keys[row, place] = _key(data[index], largest)
                 leading = (keys[row, place] >> (32 - _BITS)) + _BUCKETS // 2
                 buckets[row, leading] = buckets[row, leading] + 1
             above[0] = T.int32(0)
@@ -62,7 +63,8 @@ def top_of_rows(data: te.Tensor, count: Any, *, largest: bool, index_dtype: str 
             second[0] = least << (32 - 2 * _BITS)
             kept[0] = T.int32(0)
             with T.serial(0, length) as place, T.If(keys[row, place] >= second[0]), T.Then():
-                found[row, kept[0]] = data[(*lead, place)]
+                index = (*lead, place)
+                found[row, kept[0]] = data[index]
                 places[row, kept[0]] = place.astype("int32")
                 kept[0] = kept[0] + 1
             valid[row] = kept[0]

@@ -89,7 +89,9 @@ def _non_max_suppression(node: Node) -> Value:
     limit = node.optional(2)
     if limit is None:
         return np.zeros((0, 3), "int64")
-    fixed = int(limit.reshape(-1)[0]) if isinstance(limit, np.ndarray) else None
+    if isinstance(limit, np.ndarray) and node.rows_read is not None and (scores[0], scores[1]) == (1, 1):
+        limit = np.minimum(limit, node.rows_read)
+    fixed = int(limit.reshape(-1)[0]) if isinstance(limit, np.ndarray) and limit.size == 1 else None
     most = None if fixed is None or not isinstance(boxes[1], int) else min(max(fixed, 0), boxes[1])
     center = bool(node.attributes.get("center_point_box", 0))
 
@@ -101,9 +103,9 @@ def _non_max_suppression(node: Node) -> Value:
             compute,
             node.tensor(0),
             node.tensor(1),
-            _number(node, 2, "int64", 0),
-            _number(node, 3, "float32", 0.0),
-            _number(node, 4, "float32", -np.inf),
+            _number(node, limit, 2, "int64"),
+            _number(node, node.optional(3), 3, "float32", 0.0),
+            _number(node, node.optional(4), 4, "float32", -np.inf),
             primfunc_name_hint="non_max_suppression",
         ),
         "chosen",
@@ -118,11 +120,13 @@ def _agree(left: Sequence[Extent], right: Sequence[Extent]) -> bool:
     return all(one == other for one, other in zip(left, right, strict=True) if is_static((one, other)))
 
 
-def _number(node: Node, index: int, dtype: str, default: float) -> Any:
-    """An input of one number as a scalar."""
-    value = np.array(default, dtype) if node.optional(index) is None else node.input(index)
+def _number(node: Node, value: Value, index: int, dtype: str, default: float = 0) -> Any:
+    """The input ``index``, of one number, as a scalar."""
+    value = np.array(default, dtype) if value is None else value
     if product(shape_of(value)) != 1:
         raise Unsupported(f"has {written(shape_of(value))} for its input {index}, which should be one number")
+    if isinstance(value, np.ndarray):
+        return node.expression(value.astype(dtype).reshape(()))
     scalar = node.reshaped(node.cast(value, dtype), [])
     return node.emit(scalar, "number") if isinstance(scalar, relax.Call) else scalar
 

@@ -194,6 +194,38 @@ def test_branches_for_tensors_that_may_be_empty(tmp_path: Path) -> None:
     check(model, feeds, tmp_path)
 
 
+def limit_of(model: Any) -> int:
+    """How many boxes the suppression in a model is let choose."""
+    main = from_onnx(model)["main"]
+    calls = [binding.value for block in main.body.blocks for binding in block.bindings]
+    (call,) = [
+        call
+        for call in calls
+        if getattr(call, "args", None) and "suppression" in getattr(call.args[0], "name_hint", "")
+    ]
+    return int(call.args[1].fields[2].value.numpy())
+
+
+@pytest.mark.parametrize(
+    ("end", "changes", "limit"),
+    [
+        ("kept_5", {}, 5),
+        ("every", {"few": np.array([FAR])}, FAR),
+        ("from_the_end", {"few": np.array([-1])}, FAR),
+        ("limited_before", {"limit": np.array([3])}, 3),
+    ],
+)
+def test_no_more_boxes_are_chosen_than_are_read(end: str, changes: dict[str, Any], limit: int) -> None:
+    model = model_of(BRANCHES, "float[40] x, float[40,4] b", "float[n,4] y", CONSTANTS | changes)
+    assert limit_of(model) == limit, end
+
+
+def test_every_box_is_chosen_where_another_reader_wants_it() -> None:
+    nodes = BRANCHES + "  z = Gather(picked, kept)"
+    model = model_of(nodes, "float[40] x, float[40,4] b", "float[n,4] y, float[m,4] z", CONSTANTS)
+    assert limit_of(model) == FAR
+
+
 def test_a_branch_that_gives_more_than_none_is_refused() -> None:
     other = CONSTANTS | {"no_places": np.array([3])}
     model = model_of(BRANCHES, "float[40] x, float[40,4] b", "float[n,4] y", other)

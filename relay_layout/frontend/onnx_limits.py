@@ -1,0 +1,87 @@
+"""How many rows of a result are read at all: exporters suppress all boxes, and keep the first few then."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from relay_layout.frontend.onnx_values import Array
+
+if TYPE_CHECKING:
+    import onnx
+
+_FAR = 2**31 - 1
+"""Where ONNX files write "to the end" they use this or more."""
+
+_ROW_BY_ROW = frozenset({"Cast", "Identity"})
+
+
+class RowLimits:
+    """What the nodes of a graph, those of branches included, read of results whose rows are in order."""
+
+    def __init__(
+        self, nodes: Iterable["onnx.NodeProto"], tensors: Mapping[str, Array], outputs: Sequence[str]
+    ) -> None:
+        self._tensors = dict(tensors)
+        self._outputs = frozenset(outputs)
+        self._readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
+        self._given_out: dict[str, list[str]] = defaultdict(list)
+        self._read(nodes)
+
+    def _read(self, nodes: Iterable["onnx.NodeProto"]) -> None:
+        from onnx import numpy_helper
+
+        for node in nodes:
+            for name in set(node.input):
+                self._readers[name].append(node)
+            for attribute in node.attribute:
+                if node.op_type == "Constant" and attribute.name == "value":
+                    self._tensors[node.output[0]] = numpy_helper.to_array(attribute.t)
+                for graph in [attribute.g, *attribute.graphs]:
+                    self._read(graph.node)
+                    for inner, outer in zip(graph.output, node.output, strict=False):
+                        self._given_out[inner.name].append(outer if node.op_type == "If" else "")
+
+    def rows(self, name: str) -> int | None:
+        """The number of first rows of a result that anything reads; None where it may be all."""
+        if name in self._outputs:
+            return None
+        limits = [self.rows(outer) if outer else None for outer in self._given_out.get(name, ())]
+        limits += [self._rows_read(node, name) for node in self._readers.get(name, ())]
+        known = [limit for limit in limits if limit is not None]
+        return max(known) if known and len(known) == len(limits) else None
+
+    def _rows_read(self, node: "onnx.NodeProto", name: str) -> int | None:
+        if list(node.input).count(name) != 1 or node.input[0] != name:
+            return None
+        match node.op_type:
+            case "Slice":
+                return self._end(node)
+            case "Squeeze":
+                passes = self._integers(node, 1) == [1]
+            case "Gather":
+                passes = any(attribute.name == "axis" and attribute.i == 1 for attribute in node.attribute)
+            case operator:
+                passes = operator in _ROW_BY_ROW
+        return self.rows(node.output[0]) if passes else None
+
+    def _end(self, node: "onnx.NodeProto") -> int | None:
+        """Where a slice of the first rows ends."""
+        starts, ends = self._integers(node, 1), self._integers(node, 2)
+        plain = self._integers(node, 3, [0]) == [0] and self._integers(node, 4, [1]) == [1]
+        if not plain or starts is None or ends is None or len(starts) != 1 or len(ends) != 1:
+            return None
+        return ends[0] if starts[0] >= 0 and 0 <= ends[0] < _FAR else None
+
+    def _integers(
+        self, node: "onnx.NodeProto", index: int, default: list[int] | None = None
+    ) -> list[int] | None:
+        """An input of integers that is known; ``default`` where it is left out."""
+        if index >= len(node.input) or not node.input[index]:
+            return default
+        value = self._tensors.get(node.input[index])
+        return None if value is None else [int(number) for number in np.asarray(value).reshape(-1)]
+
+
+__all__ = ["RowLimits"]
