@@ -36,6 +36,7 @@ from relay_layout.lower.calls import (
     renamed,
 )
 from relay_layout.lower.capabilities import with_capabilities
+from relay_layout.lower.cuda_graph import check_extents
 from relay_layout.lower.device_code import compiler_of, device_code
 from relay_layout.lower.generate import generate
 from relay_layout.lower.link import link_command, link_executable
@@ -255,6 +256,8 @@ class Lowered:
 
 def lower(module: tvm.IRModule, target: BuildTarget, say: Progress) -> Lowered:
     """Operators to scheduled functions, with the weights taken out as further parameters of "main"."""
+    if isinstance(target, CudaTarget):
+        check_extents(module, target.name)
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(module)
         module, weights = lift_weights(module)

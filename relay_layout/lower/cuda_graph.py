@@ -3,7 +3,19 @@
 import tvm
 from tvm import relax
 
-from relay_layout.ir import Expression, function_attributes
+from relay_layout.errors import TargetError
+from relay_layout.ir import Expression, function_attributes, operator_name
+
+
+def check_extents(module: tvm.IRModule, target: str) -> None:
+    """TargetError where "main" counts elements at run time: a graph's launches are of extents known before."""
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            if operator_name(binding.value) == "tensor_to_shape":
+                raise TargetError(
+                    f"target {target}: '{binding.var.name}' says at run time how many elements there are, which "
+                    "code for processors alone can do; compile for a processor, or end the model before it"
+                )
 
 
 def capture(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
@@ -52,4 +64,4 @@ def _with_result_after(function: relax.Function) -> relax.Function:
     return split.with_attrs(function_attributes(function))
 
 
-__all__ = ["capture"]
+__all__ = ["capture", "check_extents"]

@@ -6,6 +6,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import TensorLoad
+from tvm.s_tir import SBlock
 from tvm_ffi import structural_map, structural_walk
 
 from relay_layout.ir import operator_name
@@ -41,6 +42,7 @@ class _Narrowing:
         self.builder = relax.BlockBuilder(module)
         self.replaced: dict[Any, relax.Var] = {}
         self.functions: dict[Any, Any] = {}
+        self._stated: dict[Any, bool] = {}
 
     def run(self) -> tvm.IRModule:
         main = self.module["main"]
@@ -66,7 +68,7 @@ class _Narrowing:
                 made.add(binding.var)
             else:
                 kept |= {binding.var}
-            if name != "call_tir" and name not in _VIEWS:
+            if name not in ("call_tir", *_VIEWS) or (name == "call_tir" and self._is_stated(value)):
                 kept |= _variables(value)
         changed = True
         while changed:
@@ -83,7 +85,17 @@ class _Narrowing:
         if operator_name(value) != "call_tir":
             return False
         attributes = self.module[value.args[0]].attrs
-        return attributes is None or KEEPS_DTYPE not in attributes
+        keeps = attributes is not None and KEEPS_DTYPE in attributes
+        return not keeps and not self._is_stated(value)
+
+    def _is_stated(self, call: relax.Call) -> bool:
+        """Whether statements compute it, such as a choice among boxes, whose numbers may be pixels."""
+        function = call.args[0]
+        if function not in self._stated:
+            blocks: list[Any] = []
+            structural_walk(self.module[function].body, (SBlock, blocks.append))
+            self._stated[function] = not all(block.writes or block.name_hint == "root" for block in blocks)
+        return self._stated[function]
 
     def _binding(self, binding: relax.Binding, chosen: set[Any]) -> relax.Binding:
         variable, value = binding.var, binding.value

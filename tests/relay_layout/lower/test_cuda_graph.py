@@ -7,8 +7,9 @@ import pytest
 import tvm
 from tvm import relax
 
+from relay_layout.errors import TargetError
 from relay_layout.ir import Expression
-from relay_layout.lower.cuda_graph import capture
+from relay_layout.lower.cuda_graph import capture, check_extents
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.targets import resolve_target
@@ -69,3 +70,21 @@ def test_results_are_arguments_of_the_call(name: str) -> None:
 
     assert main.body.body.same_as(binding.var)
     assert set(tensors(binding.value)) <= set(main.params[1:])
+
+
+def test_counts_of_run_time_are_refused() -> None:
+    builder = relax.BlockBuilder()
+    count = relax.Var("count", relax.TensorType((1,), "int64"))
+    with builder.function("main", [count]):
+        with builder.dataflow():
+            found = builder.emit(relax.op.tensor_to_shape(count), name_hint="found")
+            symbol = tvm.tirx.Var("n", "int64")
+            builder.match_cast(found, relax.ShapeType([symbol]))
+            zeros = builder.emit_output(relax.op.zeros(relax.ShapeExpr([symbol]), "float32"))
+        builder.emit_func_output(zeros)
+    with pytest.raises(TargetError) as error:
+        check_extents(builder.finalize(), "cuda-sm_90")
+    assert str(error.value) == (
+        "target cuda-sm_90: 'found' says at run time how many elements there are, which code for processors "
+        "alone can do; compile for a processor, or end the model before it"
+    )

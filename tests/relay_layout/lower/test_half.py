@@ -15,8 +15,10 @@ from relay_layout import models
 from relay_layout.errors import TargetError
 from relay_layout.host import cpu_features
 from relay_layout.lower.convolutions import stored_weight
+from relay_layout.lower.half import narrow_intermediates
 from relay_layout.targets import resolve_target
 from relay_layout.targets.dense import product_workload
+from topi_ext.compute.boxes import suppress_every_class
 
 TARGET = {
     "kind": "llvm",
@@ -154,3 +156,25 @@ def test_of_several_targets_those_without_it_compute_in_float32() -> None:
     assert [build.target["precision"] for build in found.manifest.builds] == ["fp32", "bf16"]
     with pytest.raises(TargetError, match="precision bf16 needs a processor that multiplies bfloat16"):
         relay_layout.compile(module, target=[older], precision="bf16")
+
+
+def test_what_statements_read_stays_float32() -> None:
+    """Boxes are compared as float32: there is no telling what a rounded pixel means."""
+    shapes = {"boxes": (1, 9, 4), "scores": (1, 2, 9)}
+    data = [relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items()]
+    scalars = [relax.const(5, "int64"), relax.const(0.5, "float32"), relax.const(0.0, "float32")]
+    builder = relax.BlockBuilder()
+    with builder.function("main", data):
+        with builder.dataflow():
+            doubled = [builder.emit(relax.op.add(one, one)) for one in data]
+            found = builder.emit(builder.call_te(suppress_every_class, *doubled, *scalars))
+            number = builder.emit(relax.TupleGetItem(found, 1))
+            again = builder.emit(relax.op.exp(builder.emit(relax.op.multiply(data[0], data[0]))))
+            result = builder.emit_output(relax.Tuple([number, again]))
+        builder.emit_func_output(result)
+    module = narrow_intermediates(relax.transform.LegalizeOps()(builder.finalize()), "float16")
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    kinds = [
+        str(binding.var.ty.dtype) for binding in bindings if isinstance(binding.var.ty, relax.TensorType)
+    ]
+    assert kinds == ["float32", "float32", "int64", "float16", "float32"]
