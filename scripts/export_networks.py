@@ -4,8 +4,8 @@ Needs timm, torchvision and onnxscript. They bring another torch than this packa
 them an environment of their own. A file that exists is left as it is; a network that cannot be exported is
 named and left out. What was exported is measured by ``relay-layout bench FOLDER/*.onnx``.
 
-scripts/networks.txt names them: on each line a collection (timm, or classification, segmentation or video of
-torchvision), a network, and the extents of its input after the batch where they are not the usual ones.
+scripts/networks.txt names them: on each line a collection (timm, or classification, segmentation, video or
+detection of torchvision), a network, and the extents of its input after the batch where they are unusual.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import torchvision
 
 NETWORKS = Path(__file__).with_name("networks.txt")
 SEED = 0
-EXTENTS = {"video": (3, 16, 112, 112)}
+EXTENTS = {"video": (3, 16, 112, 112), "detection": (3, 320, 320)}
 IMAGE = (3, 224, 224)
 
 
@@ -36,6 +36,17 @@ class Scores(torch.nn.Module):
         return self.network(image)["out"]
 
 
+class Boxes(torch.nn.Module):
+    """A detector, which takes a list of images, with what it finds on one of them as its results."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Any) -> Any:
+        return tuple(self.network([images[0]])[0].values())
+
+
 def build(collection: str, name: str) -> Any:
     """A network with random parameters, ready for inference; its batch norms change what they are given."""
     torch.manual_seed(SEED)
@@ -45,6 +56,10 @@ def build(collection: str, name: str) -> Any:
         network = getattr(torchvision.models, name)(weights=None)
     elif collection == "video":
         network = getattr(torchvision.models.video, name)(weights=None)
+    elif collection == "detection":
+        detection = torchvision.models.detection
+        own = {} if name.startswith("ssd") else {"min_size": 320, "max_size": 320}
+        network = Boxes(getattr(detection, name)(weights=None, weights_backbone=None, **own))
     else:
         network = Scores(getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None))
     for module in network.modules():
@@ -61,9 +76,12 @@ def export(collection: str, name: str, given: Sequence[int], path: Path) -> str:
     shape = given or usual
     image = torch.randn(1, *shape)
     partial = path.with_suffix(".partial")
+    # The newer exporter does not follow what detectors do with their boxes.
+    dynamo = collection != "detection"
+    options: dict[str, Any] = {"external_data": False} if dynamo else {"opset_version": 17}
     try:
         torch.onnx.export(
-            network, (image,), partial, dynamo=True, external_data=False, verbose=False, input_names=["input"]
+            network, (image,), partial, dynamo=dynamo, verbose=False, input_names=["input"], **options
         )
     # The exporter fails in many ways, and the other networks are wanted all the same.
     except Exception as error:

@@ -23,10 +23,11 @@ def from_onnx(
 ) -> "IRModule":
     """An ONNX model, from a file or as the ONNX package holds it, as a Relax module.
 
-    The module has one function "main" whose parameters are the graph's inputs without its initializers,
+    The module has a function "main" whose parameters are the graph's inputs without its initializers,
     with their names and element types; it returns the graph's output, or a tuple of several. Its body is
     one dataflow block without any operator applied to constants alone: initializers, and what is computed
-    from them, are Relax constants. Convolutions are NCHW and OIHW, as ONNX has them. The attributes
+    from them, are Relax constants. What finds elements, as many as the data say, is a TIR function that
+    "main" calls, and their number a symbolic extent. Convolutions are NCHW and OIHW, as ONNX has them. The attributes
     "input_names" and "output_names" hold the names as lists of strings.
 
     Operators between dequantize and quantize are integer operators in the module

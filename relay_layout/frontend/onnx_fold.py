@@ -106,7 +106,7 @@ def _product(shape: Array) -> int:
 
 _GROWING: dict[str, Callable[..., int]] = {
     "ConstantOfShape": lambda shape: _product(shape),
-    "Expand": lambda data, shape: data.size * _product(shape),
+    "Expand": lambda data, shape: _product(np.array(np.broadcast_shapes(data.shape, tuple(shape)))),
     "OneHot": lambda indices, depth, values: indices.size * int(depth.reshape(-1)[0]),
     "Pad": lambda data, pads, *rest: _product(np.array(data.shape) + np.abs(pads[pads.size // 2 :])),
     "Range": lambda start, limit, delta: int((limit - start) / delta),

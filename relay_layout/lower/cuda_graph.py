@@ -8,13 +8,14 @@ from relay_layout.ir import Expression, function_attributes, operator_name
 
 
 def check_extents(module: tvm.IRModule, target: str) -> None:
-    """TargetError where "main" counts elements at run time: a graph's launches are of extents known before."""
+    """TargetError where "main" counts elements at run time: a graph launches for extents known before."""
     for block in module["main"].body.blocks:
         for binding in block.bindings:
             if operator_name(binding.value) == "tensor_to_shape":
                 raise TargetError(
-                    f"target {target}: '{binding.var.name}' says at run time how many elements there are, which "
-                    "code for processors alone can do; compile for a processor, or end the model before it"
+                    f"target {target}: '{binding.var.name}' says at run time how many elements there are, "
+                    "which code for processors alone can do; compile for a processor, "
+                    "or end the model before it"
                 )
 
 

@@ -125,6 +125,13 @@ CASES: dict[str, dict[str, Any]] = {
     "expand": _nodes(
         "y = Expand(x, s)", _random(3, 1), constants={"s": _integers(2, 1, 4)}, ours=["broadcast_to"]
     ),
+    "expand_of_a_constant": _nodes(
+        "e = Expand(c, s)  y = Add(x, e)",
+        _random(17000, 2),
+        constants={"c": _random(17000, 1), "s": _integers(17000, 2)},
+        symbolic=False,
+        ours=["add"],
+    ),
     "expand_nothing": _nodes("y = Expand(x, s)", constants={"s": _integers(1, 1)}, ours=[]),
     "tile": _nodes("y = Tile(x, r)", constants={"r": _integers(1, 2, 1, 3)}, ours=["tile"]),
     "tile_nothing": _nodes("y = Tile(x, r)", constants={"r": _integers(1, 1, 1, 1)}, ours=[]),
