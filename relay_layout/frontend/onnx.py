@@ -27,8 +27,8 @@ def from_onnx(
     with their names and element types; it returns the graph's output, or a tuple of several. Its body is
     one dataflow block without any operator applied to constants alone: initializers, and what is computed
     from them, are Relax constants. What finds elements, as many as the data say, is a TIR function that
-    "main" calls, and their number a symbolic extent. Convolutions are NCHW and OIHW, as ONNX has them. The attributes
-    "input_names" and "output_names" hold the names as lists of strings.
+    "main" calls, and their number a symbolic extent. Convolutions are NCHW and OIHW, as ONNX has them.
+    The attributes "input_names" and "output_names" hold the names as lists of strings.
 
     Operators between dequantize and quantize are integer operators in the module
     (:func:`relay_layout.quantization.to_integers`).
