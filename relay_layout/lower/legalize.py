@@ -226,15 +226,17 @@ def _topk(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     last = bool(shape) and int(attributes.axis) in (-1, len(shape) - 1)
     known = last and isinstance(shape[-1], int) and 1 <= count <= shape[-1] // 2
     if not known or str(data.ty.dtype) != "float32":
-        return _default(builder, call)
+        # Left to TVM's pass for sorts.
+        return call
 
-    def top(tensor: te.Tensor) -> Any:
-        index_dtype = str(attributes.dtype)
-        found = top_of_rows(tensor, count, largest=bool(attributes.largest), index_dtype=index_dtype)
-        wanted = {"both": found, "values": found[:1], "indices": found[1:]}[str(attributes.ret_type)]
-        return wanted if len(wanted) > 1 else wanted[0]
-
-    return builder.call_te(top, data, primfunc_name_hint="topk")
+    top = partial(
+        top_of_rows, count=count, largest=bool(attributes.largest), index_dtype=str(attributes.dtype)
+    )
+    found = builder.call_te(top, data, primfunc_name_hint="topk")
+    wanted = str(attributes.ret_type)
+    if wanted == "both":
+        return found
+    return relax.TupleGetItem(builder.emit(found), ("values", "indices").index(wanted))
 
 
 def _pixel_shuffle(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

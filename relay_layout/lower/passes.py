@@ -26,6 +26,7 @@ from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
 
 def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Operators to loops, each operator a function of its own."""
+    on_gpu = isinstance(target, CudaTarget)
     kernel = integer_kernel(target) if isinstance(target, CudaTarget) else None
     # A GPU's host may be an ARM processor, whose way of reading bytes is not the GPU's.
     signed = kernel is None and target.kernels.processor.signed_words
@@ -41,8 +42,10 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         integers,
         merge,
         relax.backend.DispatchSampling(),
-        relax.backend.DispatchSortScan(),
+        *([relax.backend.DispatchSortScan()] if on_gpu else []),
         relax.transform.LegalizeOps(_legalizers(target)),
+        # Sorts that no kernel of ours took.
+        *([] if on_gpu else [relax.backend.DispatchSortScan()]),
         relax.transform.AnnotateTIROpPattern(),
         growing,
         introducing,

@@ -18,7 +18,8 @@ def top_of_rows(data: te.Tensor, count: Any, *, largest: bool, index_dtype: str 
     """The first ``count`` elements of each row, the best first, and their places in it.
 
     ``data`` is (..., elements) of float32, ``count`` not above the elements; of equal ones the first is the
-    better. The elements are float32 and their places ``index_dtype``, both (..., count).
+    better. The elements are float32 and their places ``index_dtype``, both (..., count); a function has both
+    as results, because TVM makes a buffer that statements only write as small as it likes.
 
     Each row's elements are counted by the leading bits of their order, as in a radix sort; those in buckets
     that reach the first ``count``, which are few more, are sorted.
