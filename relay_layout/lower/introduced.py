@@ -4,6 +4,8 @@ TVM passes such an extent to a fused function as a number behind the result, by 
 defined it by then, and refuses that.
 """
 
+from collections.abc import Iterable
+
 import tvm
 from tvm import relax, tirx
 
@@ -32,9 +34,12 @@ def keep_introducing_apart(module: tvm.IRModule) -> tvm.IRModule:
 
 def _introduces(call: relax.Call) -> bool:
     operands = [operand.ty for operand in call.args[1].fields]
-    defined = {extent for kind in operands for extent in _extents(kind) if isinstance(extent, tirx.Var)}
-    results = [extent for kind in call.ty_args for extent in _extents(kind)]
-    return any(symbol not in defined for extent in results for symbol in _symbols(extent))
+    return not _symbols(call.ty_args) <= _symbols(operands)
+
+
+def _symbols(kinds: Iterable[tvm.ir.Type]) -> set[tirx.Var]:
+    extents = [extent for kind in kinds for extent in _extents(kind) if not isinstance(extent, tirx.IntImm)]
+    return {symbol for extent in extents for symbol in tirx.analysis.undefined_vars(extent)}
 
 
 def _extents(kind: tvm.ir.Type) -> list[tvm.ir.Expr]:
@@ -42,10 +47,6 @@ def _extents(kind: tvm.ir.Type) -> list[tvm.ir.Expr]:
         return [extent for field in kind.fields for extent in _extents(field)]
     shape = getattr(kind, "shape", None)
     return list(shape.values) if isinstance(shape, relax.ShapeExpr) else []
-
-
-def _symbols(extent: tvm.ir.Expr) -> list[tirx.Var]:
-    return [] if isinstance(extent, tirx.IntImm) else list(tirx.analysis.undefined_vars(extent))
 
 
 __all__ = ["keep_introducing_apart"]

@@ -42,3 +42,17 @@ def test_only_what_introduces_an_extent_is_opaque(introduces: bool) -> None:
         binding.value.args[0].name_hint for block in fused["main"].body.blocks for binding in block.bindings
     ]
     assert calls[-1] == ("fused_tir_exp_tir_negative" if introduces else "fused_add_tir_exp_tir_negative")
+
+
+def test_an_extent_within_another_is_not_introduced() -> None:
+    """Frames of videos: their number is that of the videos times a constant."""
+    number = tirx.Var("n", "int64")
+    data = relax.Var("x", relax.TensorType([number * 4, 8], "float32"))
+    video = relax.Var("video", relax.TensorType([number, 4], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [video, data]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.exp(builder.emit(relax.op.negative(data))))
+        builder.emit_func_output(result)
+    module = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(builder.finalize()))
+    assert opaque(keep_introducing_apart(module)) == []
