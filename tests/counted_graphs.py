@@ -20,7 +20,7 @@ LENGTH = 12
 
 @dataclass
 class Vectors:
-    """Nodes in the syntax of ``onnx.parser``, and the vectors they made, each with what number its length is."""
+    """Nodes in the syntax of ``onnx.parser``, and the vectors they made, each with what its length is."""
 
     random: np.random.Generator
     nodes: list[str] = field(default_factory=list)
