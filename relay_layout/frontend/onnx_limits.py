@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from relay_layout.frontend.onnx_values import Array
+from relay_layout.frontend.onnx_values import FAR, Array
 
 if TYPE_CHECKING:
     import onnx
-
-_FAR = 2**31 - 1
-"""Where ONNX files write "to the end" they use this or more."""
 
 _ROW_BY_ROW = frozenset({"Cast", "Identity"})
 
@@ -72,7 +69,7 @@ class RowLimits:
         plain = self._integers(node, 3, [0]) == [0] and self._integers(node, 4, [1]) == [1]
         if not plain or starts is None or ends is None or len(starts) != 1 or len(ends) != 1:
             return None
-        return ends[0] if starts[0] >= 0 and 0 <= ends[0] < _FAR else None
+        return ends[0] if starts[0] >= 0 and 0 <= ends[0] < FAR else None
 
     def _integers(
         self, node: "onnx.NodeProto", index: int, default: list[int] | None = None

@@ -21,6 +21,9 @@ Extent = Any
 """One extent of a shape: a Python integer, or a scalar TVM expression over symbolic extents."""
 
 
+FAR = 2**31 - 1
+"""Where ONNX files write "to the end" they use this or more; no extent is that large."""
+
 _INTEGER = re.compile(r"T\.int\d+\((-?\d+)\)")
 
 

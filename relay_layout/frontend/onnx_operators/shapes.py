@@ -9,6 +9,7 @@ from tvm import relax, tirx
 
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_values import (
+    FAR,
     Array,
     Extent,
     Extents,
@@ -25,9 +26,6 @@ from relay_layout.frontend.onnx_values import (
 )
 from relay_layout.frontend.scattering import scattered
 from relay_layout.ir import is_static
-
-_FAR = 2**31 - 1
-"""Where ONNX files write "to the end" they use this or more; no extent is that large."""
 
 
 def _identity(node: Node) -> Value:
@@ -245,7 +243,7 @@ def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Exten
 
 def _bound(bound: Extent, extent: Extent) -> Extent:
     """A slice's bound along an extent of which one is symbolic, between 0 and the extent."""
-    if isinstance(bound, int) and (bound == 0 or bound >= _FAR):
+    if isinstance(bound, int) and (bound == 0 or bound >= FAR):
         return extent if bound else 0
     if isinstance(bound, int) and bound < 0:
         bound = extent + bound
