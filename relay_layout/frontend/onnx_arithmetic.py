@@ -55,8 +55,11 @@ def empty_extent(node: Node) -> tirx.Var | None:
     if not tested or not zeros or zeros[0].item() != 0:
         return None
     condition = simplify(tested[0].array.item() == tirx.const(0, "int64"))
-    sides = (condition.a, condition.b) if isinstance(condition, tirx.EQ) else ()
-    return next((side for side in sides if isinstance(side, tirx.Var)), None)
+    if not isinstance(condition, tirx.EQ):
+        return None
+    one, other = simplify(condition.a), simplify(condition.b)
+    pairs = (one, other), (other, one)
+    return next((side for side, rest in pairs if isinstance(side, tirx.Var) and rest == 0), None)
 
 
 def _is_integral(value: Value) -> bool:

@@ -233,6 +233,17 @@ def test_a_branch_that_gives_more_than_none_is_refused() -> None:
         from_onnx(model)
 
 
+def test_a_branch_for_another_number_than_none_is_refused() -> None:
+    nodes = BRANCHES.replace("Equal(total, none)", "Equal(less, none)")
+    nodes = nodes.replace("empty =", "rows = Size(flat)  less = Sub(rows, one_row)  empty =")
+    nodes = nodes.replace("rows = Transpose(places)  ", "")
+    model = model_of(
+        nodes, "float[40] x, float[40,4] b", "float[n,4] y", CONSTANTS | {"one_row": np.array(1)}
+    )
+    with pytest.raises(ModelError, match="chooses between branches at run time, which is not supported"):
+        from_onnx(model)
+
+
 def test_convolutions_and_products_of_what_is_found(tmp_path: Path) -> None:
     """A second stage: windows around the places found go through convolutions and a product."""
     nodes = """
