@@ -148,6 +148,15 @@ def random_model(seed: int) -> Any:
     return model
 
 
+def fuzzed(seed: int) -> str | None:
+    """The reproducer of a graph that fails, None if it does not."""
+    try:
+        check(seed)
+    except Exception as error:
+        return f"tests.counted_graphs.check({seed}): {type(error).__name__}: {str(error).strip()}"
+    return None
+
+
 def check(seed: int) -> None:
     """One artifact gives what ONNX Runtime gives, of data that leave many elements, some, and none."""
     model = random_model(seed)

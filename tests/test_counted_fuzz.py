@@ -6,6 +6,7 @@ A failure prints a call of `tests.counted_graphs.check`.
 import pytest
 
 from tests import counted_graphs
+from tests.fuzzing import chunks, failures
 
 SLICE = range(0, 30)
 """Seeds of every run: about half a minute of one core."""
@@ -16,30 +17,16 @@ SWEEP = range(1000, 1500)
 CHUNK = 10
 
 
-def failures(seeds: range) -> list[str]:
-    found = []
-    for seed in seeds:
-        try:
-            counted_graphs.check(seed)
-        except Exception as error:
-            found.append(f"tests.counted_graphs.check({seed}): {type(error).__name__}: {str(error).strip()}")
-    return found
-
-
-def chunks(seeds: range) -> list[range]:
-    return [seeds[first : first + CHUNK] for first in range(0, len(seeds), CHUNK)]
-
-
-@pytest.mark.parametrize("seeds", chunks(SLICE), ids=str)
+@pytest.mark.parametrize("seeds", chunks(SLICE, CHUNK), ids=str)
 def test_a_slice_of_graphs(seeds: range) -> None:
-    found = failures(seeds)
+    found = failures(counted_graphs.fuzzed, seeds)
     assert not found, "\n".join(found)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", chunks(SWEEP), ids=str)
+@pytest.mark.parametrize("seeds", chunks(SWEEP, CHUNK), ids=str)
 def test_five_hundred_graphs(seeds: range) -> None:
-    found = failures(seeds)
+    found = failures(counted_graphs.fuzzed, seeds)
     assert not found, "\n".join(found)
 
 

@@ -9,6 +9,7 @@ import pytest
 from tvm import relax
 
 from tests import layout_graphs
+from tests.fuzzing import chunks, failures
 
 SLICE = range(0, 75)
 """Seeds of every run: about a minute of one core."""
@@ -19,24 +20,16 @@ SWEEP = range(1000, 3000)
 CHUNK = 25
 
 
-def failures(seeds: range) -> list[str]:
-    return [message for message in map(layout_graphs.fuzzed, seeds) if message is not None]
-
-
-def chunks(seeds: range) -> list[range]:
-    return [seeds[first : first + CHUNK] for first in range(0, len(seeds), CHUNK)]
-
-
-@pytest.mark.parametrize("seeds", chunks(SLICE), ids=str)
+@pytest.mark.parametrize("seeds", chunks(SLICE, CHUNK), ids=str)
 def test_a_slice_of_graphs(seeds: range) -> None:
-    found = failures(seeds)
+    found = failures(layout_graphs.fuzzed, seeds)
     assert not found, "\n".join(found)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", chunks(SWEEP), ids=str)
+@pytest.mark.parametrize("seeds", chunks(SWEEP, CHUNK), ids=str)
 def test_two_thousand_graphs(seeds: range) -> None:
-    found = failures(seeds)
+    found = failures(layout_graphs.fuzzed, seeds)
     assert not found, "\n".join(found)
 
 

@@ -95,8 +95,8 @@ class Importer:
             builder=self.builder,
             expressions=self._expressions,
             counts=self._counts,
-            natural=self._signs.natural(inputs),
-            rows_read=self._limits.rows(proto.output[0]) if proto.op_type == "NonMaxSuppression" else None,
+            signs=self._signs,
+            limits=self._limits,
         )
         self._note_condition(proto, node)
         results = self._results(proto, node)

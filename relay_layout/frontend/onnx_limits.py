@@ -4,8 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from relay_layout.frontend.onnx_values import FAR, Array
 
 if TYPE_CHECKING:
@@ -20,21 +18,20 @@ class RowLimits:
     def __init__(
         self, nodes: Iterable["onnx.NodeProto"], tensors: Mapping[str, Array], outputs: Sequence[str]
     ) -> None:
-        self._tensors = dict(tensors)
+        self._tensors = tensors
+        self._constants: dict[str, onnx.TensorProto] = {}
         self._outputs = frozenset(outputs)
         self._readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
         self._given_out: dict[str, list[str]] = defaultdict(list)
         self._read(nodes)
 
     def _read(self, nodes: Iterable["onnx.NodeProto"]) -> None:
-        from onnx import numpy_helper
-
         for node in nodes:
             for name in set(node.input):
                 self._readers[name].append(node)
             for attribute in node.attribute:
                 if node.op_type == "Constant" and attribute.name == "value":
-                    self._tensors[node.output[0]] = numpy_helper.to_array(attribute.t)
+                    self._constants[node.output[0]] = attribute.t
                 for graph in [attribute.g, *attribute.graphs]:
                     self._read(graph.node)
                     for inner, outer in zip(graph.output, node.output, strict=False):
@@ -77,8 +74,12 @@ class RowLimits:
         """An input of integers that is known; ``default`` where it is left out."""
         if index >= len(node.input) or not node.input[index]:
             return default
-        value = self._tensors.get(node.input[index])
-        return None if value is None else [int(number) for number in np.asarray(value).reshape(-1)]
+        name = node.input[index]
+        if name in self._constants:
+            from onnx import numpy_helper
+
+            return numpy_helper.to_array(self._constants[name]).reshape(-1).tolist()
+        return self._tensors[name].reshape(-1).tolist() if name in self._tensors else None
 
 
 __all__ = ["RowLimits"]

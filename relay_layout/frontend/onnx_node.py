@@ -9,6 +9,8 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx_counts import Counts
+from relay_layout.frontend.onnx_limits import RowLimits
+from relay_layout.frontend.onnx_signs import Signs
 from relay_layout.frontend.onnx_values import (
     Array,
     Extent,
@@ -70,8 +72,8 @@ class Node:
     """A node's operator, inputs and attributes, and the builder that takes its Relax expressions.
 
     ``opset`` is the version of the operator's domain. ``inputs`` holds None for an input left out.
-    ``outputs`` are names, empty where an output is not wanted. ``natural`` are the places of inputs that are
-    known to hold no negative numbers. Of the first output no more than the first ``rows_read`` rows are read.
+    ``outputs`` are names, empty where an output is not wanted. ``counts``, ``signs`` and ``limits`` are
+    what is known of the graph.
     """
 
     operator: str
@@ -83,8 +85,8 @@ class Node:
     builder: Any
     expressions: Expressions
     counts: Counts
-    natural: frozenset[int] = frozenset()
-    rows_read: int | None = None
+    signs: Signs
+    limits: RowLimits
 
     def has(self, index: int) -> bool:
         """Whether the input is given."""
@@ -146,6 +148,14 @@ class Node:
     def plain(self, extent: Extent) -> Extent:
         """An extent that operators may be given: a number or, if it depends on the data, a variable."""
         return self.counts.plain(extent, identifier(f"{self.outputs[0]}_extent"))
+
+    def is_natural(self, index: int) -> bool:
+        """Whether an input is known to hold no negative numbers."""
+        return self.signs.is_natural(self.input(index))
+
+    def rows_read(self) -> int | None:
+        """How many first rows of the first output are read; None where it may be all."""
+        return self.limits.rows(self.outputs[0])
 
     def axis(self, axis: int, rank: int) -> int:
         """An axis counted from the front."""

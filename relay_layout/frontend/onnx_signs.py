@@ -24,22 +24,19 @@ class Signs:
         # By identity, which is another's once the object is gone: hence the values themselves.
         self._natural: dict[int, Value] = {}
 
-    def natural(self, inputs: Sequence[Value]) -> frozenset[int]:
-        """The places of inputs that hold no negative numbers."""
-        return frozenset(place for place, value in enumerate(inputs) if self._is_natural(value))
-
     def note(self, operator: str, inputs: Sequence[Value], results: Sequence[Any]) -> None:
         """What is known of the results of a node, in order."""
         if operator in _NATURAL:
             found = results[_NATURAL[operator] :][:1]
         elif operator in _MOVES:
             moved = inputs if operator == "Concat" else inputs[:1]
-            found = results if len(self.natural(moved)) == len(moved) else []
+            found = results if all(map(self.is_natural, moved)) else []
         else:
             found = []
         self._natural.update((id(value), value) for value in found if value is not None)
 
-    def _is_natural(self, value: Value) -> bool:
+    def is_natural(self, value: Value) -> bool:
+        """Whether a value holds no negative numbers, as far as is known."""
         if isinstance(value, np.ndarray):
             return value.dtype.kind in "iu" and bool((value >= 0).all())
         return isinstance(value, Extents) or id(value) in self._natural

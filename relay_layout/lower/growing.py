@@ -8,7 +8,14 @@ import tvm
 from tvm import relax
 
 from relay_layout.ir import is_static, operator_name, shape_of, size_in_bytes
-from relay_layout.lower.patterns import BROADCAST, ELEMENTWISE, INJECTIVE, OUT_ELEMENTWISE_FUSABLE, PATTERN
+from relay_layout.lower.patterns import (
+    BROADCAST,
+    ELEMENTWISE,
+    INJECTIVE,
+    OUT_ELEMENTWISE_FUSABLE,
+    PATTERN,
+    with_pattern,
+)
 
 
 def keep_growing_apart(module: tvm.IRModule) -> tvm.IRModule:
@@ -33,12 +40,7 @@ def keep_growing_apart(module: tvm.IRModule) -> tvm.IRModule:
             growing.add(call.args[0])
         if size in sizes:
             products.add(binding.var)
-    if not growing:
-        return module
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    for variable in growing:
-        updated.update_func(variable, module[variable].with_attr(PATTERN, INJECTIVE))
-    return updated
+    return with_pattern(module, growing, INJECTIVE)
 
 
 def _pattern(module: tvm.IRModule, call: relax.Call) -> int | None:

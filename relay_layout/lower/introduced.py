@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from relay_layout.ir import operator_name
-from relay_layout.lower.patterns import OPAQUE, PATTERN
+from relay_layout.lower.patterns import OPAQUE, with_pattern
 
 
 def keep_introducing_apart(module: tvm.IRModule) -> tvm.IRModule:
@@ -24,12 +24,7 @@ def keep_introducing_apart(module: tvm.IRModule) -> tvm.IRModule:
         for binding in block.bindings
         if operator_name(binding.value) == "call_tir" and _introduces(binding.value)
     }
-    if not apart:
-        return module
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    for variable in apart:
-        updated.update_func(variable, module[variable].with_attr(PATTERN, OPAQUE))
-    return updated
+    return with_pattern(module, apart, OPAQUE)
 
 
 def _introduces(call: relax.Call) -> bool:

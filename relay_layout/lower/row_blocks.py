@@ -51,17 +51,13 @@ def in_blocks(
     return builder.call_te(_joined, found, relax.ShapeExpr(goal), primfunc_name_hint="join_rows")
 
 
-def _rows_of(tensor: te.Tensor) -> Any:
-    return prod(tensor.shape[1:-1], start=tensor.shape[0])
-
-
 def _number_of_blocks(data: te.Tensor, rows: int) -> te.Tensor:
-    total = _rows_of(data).astype("int64")
+    total = prod(data.shape[:-1]).astype("int64")
     return te.compute((1,), lambda _: tirx.floordiv(total + (rows - 1), rows), name="number_of_blocks")
 
 
 def _cut(data: te.Tensor, blocks: Any, rows: int) -> te.Tensor:
-    last = _rows_of(data) - 1
+    last = prod(data.shape[:-1]) - 1
 
     def element(block: Any, row: Any, column: Any) -> Any:
         return data(*index_of_row(te.min(block * rows + row, last), data.shape[:-1]), column)

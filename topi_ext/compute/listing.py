@@ -1,6 +1,7 @@
 """The places of elements that are not zero, as many as the data say."""
 
 from contextlib import ExitStack
+from math import prod
 from typing import Any
 
 from tvm import te, tirx
@@ -16,9 +17,7 @@ def places_of_nonzero(data: te.Tensor) -> list[te.Tensor]:
     filled; how many is an int64 tensor of one element.
     """
     shape, truth = data.shape, str(data.dtype) == "bool"
-    elements: Any = tirx.const(1, "int64")
-    for extent in shape:
-        elements = elements * extent
+    elements = prod(shape, start=tirx.const(1, "int64"))
 
     def body(data: Any, places: Any, count: Any) -> None:
         count[0] = T.int64(0)

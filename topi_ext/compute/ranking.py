@@ -1,5 +1,6 @@
 """The largest or smallest elements of rows, in order: what may be among them is found before it is sorted."""
 
+from math import prod
 from typing import Any
 
 from tvm import te, tirx, topi
@@ -25,9 +26,7 @@ def top_of_rows(data: te.Tensor, count: Any, *, largest: bool, index_dtype: str 
     that reach the first ``count``, which are few more, are sorted.
     """
     *outer, length = data.shape
-    rows: Any = 1
-    for extent in outer:
-        rows = rows * extent
+    rows: Any = prod(outer)
 
     def select(data: Any, keys: Any, buckets: Any, found: Any, places: Any, valid: Any) -> None:
         with T.parallel(0, rows) as row:

@@ -1,10 +1,11 @@
 """ONNX operators that pick elements, as many as the data say."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-from tvm import relax, te
+from tvm import relax
 
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_values import (
@@ -69,12 +70,8 @@ def _top(node: Node) -> Value:
     largest = bool(node.attributes.get("largest", 1))
     end = node.plain(clamped(number.array.reshape(-1)[0], shape[axis]))
     if axis == len(shape) - 1 and dtype_of(data) == "float32":
-
-        def compute(tensor: te.Tensor, count: Any) -> Any:
-            return top_of_rows(tensor, count, largest=largest)
-
-        found = node.builder.call_te(compute, data, end, primfunc_name_hint="topk")
-        found = node.emit(found, "best")
+        top = partial(top_of_rows, largest=largest)
+        found = node.emit(node.builder.call_te(top, data, end, primfunc_name_hint="topk"), "best")
         return [relax.TupleGetItem(found, index) for index in range(2)]
     ordered = node.emit(relax.op.topk(data, -1, axis, "both", largest, "int64"), "ordered")
     return [_first(relax.TupleGetItem(ordered, index), axis, end) for index in range(2)]
@@ -89,18 +86,15 @@ def _non_max_suppression(node: Node) -> Value:
     limit = node.optional(2)
     if limit is None:
         return np.zeros((0, 3), "int64")
-    if isinstance(limit, np.ndarray) and node.rows_read is not None and (scores[0], scores[1]) == (1, 1):
-        limit = np.minimum(limit, node.rows_read)
+    rows_read = node.rows_read()
+    if isinstance(limit, np.ndarray) and rows_read is not None and (scores[0], scores[1]) == (1, 1):
+        limit = np.minimum(limit, rows_read)
     fixed = int(limit.reshape(-1)[0]) if isinstance(limit, np.ndarray) and limit.size == 1 else None
     most = None if fixed is None or not isinstance(boxes[1], int) else min(max(fixed, 0), boxes[1])
-    center = bool(node.attributes.get("center_point_box", 0))
-
-    def compute(*tensors: te.Tensor) -> Any:
-        return suppress_every_class(*tensors, most=most, sides=from_center if center else from_corners)
-
+    sides = from_center if node.attributes.get("center_point_box", 0) else from_corners
     found = node.emit(
         node.builder.call_te(
-            compute,
+            partial(suppress_every_class, most=most, sides=sides),
             node.tensor(0),
             node.tensor(1),
             _number(node, limit, 2, "int64"),

@@ -262,14 +262,14 @@ def _gather(node: Node) -> Value:
         picked = np.where(indices < 0, indices + shape[axis], indices).astype("int64")
         return relax.op.take(node.tensor(0), node.expression(picked), axis, mode="clip")
     places = node.tensor(1)
-    if 1 not in node.natural:
+    if not node.is_natural(1):
         places = _from_the_front(node, places, shape[axis])
     # An index that is out of range stays within memory.
     return relax.op.take(node.tensor(0), places, axis, mode="clip")
 
 
 def _gather_nd(node: Node) -> Value:
-    if 1 not in node.natural:
+    if not node.is_natural(1):
         return NotImplemented
     return relax.op.gather_nd(node.tensor(0), node.tensor(1), int(node.attributes.get("batch_dims", 0)))
 
