@@ -41,6 +41,7 @@ from topi_ext.schedule.cpu.separable import depthwise_stage, place_depthwise
 from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
 from topi_ext.schedule.partial import apply_partial_vectors
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
+from topi_ext.schedule.ragged import apply_ragged
 from topi_ext.schedule.skip import apply_skip, skip_padding
 from topi_ext.schedule.start import apply_start, keep_start
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
@@ -66,7 +67,15 @@ def schedule_convolution(
     return open_schedule(arranged)
 
 
-_REWRITES = (apply_overlap, apply_start, apply_partial_vectors, apply_prefetch, apply_skip, apply_matrices)
+_REWRITES = (
+    apply_overlap,
+    apply_ragged,
+    apply_start,
+    apply_partial_vectors,
+    apply_prefetch,
+    apply_skip,
+    apply_matrices,
+)
 """What schedules cannot express of the marks that a nest leaves, in order."""
 
 

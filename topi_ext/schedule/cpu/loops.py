@@ -27,6 +27,7 @@ from topi_ext.schedule.blocks import (
 )
 from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, Arrangement, arrange_reduction, arrange_whole
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
+from topi_ext.schedule.ragged import apply_ragged
 from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class LoopNest(ScheduleRule):
             sch = open_schedule(func)
             processor = processor_of(target)
             arrange_loops(sch, child_blocks(sch), processor.lanes(4), processor.parallel_cycles)
-            sch = open_schedule(apply_overlap(sch.mod["main"]))
+            sch = open_schedule(finished(sch))
         except RuntimeError:
             # A function without blocks, e.g. one that was lowered by hand, is compiled as it is.
             _LOG.debug("no schedule for %s", func, exc_info=True)
@@ -74,7 +75,7 @@ class LoopNest(ScheduleRule):
 def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: float = MOST_ALONE) -> None:
     """Inline those of ``blocks`` that can be, and arrange the loops of the others.
 
-    :func:`topi_ext.schedule.overlap.apply_overlap` must follow.
+    :func:`finished` must follow.
     """
     for block in [
         block
@@ -82,6 +83,11 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
         if is_reduction(sch, block) or is_shared(sch, block) or not try_inline(sch, block)
     ]:
         arrange_block(sch, block, lanes, most_alone)
+
+
+def finished(sch: Schedule) -> tirx.PrimFunc:
+    """The function, once all of its loops are arranged, without conditions on single elements at edges."""
+    return apply_ragged(apply_overlap(sch.mod["main"]))
 
 
 def is_shared(sch: Schedule, block: SBlock) -> bool:
@@ -112,7 +118,7 @@ def _size(extents: Any) -> int | None:
 def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = MOST_ALONE) -> None:
     """Give one block vectors, and threads where it is work of more than ``most_alone`` cycles.
 
-    :func:`topi_ext.schedule.overlap.apply_overlap` must follow.
+    :func:`finished` must follow.
     """
     try:
         arrange(sch, block, Arrangement(lanes, block_cycles(sch, block, lanes) > most_alone))
@@ -124,7 +130,7 @@ def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = 
 def arrange(sch: Schedule, block: SBlock, how: Arrangement) -> None:
     """Give one block vectors, and threads if asked for.
 
-    :func:`topi_ext.schedule.overlap.apply_overlap` must follow. What TVM refuses raises a ``RuntimeError``.
+    :func:`finished` must follow. What TVM refuses raises a ``RuntimeError``.
     """
     loops = list(sch.get_loops(block))
     if not loops:
@@ -244,7 +250,7 @@ def place_padding(sch: Schedule, block: SBlock, chunk: Any | None, parallel: boo
 
     Inside the loop ``chunk`` it copies the rows that the chunk needs; before all loops, which is where None
     puts it, its rows are split among the threads if ``parallel``.
-    :func:`topi_ext.schedule.overlap.apply_overlap` must follow.
+    :func:`finished` must follow.
     """
     if chunk is not None:
         sch.compute_at(block, chunk, preserve_unit_loops=True)

@@ -12,8 +12,8 @@ from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, fuse_epilogue, loop_extent, open_schedule
-from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops
-from topi_ext.schedule.overlap import apply_overlap, overlap_tail
+from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
+from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 from topi_ext.workload import PoolingWorkload, operator_of
 
@@ -86,4 +86,4 @@ class WindowPooling(ScheduleRule):
         for block in around.before:
             arrange_block(sch, block, vector, processor.parallel_cycles)
         arrange_loops(sch, around.after, vector, processor.parallel_cycles)
-        return open_schedule(apply_overlap(sch.mod["main"]))
+        return open_schedule(finished(sch))

@@ -24,8 +24,8 @@ from topi_ext.schedule.blocks import (
     loop_extent,
     open_schedule,
 )
-from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange_block, arrange_loops
-from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
+from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange_block, arrange_loops, finished
+from topi_ext.schedule.overlap import overlap_tail, uses
 from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class Product(ScheduleRule):
         for block in around.before:
             arrange_block(sch, block, lanes, processor.parallel_cycles)
         arrange_loops(sch, around.after, lanes, processor.parallel_cycles)
-        return open_schedule(apply_overlap(sch.mod["main"]))
+        return open_schedule(finished(sch))
 
 
 @dataclass(frozen=True)

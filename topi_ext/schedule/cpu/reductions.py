@@ -17,6 +17,7 @@ from topi_ext.schedule.blocks import (
     temporaries,
 )
 from topi_ext.schedule.overlap import uses
+from topi_ext.schedule.ragged import mark_ragged
 
 MAXIMUM_VECTOR = 64
 """Longest innermost loop that is vectorised whole."""
@@ -83,8 +84,7 @@ def arrange_whole(sch: Schedule, block: SBlock, how: Arrangement) -> None:
     outer, vector = sch.split(sch.fuse(*rows), [None, width])
     parts = largest_divisor(size // width, MOST_PARTS) if how.parallel and size % width == 0 else 1
     if size % width:
-        # TVM puts the last turn, which is not whole, behind the loop of the others.
-        sch.annotate(outer, "pragma_loop_partition_hint", 1)
+        mark_ragged(sch, outer)
     if parts > 1:
         part, outer = sch.split(outer, [parts, None])
         sch.reorder(part, *leading, outer, vector)
@@ -141,8 +141,7 @@ def _cut(
             return None
         outer, vector = sch.split(reduction[-1], [None, width])
         if row % width:
-            # TVM puts the last turn, which is not whole, behind the loop of the others.
-            sch.annotate(outer, "pragma_loop_partition_hint", 1)
+            mark_ragged(sch, outer)
         return vector
     vectors = prod(extent or 1 for extent in extents[: len(spatial)]) // lanes
     outer = extents[len(spatial)] or 1

@@ -25,9 +25,9 @@ from topi_ext.schedule.blocks import (
     open_schedule,
     try_inline,
 )
-from topi_ext.schedule.cpu.loops import arrange, is_shared
+from topi_ext.schedule.cpu.loops import arrange, finished, is_shared
 from topi_ext.schedule.cpu.reductions import Arrangement
-from topi_ext.schedule.overlap import apply_overlap, substitute
+from topi_ext.schedule.overlap import substitute
 from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     parallel = sum(block_cycles(sch, block, lanes) for block in blocks) > processor.parallel_cycles
     for block in blocks:
         arrange(sch, block, Arrangement(lanes, parallel=False, rows=rows))
-    return open_schedule(_merged(apply_overlap(sch.mod["main"]), rows, parallel))
+    return open_schedule(_merged(finished(sch), rows, parallel))
 
 
 def _is_dear(sch: Schedule, block: SBlock, lanes: int) -> bool:

@@ -15,8 +15,7 @@ from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.schedule.blocks import SBlock, annotated_block, fuse_epilogue, open_schedule
-from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
-from topi_ext.schedule.overlap import apply_overlap
+from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished, place_padding
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.workload import ConvolutionWorkload
 
@@ -51,7 +50,7 @@ def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs:
     if pad is not None:
         place_padding(sch, pad, chunk if knobs.pad_at == "chunk" else None)
     arrange_loops(sch, around.after, knobs.out_lanes)
-    return open_schedule(apply_prefetch(apply_overlap(sch.mod["main"])))
+    return open_schedule(apply_prefetch(finished(sch)))
 
 
 def _result(
