@@ -24,6 +24,7 @@ from relay_layout.ir import (
 )
 from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
+from relay_layout.rewrite.contraction import contractions_as_products
 from relay_layout.rewrite.fold import fold_constants
 from relay_layout.rewrite.narrowing import narrowed
 from relay_layout.rewrite.recognition import recognise_operators
@@ -41,9 +42,9 @@ def canonicalize(
 
     Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
     them. What is moved, cast or computed of constants alone becomes another constant. Norms and GELU that are
-    written out become one operator, what takes one index of an axis a slice, a batch of one constant matrix
-    the matrix, a kernel of which a part meets padding alone a smaller one. Changes of memory order that the
-    module asks for inside are left to the choice of layouts.
+    written out become one operator, einsums matrix products, what takes one index of an axis a slice, a batch
+    of one constant matrix the matrix, a kernel of which a part meets padding alone a smaller one. Changes of
+    memory order that the module asks for inside are left to the choice of layouts.
 
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
@@ -54,7 +55,7 @@ def canonicalize(
     module = without_markers(relax.transform.Normalize()(module))
     module = module if keep_carried else decompose(module)
     # Before anything is computed of weights, so that it is not rounded to half precision again.
-    module = fold_constants(widen(module, widened))
+    module = fold_constants(contractions_as_products(widen(module, widened)))
     module = relax.transform.CanonicalizeBindings()(module)
     module = to_integers(recognise_operators(module))
     module = rebuild_functions(module, lambda variable, function: _Inference(function).visit_expr(function))
