@@ -11,7 +11,8 @@ from tvm_ffi import structural_map, structural_walk
 
 from relay_layout.ir import operator_name
 from topi_ext.brain import BITS, rounded, widened, without_detour
-from topi_ext.schedule.blocks import child_blocks, is_reduction, open_schedule
+from topi_ext.schedule.blocks import child_blocks, holds, is_reduction, open_schedule
+from topi_ext.schedule.cpu.product import is_product
 
 KEEPS_DTYPE = "relay_layout.keeps_dtype"
 """Attribute of functions whose result stays float32: sums that are not finished."""
@@ -137,6 +138,8 @@ def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool], dtype: str) -> tirx.Pri
     it.
     """
     func = _sums_apart(func, mask)
+    if dtype == BITS:
+        func = _operands_apart(func, mask)
     buffers = {}
     for old, narrow in zip(func.params, mask, strict=True):
         if narrow and str(old.dtype) == WIDE:
@@ -192,6 +195,18 @@ def _sums_apart(func: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
         written = sch.get(block).writes[0].source
         if is_reduction(sch, block) and any(written.same_as(buffer) for buffer in narrowed):
             sch.cache_write(block, 0, "global")
+    return sch.mod["main"]
+
+
+def _operands_apart(func: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
+    """Copies of what is multiplied with another narrow tensor, each element of which is read many times."""
+    sch = open_schedule(func)
+    narrowed = [buffer for buffer, narrow in zip(func.params, mask, strict=True) if narrow]
+    for block in child_blocks(sch):
+        if is_product(sch, block):
+            for place, region in enumerate(sch.get(block).reads):
+                if holds(narrowed, region.source):
+                    sch.cache_read(block, place, "global")
     return sch.mod["main"]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from relay_layout.lower.attention import join_attention
 from relay_layout.lower.concat import concat_in_place
 from relay_layout.lower.cuda_graph import capture
 from relay_layout.lower.cuda_integers import integer_kernel
@@ -34,6 +35,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         lambda module, _: lower_integers(module, kernel, signed_words=signed), 0, "lower_integers"
     )
     merge = tvm.transform.module_pass(lambda module, _: merge_views(module), 0, "merge_views")
+    attention = tvm.transform.module_pass(lambda module, _: join_attention(module), 0, "join_attention")
     growing = tvm.transform.module_pass(lambda module, _: keep_growing_apart(module), 0, "keep_growing_apart")
     introducing = tvm.transform.module_pass(
         lambda module, _: keep_introducing_apart(module), 0, "keep_introducing_apart"
@@ -41,6 +43,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     return [
         integers,
         merge,
+        *([] if on_gpu else [attention]),
         relax.backend.DispatchSampling(),
         *([relax.backend.DispatchSortScan()] if on_gpu else []),
         relax.transform.LegalizeOps(_legalizers(target)),

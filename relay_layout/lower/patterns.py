@@ -11,6 +11,9 @@ import tvm
 PATTERN = "op_pattern"
 """The attribute of a function."""
 
+PRIMITIVE = "Primitive"
+"""The attribute of a function that stands for one kernel."""
+
 ELEMENTWISE, BROADCAST, INJECTIVE, OUT_ELEMENTWISE_FUSABLE, OPAQUE = 0, 1, 2, 4, 8
 
 
@@ -32,5 +35,6 @@ __all__ = [
     "OPAQUE",
     "OUT_ELEMENTWISE_FUSABLE",
     "PATTERN",
+    "PRIMITIVE",
     "with_pattern",
 ]

@@ -9,14 +9,13 @@ from tvm_ffi import structural_map
 
 from relay_layout.graph.uses import call_read_once, count_uses, variables_read
 from relay_layout.ir import function_attributes
+from relay_layout.lower.patterns import PRIMITIVE
 from topi_ext.chooser import KernelChooser
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.convolution import is_static
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, operator_of, separable
-
-PRIMITIVE = "Primitive"
 
 HANDED_BYTES_PER_US = 100_000
 """Measured: 300 kB that another thread has just written take 3 to 40 microseconds more to read than again."""

@@ -28,16 +28,16 @@ def apply_partial_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
             return loop
         others = [condition for condition in conditions if condition is not trimmed]
         last = {loop.loop_var: loop.extent - 1}
-        whole = _vector(loop, loop.extent, others)
-        left = _vector(loop, trimmed.b % loop.extent, others)
+        whole = shortened(loop, loop.extent, others)
+        left = shortened(loop, trimmed.b % loop.extent, others)
         return tirx.IfThenElse(tirx.likely(substitute(trimmed, last)), whole, left)
 
     body = structural_map(func.body, (tirx.For, on_loop))
     return func if body.same_as(func.body) else func.with_body(body)
 
 
-def _vector(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
-    """The loop over as many lanes; the block alone where it is one."""
+def shortened(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
+    """The vectorised loop around a block, of as many lanes; the block alone where it is one."""
     realize = loop.body
     values = realize.iter_values
     if int(lanes) == 1:
@@ -51,4 +51,4 @@ def _vector(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
     )
 
 
-__all__ = ["apply_partial_vectors"]
+__all__ = ["apply_partial_vectors", "shortened"]

@@ -1,7 +1,8 @@
-"""Rows that whole vectors do not fill, reduced without a condition on each lane.
+"""Rows that whole vectors do not fill, without a condition on each lane.
 
 A condition would make of every vector of the row as many scalars. Instead the loop takes the whole vectors,
-and a last vector, which ends with the row, follows; the lanes that were taken before are neutral in it.
+and what is left follows. Where each element is computed by itself, that is a shorter vector. Where they are
+summed, it is a whole vector that ends with the row, in which the lanes that were taken before are neutral.
 """
 
 from typing import Any
@@ -13,18 +14,19 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.schedule.overlap import substitute, uses
+from topi_ext.schedule.partial import shortened
 
 RAGGED = "topi_ext.ragged"
 """Loop annotation: its last turn is not whole, of the vector that is the only loop in it."""
 
 
 def mark_ragged(sch: Schedule, loop: Any) -> None:
-    """Mark ``loop`` over the vectors of a row of at least one whole vector, which a block reduces."""
+    """Mark ``loop`` over the vectors of a row of at least one whole vector."""
     sch.annotate(loop, RAGGED, 1)
 
 
 def apply_ragged(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Rewrite every marked loop of a scheduled function whose reduction is decomposed."""
+    """Rewrite every marked loop of a scheduled function whose reductions are decomposed."""
     starts: list[tirx.BufferStore] = []
 
     def on_block(block: Block) -> None:
@@ -34,18 +36,36 @@ def apply_ragged(func: tirx.PrimFunc) -> tirx.PrimFunc:
     structural_walk(func.body, (Block, on_block))
 
     def on_loop(loop: tirx.For) -> Any:
-        vector = loop.body
-        if RAGGED not in loop.annotations or not _is_sum(vector):
+        if RAGGED not in loop.annotations:
             return loop
-        store = vector.body.block.body
-        start = next((one.value for one in starts if one.buffer.same_as(store.buffer)), None)
-        if start is None:
+        rest = _rest(loop, starts)
+        if rest is None:
             return loop
-        whole = _with_body(loop, loop.extent - 1, _always(vector))
-        return tirx.SeqStmt([whole, _rest(loop, vector, start)])
+        return tirx.SeqStmt([_with_body(loop, loop.extent - 1, _always(loop.body)), rest])
 
     body = structural_map(func.body, (tirx.For, on_loop))
     return func if body.same_as(func.body) else func.with_body(body)
+
+
+def _rest(loop: tirx.For, starts: list[tirx.BufferStore]) -> Any:
+    """What the last turn of ``loop`` does; None where it is no vector under one condition."""
+    vector = loop.body
+    if not isinstance(vector, tirx.For) or not isinstance(vector.body, SBlockRealize):
+        return None
+    condition, block = vector.body.predicate, vector.body.block
+    store = block.body
+    if not isinstance(condition, tirx.LT) or not isinstance(condition.b, tirx.IntImm):
+        return None
+    if not isinstance(store, tirx.BufferStore):
+        return None
+    last = {loop.loop_var: loop.extent - 1}
+    if all(axis.iter_type == tirx.IterVar.DataPar for axis in block.iter_vars):
+        left = condition.b % vector.extent
+        return substitute(shortened(vector, left, []), last)
+    start = next((one.value for one in starts if one.buffer.same_as(store.buffer)), None)
+    if start is None or not _is_sum(store):
+        return None
+    return substitute(_summed(vector, start), last)
 
 
 def _with_body(loop: tirx.For, extent: Any, body: Any) -> tirx.For:
@@ -55,18 +75,13 @@ def _with_body(loop: tirx.For, extent: Any, body: Any) -> tirx.For:
     )
 
 
-def _is_sum(vector: Any) -> bool:
-    """Whether a loop does nothing but add, or the like, to as many elements, those of one condition."""
-    if not isinstance(vector, tirx.For) or not isinstance(vector.body, SBlockRealize):
-        return False
-    condition, store = vector.body.predicate, vector.body.block.body
+def _is_sum(store: tirx.BufferStore) -> bool:
+    """Whether a statement adds to an element, or the like."""
+    value = store.value
     return (
-        isinstance(condition, tirx.LT)
-        and isinstance(condition.b, tirx.IntImm)
-        and isinstance(store, tirx.BufferStore)
-        and isinstance(store.value, tirx.Add | tirx.Mul | tirx.Max | tirx.Min)
-        and isinstance(store.value.a, TensorLoad)
-        and bool(store.value.a.source.same_as(store.buffer))
+        isinstance(value, tirx.Add | tirx.Mul | tirx.Max | tirx.Min)
+        and isinstance(value.a, TensorLoad)
+        and bool(value.a.source.same_as(store.buffer))
     )
 
 
@@ -76,7 +91,7 @@ def _always(vector: tirx.For) -> tirx.For:
     return _with_body(vector, vector.extent, unbounded)
 
 
-def _rest(loop: tirx.For, vector: tirx.For, neutral: Any) -> tirx.For:
+def _summed(vector: tirx.For, neutral: Any) -> tirx.For:
     """The vector that ends with the row."""
     realize, lanes = vector.body, int(vector.extent)
     block, store = realize.block, realize.block.body
@@ -105,9 +120,9 @@ def _rest(loop: tirx.For, vector: tirx.For, neutral: Any) -> tirx.For:
         block.name_hint,
         tirx.BufferStore(store.buffer, value, store.indices),
     )
-    last = {loop.loop_var: loop.extent - 1}
-    values = [substitute(one, last) for one in realize.iter_values]
-    return _with_body(vector, vector.extent, SBlockRealize(values, tirx.const(True, "bool"), body))
+    return _with_body(
+        vector, vector.extent, SBlockRealize(realize.iter_values, tirx.const(True, "bool"), body)
+    )
 
 
 def _moved(region: tirx.BufferRegion, moved: dict[tirx.Var, Any]) -> tirx.BufferRegion:

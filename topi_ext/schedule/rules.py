@@ -7,6 +7,7 @@ Every rule has the interface of TVM's dlight, ``apply(func, target, tunable)``, 
 from tvm.s_tir.dlight import ScheduleRule
 
 from topi_ext.chooser import KernelChooser
+from topi_ext.schedule.cpu.attention import Attention
 from topi_ext.schedule.cpu.convolution import Convolution
 from topi_ext.schedule.cpu.loops import LoopNest
 from topi_ext.schedule.cpu.pooling import WindowPooling
@@ -20,7 +21,15 @@ def cpu_rules(chooser: KernelChooser | None = None) -> list[ScheduleRule]:
 
     ``chooser`` picks the kernels of convolutions, by default by estimate for the target at hand.
     """
-    return [Convolution(chooser), WindowPooling(), Product(), Rows(), Transpose(), LoopNest()]
+    return [
+        Convolution(chooser),
+        WindowPooling(),
+        Attention(),
+        Product(),
+        Rows(),
+        Transpose(),
+        LoopNest(),
+    ]
 
 
 __all__ = ["Convolution", "LoopNest", "Product", "Rows", "Transpose", "WindowPooling", "cpu_rules"]

@@ -27,7 +27,7 @@ from topi_ext.schedule.blocks import (
 )
 from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, Arrangement, arrange_reduction, arrange_whole
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
-from topi_ext.schedule.ragged import apply_ragged
+from topi_ext.schedule.ragged import apply_ragged, mark_ragged
 from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class LoopNest(ScheduleRule):
             sch = open_schedule(func)
             processor = processor_of(target)
             arrange_loops(sch, child_blocks(sch), processor.lanes(4), processor.parallel_cycles)
-            sch = open_schedule(finished(sch))
+            sch = open_schedule(finished(sch.mod["main"]))
         except RuntimeError:
             # A function without blocks, e.g. one that was lowered by hand, is compiled as it is.
             _LOG.debug("no schedule for %s", func, exc_info=True)
@@ -85,9 +85,9 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
         arrange_block(sch, block, lanes, most_alone)
 
 
-def finished(sch: Schedule) -> tirx.PrimFunc:
+def finished(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function, once all of its loops are arranged, without conditions on single elements at edges."""
-    return apply_ragged(apply_overlap(sch.mod["main"]))
+    return apply_ragged(apply_overlap(func))
 
 
 def is_shared(sch: Schedule, block: SBlock) -> bool:
@@ -170,9 +170,11 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         outer, vector = sch.split(spatial.pop(), [None, width])
         spatial.append(outer)
         if extent is not None and extent % width:
-            overlap_tail(sch, outer)
-    elif (_size([sch.get(loop).extent for loop in spatial]) or 1) > 1:
+            (overlap_tail if _may_repeat(sch, block) else mark_ragged)(sch, outer)
+    elif (size := _size([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
         outer, vector = sch.split(sch.fuse(*spatial), [None, how.lanes])
+        if size > how.lanes and size % how.lanes:
+            mark_ragged(sch, outer)
         spatial = [outer]
     if spatial and how.parallel:
         sch.parallel(sch.fuse(*fusible(sch, spatial)))
@@ -195,6 +197,8 @@ def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement) -> 
     Where a vector runs over the end of a row, what does not lie as the result does is read by element.
     """
     lanes = how.lanes
+    if how.rows and extent > lanes and extent % lanes:
+        return lanes
     if extent % 4 == 0 and 4 <= extent <= MAXIMUM_VECTOR:
         return extent
     if extent % lanes == 0 or (not how.rows and _lies_as_result(sch, block)):

@@ -86,4 +86,4 @@ class WindowPooling(ScheduleRule):
         for block in around.before:
             arrange_block(sch, block, vector, processor.parallel_cycles)
         arrange_loops(sch, around.after, vector, processor.parallel_cycles)
-        return open_schedule(finished(sch))
+        return open_schedule(finished(sch.mod["main"]))

@@ -59,35 +59,13 @@ class Product(ScheduleRule):
         if rows is None or columns is None or columns < LEAST_VECTOR:
             return None
         tile = best_tile(rows, columns, processor)
-        lanes = tile.lanes
         around = fuse_epilogue(sch, anchor)
-        epilogue = around.epilogue
-        if epilogue is None:
-            epilogue = sch.cache_write(anchor, 0, "global")
-        parallel = block_cycles(sch, anchor, lanes) > processor.parallel_cycles
-        *batch, row, column, depth = sch.get_loops(anchor)
-        row, tile_row = sch.split(row, [None, tile.rows])
-        column, vector, lane = sch.split(column, [None, tile.vectors, lanes])
-        sch.reorder(*batch, row, column, depth, tile_row, vector, lane)
-        outer = sch.fuse(*batch, row) if batch else row
-        if parallel:
-            sch.parallel(outer)
-        sch.reverse_compute_at(epilogue, column, preserve_unit_loops=True)
-        own_row, run = sch.get_loops(epilogue)[-2:]
-        own_vector, own_lane = sch.split(run, [None, lanes])
-        for loop in (tile_row, vector, own_row, own_vector):
-            sch.unroll(loop)
-        for loop in (lane, own_lane):
-            sch.vectorize(loop)
-        sch.decompose_reduction(anchor, depth)
-        if rows % tile.rows:
-            overlap_tail(sch, outer)
-        if columns % (tile.vectors * lanes):
-            overlap_tail(sch, column)
+        parallel = block_cycles(sch, anchor, tile.lanes) > processor.parallel_cycles
+        arrange_product(sch, anchor, around.epilogue, tile, parallel=parallel)
         for block in around.before:
-            arrange_block(sch, block, lanes, processor.parallel_cycles)
-        arrange_loops(sch, around.after, lanes, processor.parallel_cycles)
-        return open_schedule(finished(sch))
+            arrange_block(sch, block, tile.lanes, processor.parallel_cycles)
+        arrange_loops(sch, around.after, tile.lanes, processor.parallel_cycles)
+        return open_schedule(finished(sch.mod["main"]))
 
 
 @dataclass(frozen=True)
@@ -100,27 +78,73 @@ class Tile:
 
 
 def best_tile(rows: int, columns: int, processor: Processor) -> Tile:
-    """The tile by which a product takes fewest cycles, by what is computed twice, loaded, and waited for.
+    """The tile by which a product takes fewest cycles."""
+    return min(tiles(rows, columns, processor), key=lambda tile: step_cycles(tile, rows, columns, processor))
 
-    Vectors are as long as registers, or as columns allow. One register is left for each vector of a row of B,
-    and one for what is broadcast.
+
+def tiles(rows: int, columns: int, processor: Processor) -> list[Tile]:
+    """All whose accumulators fit the registers; vectors are as long as registers, or as columns allow.
+
+    One register is left for each vector of a row of B, and one for what is broadcast.
     """
     lanes = min(processor.lanes(4), 1 << (columns.bit_length() - 1))
     registers = processor.vector_registers - processor.registers_in_flight
-
-    def cycles(tile: Tile) -> float:
-        computed = ceil(rows / tile.rows) * tile.rows * ceil(columns / (tile.vectors * lanes)) * tile.vectors
-        adds = tile.rows * tile.vectors
-        loads = (tile.rows + tile.vectors) / processor.loads_per_cycle
-        step = max(adds / processor.fma_per_cycle, loads, processor.fma_latency)
-        return computed / adds * step
-
-    tiles = [
+    return [
         Tile(height, vectors, lanes)
         for vectors, height in product(range(1, MOST_VECTORS + 1), range(1, MOST_ROWS + 1))
         if height <= rows and vectors * lanes <= columns and height * vectors + vectors + 1 <= registers
     ]
-    return min(tiles, key=cycles)
+
+
+def step_cycles(tile: Tile, rows: int, columns: int, processor: Processor) -> float:
+    """Cycles of all tiles for one element of the depth, by what is computed twice, loaded, and waited for."""
+    count = ceil(rows / tile.rows) * ceil(columns / (tile.vectors * tile.lanes))
+    loads = (tile.rows + tile.vectors) / processor.loads_per_cycle
+    return count * max(tile.rows * tile.vectors / processor.fma_per_cycle, loads, processor.fma_latency)
+
+
+def arrange_product(
+    sch: Schedule,
+    anchor: SBlock,
+    epilogue: SBlock | None,
+    tile: Tile,
+    *,
+    block_rows: int | None = None,
+    parallel: bool = False,
+) -> None:
+    """Arrange the loops of a product and of what follows it element by element.
+
+    The outer loop is over the batch and tiles of rows, and ``parallel`` if asked for. With ``block_rows``, a
+    multiple of a tile's, it is one over blocks of rows, inside of those over the batch; columns are between
+    blocks and tiles. The last block may then go beyond the rows, and must be moved back.
+    """
+    if epilogue is None:
+        epilogue = sch.cache_write(anchor, 0, "global")
+    *batch, row, column, depth = sch.get_loops(anchor)
+    rows, columns = loop_extent(sch, row) or 1, loop_extent(sch, column) or 1
+    column, vector, lane = sch.split(column, [None, tile.vectors, tile.lanes])
+    if block_rows is None:
+        row, tile_row = sch.split(row, [None, tile.rows])
+        sch.reorder(*batch, row, column, depth, tile_row, vector, lane)
+        outer, place = sch.fuse(*batch, row) if batch else row, column
+        if parallel:
+            sch.parallel(outer)
+    else:
+        factors = [None, block_rows // tile.rows, tile.rows]
+        outer, place, tile_row = sch.split(row, factors, disable_predication=True)
+        sch.reorder(*batch, outer, column, place, depth, tile_row, vector, lane)
+    sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
+    own_row, run = sch.get_loops(epilogue)[-2:]
+    own_vector, own_lane = sch.split(run, [None, tile.lanes])
+    for loop in (tile_row, vector, own_row, own_vector):
+        sch.unroll(loop)
+    for loop in (lane, own_lane):
+        sch.vectorize(loop)
+    sch.decompose_reduction(anchor, depth)
+    if block_rows is None and rows % tile.rows:
+        overlap_tail(sch, outer)
+    if columns % (tile.vectors * tile.lanes):
+        overlap_tail(sch, column)
 
 
 def is_product(sch: Schedule, block: SBlock) -> bool:
@@ -159,4 +183,4 @@ def _is_over(load: Any, last: tuple[tirx.Var, tirx.Var], other: tirx.Var) -> boo
     )
 
 
-__all__ = ["Product", "Tile", "best_tile", "is_product"]
+__all__ = ["Product", "Tile", "arrange_product", "best_tile", "is_product", "step_cycles", "tiles"]

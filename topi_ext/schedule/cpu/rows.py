@@ -26,8 +26,8 @@ from topi_ext.schedule.blocks import (
     try_inline,
 )
 from topi_ext.schedule.cpu.loops import arrange, finished, is_shared
+from topi_ext.schedule.cpu.nests import one_loop
 from topi_ext.schedule.cpu.reductions import Arrangement
-from topi_ext.schedule.overlap import substitute
 from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
@@ -63,14 +63,7 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     if not blocks or not any(is_reduction(sch, block) for block in blocks) or is_reduction(sch, blocks[-1]):
         return None
     lanes = processor.lanes(4)
-    blocks = [
-        block
-        for block in blocks
-        if is_reduction(sch, block)
-        or is_shared(sch, block)
-        or _is_dear(sch, block, lanes)
-        or not try_inline(sch, block)
-    ]
+    blocks = inline_cheap(sch, blocks, lanes)
     rows = common_rows(sch, blocks)
     extents = [fixed(axis.dom.extent) for axis in sch.get(blocks[-1]).iter_vars]
     count = prod(FEWEST_ROWS if size is None else size for size in extents[:rows])
@@ -82,7 +75,19 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     parallel = sum(block_cycles(sch, block, lanes) for block in blocks) > processor.parallel_cycles
     for block in blocks:
         arrange(sch, block, Arrangement(lanes, parallel=False, rows=rows))
-    return open_schedule(_merged(finished(sch), rows, parallel))
+    return open_schedule(one_loop(finished(sch.mod["main"]), rows, parallel))
+
+
+def inline_cheap(sch: Schedule, blocks: list[SBlock], lanes: int) -> list[SBlock]:
+    """Inline what may as well be computed where it is read; the blocks that are left."""
+    return [
+        block
+        for block in blocks
+        if is_reduction(sch, block)
+        or is_shared(sch, block)
+        or _is_dear(sch, block, lanes)
+        or not try_inline(sch, block)
+    ]
 
 
 def _is_dear(sch: Schedule, block: SBlock, lanes: int) -> bool:
@@ -139,49 +144,4 @@ def _is_own(index: Any, axis: tirx.IterVar) -> bool:
     return bool(index.same_as(axis.var)) or (fixed(axis.dom.extent) == 1 and fixed(index) == 0)
 
 
-def _merged(func: tirx.PrimFunc, rows: int, parallel: bool) -> tirx.PrimFunc:
-    """The function with one loop over all rows, around what each of its nests does to one of them."""
-    realize = func.body
-    root = realize.block
-    nests = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
-    outer = _outer_loops(nests[0], rows)
-    count = outer[0].extent
-    for loop in outer[1:]:
-        count = count * loop.extent
-    row = tirx.Var("row", outer[0].loop_var.ty)
-    values, inner = [], row
-    for loop in reversed(outer[1:]):
-        values.append(tirx.floormod(inner, loop.extent))
-        inner = tirx.floordiv(inner, loop.extent)
-    values = [inner, *reversed(values)]
-    bodies = [
-        substitute(loops[-1].body, {loop.loop_var: value for loop, value in zip(loops, values, strict=True)})
-        for loops in (_outer_loops(nest, rows) for nest in nests)
-    ]
-    kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
-    loop = tirx.For(row, tirx.const(0, row.ty.dtype), count, kind, tirx.SeqStmt(bodies))
-    block = SBlockNode(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        loop,
-        root.init,
-        root.alloc_buffers,
-        root.match_buffers,
-        root.annotations,
-    )
-    return func.with_body(SBlockRealize(realize.iter_values, realize.predicate, block))
-
-
-def _outer_loops(nest: Any, count: int) -> list[tirx.For]:
-    loops: list[tirx.For] = []
-    while len(loops) < count:
-        if not isinstance(nest, tirx.For) or nest.kind != tirx.ForKind.SERIAL:
-            raise RuntimeError("a block has lost its loops over rows")
-        loops.append(nest)
-        nest = nest.body
-    return loops
-
-
-__all__ = ["Rows", "common_rows"]
+__all__ = ["Rows", "common_rows", "inline_cheap"]

@@ -50,7 +50,7 @@ def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs:
     if pad is not None:
         place_padding(sch, pad, chunk if knobs.pad_at == "chunk" else None)
     arrange_loops(sch, around.after, knobs.out_lanes)
-    return open_schedule(apply_prefetch(finished(sch)))
+    return open_schedule(apply_prefetch(finished(sch.mod["main"])))
 
 
 def _result(

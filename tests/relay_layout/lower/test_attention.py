@@ -1,0 +1,217 @@
+"""Attention becomes one function where nothing else needs what is inside, and computes the same."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+
+from relay_layout.host import cpu_features
+from relay_layout.ir import operator_name
+from relay_layout.lower.attention import join_attention
+from relay_layout.lower.passes import fuse_passes, legalize_passes, lower_passes
+from relay_layout.lower.schedule import schedule_functions
+from relay_layout.targets import resolve_target
+from topi_ext.build import PIPELINE
+
+Build = Callable[[Callable[[Any], relax.Var], dict[str, relax.Var]], Any]
+
+op = relax.op
+
+
+def module_of(build: Build, **shapes: tuple[Any, ...]) -> tvm.IRModule:
+    """``build`` gets a function that emits a call, and the parameters of these shapes."""
+    builder = relax.BlockBuilder()
+    parameters = {name: relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items()}
+    with builder.function("main", list(parameters.values())):
+        with builder.dataflow():
+            result = builder.emit_output(build(builder.emit, parameters))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def plain(emit: Any, given: dict[str, relax.Var]) -> Any:
+    scores = emit(op.matmul(given["q"], given["k"]))
+    return op.matmul(emit(op.nn.softmax(scores, -1)), given["v"])
+
+
+SHAPES: dict[str, tuple[Any, ...]] = {"q": (2, 3, 17, 8), "k": (2, 3, 8, 21), "v": (2, 3, 21, 12)}
+
+
+def calls(module: tvm.IRModule) -> list[str]:
+    """Operators and functions that main calls, in order."""
+    values = [binding.value for block in module["main"].body.blocks for binding in block.bindings]
+    return [
+        str(value.op.name_hint) if isinstance(value.op, tvm.ir.GlobalVar) else operator_name(value)
+        for value in values
+        if isinstance(value, relax.Call)
+    ]
+
+
+def run(module: tvm.IRModule, arrays: list[np.ndarray], *, precision: str | None = None) -> np.ndarray:
+    """The result of all passes; every attention must be taken by its rule."""
+    target = resolve_target("native") if precision is None else resolve_target("native", precision=precision)
+    with target.tvm_target:
+        lowered = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes(target)])(module)
+        names = [variable.name_hint for variable in lowered.get_global_vars()]
+        assert any("attention" in name for name in names), names
+        scheduled, _ = schedule_functions(lowered, target)
+        for variable, function in scheduled.functions_items():
+            if "attention" in variable.name_hint:
+                assert "own_row" in function.script(), "blocks of rows"
+        made = tvm.transform.Sequential(lower_passes())(scheduled)
+        executable = tvm.compile(made, target.tvm_target, relax_pipeline=None, tir_pipeline=PIPELINE)
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    found: np.ndarray = machine["main"](*map(tvm.runtime.tensor, arrays)).numpy()
+    return found
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    shares: np.ndarray = powers / powers.sum(-1, keepdims=True)
+    return shares
+
+
+def random_attention(seed: int) -> tuple[tvm.IRModule, list[np.ndarray], np.ndarray]:
+    """Any of what exporters write, with the operands and what numpy makes of them."""
+    rng, numbers = random.Random(seed), np.random.default_rng(seed)
+    images = [rng.randint(1, 3) for _ in range(rng.randint(0, 2))]
+    rows, scores, depth, columns = (
+        rng.randint(1, 70),
+        rng.randint(4, 70),
+        rng.randint(1, 20),
+        rng.randint(4, 40),
+    )
+    symbolic = bool(images) and rng.random() < 0.3
+    steps = [rng.choice(["scale", "divide", "mask", "rows", "cap"]) for _ in range(rng.randint(0, 2))]
+    guarded = rng.random() < 0.3
+    shapes = {
+        "q": (*images, rows, depth),
+        "k": (*images, depth, scores),
+        "v": (*images, scores, columns),
+        "mask": (rows, scores),
+        "bias": (rows, 1),
+    }
+    arrays = {name: numbers.uniform(-1, 1, shape).astype("float32") for name, shape in shapes.items()}
+    arrays["mask"][:, 1:][arrays["mask"][:, 1:] > 0.5] = -np.inf
+    batch = tirx.Var("n", "int64")
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        found = emit(op.matmul(given["q"], given["k"]))
+        for step in steps:
+            found = emit(
+                {
+                    "scale": lambda x: op.multiply(x, relax.const(0.25, "float32")),
+                    "divide": lambda x: op.divide(x, relax.const(3.0, "float32")),
+                    "mask": lambda x: op.add(x, given["mask"]),
+                    "rows": lambda x: op.subtract(x, given["bias"]),
+                    "cap": lambda x: op.multiply(emit(op.tanh(x)), relax.const(2.0, "float32")),
+                }[step](found)
+            )
+        found = emit(op.nn.softmax(found, -1))
+        if guarded:
+            unknown = emit(op.isnan(found))
+            found = emit(op.where(unknown, relax.const(0.0, "float32"), found))
+        return op.nn.relu(emit(op.matmul(found, given["v"])))
+
+    known = {
+        name: (batch, *shape[1:]) if symbolic and name in "qkv" else shape for name, shape in shapes.items()
+    }
+    module = module_of(build, **known)
+    exact = {name: array.astype("float64") for name, array in arrays.items()}
+    found = exact["q"] @ exact["k"]
+    for step in steps:
+        found = {
+            "scale": found * 0.25,
+            "divide": found / 3,
+            "mask": found + exact["mask"],
+            "rows": found - exact["bias"],
+            "cap": 2 * np.tanh(found),
+        }[step]
+    return module, list(arrays.values()), np.maximum(softmax(found) @ exact["v"], 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_attention(seed: int) -> None:
+    module, arrays, expected = random_attention(seed)
+    np.testing.assert_allclose(run(module, arrays), expected, rtol=1e-4, atol=1e-5, err_msg=f"seed {seed}")
+
+
+def test_bfloat16_between_functions() -> None:
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        # What comes from other functions is stored as bfloat16.
+        narrow = {name: emit(op.nn.relu(value)) for name, value in given.items()}
+        return op.nn.relu(emit(op.permute_dims(emit(plain(emit, narrow)), [0, 2, 1, 3])))
+
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(shape, "float32") for shape in SHAPES.values()]
+    query, key, value = (array.astype("float64") for array in arrays)
+    expected = (softmax(query @ key) @ value).transpose(0, 2, 1, 3)
+    if not {"avx512bf16"} <= (cpu_features() or set()):
+        pytest.skip("this machine does not multiply bfloat16 by vectors")
+    np.testing.assert_allclose(run(module_of(build, **SHAPES), arrays, precision="bf16"), expected, rtol=0.02)
+
+
+def test_what_is_joined() -> None:
+    joined = join_attention(module_of(plain, **SHAPES))
+    assert calls(joined) == ["attention"]
+
+
+def test_equal_attentions_share_a_function() -> None:
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        first = emit(plain(emit, given))
+        return op.add(first, emit(plain(emit, given)))
+
+    joined = join_attention(module_of(build, **SHAPES))
+    assert calls(joined) == ["attention", "attention", "add"]
+    assert len(joined.get_global_vars()) == 2
+
+
+def _scores_are_read(emit: Any, given: dict[str, relax.Var]) -> Any:
+    scores = emit(op.matmul(given["q"], given["k"]))
+    result = emit(op.matmul(emit(op.nn.softmax(scores, -1)), given["v"]))
+    return op.add(result, emit(op.sum(scores, -1, True)))
+
+
+def _no_softmax(emit: Any, given: dict[str, relax.Var]) -> Any:
+    return op.matmul(emit(op.matmul(given["q"], given["k"])), given["v"])
+
+
+def _along_rows(emit: Any, given: dict[str, relax.Var]) -> Any:
+    scores = emit(op.matmul(given["q"], given["k"]))
+    return op.matmul(emit(op.nn.softmax(scores, 2)), given["v"])
+
+
+def _constant_values(emit: Any, given: dict[str, relax.Var]) -> Any:
+    scores = emit(op.matmul(given["q"], given["k"]))
+    return op.matmul(emit(op.nn.softmax(scores, -1)), relax.const(np.ones((21, 12), "float32")))
+
+
+def _reshaped(emit: Any, given: dict[str, relax.Var]) -> Any:
+    scores = emit(op.reshape(emit(op.matmul(given["q"], given["k"])), (6, 17, 21)))
+    shares = emit(op.reshape(emit(op.nn.softmax(scores, -1)), (2, 3, 17, 21)))
+    return op.matmul(shares, given["v"])
+
+
+@pytest.mark.parametrize("build", [_scores_are_read, _no_softmax, _along_rows, _constant_values, _reshaped])
+def test_what_is_not_joined(build: Build) -> None:
+    assert "attention" not in calls(join_attention(module_of(build, **SHAPES)))
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_symbolic_matrices_are_not_joined(name: str) -> None:
+    extent = tirx.Var("n", "int64")
+    known: dict[str, tuple[Any, ...]] = {
+        "q": {"q": (2, 3, extent, 8)},
+        "k": {"k": (2, 3, 8, extent), "v": (2, 3, extent, 12)},
+        "v": {"v": (2, 3, 21, extent)},
+    }[name]  # type: ignore[assignment]
+    assert "attention" not in calls(join_attention(module_of(plain, **(SHAPES | known))))
+
+
+def test_few_columns_are_not_joined() -> None:
+    few = SHAPES | {"v": (2, 3, 21, 3)}
+    assert "attention" not in calls(join_attention(module_of(plain, **few)))

@@ -1,0 +1,99 @@
+"""Nests of loops that begin with the same loops, put into one."""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm_ffi import structural_walk
+
+from topi_ext.schedule.overlap import substitute
+
+
+def nests_of(func: tirx.PrimFunc) -> list[Any]:
+    """The statements of a scheduled function, one for each block that is not inside of another's loops."""
+    body = func.body.block.body
+    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+
+
+def stored_by(nest: Any) -> list[Any]:
+    """The buffers that a statement stores to."""
+    found: list[tirx.BufferStore] = []
+    structural_walk(nest, (tirx.BufferStore, found.append))
+    return [store.buffer for store in found]
+
+
+def with_nests(func: tirx.PrimFunc, nests: list[Any]) -> tirx.PrimFunc:
+    """The function with other statements and the same temporaries."""
+    realize, root = func.body, func.body.block
+    block = SBlock(
+        root.iter_vars,
+        root.reads,
+        root.writes,
+        root.name_hint,
+        sequence(nests),
+        root.init,
+        root.alloc_buffers,
+        root.match_buffers,
+        root.annotations,
+    )
+    return func.with_body(SBlockRealize(realize.iter_values, realize.predicate, block))
+
+
+def sequence(statements: list[Any]) -> Any:
+    return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
+
+
+def one_loop(func: tirx.PrimFunc, count: int, parallel: bool) -> tirx.PrimFunc:
+    """The function with one loop in the place of the ``count`` outer loops that all its nests have."""
+    nests = nests_of(func)
+    loop, values = fused_loops(outer_loops(nests[0], count), parallel)
+    return with_nests(func, [loop(sequence([inside(nest, values) for nest in nests]))])
+
+
+def fused_loops(loops: list[tirx.For], parallel: bool) -> tuple[Any, list[Any]]:
+    """One loop over all that nested loops are over, as a function of its body, and their variables in it."""
+    count = loops[0].extent
+    for each in loops[1:]:
+        count = count * each.extent
+    row = tirx.Var("row", loops[0].loop_var.ty)
+    values, inner = [], row
+    for each in reversed(loops[1:]):
+        values.append(tirx.floormod(inner, each.extent))
+        inner = tirx.floordiv(inner, each.extent)
+    kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
+
+    def loop(body: Any) -> tirx.For:
+        return tirx.For(row, tirx.const(0, row.ty.dtype), count, kind, body)
+
+    return loop, [inner, *reversed(values)]
+
+
+def inside(nest: Any, values: list[Any]) -> Any:
+    """What a nest does at these values of its outer loops."""
+    loops = outer_loops(nest, len(values))
+    return substitute(
+        loops[-1].body, {loop.loop_var: value for loop, value in zip(loops, values, strict=True)}
+    )
+
+
+def outer_loops(nest: Any, count: int) -> list[tirx.For]:
+    """The ``count`` outer loops of a nest; a RuntimeError where it has fewer."""
+    loops: list[tirx.For] = []
+    while len(loops) < count:
+        if not isinstance(nest, tirx.For) or nest.kind != tirx.ForKind.SERIAL:
+            raise RuntimeError("a block has lost its loops over rows")
+        loops.append(nest)
+        nest = nest.body
+    return loops
+
+
+__all__ = [
+    "fused_loops",
+    "inside",
+    "nests_of",
+    "one_loop",
+    "outer_loops",
+    "sequence",
+    "stored_by",
+    "with_nests",
+]
