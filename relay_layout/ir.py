@@ -1,6 +1,6 @@
 """Small conveniences over Relax expressions that every pass needs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,22 @@ def function_attributes(function: relax.Function) -> dict[str, Any]:
     return dict(function.attrs) if function.attrs is not None else {}
 
 
+def with_values(function: relax.Function, values: Mapping[relax.Var, Expression]) -> relax.Function:
+    """The function with other values for the variables that ``values`` names, of the same types."""
+    blocks = [
+        type(block)(
+            [
+                relax.VarBinding(binding.var, values[binding.var]) if binding.var in values else binding
+                for binding in block.bindings
+            ]
+        )
+        for block in function.body.blocks
+    ]
+    body = relax.SeqExpr(blocks, function.body.body)
+    rebuilt = relax.Function(list(function.params), body, function.ret_ty, function.is_pure)
+    return rebuilt.with_attrs(function_attributes(function))
+
+
 def rebuild_functions(
     module: tvm.IRModule, rebuild: Callable[[tvm.ir.GlobalVar, relax.Function], relax.Function]
 ) -> tvm.IRModule:
@@ -133,4 +149,5 @@ __all__ = [
     "shape_of",
     "size_in_bytes",
     "with_attributes",
+    "with_values",
 ]

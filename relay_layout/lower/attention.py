@@ -13,29 +13,29 @@ from tvm import relax, tirx
 from tvm_ffi import structural_equal
 
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import Constant, Expression, dtype_of, function_attributes, operator_name, shape_of
+from relay_layout.ir import Constant, Expression, dtype_of, operator_name, shape_of, with_values
+from relay_layout.lower.batches import regroup_batches
 from relay_layout.lower.patterns import PRIMITIVE
 
 SOFTMAX = "nn.softmax"
 
+_PRODUCT = "matmul"
+
 _DTYPE = "float32"
+
+_BESIDE = ("bool", "int8")
+"""Types of what is found out about scores, such as whether there are any."""
 
 _ELEMENTWISE = frozenset(
     (
-        "add",
-        "clip",
-        "divide",
-        "isnan",
-        "maximum",
-        "minimum",
-        "multiply",
-        "negative",
-        "subtract",
-        "tanh",
-        "where",
+        *("add", "clip", "divide", "maximum", "minimum", "multiply", "negative", "subtract", "tanh"),
+        *("astype", "equal", "full_like", "isnan", "logical_not", "not_equal", "where"),
     )
 )
 """What may be done to scores and shares, element by element."""
+
+_OF_ROWS = frozenset(("max", "min", "sum"))
+"""What may be found of each row."""
 
 _FEWEST_COLUMNS = 4
 """Of scores and of the result: fewer fill no vector."""
@@ -51,27 +51,18 @@ def join_attention(module: tvm.IRModule) -> tvm.IRModule:
     bindings = [binding for block in main.body.blocks for binding in block.bindings]
     if not any(operator_name(binding.value) == SOFTMAX for binding in bindings):
         return module
+    tidy = (relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination())
+    module = tvm.transform.Sequential(tidy)(regroup_batches(module))
+    main = module["main"]
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
     builder = relax.BlockBuilder(module)
     search = _Search(bindings, main.body.body)
-    found = {variable: found for variable in search.values if (found := search.attention(variable))}
+    found = {variable: group for variable in search.values if (group := search.attention(variable))}
     if not found:
         return module
-    blocks = [
-        type(block)(
-            [
-                relax.VarBinding(binding.var, _call(builder, found[binding.var], search.values))
-                if binding.var in found
-                else binding
-                for binding in block.bindings
-            ]
-        )
-        for block in main.body.blocks
-    ]
-    function = relax.Function(
-        list(main.params), relax.SeqExpr(blocks, main.body.body), main.ret_ty, main.is_pure
-    )
+    calls = {variable: _call(builder, group, search.values) for variable, group in found.items()}
     updated = builder.get()
-    updated.update_func(module.get_global_var("main"), function.with_attrs(function_attributes(main)))
+    updated.update_func(module.get_global_var("main"), with_values(main, calls))
     return relax.transform.DeadCodeElimination()(updated)
 
 
@@ -98,45 +89,69 @@ class _Search:
         """The group whose last member is the product ``variable``; None where that is no attention."""
         if not self._is_product(variable):
             return None
-        scores = shape_of(self.values[variable].args[0])
-        members = [variable]
-        waiting = [self.values[variable].args[0]]
-        while waiting:
-            operand = waiting.pop()
-            if operand in members or not self._is_step(operand, scores):
-                continue
-            members.append(operand)
-            if operator_name(self.values[operand]) != "matmul":
-                waiting += variables_read(self.values[operand])
-        members.sort(key=self.order.__getitem__)
-        names = [operator_name(self.values[member]) for member in members]
-        if (names[0], names.count("matmul"), names.count(SOFTMAX)) != ("matmul", 2, 1):
+        last = self.values[variable]
+        members = self._members(last.args[0])
+        if not members:
             return None
-        if any(dtype_of(member) not in (_DTYPE, "bool") for member in members):
+        members.append(variable)
+        if [operator_name(self.values[member]) for member in members].count(SOFTMAX) != 1:
+            return None
+        if any(dtype_of(member) not in (_DTYPE, *_BESIDE) for member in members):
             return None
         read = [each for member in members for each in variables_read(self.values[member])]
         if any(read.count(member) != self.reads[member] for member in members[:-1]):
             return None
         group = Group(members, self._inputs(members))
-        return group if _has_kernel(self.values[members[0]], self.values[variable], group.inputs) else None
+        return group if _has_kernel(self.values[members[0]], last, group.inputs) else None
+
+    def _members(self, shares: Expression) -> list[relax.Var]:
+        """A product and what is made of it on the way to ``shares``, in order; empty where there is none."""
+        shape = shape_of(shares)
+        steps: set[relax.Var] = set()
+        waiting = [shares]
+        while waiting:
+            operand = waiting.pop()
+            if operand in steps or not self._is_step(operand, shape):
+                continue
+            steps.add(operand)
+            if operator_name(self.values[operand]) != _PRODUCT:
+                waiting += variables_read(self.values[operand])
+        members: list[relax.Var] = []
+        ordered = sorted(steps, key=self.order.__getitem__)
+        products = [step for step in ordered if operator_name(self.values[step]) == _PRODUCT]
+        for step in ordered:
+            # Of several products the last one; others are operands, as are masks.
+            if step in products[-1:] or any(each in members for each in variables_read(self.values[step])):
+                members.append(step)
+        return members if shares in members else []
 
     def _is_product(self, variable: Expression) -> bool:
         value = self.values.get(variable) if isinstance(variable, relax.Var) else None
-        if value is None or operator_name(value) != "matmul" or dtype_of(variable) != _DTYPE:
+        if value is None or operator_name(value) != _PRODUCT or dtype_of(variable) != _DTYPE:
             return False
         return all(
             isinstance(operand, relax.Var) and len(shape_of(operand) or ()) >= 2 for operand in value.args
         )
 
     def _is_step(self, operand: Expression, scores: Any) -> bool:
-        """Whether an operand is of the shape of the scores, and made of them or the scores themselves."""
+        """Whether an operand has an element for each of the scores or of their rows, by a known operator."""
         value = self.values.get(operand) if isinstance(operand, relax.Var) else None
-        if value is None or not _same_shape(shape_of(operand), scores):
+        if value is None or not scores:
             return False
-        name = operator_name(value)
+        name, shape = operator_name(value), shape_of(operand)
+        of_row = _same_shape(shape, (*scores[:-1], 1))
+        if not of_row and not _same_shape(shape, scores):
+            return False
+        if name in _OF_ROWS:
+            axes = value.attrs.axis
+            return (
+                of_row
+                and axes is not None
+                and [int(axis) % len(scores) for axis in axes] == [len(scores) - 1]
+            )
         if name == SOFTMAX:
-            return int(value.attrs.axis) in (-1, len(scores) - 1)
-        return name in _ELEMENTWISE or (name == "matmul" and self._is_product(operand))
+            return not of_row and int(value.attrs.axis) in (-1, len(scores) - 1)
+        return name in _ELEMENTWISE or (name == _PRODUCT and not of_row and self._is_product(operand))
 
     def _inputs(self, members: Sequence[relax.Var]) -> list[Expression]:
         """What the members read of others, each once."""

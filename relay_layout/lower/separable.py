@@ -8,7 +8,7 @@ from tvm import relax, tirx
 from tvm_ffi import structural_map
 
 from relay_layout.graph.uses import call_read_once, count_uses, variables_read
-from relay_layout.ir import function_attributes
+from relay_layout.ir import with_values
 from relay_layout.lower.patterns import PRIMITIVE
 from topi_ext.chooser import KernelChooser
 from topi_ext.knobs import DTYPE_BYTES
@@ -75,21 +75,8 @@ class _Joining:
                 joined[binding.var] = call
         if not joined:
             return self.module
-        blocks = [
-            type(block)(
-                [
-                    relax.VarBinding(each.var, joined[each.var]) if each.var in joined else each
-                    for each in block.bindings
-                ]
-            )
-            for block in main.body.blocks
-        ]
-        body = relax.SeqExpr(blocks, main.body.body)
-        function = relax.Function(list(main.params), body, main.ret_ty, main.is_pure)
         updated = self.builder.get()
-        updated.update_func(
-            self.module.get_global_var("main"), function.with_attrs(function_attributes(main))
-        )
+        updated.update_func(self.module.get_global_var("main"), with_values(main, joined))
         return relax.transform.DeadCodeElimination()(updated)
 
     def _joined(self, second: Any, made: dict[Any, Any], uses: dict[str, int]) -> relax.Call | None:

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm_ffi import structural_equal
 
 from relay_layout.dim_orders.marker import without_markers
 from relay_layout.graph.uses import call_read_once, count_uses
@@ -67,7 +68,10 @@ def canonicalize(
 
 @mutator
 class _Inference(PyExprMutator):
-    """Replaces batch norm, dropout, what takes one known index, batches of one matrix, kernels too large."""
+    """Replaces batch norm, dropout, what takes one known index, batches of one matrix, kernels too large.
+
+    Broadcasts to a tensor's own shape disappear.
+    """
 
     def __init__(self, function: relax.Function) -> None:
         super().__init__()
@@ -81,6 +85,8 @@ class _Inference(PyExprMutator):
             return self._sliced(call)
         if name == "matmul":
             return _by_matrix(call)
+        if name == "broadcast_to" and structural_equal(call.args[0].ty.shape, call.args[1]):
+            return call.args[0]
         if name in CONVOLUTION_AXES:
             return narrowed(call)
         if name == "nn.dropout":

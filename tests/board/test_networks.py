@@ -9,6 +9,7 @@ import relay_layout
 from relay_layout.errors import ArtifactError
 from relay_layout.models import build
 from relay_layout.runtime.remote import open_session
+from tests.attention_graphs import random_attention
 from tests.board.networks import (
     LAYOUTS,
     TARGET,
@@ -27,6 +28,7 @@ pytest.importorskip("onnx")
 
 QUICK = ("resnet18", "squeezenet1_1")
 SEEDS = range(40)
+ATTENTION_SEEDS = range(4)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -70,6 +72,15 @@ def test_random_convolutions(boards: Boards, tmp_path: Path, layout: str) -> Non
         case = f"random_convolution({seed}) = {random_convolution(seed)}"
         assert found.shape == expected.shape, case
         assert np.abs(found - expected).max() < TOLERANCE * max(1.0, np.abs(expected).max()), case
+
+
+def test_random_attention(boards: Boards, tmp_path: Path) -> None:
+    for seed in ATTENTION_SEEDS:
+        module, inputs, expected = random_attention(seed, any_batch=False)
+        (found,) = on_board(module, "auto", inputs, boards.remote, tmp_path).values()
+        np.testing.assert_allclose(
+            found, expected, rtol=TOLERANCE, atol=TOLERANCE, err_msg=f"random_attention({seed})"
+        )
 
 
 def test_a_board_without_the_instructions(boards: Boards, tmp_path: Path) -> None:

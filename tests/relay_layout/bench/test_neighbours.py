@@ -24,10 +24,11 @@ def children() -> dict[int, list[str]]:
 
 def test_they_compute_until_the_block_ends() -> None:
     before = set(children())
+    lowered = min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
     with pytest.raises(ZeroDivisionError), neighbours(2):
         time.sleep(0.5)
         beside = {pid: fields for pid, fields in children().items() if pid not in before}
-        assert [int(fields[16]) for fields in beside.values()] == [NICENESS] * 2
+        assert [int(fields[16]) for fields in beside.values()] == [lowered] * 2
         assert all(fields[0] == "R" for fields in beside.values())
         raise ZeroDivisionError
     assert set(children()) == before

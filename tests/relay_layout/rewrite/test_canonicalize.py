@@ -141,6 +141,14 @@ def test_dropout_disappears() -> None:
     assert operators(canonicalize(module_of(dropout))) == ["nn.relu"]
 
 
+def test_a_broadcast_to_the_own_shape_disappears() -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Expr) -> relax.Expr:
+        same = builder.emit(relax.op.broadcast_to(data, (2, 3, 6, 6)))
+        return builder.emit(relax.op.nn.relu(same))
+
+    assert operators(canonicalize(module_of(emit))) == ["nn.relu"]
+
+
 @pytest.mark.parametrize(("index", "axis"), [(1, 1), (2, -1), (0, 0)])
 def test_what_takes_one_index_is_a_slice(index: int, axis: int) -> None:
     module = module_of(lambda builder, data: builder.emit(relax.op.take(data, relax.const(index), axis)))

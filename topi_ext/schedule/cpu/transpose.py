@@ -20,12 +20,14 @@ from tvm_ffi import structural_walk
 
 from topi_ext.indexing import WORD_BYTES
 from topi_ext.processor import Processor, processor_of
-from topi_ext.schedule.blocks import child_blocks, is_reduction, open_schedule, try_inline
+from topi_ext.schedule.blocks import child_blocks, is_reduction, loads_of, open_schedule, try_inline
 from topi_ext.schedule.overlap import substitute
 
 _LOG = logging.getLogger(__name__)
 
 SMALLEST_TILE = 4
+
+_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
 
 VECTOR_CYCLES = 3.0
 """Reading and writing a vector of a tile; each round of exchanges takes one more."""
@@ -41,7 +43,10 @@ class Digit:
 
 
 class Transpose(ScheduleRule):
-    """Functions that copy four-byte elements, of which neighbours in the source are none in the result."""
+    """Functions that copy four-byte elements, of which neighbours in the source are none in the result.
+
+    What is done to each of them, with numbers that are the same for all, is done to whole vectors.
+    """
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
         """None where the function does more than that, or an axis of the tiles is shorter than a tile."""
@@ -63,16 +68,20 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         return None
     block = sch.get(left[0])
     store = block.body
-    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, TensorLoad):
+    if not isinstance(store, tirx.BufferStore):
         return None
-    source, result = store.value.source, store.buffer
+    copied = [load for load in loads_of(store.value) if not _is_number(load)]
+    if len(copied) != 1 or not _is_arithmetic(store.value):
+        return None
+    source, result = copied[0].source, store.buffer
     if source.dtype != result.dtype or source.dtype.bits != WORD_BYTES * 8:
         return None
     if any(_known(extent) == 0 for extent in (*source.shape, *result.shape)):
         return None
-    digits = _digits(block, store)
-    if digits is None:
+    loops = _digits(block, copied[0], store)
+    if loops is None:
         return None
+    digits, start = loops
     row = next((digit for digit in digits if digit.source == 1), None)
     column = next((digit for digit in digits if digit.result == 1), None)
     if row is None or column is None or row is column:
@@ -81,17 +90,38 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     if size is None:
         return None
     outer = [digit for digit in digits if digit is not row and digit is not column]
-    body = _Copy(source, result, outer, row, column, size).loop(processor.parallel_cycles)
+    body = _Copy(source, result, store.value, start, outer, row, column, size).loop(processor.parallel_cycles)
     root = SBlock([], [], [], func.body.block.name_hint, body)
     return open_schedule(func.with_body(SBlockRealize([], tirx.const(True, "bool"), root)))
 
 
-def _digits(block: Any, store: tirx.BufferStore) -> list[Digit] | None:
-    """The loops of the copy, outermost in the result first and joined where they follow each other in both.
+def _is_number(value: Any) -> bool:
+    """Whether an operand is the same for all elements."""
+    if isinstance(value, TensorLoad):
+        return all(isinstance(index, tirx.IntImm) for index in value.indices)
+    return isinstance(value, tirx.FloatImm | tirx.IntImm)
 
-    None where the copy is no permutation of such loops.
+
+def _is_arithmetic(value: Any) -> bool:
+    """Whether an expression is one of loads and numbers that has the same meaning for vectors."""
+    if isinstance(value, _ARITHMETIC):
+        return _is_arithmetic(value.a) and _is_arithmetic(value.b)
+    return isinstance(value, TensorLoad) or _is_number(value)
+
+
+def _of_vector(value: Any, vector: Any, lanes: int) -> Any:
+    """An expression of one element, of a vector of them."""
+    if isinstance(value, _ARITHMETIC):
+        return type(value)(_of_vector(value.a, vector, lanes), _of_vector(value.b, vector, lanes))
+    return tirx.Broadcast(value, lanes) if _is_number(value) else vector
+
+
+def _digits(block: Any, load: TensorLoad, store: tirx.BufferStore) -> tuple[list[Digit], int] | None:
+    """The loops of the copy and where it begins in the source.
+
+    Loops are outermost in the result first and joined where they follow each other in both. None where the
+    copy is no permutation of such loops.
     """
-    load = store.value
     read, written = _strides(load.source.shape), _strides(store.buffer.shape)
     axes = [axis.var for axis in block.iter_vars]
     # A block that writes one element has an axis of its own for it, and the result no dimension.
@@ -127,9 +157,10 @@ def _digits(block: Any, store: tirx.BufferStore) -> list[Digit] | None:
         for extent, part, step in zip(extents, found, apart, strict=False)
         if not isinstance(extent, int) or extent > 1
     ]
-    if int(found[-1]) != 0 or any(digit.source < 1 for digit in digits):
+    start = int(found[-1])
+    if start < 0 or any(digit.source < 1 for digit in digits):
         return None
-    return _joined(digits)
+    return _joined(digits), start
 
 
 def _strides(shape: Sequence[Any]) -> list[int] | None:
@@ -188,10 +219,15 @@ def _flat(tensor: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Copy:
-    """Tiles of ``size`` rows, which lie along ``row`` in the source and along ``column`` in the result."""
+    """Tiles of ``size`` rows, which lie along ``row`` in the source and along ``column`` in the result.
+
+    ``value`` is stored, an expression of the element that is loaded; the first one is at ``start``.
+    """
 
     source: Any
     result: Any
+    value: Any
+    start: int
     outer: list[Digit]
     row: Digit
     column: Digit
@@ -215,7 +251,7 @@ class _Copy:
             rest = rest // extent
         starts, statements = [], []
         for side in ("source", "result"):
-            offset: Any = 0
+            offset: Any = self.start if side == "source" else 0
             for place, digit in zip(places, self.outer, strict=False):
                 offset += place * getattr(digit, side)
             for place, digit in zip(places[-2:], tiled, strict=True):
@@ -259,7 +295,8 @@ class _Copy:
                 rows[lower] = named(tirx.Shuffle(pair, right), lower)
             half //= 2
         for place, row in enumerate(rows):
-            statements.append(tirx.BufferStore(result, row, run(starts[1], place, self.row.result)))
+            value = _of_vector(self.value, row, size)
+            statements.append(tirx.BufferStore(result, value, run(starts[1], place, self.row.result)))
         return statements
 
 

@@ -103,8 +103,52 @@ def test_parts_of_a_tensor() -> None:
     check((2, 21, 30), part, lambda array: array[:, :20:2, :22].transpose(0, 2, 1))
 
 
+@pytest.mark.parametrize("cpu", host_cpus())
+def test_a_part_in_the_middle(cpu: str | None) -> None:
+    """Keys of all heads out of queries, keys and values, as attention multiplies them."""
+
+    def keys(data: te.Tensor) -> te.Tensor:
+        part = topi.strided_slice(data, [0, 0, 1], [2, 37, 2], [1, 1, 1])
+        return topi.transpose(topi.reshape(part, (2, 37, 3, 8)), (0, 2, 3, 1)) * 0.5
+
+    check(
+        (2, 37, 3, 24),
+        keys,
+        lambda array: array[:, :, 1].reshape(2, 37, 3, 8).transpose(0, 2, 3, 1) / 2,
+        cpu=cpu,
+    )
+
+
 def test_integers_are_moved_as_well() -> None:
     check((3, 20, 18), *permuted(0, 2, 1), dtype="int32")
+
+
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (lambda data: data * 0.5, lambda array: array * np.float32(0.5)),
+        (lambda data: topi.nn.relu(1.0 - data), lambda array: np.maximum(1 - array, 0)),
+    ],
+    ids=["scaled", "several"],
+)
+def test_arithmetic_with_numbers_is_done_to_vectors(
+    build: Callable[[te.Tensor], te.Tensor], expected: Callable[[Array], Array], cpu: str | None
+) -> None:
+    check(
+        (2, 37, 21),
+        lambda data: build(topi.transpose(data, (0, 2, 1))),
+        lambda array: expected(array.transpose(0, 2, 1)),
+        cpu=cpu,
+    )
+
+
+def test_a_number_may_be_an_operand() -> None:
+    data, scale = te.placeholder((33, 20), "float32"), te.placeholder((), "float32")
+    func = prim_func([data, scale, topi.multiply(topi.transpose(data, (1, 0)), scale)])
+    library = compile_function(scheduled_by(Transpose(), func, TARGET).mod["main"], TARGET)
+    arrays = [numbered((33, 20)), np.array(0.25, "float32")]
+    np.testing.assert_array_equal(run_guarded(library, arrays, (20, 33)), arrays[0].T * arrays[1])
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -121,9 +165,11 @@ def test_any_batch(batch: int) -> None:
     "build",
     [
         lambda data: topi.nn.relu(data),
-        lambda data: topi.transpose(data, (0, 2, 1)) + 1.0,
+        lambda data: topi.transpose(data, (0, 2, 1)) / 3.0,
+        lambda data: topi.transpose(data * data, (0, 2, 1)),
         lambda data: topi.sum(data, axis=1),
         lambda data: topi.flip(topi.transpose(data, (0, 2, 1)), 1),
+        lambda data: topi.transpose(topi.strided_slice(data, [0, 0, 19], [2, 20, 0], [1, 1, -1]), (0, 2, 1)),
         lambda data: topi.transpose(topi.nn.pad(data, (0, 1, 0)), (0, 2, 1)),
         lambda data: topi.transpose(data, (1, 0, 2)),
         lambda data: topi.transpose(data, (0, 2, 1)).astype("float64"),
