@@ -40,8 +40,16 @@ _VOLATILE = "tirx.volatile"
 
 def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
+
+    def lower(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
+        # TVM's pass for common terms takes variables beyond where it defines them, in the scope of what
+        # expressions bind. LLVM finds common terms itself.
+        config = {**dict(context.config), "tirx.disable_cse_tir": True}
+        with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
+            return passes(flatten_bindings()(module))
+
     return (
-        tvm.transform.Sequential([flatten_bindings(), passes]),
+        tvm.transform.module_pass(lower, 0, PIPELINE),
         lambda: tvm.transform.Sequential(
             [
                 lower_dot_products(),
@@ -112,6 +120,7 @@ def compile_kernel(func: tirx.PrimFunc, target: Target) -> Any:
 
 # TVM would take each lane of a vector apart to round it, although LLVM has an instruction for all of them.
 register_op_attr("tirx.nearbyint", "TVectorizable", True)
+register_op_attr("tirx.isnan", "TVectorizable", True)
 
 tirx.register_tir_pipeline(PIPELINE, _pipeline)
 

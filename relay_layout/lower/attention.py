@@ -26,11 +26,13 @@ _DTYPE = "float32"
 _BESIDE = ("bool", "int8")
 """Types of what is found out about scores, such as whether there are any."""
 
-_ELEMENTWISE = frozenset(
-    (
-        *("add", "clip", "divide", "maximum", "minimum", "multiply", "negative", "subtract", "tanh"),
-        *("astype", "equal", "full_like", "isnan", "logical_not", "not_equal", "where"),
-    )
+_WITH_NUMBERS = frozenset(
+    ("add", "divide", "equal", "maximum", "minimum", "multiply", "not_equal", "subtract")
+)
+"""Operators of two operands, of which constant numbers become part of the function."""
+
+_ELEMENTWISE = _WITH_NUMBERS | frozenset(
+    ("astype", "clip", "full_like", "isnan", "logical_not", "negative", "tanh", "where")
 )
 """What may be done to scores and shares, element by element."""
 
@@ -157,7 +159,10 @@ class _Search:
         """What the members read of others, each once."""
         inputs: list[Expression] = []
         for member in members:
+            has_numbers = operator_name(self.values[member]) in _WITH_NUMBERS
             for operand in self.values[member].args:
+                if has_numbers and isinstance(operand, Constant) and shape_of(operand) == ():
+                    continue
                 known = isinstance(operand, relax.Var | Constant) and operand not in members
                 if known and not any(operand.same_as(other) for other in inputs):
                     inputs.append(operand)

@@ -55,7 +55,8 @@ def run(module: tvm.IRModule, arrays: list[np.ndarray], *, precision: str | None
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+# Of the last one TVM's pass for common terms made variables that were read before they were defined.
+@pytest.mark.parametrize("seed", [*range(20), 153])
 def test_random_attention(seed: int) -> None:
     module, arrays, expected = random_attention(seed)
     found = run(module, list(arrays.values()))
