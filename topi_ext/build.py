@@ -4,10 +4,12 @@ TVM gives the accumulators of a register tile a workspace of their own on the he
 than 1 KB, and then their values only stay in registers where LLVM can prove that nothing else reads them.
 """
 
+import logging
 from typing import Any
 
 import tvm
 from tvm import tirx
+from tvm.error import InternalError
 from tvm.ir import Call, register_op_attr
 from tvm.s_tir.pipeline import default_s_tir_pipeline, finalize_host_passes
 from tvm.target import Target
@@ -21,6 +23,8 @@ from topi_ext.llvm_functions import import_functions
 from topi_ext.processor import is_aarch64
 from topi_ext.schedule.cpu.matrices import SUMS
 from topi_ext.schedule.start import START
+
+_LOG = logging.getLogger(__name__)
 
 PIPELINE = "topi_ext"
 """For ``tvm.compile(..., tir_pipeline=PIPELINE)`` and ``relax.build(..., tir_pipeline=PIPELINE)``."""
@@ -42,11 +46,12 @@ def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
 
     def lower(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        # TVM's pass for common terms takes variables beyond where it defines them, in the scope of what
-        # expressions bind. LLVM finds common terms itself.
-        config = {**dict(context.config), "tirx.disable_cse_tir": True}
-        with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
-            return passes(flatten_bindings()(module))
+        module = flatten_bindings()(module)
+        try:
+            return passes(module)
+        except InternalError:
+            _LOG.debug("functions one by one", exc_info=True)
+            return _one_by_one(passes, module, context)
 
     return (
         tvm.transform.module_pass(lower, 0, PIPELINE),
@@ -61,6 +66,27 @@ def _pipeline() -> tuple[Any, Any, Any]:
         ),
         finalize_device,
     )
+
+
+def _one_by_one(
+    passes: tvm.transform.Pass, module: tvm.IRModule, context: tvm.transform.PassContext
+) -> tvm.IRModule:
+    """As ``passes`` do, but without looking for common terms in the functions in which TVM fails to.
+
+    In the scope of what an expression binds, it takes variables that it defines elsewhere. LLVM finds common
+    terms itself, but some later than it would have to.
+    """
+    config = {**dict(context.config), "tirx.disable_cse_tir": True}
+    lowered = tvm.IRModule({}, attrs=module.attrs, global_infos=module.global_infos)
+    for variable, function in module.functions_items():
+        single = tvm.IRModule({variable: function}, attrs=module.attrs, global_infos=module.global_infos)
+        try:
+            single = passes(single)
+        except InternalError:
+            with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
+                single = passes(single)
+        lowered.update(single)
+    return lowered
 
 
 def keep_on_stack() -> tvm.transform.Pass:

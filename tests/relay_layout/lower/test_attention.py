@@ -55,7 +55,7 @@ def run(module: tvm.IRModule, arrays: list[np.ndarray], *, precision: str | None
     return found
 
 
-# Of the last one TVM's pass for common terms made variables that were read before they were defined.
+# Of the last one TVM's pass for common terms makes variables that are read before they are defined.
 @pytest.mark.parametrize("seed", [*range(20), 153])
 def test_random_attention(seed: int) -> None:
     module, arrays, expected = random_attention(seed)
