@@ -16,6 +16,7 @@ from relay_layout.graph.uses import variables_read
 from relay_layout.ir import Constant, Expression, dtype_of, operator_name, shape_of, with_values
 from relay_layout.lower.batches import regroup_batches
 from relay_layout.lower.patterns import PRIMITIVE
+from topi_ext.schedule.cpu.loops import LEAST_VECTOR
 
 SOFTMAX = "nn.softmax"
 
@@ -38,9 +39,6 @@ _ELEMENTWISE = _WITH_NUMBERS | frozenset(
 
 _OF_ROWS = frozenset(("max", "min", "sum"))
 """What may be found of each row."""
-
-_FEWEST_COLUMNS = 4
-"""Of scores and of the result: fewer fill no vector."""
 
 
 def join_attention(module: tvm.IRModule) -> tvm.IRModule:
@@ -179,7 +177,7 @@ def _has_kernel(first: relax.Call, second: relax.Call, inputs: Sequence[Expressi
     matrices = [extent for shape in shapes for extent in shape[-2:]]
     if not all(isinstance(extent, int) for extent in matrices):
         return False
-    if min(shapes[1][-1], shapes[3][-1]) < _FEWEST_COLUMNS:
+    if min(shapes[1][-1], shapes[3][-1]) < LEAST_VECTOR:
         return False
     extents = [extent for operand in inputs for extent in shape_of(operand) or ()]
     return all(isinstance(extent, int | tirx.Var) for extent in extents)

@@ -5,7 +5,6 @@ through the first product, each of its rows through all steps of the softmax, an
 product, before the next one.
 """
 
-import logging
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
@@ -13,11 +12,9 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm.s_tir.dlight import ScheduleRule
-from tvm.target import Target
 from tvm_ffi import structural_map
 
-from topi_ext.processor import Processor, processor_of
+from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
@@ -40,10 +37,9 @@ from topi_ext.schedule.cpu.nests import (
 from topi_ext.schedule.cpu.product import Tile, arrange_product, is_product, step_cycles, tiles
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rows import common_rows, inline_cheap
+from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.overlap import conjuncts, substitute, uses
 from topi_ext.schedule.work import block_cycles
-
-_LOG = logging.getLogger(__name__)
 
 _WIDTH = 4
 """Bytes of an element."""
@@ -59,19 +55,12 @@ PRODUCTS = 2
 _ALWAYS = tirx.const(True, "bool")
 
 
-class Attention(ScheduleRule):
+class Attention(ProcessorRule):
     """Schedules functions of two products, of which the second one's rows are made of the first one's."""
 
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+    def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for symbolic rows, columns and depths, fewer than 4 columns, and what is no such pair."""
-        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
-            return None
-        try:
-            return _schedule(func, processor_of(target))
-        except RuntimeError:
-            # What TVM refuses costs speed and no more: the next rule takes the function.
-            _LOG.debug("not two products by blocks of rows: %s", func, exc_info=True)
-            return None
+        return _schedule(func, processor)
 
 
 def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:

@@ -7,11 +7,9 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm.s_tir.dlight import ScheduleRule
-from tvm.target import Target
 from tvm_ffi import structural_walk
 
-from topi_ext.processor import parallel_cycles, processor_of
+from topi_ext.processor import Processor, parallel_cycles
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
@@ -26,6 +24,7 @@ from topi_ext.schedule.blocks import (
     try_inline,
 )
 from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, Arrangement, arrange_reduction, arrange_whole
+from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
 from topi_ext.schedule.ragged import apply_ragged, mark_ragged
 from topi_ext.schedule.work import block_cycles
@@ -53,23 +52,14 @@ SHARED_BY = 16
 _DEAR = ("tirx.floor", "tirx.log", "tirx.rsqrt", "tirx.sqrt")
 
 
-class LoopNest(ScheduleRule):
+class LoopNest(ProcessorRule):
     """Takes any function: inlines what can be, then gives every remaining block vectors and threads."""
 
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None only for what is no function for a CPU."""
-        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
-            return None
-        try:
-            sch = open_schedule(func)
-            processor = processor_of(target)
-            arrange_loops(sch, child_blocks(sch), processor.lanes(4), processor.parallel_cycles)
-            sch = open_schedule(finished(sch.mod["main"]))
-        except RuntimeError:
-            # A function without blocks, e.g. one that was lowered by hand, is compiled as it is.
-            _LOG.debug("no schedule for %s", func, exc_info=True)
-            return None
-        return sch
+    def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
+        """None for a function without blocks, e.g. one that was lowered by hand: it is compiled as it is."""
+        sch = open_schedule(func)
+        arrange_loops(sch, child_blocks(sch), processor.lanes(4), processor.parallel_cycles)
+        return open_schedule(finished(sch.mod["main"]))
 
 
 def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: float = MOST_ALONE) -> None:

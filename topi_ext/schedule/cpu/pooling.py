@@ -1,23 +1,19 @@
 """Window pooling: a run of output pixels by one vector of channels, the window unrolled."""
 
-import logging
 import math
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.dlight import ScheduleRule
-from tvm.target import Target
 
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import DTYPE_BYTES
-from topi_ext.processor import processor_of
+from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import annotated_block, fuse_epilogue, loop_extent, open_schedule
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
+from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 from topi_ext.workload import PoolingWorkload, operator_of
-
-_LOG = logging.getLogger(__name__)
 
 TILE_PIXELS = 4
 """Output pixels per tile; enough independent maxima to hide their latency."""
@@ -26,22 +22,11 @@ UNROLLED_WINDOW = 9
 """Windows up to this many taps are unrolled whole."""
 
 
-class WindowPooling(ScheduleRule):
+class WindowPooling(ProcessorRule):
     """Schedules max and average pooling in layouts whose innermost axis is the channel."""
 
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+    def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for NCHW, symbolic widths, and anything that is no pooling."""
-        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
-            return None
-        try:
-            return self._schedule(func, target)
-        except RuntimeError:
-            # What TVM refuses (ScheduleError, or a check of its own) costs speed and no more:
-            # the next rule takes the function.
-            _LOG.debug("not a pooling that can be tiled: %s", func, exc_info=True)
-            return None
-
-    def _schedule(self, func: tirx.PrimFunc, target: Target) -> Schedule | None:
         sch = open_schedule(func)
         found = annotated_block(sch)
         if found is None or operator_of(found[1]) not in ("max_pool2d", "avg_pool2d"):
@@ -55,7 +40,6 @@ class WindowPooling(ScheduleRule):
             epilogue = sch.cache_write(anchor, 0, "global")
         loops = sch.get_loops(anchor)
         spatial, window = loops[:-2], loops[-2:]
-        processor = processor_of(target)
         parallel = block_cycles(sch, anchor, processor.lanes(4)) > processor.parallel_cycles
         blocked = block_of(workload.layout, "C") > 1
         pixel = spatial[-2]

@@ -3,7 +3,6 @@
 Products by constant weights are convolutions here; these have nothing that could be packed beforehand.
 """
 
-import logging
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
@@ -12,10 +11,8 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
-from tvm.s_tir.dlight import ScheduleRule
-from tvm.target import Target
 
-from topi_ext.processor import Processor, processor_of
+from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
@@ -25,10 +22,9 @@ from topi_ext.schedule.blocks import (
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange_block, arrange_loops, finished
+from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.overlap import overlap_tail, uses
 from topi_ext.schedule.work import block_cycles
-
-_LOG = logging.getLogger(__name__)
 
 _DTYPE = "float32"
 
@@ -36,21 +32,11 @@ MOST_VECTORS, MOST_ROWS = 4, 16
 """Largest tile that is considered."""
 
 
-class Product(ScheduleRule):
+class Product(ProcessorRule):
     """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, float32."""
 
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+    def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for symbolic rows or columns, fewer than 4 columns, and what is no such product."""
-        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
-            return None
-        try:
-            return self._schedule(func, processor_of(target))
-        except RuntimeError:
-            # What TVM refuses costs speed and no more: the next rule takes the function.
-            _LOG.debug("not a product that can be tiled: %s", func, exc_info=True)
-            return None
-
-    def _schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         sch = open_schedule(func)
         anchor = next((block for block in child_blocks(sch) if is_product(sch, block)), None)
         if anchor is None:

@@ -3,18 +3,15 @@
 Each step by itself would walk the whole tensor, and that through memory.
 """
 
-import logging
 from math import ceil, prod
 from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm.s_tir.dlight import ScheduleRule
-from tvm.target import Target
 from tvm_ffi import structural_equal, structural_walk
 
-from topi_ext.processor import Processor, processor_of
+from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
@@ -28,9 +25,8 @@ from topi_ext.schedule.blocks import (
 from topi_ext.schedule.cpu.loops import arrange, finished, is_shared
 from topi_ext.schedule.cpu.nests import one_loop
 from topi_ext.schedule.cpu.reductions import Arrangement
+from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.work import block_cycles
-
-_LOG = logging.getLogger(__name__)
 
 _WIDTH = 4
 """Bytes of an element, as far as sizes of caches go."""
@@ -42,19 +38,12 @@ KEPT_FROM = 4.0
 """Cycles of a vector that is kept for its second reader instead of computed again."""
 
 
-class Rows(ScheduleRule):
+class Rows(ProcessorRule):
     """Schedules functions in which each row of the result needs sums or maxima of the same row."""
 
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+    def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for rows that are few, symbolic, shorter than a vector or longer than half a level-2 cache."""
-        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
-            return None
-        try:
-            return _schedule(func, processor_of(target))
-        except RuntimeError:
-            # What TVM refuses costs speed and no more: the next rule takes the function.
-            _LOG.debug("not rows that can be kept: %s", func, exc_info=True)
-            return None
+        return _schedule(func, processor)
 
 
 def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:

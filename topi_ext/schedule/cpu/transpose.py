@@ -4,7 +4,6 @@ Whole vectors are read and whole vectors are written. In between, a tile takes l
 of rows exchange halves (Eklundh, IEEE Transactions on Computers, 1972), each a shuffle of two vectors.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log2, prod
@@ -14,16 +13,13 @@ import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
-from tvm.s_tir.dlight import ScheduleRule
-from tvm.target import Target
 from tvm_ffi import structural_walk
 
 from topi_ext.indexing import WORD_BYTES
-from topi_ext.processor import Processor, processor_of
+from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import child_blocks, is_reduction, loads_of, open_schedule, try_inline
+from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.overlap import substitute
-
-_LOG = logging.getLogger(__name__)
 
 SMALLEST_TILE = 4
 
@@ -42,23 +38,15 @@ class Digit:
     result: int
 
 
-class Transpose(ScheduleRule):
+class Transpose(ProcessorRule):
     """Functions that copy four-byte elements, of which neighbours in the source are none in the result.
 
     What is done to each of them, with numbers that are the same for all, is done to whole vectors.
     """
 
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+    def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None where the function does more than that, or an axis of the tiles is shorter than a tile."""
-        del tunable
-        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
-            return None
-        try:
-            return _scheduled(func, processor_of(target))
-        except RuntimeError:
-            # What TVM refuses costs speed and no more: the next rule takes the function.
-            _LOG.debug("not a copy: %s", func, exc_info=True)
-            return None
+        return _scheduled(func, processor)
 
 
 def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:

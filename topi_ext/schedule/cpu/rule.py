@@ -1,0 +1,35 @@
+"""What schedule rules for processors share: which functions they are asked for, and what a refusal costs."""
+
+import logging
+from abc import abstractmethod
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.dlight import ScheduleRule
+from tvm.target import Target
+
+from topi_ext.processor import Processor, processor_of
+
+_LOG = logging.getLogger(__name__)
+
+
+class ProcessorRule(ScheduleRule):
+    """A rule for functions that LLVM compiles; what TVM refuses costs speed and no more."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """None for what :meth:`schedule` does not take; the next rule is asked then."""
+        del tunable
+        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
+            return None
+        try:
+            return self.schedule(func, processor_of(target))
+        except RuntimeError:
+            _LOG.debug("%s does not take %s", type(self).__name__, func, exc_info=True)
+            return None
+
+    @abstractmethod
+    def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
+        """The schedule; None, or a RuntimeError of TVM's, for what the rule does not take."""
+
+
+__all__ = ["ProcessorRule"]
