@@ -31,8 +31,10 @@ help:
 demo: $(VENV)/.demo-installed
 	@$(VENV)/bin/python -m relay_layout.cli.demo --model $(MODEL)
 
+# A test that hangs says where, and costs its own process alone.
 test: lint
-	@$(VENV)/bin/python -m pytest --numprocesses=auto --maxprocesses=4 --no-loadscope-reorder
+	@$(VENV)/bin/python -m pytest --numprocesses=auto --maxprocesses=4 --no-loadscope-reorder \
+		-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true --max-worker-restart=1
 
 sweep: $(VENV)/.dev-installed
 	@$(VENV)/bin/python -m pytest -m "slow or hypothesis" --hypothesis-profile=sweep

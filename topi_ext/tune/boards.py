@@ -83,11 +83,11 @@ class BoardRunner:
             repeats=repeats,
             min_repeat_ms=min_repeat_ms,
             limit=limit,
+            grace=_GRACE,
         )
-        self._ask = partial(workers.ask_board, needs=needs, limit=limit)
+        self._ask = partial(workers.ask_board, needs=needs, limit=limit, grace=_GRACE)
         self._pool = PopenPoolExecutor(
             max_workers=MOST_BOARDS,
-            timeout=limit + _GRACE,
             initializer=workers.prepare_worker,
             initargs=(1,),
             stderr=subprocess.DEVNULL,
@@ -234,10 +234,10 @@ def _finished(
 
 
 def _outcome(future: concurrent.futures.Future[Any]) -> tuple[workers.Outcome, Any]:
-    """What the worker says; a worker that died or had to be ended lost its machine."""
+    """What the worker says; a worker that died or had to end itself lost its machine."""
     try:
         outcome, value = future.result()
-    except TimeoutError:
+    except ChildProcessError:
         return "lost", "which did not answer any more"
     except Exception as error:
         return "lost", last_line(str(error))

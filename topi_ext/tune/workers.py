@@ -3,12 +3,14 @@
 These functions are sent to other processes by name, so they live in a module that is quick to import.
 """
 
+import faulthandler
 import os
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import cycle
 from math import prod
 from typing import Any, Literal
@@ -123,6 +125,20 @@ def _bytes_of(tensor: Any) -> int:
     return prod(tensor.shape) * tvm.DataType(tensor.dtype).bits // 8
 
 
+@contextmanager
+def ended_after(seconds: float) -> Iterator[None]:
+    """Ends this process where what is inside takes longer.
+
+    A thread of Python's could not: TVM frees what is on another machine with the interpreter locked, and
+    waits for the machine's answer meanwhile.
+    """
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 def run_on_board(
     loan: Loan,
     kernel: Library,
@@ -131,13 +147,23 @@ def run_on_board(
     repeats: int,
     min_repeat_ms: int,
     limit: float,
+    grace: float,
 ) -> tuple[Outcome, Any]:
     """Run a library on a machine that was lent, for at most ``limit`` seconds.
 
     Gives "ran" and the times in seconds; "slow" where the machine ended the session since it took too long;
     "failed" and an error of a machine that still answers; "lost" and an error of a machine that does not
-    answer; "unreachable" where it did not in the first place.
+    answer; "unreachable" where it did not in the first place. Where it says nothing for ``grace`` seconds
+    beyond the limit, this process ends.
     """
+    with ended_after(limit + grace):
+        # All that is on the machine is freed before this returns.
+        return _run_on_board(loan, kernel, threads, repeats, min_repeat_ms, limit)
+
+
+def _run_on_board(
+    loan: Loan, kernel: Library, threads: int, repeats: int, min_repeat_ms: int, limit: float
+) -> tuple[Outcome, Any]:
     try:
         session = loan.connect(limit)
     except Exception as error:
@@ -164,11 +190,16 @@ def run_on_board(
         return ("failed", text) if _answers(session) else ("lost", text)
 
 
-def ask_board(loan: Loan, needs: Needs, *, limit: float) -> tuple[Outcome, str]:
+def ask_board(loan: Loan, needs: Needs, *, limit: float, grace: float) -> tuple[Outcome, str]:
     """Ask a machine that was lent whether it can run kernels that need all that.
 
     Gives "fit"; "unfit" and what it is or lacks; "lost" and "unreachable" as :func:`run_on_board`.
     """
+    with ended_after(limit + grace):
+        return _ask_board(loan, needs, limit)
+
+
+def _ask_board(loan: Loan, needs: Needs, limit: float) -> tuple[Outcome, str]:
     try:
         session = loan.connect(limit)
     except Exception as error:

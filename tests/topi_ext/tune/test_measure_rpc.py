@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.nvcc import find_nvcc
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import RelayLayoutError
+from topi_ext.kernel import scheduled_kernel
 from topi_ext.processor import architecture_of, processor_of
-from topi_ext.tune import measure, workers
+from topi_ext.tune import boards, measure, workers
 from topi_ext.tune.boards import BoardRunner, Library
 from topi_ext.tune.gpu_measure import GpuMeasurer
 from topi_ext.tune.measure import KernelMeasurer
@@ -192,6 +194,45 @@ def test_kernels_run_on_the_machine_that_is_lent_until_it_is_gone(
     assert str(caught.value) == (
         f"the RPC tracker at 127.0.0.1:{port} has no machine with key 'board', none at all"
     )
+
+
+def _run_and_stop(process: int, *arguments: Any, **options: Any) -> Any:
+    """As ``run_on_board``, on a machine that stops as soon as it has run the kernel."""
+
+    def stop(*_: Any) -> list[float]:
+        os.killpg(process, signal.SIGSTOP)
+        return [1.0]
+
+    workers._times_on_board = stop
+    return workers.run_on_board(*arguments, **options)
+
+
+def test_a_machine_that_stops_before_its_memory_is_freed(
+    workload: ConvolutionWorkload, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(boards, "_GRACE", 1.0)
+    kernel = scheduled_kernel(workload, Space(workload, processor_of(TARGET)).default.knobs)
+    library = workers.build_and_export(str(tmp_path), (), workers.named(kernel), TARGET)
+    told: list[str] = []
+    with closing(Tracker()) as tracker, rpc_server(tracker) as process:
+        runner = BoardRunner(
+            RemoteDevice("127.0.0.1", tracker.port, "board", wait=5.0),
+            threads=1,
+            repeats=1,
+            min_repeat_ms=1,
+            limit=5.0,
+            needs=Needs(architecture_of(TARGET)),
+            tell=told.append,
+        )
+        monkeypatch.setattr(runner, "_run", partial(_run_and_stop, process, **runner._run.keywords))
+        with closing(runner), pytest.raises(RelayLayoutError) as caught:
+            list(runner.run([Library(library, [((16,), "float32")])]))
+    assert "was free for 5 s; those it has are lent, or hang" in str(caught.value)
+    lost = [re.sub(r":\d+,", ":PORT,", line) for line in told if line.startswith("lost ")]
+    assert lost == [
+        "lost the machine at 127.0.0.1:PORT, which did not answer any more; its kernel is run on another"
+    ]
 
 
 @pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
