@@ -16,6 +16,9 @@ from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, sepa
 PAIR = 2
 """Convolutions that one kernel may compute; see :class:`topi_ext.workload.SeparableWorkload`."""
 
+MOST_REPEATED = 512
+"""Nodes of expressions by which inlining may make a function grow, at one block."""
+
 SBlock = Any
 """A block of a schedule (``tvm.s_tir.schedule.SBlockRV``)."""
 
@@ -206,6 +209,30 @@ def try_inline(sch: Schedule, block: SBlock) -> bool:
     except RuntimeError:  # ScheduleError or a failed check inside TVM, depending on what is in the way
         return False
     return True
+
+
+def inline_small(sch: Schedule, block: SBlock) -> bool:
+    """Inline ``block`` where the code does not grow much by it; False where nothing has changed.
+
+    What joins tensors and is read at several places in turn, such as the corners of boxes of all levels of a
+    detector, grows by their product.
+    """
+    return not _multiplies(sch, block) and try_inline(sch, block)
+
+
+def _multiplies(sch: Schedule, block: SBlock) -> bool:
+    node = sch.get(block)
+    results = [region.source for region in node.writes]
+    reads = sum(
+        holds(results, load.source)
+        for reader in sch.get_consumers(block)
+        for load in loads_of(sch.get(reader).body)
+    )
+    if reads <= 1:
+        return False
+    nodes: list[Any] = []
+    structural_walk(node.body, (tvm.ir.Expr, nodes.append))
+    return (reads - 1) * len(nodes) > MOST_REPEATED
 
 
 def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -46,6 +46,16 @@ def test_more_threads_generate_the_same(steps: int, tmp_path: Path) -> None:
     np.testing.assert_allclose(alone, np.arctan(np.full(SHAPE, 1.0 + sum(range(steps)))), rtol=1e-6)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_only_the_machine_checks_what_it_is_called_with(threads: int, tmp_path: Path) -> None:
+    path = tmp_path / "library.so"
+    generate(module_of(3), TARGET, PIPELINE, threads).export_library(str(path))
+    assert b"Mismatched" not in path.read_bytes()
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(path)), tvm.cpu())
+    with pytest.raises(RuntimeError, match=r"shape\[0\] mismatch to specified constant"):
+        machine["main"](tvm.runtime.tensor(np.ones((2, 40), "float32")))
+
+
 def test_an_error_of_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(module: tvm.IRModule, *arguments: object) -> None:
         raise RuntimeError("no code")

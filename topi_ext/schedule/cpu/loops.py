@@ -16,12 +16,12 @@ from topi_ext.schedule.blocks import (
     fixed,
     fusible,
     holds,
+    inline_small,
     is_reduction,
     loads_of,
     loop_extent,
     open_schedule,
     temporaries,
-    try_inline,
 )
 from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, Arrangement, arrange_reduction, arrange_whole
 from topi_ext.schedule.cpu.rule import ProcessorRule
@@ -70,7 +70,7 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
     for block in [
         block
         for block in blocks
-        if is_reduction(sch, block) or is_shared(sch, block) or not try_inline(sch, block)
+        if is_reduction(sch, block) or is_shared(sch, block) or not inline_small(sch, block)
     ]:
         arrange_block(sch, block, lanes, most_alone)
 

@@ -17,10 +17,10 @@ from topi_ext.schedule.blocks import (
     child_blocks,
     fixed,
     holds,
+    inline_small,
     is_reduction,
     loads_of,
     open_schedule,
-    try_inline,
 )
 from topi_ext.schedule.cpu.loops import arrange, finished, is_shared
 from topi_ext.schedule.cpu.nests import one_loop
@@ -75,7 +75,7 @@ def inline_cheap(sch: Schedule, blocks: list[SBlock], lanes: int) -> list[SBlock
         if is_reduction(sch, block)
         or is_shared(sch, block)
         or _is_dear(sch, block, lanes)
-        or not try_inline(sch, block)
+        or not inline_small(sch, block)
     ]
 
 

@@ -17,7 +17,7 @@ from tvm_ffi import structural_walk
 
 from topi_ext.indexing import WORD_BYTES
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import child_blocks, is_reduction, loads_of, open_schedule, try_inline
+from topi_ext.schedule.blocks import child_blocks, inline_small, is_reduction, loads_of, open_schedule
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.overlap import substitute
 
@@ -51,7 +51,7 @@ class Transpose(ProcessorRule):
 
 def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     sch = open_schedule(func)
-    left = [block for block in child_blocks(sch) if is_reduction(sch, block) or not try_inline(sch, block)]
+    left = [block for block in child_blocks(sch) if is_reduction(sch, block) or not inline_small(sch, block)]
     if len(left) != 1 or is_reduction(sch, left[0]):
         return None
     block = sch.get(left[0])

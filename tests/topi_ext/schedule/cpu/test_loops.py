@@ -411,6 +411,25 @@ def test_places_that_many_elements_need_are_computed_once() -> None:
     assert "T.sblock_alloc_buffer((2, 64)" in script
 
 
+def test_what_joins_tensors_and_is_read_at_many_places_is_computed_once() -> None:
+    """Corners of boxes of several levels, as detectors decode them."""
+    levels = [data_of(rows, 4, seed=rows) for rows in (9, 7, 5, 3, 2, 1)]
+
+    def corners(*levels: te.Tensor) -> te.Tensor:
+        boxes = topi.concatenate(levels, 0)
+        left, top, width, height = (topi.strided_slice(boxes, [0, at], [27, at + 1]) for at in range(4))
+        sides = [topi.add(left, width), topi.add(top, height)]
+        both = topi.concatenate([topi.subtract(left, width), topi.subtract(top, height), *sides], 1)
+        return topi.multiply(
+            topi.strided_slice(both, [0, 2], [27, 4]), topi.strided_slice(both, [0, 0], [27, 2])
+        )
+
+    boxes = np.concatenate(levels)
+    least, most = boxes[:, :2] - boxes[:, 2:], boxes[:, :2] + boxes[:, 2:]
+    script = check_loops(levels, corners, most * least, False)
+    assert "T.sblock_alloc_buffer((27, 4)" in script and len(script) < 10_000
+
+
 def doubled(data: Array) -> Array:
     """Twice as many columns: those there are, and between them their means."""
     following = np.concatenate([data[:, 1:], data[:, -1:]], axis=1)
