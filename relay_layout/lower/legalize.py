@@ -36,6 +36,7 @@ from relay_layout.lower.convolutions import (
 from relay_layout.lower.elementwise import COMPUTES, full_call, softmax_call, transcendental_call
 from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
+from relay_layout.lower.scattering import scatter_elements_call, scatter_nd_call
 from relay_layout.lower.transposed import phased_call
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import BuildTarget, dense
@@ -283,6 +284,8 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "ewise_fma": _multiply_add,
     "image.resize2d": resize2d_call,
     "nn.pixel_shuffle": _pixel_shuffle,
+    "scatter_elements": scatter_elements_call,
+    "scatter_nd": scatter_nd_call,
     "take": _take,
     "topk": _topk,
     "nn.max_pool2d": _max_pool2d,

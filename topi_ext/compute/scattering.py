@@ -1,0 +1,78 @@
+"""Rows, or elements, written to places that are known at run time."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import te, tirx
+from tvm.script.ir_builder import tirx as T
+
+from topi_ext.compute.imperative import variable, written
+
+CHUNK = 1024
+"""Neighbouring elements that one thread takes, of all places."""
+
+MOST_ALONE = 1 << 14
+"""Elements that one thread writes by itself."""
+
+REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "update": lambda there, new: new,
+    "add": lambda there, new: there + new,
+    "mul": lambda there, new: there * new,
+    "min": tirx.min,
+    "max": tirx.max,
+}
+"""What an element becomes of what is there and what is written."""
+
+
+def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction: str) -> te.Tensor:
+    """``data`` (outer, extent, inner) with ``updates`` (outer, count, inner) written along the second axis.
+
+    ``places``, integers, are of the shape of the updates, or (1, count, 1) where they are those of whole
+    rows; those below 0 count from the end. What is written to one place is combined there one after the
+    other, by one of :data:`REDUCTIONS`; the last of several updates stays.
+    """
+    outer, extent, inner = data.shape
+    count = updates.shape[1]
+    whole = isinstance(inner, int | tirx.IntImm) and int(inner) <= CHUNK
+    chunks = 1 if whole else tirx.floordiv(inner + (CHUNK - 1), CHUNK)
+    by_row = _is_one(places.shape[0]) and _is_one(places.shape[2])
+    combined = REDUCTIONS[reduction]
+
+    def body(source: Any, place: Any, new: Any, result: Any) -> None:
+        loop = T.serial if _is_small(data) else T.parallel
+        with loop(0, outer * chunks) as part:
+            row, begin = tirx.floordiv(part, chunks), tirx.floormod(part, chunks) * CHUNK
+            length = inner if whole else tirx.min(CHUNK, inner - begin)
+            with T.serial(0, extent) as at, T.serial(0, length) as column:
+                result[row, at, begin + column] = source[row, at, begin + column]
+            with T.serial(0, count) as number:
+                if by_row:
+                    goal = variable("int64")
+                    goal[0] = _from_the_front(place[0, number, 0], extent)
+                with T.serial(0, length) as column:
+                    own = begin + column
+                    at = goal[0] if by_row else _from_the_front(place[row, number, own], extent)
+                    result[row, at, own] = combined(result[row, at, own], new[row, number, own])
+
+    return written("scattered", [data, places, updates], [(data.shape, data.dtype)], body)
+
+
+def _from_the_front(place: Any, extent: Any) -> Any:
+    place = place.astype("int64")
+    return tirx.if_then_else(place < 0, place + extent, place)
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int | tirx.IntImm) and int(size) == 1
+
+
+def _is_small(data: te.Tensor) -> bool:
+    elements = 1
+    for size in data.shape:
+        if not isinstance(size, int | tirx.IntImm):
+            return False
+        elements *= int(size)
+    return elements <= MOST_ALONE
+
+
+__all__ = ["REDUCTIONS", "scattered"]
