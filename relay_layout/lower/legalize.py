@@ -94,16 +94,16 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 def _products(target: BuildTarget | None) -> Legalizer:
     """Rows by a constant matrix: a pointwise convolution whose pixels are the rows.
 
-    A matrix that several products read, as the steps of a recurrent layer do, is packed once and stays one
-    weight of the artifact.
+    A matrix (or the rows of one) that several products read, as the steps of a recurrent layer do, is packed
+    once and stays one weight of the artifact.
     """
     # Each matrix is kept: its handle is another's once the object is gone.
-    done: dict[tuple[int, str], tuple[Constant, Constant]] = {}
+    done: dict[tuple[int, str, int], tuple[Constant, Constant]] = {}
 
-    def packed(weight: Constant, form: ConvolutionWorkload) -> Constant:
-        key = weight.__chandle__(), form.kernel_layout
+    def packed(weight: Constant, form: ConvolutionWorkload, part: range) -> Constant:
+        key = weight.__chandle__(), form.kernel_layout, part.start
         if key not in done:
-            plain = constant_array(weight).T[:, :, None, None]
+            plain = constant_array(weight)[part.start : part.stop].T[:, :, None, None]
             done[key] = weight, constant(stored_weight(plain, form))
         return done[key][1]
 
@@ -112,15 +112,15 @@ def _products(target: BuildTarget | None) -> Legalizer:
         if not _is_dense(data, weight):
             return _default(builder, call)
 
-        def product(rows: Expression) -> Expression:
+        def product(rows: Expression, part: range) -> Expression:
             shape = shape_of(rows) or ()
             workload = dense.product_workload(shape, constant_array(weight).shape[1], str(rows.ty.dtype))
             form = target.float_form(workload) if target is not None and is_static(shape) else workload
-            return call_form(builder, "dense", form, rows, packed(weight, form))
+            return call_form(builder, "dense", form, rows, packed(weight, form, part))
 
         if is_by_blocks(data):
             return in_blocks(builder, data, constant_array(weight).nbytes, product)
-        return product(data)
+        return product(data, range(constant_array(weight).shape[0]))
 
     return legalize
 

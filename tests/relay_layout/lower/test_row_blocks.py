@@ -52,9 +52,11 @@ def test_any_number_of_rows(name: str, memory: bool, tmp_path: Path, monkeypatch
     rows, sizes = ROWS[name]
     if memory:
         monkeypatch.setattr(row_blocks, "_CACHED_BYTES", 0)
+        monkeypatch.setattr(row_blocks, "_PIECE_BYTES", 24 * 37 * 4 // 2)
     module, matrix, bias = network(rows, 24, 37)
     compiled = relay_layout.compile(module, shipped_records=False)
-    assert "join_rows" in " ".join(functions(compiled))
+    names = " ".join(functions(compiled))
+    assert "join_rows" in names and names.count("dense") == (2 if memory else 1)
     compiled.save(tmp_path / "product.rla")
     session = relay_layout.load(tmp_path / "product.rla")
     for size in sizes:
