@@ -16,9 +16,9 @@ from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.brain import without_conversion
+from topi_ext.brain import BITS, without_conversion
 from topi_ext.indexing import WORD_BYTES
 from topi_ext.llvm_functions import has_pair_sums, neon_pair_sums, pair_sums
 from topi_ext.processor import is_aarch64
@@ -148,6 +148,9 @@ class _Lowering:
         lanes, count = lanes_of(elements[0]), len(elements)
         if all(isinstance(element, tirx.Broadcast) for element in elements):
             return tirx.Broadcast(self._words([element.value for element in elements]), lanes)
+        word = _whole_word(elements)
+        if word is not None:
+            return tirx.reinterpret(vector_of("int32", lanes), word)
         start = self._start_of_run(elements)
         if start is not None:
             run = tirx.BufferLoad(elements[0].source, [tirx.Ramp(start, 1, count * lanes)])
@@ -182,6 +185,26 @@ class _Lowering:
 
     def _is_constant(self, value: Any, number: int) -> bool:
         return bool(self._analyzer.can_prove_equal(value, number))
+
+
+def word_of(low: Any, high: Any) -> Any:
+    """The word of uint32 whose lower and upper 16 bits these are."""
+    return low.astype("uint32") | (high.astype("uint32") << tirx.const(_HALF_BITS, "uint32"))
+
+
+def halves_of(word: Any) -> list[Any]:
+    """Both elements of 16 bits of a word of uint32, the lower one first."""
+    halves = (word, word >> tirx.const(_HALF_BITS, word.ty.dtype))
+    return [half.astype(vector_of(BITS, lanes_of(word))) for half in halves]
+
+
+def _whole_word(elements: Sequence[Any]) -> Any:
+    """The words that ``elements`` are :func:`halves_of`; None where they are none."""
+    low = elements[0]
+    if len(elements) != _PAIR or not isinstance(low, tirx.Cast) or _element(low.value) != "uint32":
+        return None
+    whole = all(map(structural_equal, elements, halves_of(low.value)))
+    return low.value if whole else None
 
 
 def is_dot(expression: Any) -> bool:
@@ -313,4 +336,4 @@ def _neon_instructions(target: Target, lanes: int, values: str) -> str:
     return "signed" if llvm_cpu_has_features("dotprod", target) else "long"
 
 
-__all__ = ["dot", "is_dot", "lower_dot_products", "operands"]
+__all__ = ["dot", "halves_of", "is_dot", "lower_dot_products", "operands", "word_of"]

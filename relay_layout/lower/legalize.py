@@ -18,6 +18,7 @@ from relay_layout.ir import (
     as_extent,
     constant,
     constant_array,
+    dtype_of,
     is_static,
     operator_name,
     shape_of,
@@ -44,6 +45,7 @@ from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from relay_layout.targets.phases import PLAIN
 from topi_ext import compute
 from topi_ext.compute.joining import joined
+from topi_ext.compute.pair_product import FEWEST_ROWS, pair_product
 from topi_ext.compute.ranking import top_of_rows
 from topi_ext.indexing import physical_axes
 from topi_ext.workload import ConvolutionWorkload
@@ -110,6 +112,8 @@ def _products(target: BuildTarget | None) -> Legalizer:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         data, weight = call.args
         if not _is_dense(data, weight):
+            if target is not None and _is_by_pairs(call, target):
+                return call_compute(builder, pair_product, "matmul", data, weight)
             return _default(builder, call)
 
         def product(rows: Expression, part: range) -> Expression:
@@ -136,6 +140,18 @@ def _is_dense(data: Expression, weight: Expression) -> bool:
         and isinstance(rows[-1], int)
         and str(data.ty.dtype) == str(weight.ty.dtype)
     )
+
+
+def _is_by_pairs(call: relax.Call, target: BuildTarget) -> bool:
+    """Whether a product of two activations is made of pairs of bfloat16, by instructions that are faster."""
+    if target.precision != "bf16" or target.processor.pair_instructions != 1:
+        return False
+    if any(dtype_of(operand) != "float32" for operand in (*call.args, call)):
+        return False
+    left, right = (shape_of(operand) or () for operand in call.args)
+    if min(len(left), len(right)) < 2 or not is_static((left[-2], *right[-2:])):
+        return False
+    return left[-2] >= FEWEST_ROWS and right[-2] > 1
 
 
 def _default(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

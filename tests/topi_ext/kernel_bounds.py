@@ -113,7 +113,7 @@ class _Walk:
         elif isinstance(node, tirx.Select):
             condition = self.value(node.condition, mask).astype(bool)
             return np.where(condition, self.value(node.true_value, mask), self.value(node.false_value, mask))
-        elif isinstance(node, (tirx.Div, tirx.LShift, tirx.BitwiseAnd)):
+        elif isinstance(node, (tirx.Div, tirx.LShift, tirx.BitwiseAnd, tirx.BitwiseOr)):
             self.value(node.a, mask)
             self.value(node.b, mask)
         elif not isinstance(node, (tirx.FloatImm, tvm.ir.StringImm)):

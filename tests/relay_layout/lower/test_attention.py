@@ -63,6 +63,18 @@ def test_random_attention(seed: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=f"random_attention({seed})")
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_random_attention_in_bfloat16(seed: int) -> None:
+    module, arrays, expected = random_attention(seed)
+    if not {"avx512bf16"} <= (cpu_features() or set()):
+        pytest.skip("this machine does not multiply bfloat16 by vectors")
+    found = run(module, list(arrays.values()), precision="bf16")
+    largest = np.nanmax(np.abs(expected))
+    np.testing.assert_allclose(
+        found, expected, rtol=0, atol=0.02 * largest, err_msg=f"random_attention({seed})"
+    )
+
+
 def test_bfloat16_between_functions() -> None:
     def build(emit: Any, given: dict[str, relax.Var]) -> Any:
         # What comes from other functions is stored as bfloat16.

@@ -1,6 +1,7 @@
 """Operators that TVM 0.27 does not lower, and constant kernels on their way into a function."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from tvm import relax
 
 from relay_layout.ir import Constant, constant_array
 from relay_layout.lower.legalize import legalization_map
+from relay_layout.targets import BuildTarget, resolve_target
 from tests.layout_graphs import execute
 
 op = relax.op
@@ -107,3 +109,24 @@ def test_other_sorts_are_left_to_tvm(dtype: str, count: int, axis: int) -> None:
         builder.emit_func_output(result)
     legalized = relax.transform.LegalizeOps(legalization_map())(builder.finalize())
     assert [variable.name_hint for variable in legalized.get_global_vars()] == ["main"]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "precision", "rows", "words"),
+    [
+        ("znver5", "bf16", 8, True),
+        ("znver5", "bf16", 7, False),
+        ("znver5", "fp32", 8, False),
+        # A multiply-add of pairs takes as long there as two of floats.
+        ("cooperlake", "bf16", 8, False),
+    ],
+)
+def test_products_of_activations_are_of_pairs_where_that_is_faster(
+    cpu: str, precision: Any, rows: int, words: bool
+) -> None:
+    target = resolve_target(cpu, precision=precision)
+    assert isinstance(target, BuildTarget)
+    module = module_of(lambda x: op.matmul(x, op.permute_dims(x, [0, 2, 1])), 3, rows, 5)
+    with target.tvm_target:
+        lowered = relax.transform.LegalizeOps(legalization_map(target))(module)
+    assert ("topi_ext.dot" in lowered.script()) == words

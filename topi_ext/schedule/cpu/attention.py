@@ -20,6 +20,7 @@ from topi_ext.schedule.blocks import (
     child_blocks,
     fuse_epilogue,
     holds,
+    inline_copies,
     loads_of,
     loop_extent,
     open_schedule,
@@ -34,7 +35,15 @@ from topi_ext.schedule.cpu.nests import (
     stored_by,
     with_nests,
 )
-from topi_ext.schedule.cpu.product import Tile, arrange_product, is_product, step_cycles, tiles
+from topi_ext.schedule.cpu.product import (
+    Tile,
+    arrange_product,
+    is_product,
+    multiplies_pairs,
+    multiplying,
+    step_cycles,
+    tiles,
+)
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rows import common_rows, inline_cheap
 from topi_ext.schedule.cpu.rule import ProcessorRule
@@ -65,6 +74,7 @@ class Attention(ProcessorRule):
 
 def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     sch = open_schedule(func)
+    inline_copies(sch)
     products = [block for block in child_blocks(sch) if is_product(sch, block)]
     if len(products) != PRODUCTS:
         return None
@@ -86,7 +96,8 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     if common_rows(sch, steps) <= batch:
         return None
     images = prod(loop_extent(sch, loop) or 1 for loop in sch.get_loops(first)[:batch])
-    form = best_form(rows, scores, depth, columns, processor, images)
+    pairs = all(multiplies_pairs(sch, block) for block in products)
+    form = best_form(rows, scores, depth, columns, multiplying(processor, pairs=pairs), images)
     work = sum(block_cycles(sch, block, lanes) for block in (first, *steps, second))
     parallel = work > processor.parallel_cycles
     for block in apart:

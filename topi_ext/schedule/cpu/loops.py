@@ -25,6 +25,7 @@ from topi_ext.schedule.blocks import (
 )
 from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, Arrangement, arrange_reduction, arrange_whole
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.last_turn import apply_last_apart
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
 from topi_ext.schedule.ragged import apply_ragged, mark_ragged
 from topi_ext.schedule.work import block_cycles
@@ -77,7 +78,7 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
 
 def finished(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function, once all of its loops are arranged, without conditions on single elements at edges."""
-    return apply_ragged(apply_overlap(func))
+    return apply_ragged(apply_overlap(apply_last_apart(func)))
 
 
 def is_shared(sch: Schedule, block: SBlock) -> bool:

@@ -1,50 +1,60 @@
 """Products of two activations, as of attention: a register tile of rows by vectors of columns.
 
 Products by constant weights are convolutions here; these have nothing that could be packed beforehand.
+Those of bfloat16 read words of two rows of the second operand (:mod:`topi_ext.compute.pair_product`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import Schedule
+from tvm_ffi import structural_equal, structural_walk
 
+from topi_ext.dot_products import is_dot, operands
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
     fuse_epilogue,
+    inline_copies,
     is_reduction,
+    loads_of,
     loop_extent,
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange_block, arrange_loops, finished
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.last_turn import mark_last_apart
 from topi_ext.schedule.overlap import overlap_tail, uses
 from topi_ext.schedule.work import block_cycles
 
 _DTYPE = "float32"
+
+_CONDITION = "prim.if_then_else"
 
 MOST_VECTORS, MOST_ROWS = 4, 16
 """Largest tile that is considered."""
 
 
 class Product(ProcessorRule):
-    """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, float32."""
+    """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, of float32 or of pairs."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for symbolic rows or columns, fewer than 4 columns, and what is no such product."""
         sch = open_schedule(func)
+        inline_copies(sch)
         anchor = next((block for block in child_blocks(sch) if is_product(sch, block)), None)
         if anchor is None:
             return None
         rows, columns = (loop_extent(sch, loop) for loop in sch.get_loops(anchor)[-3:-1])
         if rows is None or columns is None or columns < LEAST_VECTOR:
             return None
-        tile = best_tile(rows, columns, processor)
+        tile = best_tile(rows, columns, multiplying(processor, pairs=multiplies_pairs(sch, anchor)))
         around = fuse_epilogue(sch, anchor)
         parallel = block_cycles(sch, anchor, tile.lanes) > processor.parallel_cycles
         arrange_product(sch, anchor, around.epilogue, tile, parallel=parallel)
@@ -66,6 +76,14 @@ class Tile:
 def best_tile(rows: int, columns: int, processor: Processor) -> Tile:
     """The tile by which a product takes fewest cycles."""
     return min(tiles(rows, columns, processor), key=lambda tile: step_cycles(tile, rows, columns, processor))
+
+
+def multiplying(processor: Processor, *, pairs: bool) -> Processor:
+    """The processor as products see it: with its instructions for ``pairs`` as multiply-adds."""
+    if not pairs:
+        return processor
+    rate = processor.fma_per_cycle // max(1, processor.pair_instructions)
+    return replace(processor, fma_per_cycle=max(1, rate), fma_latency=processor.pair_latency)
 
 
 def tiles(rows: int, columns: int, processor: Processor) -> list[Tile]:
@@ -126,6 +144,8 @@ def arrange_product(
         sch.unroll(loop)
     for loop in (lane, own_lane):
         sch.vectorize(loop)
+    if _has_conditions(sch, anchor):
+        mark_last_apart(sch, depth)
     sch.decompose_reduction(anchor, depth)
     if block_rows is None and rows % tile.rows:
         overlap_tail(sch, outer)
@@ -134,7 +154,10 @@ def arrange_product(
 
 
 def is_product(sch: Schedule, block: SBlock) -> bool:
-    """Whether a block is a product whose second operand and result have the columns innermost."""
+    """Whether a block is a product whose second operand and result have the columns innermost.
+
+    It multiplies floats, or pairs of bfloat16 that words of the second operand hold.
+    """
     if not is_reduction(sch, block):
         return False
     node = sch.get(block)
@@ -144,29 +167,67 @@ def is_product(sch: Schedule, block: SBlock) -> bool:
         return False
     if len(sch.get_loops(block)) != len(axes) or not isinstance(node.body, tirx.BufferStore):
         return False
-    row, column, depth = axes[-3:]
     store = node.body
-    if not isinstance(store.value, tirx.Add) or not isinstance(store.value.b, tirx.Mul):
+    if not isinstance(store.value, tirx.Add) or store.buffer.dtype != _DTYPE:
         return False
-    left, right = store.value.b.a, store.value.b.b
-    operands = [one for one in (left, right) if isinstance(one, TensorLoad) and one.source.dtype == _DTYPE]
-    return (
-        len(operands) == 2
-        and store.buffer.dtype == _DTYPE
-        and _is_over(left, (row, depth), column)
-        and _is_over(right, (depth, column), row)
-        and all(index.same_as(axis) for index, axis in zip(store.indices, axes[:-1], strict=True))
+    if not all(index.same_as(axis) for index, axis in zip(store.indices, axes[:-1], strict=True)):
+        return False
+    return _multiplies(store.value.b, axes[-3:])
+
+
+def _multiplies(added: Any, axes: Sequence[tirx.Var]) -> bool:
+    """Whether a row's element is multiplied by a column's, or a pair of elements by a word."""
+    row, column, depth = axes
+    if is_dot(added):
+        values, factors = ([_only_load(element) for element in side] for side in operands(added))
+    elif isinstance(added, tirx.Mul):
+        values, factors = [_float_load(added.a)], [_float_load(added.b)]
+    else:
+        return False
+    pairs = [(load, (row, depth * len(values) + place)) for place, load in enumerate(values)]
+    pairs += [(load, (depth, column)) for load in factors]
+    return all(load is not None and _is_over(load, last, axes) for load, last in pairs)
+
+
+def _has_conditions(sch: Schedule, anchor: SBlock) -> bool:
+    """Whether the last pair of an odd depth is told from the others."""
+    found: list[Any] = []
+    structural_walk(sch.get(anchor).body, (Call, lambda call: found.append(call.op.name)))
+    return _CONDITION in found
+
+
+def _float_load(element: Any) -> Any:
+    return element if isinstance(element, TensorLoad) and element.source.dtype == _DTYPE else None
+
+
+def _only_load(element: Any) -> Any:
+    """What an element is made of, where that is one load."""
+    loads = loads_of(element)
+    return loads[0] if len(loads) == 1 else None
+
+
+def multiplies_pairs(sch: Schedule, block: SBlock) -> bool:
+    """Whether a block adds dot products of pairs."""
+    store = sch.get(block).body
+    return isinstance(store, tirx.BufferStore) and isinstance(store.value, tirx.Add) and is_dot(store.value.b)
+
+
+def _is_over(load: Any, last: tuple[Any, Any], axes: Sequence[tirx.Var]) -> bool:
+    """Whether an operand's last two indices are these, and those before use none of ``axes``."""
+    *image, inner, innermost = load.indices if len(load.indices) > 1 else (None, None)
+    return all(map(structural_equal, (inner, innermost), last)) and not any(
+        uses(index, axis) for index in image for axis in axes
     )
 
 
-def _is_over(load: Any, last: tuple[tirx.Var, tirx.Var], other: tirx.Var) -> bool:
-    """Whether an operand's last two indices are these, and none of them uses the other."""
-    indices = list(load.indices)
-    return (
-        len(indices) >= 2
-        and all(index.same_as(axis) for index, axis in zip(indices[-2:], last, strict=True))
-        and not any(uses(index, axis) for index in indices[:-2] for axis in (*last, other))
-    )
-
-
-__all__ = ["Product", "Tile", "arrange_product", "best_tile", "is_product", "step_cycles", "tiles"]
+__all__ = [
+    "Product",
+    "Tile",
+    "arrange_product",
+    "best_tile",
+    "is_product",
+    "multiplies_pairs",
+    "multiplying",
+    "step_cycles",
+    "tiles",
+]

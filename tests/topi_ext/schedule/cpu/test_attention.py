@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 import pytest
 from kernel_harness import (
     apply_rules,
     check_kernel,
     compile_function,
+    cpu_features,
     host_cpus,
     prim_func,
     scheduled_by,
@@ -16,11 +18,14 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 
 from topi_ext.compute import transcendental
+from topi_ext.compute.pair_product import pair_product
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.attention import MOST_ROWS, Attention, best_form
 
 Array = np.ndarray
 Steps = Callable[[te.Tensor], te.Tensor]
+
+PAIR_CPUS = [*host_cpus(), *(["znver4"] if {"avx512_bf16", "avx512vl"} <= cpu_features() else [])]
 
 
 def softmax(scores: te.Tensor) -> te.Tensor:
@@ -40,10 +45,15 @@ def expected(arrays: list[Array]) -> Array:
     return (powers / powers.sum(-1, keepdims=True) @ value).astype("float32")
 
 
-def function(arrays: list[Array], steps: Steps = softmax, batch: tirx.Var | None = None) -> tirx.PrimFunc:
+def function(
+    arrays: list[Array],
+    steps: Steps = softmax,
+    batch: tirx.Var | None = None,
+    product: Callable[[te.Tensor, te.Tensor], te.Tensor] = topi.nn.matmul,
+) -> tirx.PrimFunc:
     shapes = [array.shape if batch is None else (batch, *array.shape[1:]) for array in arrays]
     tensors = [te.placeholder(shape, "float32", name) for shape, name in zip(shapes, "qkv", strict=True)]
-    result = topi.nn.matmul(steps(topi.nn.matmul(*tensors[:2])), tensors[2])
+    result = product(steps(product(*tensors[:2])), tensors[2])
     return prim_func([*tensors, result], "int64")
 
 
@@ -77,6 +87,28 @@ def test_rows_and_columns_that_nothing_divides(
     images: tuple[int, ...], sizes: tuple[int, int, int, int], cpu: str | None
 ) -> None:
     check(operands(images, *sizes), cpu)
+
+
+@pytest.mark.parametrize("cpu", PAIR_CPUS)
+@pytest.mark.parametrize(
+    ("images", "sizes"),
+    [((2, 3), (49, 49, 32, 32)), ((2,), (257, 33, 7, 65)), ((3,), (9, 4, 5, 4)), ((2,), (31, 63, 9, 17))],
+    ids=lambda value: "x".join(map(str, value)),
+)
+def test_products_of_pairs(
+    images: tuple[int, ...], sizes: tuple[int, int, int, int], cpu: str | None
+) -> None:
+    """Operands and shares are rounded to bfloat16, of which each is 2**-9 off at most."""
+    arrays = [array.astype(ml_dtypes.bfloat16).astype("float32") for array in operands(images, *sizes)]
+    check_kernel(
+        function(arrays, product=pair_product),
+        target_for(cpu),
+        arrays,
+        expected(arrays),
+        tolerance=2**-8,
+        case=[array.shape for array in arrays],
+        schedule=lambda func, target: scheduled_by(Attention(), func, target),
+    )
 
 
 @pytest.mark.parametrize("cpu", host_cpus())
