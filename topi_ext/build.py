@@ -10,17 +10,18 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.error import InternalError
-from tvm.ir import Call, register_op_attr
+from tvm.ir import Call, TensorLoad, register_op_attr
 from tvm.s_tir.pipeline import default_s_tir_pipeline, finalize_host_passes
 from tvm.target import Target
 from tvm.tirx.buffer import buffer_data_pointer_type
-from tvm_ffi import structural_map
+from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.bindings import flatten_bindings
 from topi_ext.brain import lower_brain_floats
 from topi_ext.dot_products import lower_dot_products
 from topi_ext.llvm_functions import import_functions
 from topi_ext.processor import is_aarch64
+from topi_ext.schedule.blocks import holds
 from topi_ext.schedule.cpu.matrices import SUMS
 from topi_ext.schedule.start import START
 
@@ -95,14 +96,39 @@ def keep_on_stack() -> tvm.transform.Pass:
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
         loads_again = is_aarch64(func.attrs["target"])
+        # Vectors of ARM are no longer than the alignment that they have.
+        walked = [] if loads_again else _walked(func.body)
 
         def on_allocation(allocation: tirx.AllocBuffer) -> Any:
             kept = _kept(allocation, loads_again)
-            return _aligned(kept) if kept.buffer.scope() == SUMS else kept
+            in_memory = kept.buffer.scope() == SUMS or holds(walked, kept.buffer)
+            return _aligned(kept) if in_memory and _KEEP in kept.annotations else kept
 
         return func.with_body(structural_map(func.body, (tirx.AllocBuffer, on_allocation)))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.keep_on_stack")
+
+
+def _walked(body: Any) -> list[Any]:
+    """Buffers of scalars that loops reach one after the other: these stay in memory, others in registers.
+
+    Buffers of vectors have the alignment of their vectors.
+    """
+    found: list[Any] = []
+
+    def on_access(access: Any) -> None:
+        buffer = access.buffer if isinstance(access, tirx.BufferStore) else access.source
+        walked = buffer.dtype.lanes == 1 and not all(map(_is_constant, access.indices))
+        if walked and not holds(found, buffer):
+            found.append(buffer)
+
+    structural_walk(body, (TensorLoad, on_access))
+    structural_walk(body, (tirx.BufferStore, on_access))
+    return found
+
+
+def _is_constant(index: Any) -> bool:
+    return isinstance(index.base if isinstance(index, tirx.Ramp) else index, int | tirx.IntImm)
 
 
 def _kept(allocation: tirx.AllocBuffer, loads_again: bool) -> tirx.AllocBuffer:

@@ -2,7 +2,7 @@
 
 import pytest
 import tvm
-from kernel_harness import prim_func, target_for
+from kernel_harness import check_kernel, data_of, prim_func, target_for
 from tvm import te
 
 from topi_ext.build import STACK_BYTES, compile_kernel
@@ -20,6 +20,32 @@ def test_only_long_buffers_are_allocated(floats: int, on_the_stack: bool) -> Non
     func = open_schedule(prim_func([data, reverse])).mod["main"]
     source = compile_kernel(func, target_for(None)).mod.inspect_source("asm")
     assert ("TVMBackendAllocWorkspace" not in source) == on_the_stack
+
+
+@pytest.mark.parametrize(("triple", "aligned"), [("aarch64-linux-gnu", False), ("x86_64-linux-gnu", True)])
+def test_what_loops_walk_begins_with_a_cache_line_where_vectors_are_long(triple: str, aligned: bool) -> None:
+    data = te.placeholder((256,), "float32")
+    twice = te.compute((256,), lambda i: data[i] * 2.0, name="twice")
+    reverse = te.compute((256,), lambda i: twice[255 - i], name="reverse")
+    func = open_schedule(prim_func([data, reverse])).mod["main"]
+    target = tvm.target.Target({"kind": "llvm", "mtriple": triple})
+    assert ("@llvm.ptrmask" in compile_kernel(func, target).mod.inspect_source("ll")) == aligned
+
+
+def test_vectors_that_no_power_of_two_fills_stay_on_the_stack() -> None:
+    data = te.placeholder((20, 12), "float32")
+    twice = te.compute((20, 12), lambda i, j: data[i, j] * 2.0, name="twice")
+    reverse = te.compute((20, 12), lambda i, j: twice[19 - i, j], name="reverse")
+    sch = open_schedule(prim_func([data, reverse]))
+    for name in ("twice", "reverse"):
+        sch.vectorize(sch.get_loops(sch.get_sblock(name))[-1])
+    check_kernel(
+        prim_func([data, reverse]),
+        target_for(None),
+        [array := data_of(20, 12)],
+        2 * array[::-1],
+        schedule=lambda func, unused: sch,
+    )
 
 
 def test_buffers_of_symbolic_size_are_allocated() -> None:

@@ -77,7 +77,8 @@ _ERF = (
 _SINH = (1 / 362880, 1 / 5040, 1 / 120, 1 / 6, 1.0)
 """Of the Taylor series of sinh: coefficients of odd powers, highest first; off by 3e-8 at one."""
 
-_MANTISSA_BITS, _ONE_BITS = 23, 0x3F800000
+_MANTISSA_BITS, _BIAS = 23, 127
+"""A float32 is 2**n where its bits are n + the bias behind as many of the mantissa."""
 
 
 def exp(data: te.Tensor) -> te.Tensor:
@@ -92,18 +93,26 @@ def exp(data: te.Tensor) -> te.Tensor:
     return _elementwise(data, element, "exp")
 
 
-def _power(value: Any, scaled: Callable[[Any, Any], Any]) -> Any:
+def _of_no_more_than_zero(value: Any) -> Any:
+    """The exponential of what is at most 0: two thirds of the instructions of any number's."""
+    # NaN passes where it is the second operand.
+    return _power(tirx.max(_float(-_BIAS * math.log(2)), value), _multiplied, bias=_BIAS)
+
+
+def _power(value: Any, scaled: Callable[[Any, Any], Any], bias: int = 0) -> Any:
     """``exp(value)`` between the bounds: ``scaled`` gives 2**n exp(r), where r is at most half of log(2).
 
-    Its arguments are exp(r) and a float32 with n in its last bits, and nothing else in its last nine.
+    Its arguments are exp(r) and a float32 with n + ``bias`` in its last bits, and nothing else in its last
+    nine.
     """
+    rounding = _float(_ROUNDING + bias)
 
     def with_argument(argument: Any) -> Any:
-        rounded = argument * _float(math.log2(math.e)) + _float(_ROUNDING)
+        rounded = argument * _float(math.log2(math.e)) + rounding
         return _bound(rounded, lambda rounded: with_rounded(argument, rounded))
 
     def with_rounded(argument: Any, rounded: Any) -> Any:
-        number = rounded - _float(_ROUNDING)
+        number = rounded - rounding
         return _bound(number, lambda number: with_number(argument, rounded, number))
 
     def with_number(argument: Any, rounded: Any, number: Any) -> Any:
@@ -121,9 +130,8 @@ def _raised(small: Any, rounded: Any) -> Any:
 
 
 def _multiplied(small: Any, rounded: Any) -> Any:
-    """Infinite from 2**127.5 on, and NaN stays NaN."""
-    power = _in_exponent(rounded) + tirx.const(_ONE_BITS, "int32")
-    return small * tirx.reinterpret("float32", power)
+    """Of a biased n: infinite from 2**127.5 on, zero up to 2**-126.5, and NaN stays NaN."""
+    return small * tirx.reinterpret("float32", _in_exponent(rounded))
 
 
 def _in_exponent(rounded: Any) -> Any:
@@ -136,7 +144,7 @@ def sigmoid(data: te.Tensor) -> te.Tensor:
     def element(value: Any) -> Any:
         # NaN passes where it is the second operand. The bound above is one whose power is infinite.
         bounded = tirx.max(_float(SMALLEST_EXPONENT), tirx.min(_float(_INFINITE_EXPONENT), -value))
-        return _float(1.0) / (_float(1.0) + _power(bounded, _multiplied))
+        return _float(1.0) / (_float(1.0) + _power(bounded, _multiplied, bias=_BIAS))
 
     return _elementwise(data, element, "sigmoid")
 
@@ -209,7 +217,7 @@ def gelu_tanh(data: te.Tensor) -> te.Tensor:
 def softmax(data: te.Tensor, axis: int) -> te.Tensor:
     """Exponentials of one axis over their sum, float32."""
     largest = topi.max(data, axis=axis, keepdims=True)
-    powers = exp(topi.subtract(data, largest))
+    powers = _elementwise(topi.subtract(data, largest), _of_no_more_than_zero, "exp")
     total = topi.sum(powers, axis=axis, keepdims=True)
     # A processor divides a vector in the time of a dozen products.
     share = te.compute(total.shape, lambda *index: _float(1.0) / total(*index), name="share")
@@ -219,7 +227,8 @@ def softmax(data: te.Tensor, axis: int) -> te.Tensor:
 def log_softmax(data: te.Tensor, axis: int) -> te.Tensor:
     """Logarithms of what softmax gives, float32, which may be smaller than softmax can tell from zero."""
     shifted = topi.subtract(data, topi.max(data, axis=axis, keepdims=True))
-    total = topi.sum(exp(shifted), axis=axis, keepdims=True)
+    powers = _elementwise(shifted, _of_no_more_than_zero, "exp")
+    total = topi.sum(powers, axis=axis, keepdims=True)
     return topi.subtract(shifted, topi.log(total))
 
 

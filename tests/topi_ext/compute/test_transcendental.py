@@ -117,6 +117,28 @@ def test_softmax(logarithm: bool) -> None:
     np.testing.assert_allclose(result.numpy(), expected, rtol=2e-6, atol=1.5e-7 if logarithm else 1e-36)
 
 
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([0.0, -80.0, -87.6, -90.0, -1e30, -np.inf], [1, np.exp(-80.0), np.exp(-87.6), 0, 0, 0]),
+        ([np.inf, 0.0, 0.0, 0.0, 0.0, 0.0], [np.nan, 0, 0, 0, 0, 0]),
+        ([np.nan, 0.0, 0.0, 0.0, 0.0, 0.0], [np.nan] * 6),
+        ([-np.inf] * 6, [np.nan] * 6),
+    ],
+    ids=["small", "infinite", "unknown", "nothing"],
+)
+def test_softmax_of_numbers_far_apart(row: list[float], expected: list[float]) -> None:
+    """Shares that are too small for float32 are zero, as of what a mask hides."""
+    values = np.array([row] * 3, "float32")
+    data = te.placeholder(values.shape, "float32")
+    schedule = LoopNest().apply(prim_func([data, transcendental.softmax(data, 1)]), TARGET, False)
+    assert schedule is not None
+    result = tvm.runtime.tensor(np.empty_like(values))
+    compile_function(schedule.mod["main"], TARGET)["main"](tvm.runtime.tensor(values), result)
+    wanted = np.full(6, np.nan) if np.isnan(expected).any() else np.array(expected)
+    np.testing.assert_allclose(result.numpy(), [wanted] * 3, rtol=2e-6, atol=0)
+
+
 def test_vectors_and_no_calls() -> None:
     """The library's functions would be called for one element at a time."""
     data = te.placeholder((4096,), "float32")

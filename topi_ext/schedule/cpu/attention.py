@@ -14,6 +14,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map
 
+from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
@@ -52,6 +53,8 @@ from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4
 """Bytes of an element."""
+
+_LINE_BYTES = 64
 
 MOST_ROWS = 128
 """Rows of a block that are considered."""
@@ -104,7 +107,9 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         arrange_block(sch, block, lanes, processor.parallel_cycles)
     for block in steps:
         arrange(sch, block, Arrangement(lanes, parallel=False, rows=batch + 1))
-    arrange_product(sch, first, None, form.first, block_rows=form.rows)
+    stored = arrange_product(sch, first, None, form.first, block_rows=form.rows)
+    for block in (stored, steps[-1]):
+        _spread_rows(sch, block)
     arrange_product(sch, second, around.epilogue, form.second, block_rows=form.rows)
     blocked = _by_blocks(sch.mod["main"], made, batch, (rows, form.rows), parallel)
     return open_schedule(finished(blocked))
@@ -169,6 +174,15 @@ def best_form(
     ]
     # Of equal ones the larger tiles, which read less.
     return min(forms, key=lambda form: (total(form), -form.first.rows - form.second.rows))
+
+
+def _spread_rows(sch: Schedule, block: SBlock) -> None:
+    """Let rows of a block's result begin an odd number of cache lines apart.
+
+    A column of tiles stores to as many rows; of 1024 scores these would all meet in one set of the cache.
+    """
+    line = _LINE_BYTES // DTYPE_BYTES[str(sch.get(block).writes[0].source.dtype)]
+    sch.storage_align(block, 0, -2, 2 * line, line)
 
 
 def _by_blocks(

@@ -115,12 +115,13 @@ def arrange_product(
     *,
     block_rows: int | None = None,
     parallel: bool = False,
-) -> None:
+) -> SBlock:
     """Arrange the loops of a product and of what follows it element by element.
 
     The outer loop is over the batch and tiles of rows, and ``parallel`` if asked for. With ``block_rows``, a
     multiple of a tile's, it is one over blocks of rows, inside of those over the batch; columns are between
-    blocks and tiles. The last block may then go beyond the rows, and must be moved back.
+    blocks and tiles. The last block may then go beyond the rows, and must be moved back. The result is the
+    block that stores.
     """
     if epilogue is None:
         epilogue = sch.cache_write(anchor, 0, "global")
@@ -151,6 +152,7 @@ def arrange_product(
         overlap_tail(sch, outer)
     if columns % (tile.vectors * tile.lanes):
         overlap_tail(sch, column)
+    return epilogue
 
 
 def is_product(sch: Schedule, block: SBlock) -> bool:

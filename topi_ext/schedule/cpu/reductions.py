@@ -25,6 +25,9 @@ MAXIMUM_VECTOR = 64
 RAGGED_FROM = 2
 """Vectors in a row from which what is left of it may be reduced by itself."""
 
+LONG_FROM, MOST_SUMS = 16, 4
+"""Vectors of a row from which it is reduced to several, so that no sum waits for the one before."""
+
 FEW_PARTS = 8
 """A reduction of fewer independent vectors is cut along what it reduces, so that threads find work."""
 
@@ -56,9 +59,10 @@ def arrange_reduction(
     width = loop_extent(sch, cut) or 1
     _partial(sch, block, cut, innermost, len(spatial), how)
     how = replace(how, parallel=False)
-    if innermost and width >= 2 * LAST_LANES:
-        last = sch.split(sch.get_loops(block)[-1], [None, LAST_LANES])[1]
-        _partial(sch, block, last, True, len(spatial), how)
+    for fewer in (how.lanes, LAST_LANES) if innermost else ():
+        if width >= 2 * fewer:
+            last = sch.split(sch.get_loops(block)[-1], [None, fewer])[1]
+            _partial(sch, block, last, True, len(spatial), how)
     loops = list(sch.get_loops(block))
     _nest(sch, block, loops[: len(spatial)], loops[len(spatial) :], how)
 
@@ -133,10 +137,13 @@ def _cut(
         node, [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
     ):
         row = extents[-1] or 1
-        # A row that was just computed is in registers, vector by vector.
-        longest = lanes if how.rows and _is_of_temporary(sch, node) else 2 * lanes
-        whole = next((size for size in (longest, lanes, lanes // 2, 4) if row % size == 0), 0)
-        width = lanes if whole < lanes and row >= RAGGED_FROM * lanes else whole
+        if row >= LONG_FROM * lanes:
+            width = MOST_SUMS * lanes
+        else:
+            # A short row that was just computed is in registers, vector by vector.
+            longest = lanes if how.rows and _is_of_temporary(sch, node) else 2 * lanes
+            whole = next((size for size in (longest, lanes, lanes // 2, 4) if row % size == 0), 0)
+            width = lanes if whole < lanes and row >= RAGGED_FROM * lanes else whole
         if width < 4 or prod(extent or 1 for extent in extents[len(spatial) :]) < 2 * width:
             return None
         outer, vector = sch.split(reduction[-1], [None, width])

@@ -146,17 +146,18 @@ def test_a_symbolic_batch() -> None:
     )
 
 
-def test_scores_are_those_of_a_block() -> None:
-    """No temporary is as long as all rows, and no element is computed apart."""
+@pytest.mark.parametrize(("scores", "apart"), [(601, 39 * 16), (1024, 65 * 16)])
+def test_scores_are_those_of_a_block(scores: int, apart: int) -> None:
+    """No temporary is as long as all rows; and rows begin an odd number of cache lines of 16 scores apart."""
     target = target_for(host_cpus()[-1])
-    arrays = operands((2,), 601, 601, 16, 16)
+    arrays = operands((2,), 601, scores, 16, 16)
     name, schedule = apply_rules(function(arrays), target)
     assert name == "Attention"
     module = compile_function(schedule.mod["main"], target)
-    form = best_form(601, 601, 16, 16, processor_of(target), 2)
+    form = best_form(601, scores, 16, 16, processor_of(target), 2)
     source = module.mod.inspect_source("ll")
-    assert f"i64 {4 * form.rows * 601}" in source
-    assert f"i64 {4 * 601 * 601}" not in source
+    assert f"i64 {4 * form.rows * apart}" in source
+    assert f"i64 {4 * 601 * scores}" not in source
 
 
 @pytest.mark.parametrize("rows", [8, 100])

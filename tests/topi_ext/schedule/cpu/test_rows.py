@@ -145,12 +145,15 @@ def test_what_is_kept_has_whole_vectors_in_odd_rows() -> None:
     assert "T.where" not in script
 
 
-def test_many_partial_results_are_reduced_as_vectors_first() -> None:
-    data = data_of(16, 256)
+@pytest.mark.parametrize(("vectors", "kept"), [(4, [2]), (16, [4, 1]), (33, [4, 1])])
+def test_partial_results_are_as_many_as_wait_for_none_and_become_fewer_in_vectors(
+    vectors: int, kept: list[int]
+) -> None:
+    lanes = processor_of(target_for(host_cpus()[-1])).lanes(4)
+    data = data_of(16, vectors * lanes)
     script = check(data, centred, data - data.sum(-1, keepdims=True))
-    lanes = 2 * processor_of(target_for(host_cpus()[-1])).lanes(4)
-    assert f"T.sblock_alloc_buffer((16, 1, {lanes}))" in script
-    assert "T.sblock_alloc_buffer((16, 1, 4))" in script
+    for width in (*[lanes * count for count in kept], 4):
+        assert f"T.sblock_alloc_buffer((16, 1, {width}))" in script
 
 
 def _neighbours(x: te.Tensor) -> te.Tensor:
