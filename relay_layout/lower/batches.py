@@ -16,11 +16,11 @@ from relay_layout.ir import Expression, operator_name, rebuild_functions, shape_
 
 Shape = list[Any]
 
-_PRODUCT, _VIEW = "matmul", "reshape"
+_PRODUCT, _SOFTMAX, _VIEW = "matmul", "nn.softmax", "reshape"
 
 
 def regroup_batches(module: tvm.IRModule) -> tvm.IRModule:
-    """Move reshapes of batches alone from products' results to their operands, or from rows to results."""
+    """Move reshapes of batches alone from products' results to their operands, or from shares to results."""
     return rebuild_functions(module, lambda variable, function: _Regrouping(function).visit_expr(function))
 
 
@@ -49,9 +49,25 @@ class _Regrouping(PyExprMutator):
         source = self._source(product.args[0])
         if not _is_batched(product) or not _regroups(_shape(product.args[0]), _shape(source)):
             return product
+        if not self._are_shares(source):
+            # A reshape behind scores would come between them and their softmax.
+            return product
         second = self._view(product.args[1], [*_shape(source)[:-2], *_shape(product.args[1])[-2:]])
         found = self.builder_.emit(relax.Call(product.op, [source, second], product.attrs, product.ty_args))
         return relax.op.reshape(found, _shape(product))
+
+    def _are_shares(self, rows: Expression) -> bool:
+        """Whether a softmax made ``rows``, or what they were computed from element by element."""
+        made = self.lookup_binding(rows) if isinstance(rows, relax.Var) else rows
+        if isinstance(made, relax.Var):
+            return self._are_shares(made)
+        if not isinstance(made, relax.Call):
+            return False
+        if operator_name(made) == _SOFTMAX:
+            return True
+        tensors = [each for each in made.args if isinstance(each.ty, relax.TensorType)]
+        shape = _shape(rows)
+        return any(structural_equal(_shape(each), shape) and self._are_shares(each) for each in tensors)
 
     def _view(self, operand: Expression, shape: Shape) -> Expression:
         """``operand`` in another shape: a view of what it is a view of, or that itself."""

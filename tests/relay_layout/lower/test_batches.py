@@ -14,6 +14,8 @@ from tests.layout_graphs import compiled
 
 op = relax.op
 
+ZERO = relax.const(0.0, "float32")
+
 SHAPES: dict[str, tuple[Any, ...]] = {"a": (6, 5, 8), "b": (6, 8, 7), "c": (2, 3, 5, 7)}
 
 
@@ -44,12 +46,26 @@ def test_a_reshape_of_the_result_becomes_those_of_operands() -> None:
     check(build, [(2, 3, 5, 7)])
 
 
-def test_a_reshape_of_the_rows_becomes_one_of_the_result() -> None:
+def test_a_reshape_of_shares_becomes_one_of_the_result() -> None:
     def build(emit: Any, given: dict[str, relax.Var]) -> Any:
-        rows = emit(op.reshape(emit(op.nn.relu(given["c"])), (6, 5, 7)))
-        return op.reshape(emit(op.matmul(rows, emit(op.permute_dims(given["b"], [0, 2, 1])))), (2, 3, 5, 8))
+        shares = emit(op.nn.relu(emit(op.nn.softmax(emit(op.multiply(given["c"], ZERO)), -1))))
+        rows = emit(op.reshape(shares, (6, 5, 7)))
+        sums = emit(op.matmul(rows, emit(op.permute_dims(given["b"], [0, 2, 1]))))
+        return op.round(op.reshape(op.multiply(sums, relax.const(7.0, "float32")), (2, 3, 5, 8)))
 
     check(build, [(2, 3, 5, 8)])
+
+
+def test_a_reshape_of_other_rows_stays_before_scores() -> None:
+    """Behind them it would be between the scores and their softmax, which are one function otherwise."""
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        query = emit(op.reshape(emit(op.strided_slice(given["c"], [0], [0], [1])), (3, 5, 7)))
+        key = emit(op.reshape(emit(op.strided_slice(given["c"], [0], [1], [2])), (3, 5, 7)))
+        scores = emit(op.matmul(query, emit(op.permute_dims(key, [0, 2, 1]))))
+        return op.matmul(scores, query)
+
+    check(build, [(3, 5, 5), (3, 5, 7)])
 
 
 def test_views_of_views_are_left_out() -> None:
