@@ -4,6 +4,7 @@ Exporters multiply a batch of all heads of all images, and reshape before and af
 instead, products and what is between them share their loops.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -12,15 +13,26 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
 from relay_layout.graph.uses import call_read_once, count_uses
-from relay_layout.ir import Expression, operator_name, rebuild_functions, shape_of
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant,
+    constant_array,
+    operator_name,
+    rebuild_functions,
+    shape_of,
+)
 
 Shape = list[Any]
 
 _PRODUCT, _SOFTMAX, _VIEW = "matmul", "nn.softmax", "reshape"
 
+_ARITHMETIC = frozenset(("add", "divide", "maximum", "minimum", "multiply", "subtract"))
+"""Operators between scores and softmax, such as of a bias for each head or of a mask for each window."""
+
 
 def regroup_batches(module: tvm.IRModule) -> tvm.IRModule:
-    """Move reshapes of batches alone from products' results to their operands, or from shares to results."""
+    """Move reshapes of batches alone from scores to products' operands, or from shares to results."""
     return rebuild_functions(module, lambda variable, function: _Regrouping(function).visit_expr(function))
 
 
@@ -34,47 +46,84 @@ class _Regrouping(PyExprMutator):
         call = super().visit_call_(call)
         if operator_name(call) == _VIEW:
             return self._of_operands(call)
-        return self._of_result(call)
+        return self._of_scores(call) if _is_softmax(call) else self._of_result(call)
 
     def _of_operands(self, view: relax.Call) -> Expression:
         made = call_read_once(view.args[0], self.uses, self.lookup_binding)
         old, new = _shape(view.args[0]), _shape(view)
-        if made is None or not _is_batched(made) or not _regroups(old, new):
+        operands = None if made is None or not _regroups(old, new) else self._regrouped(made, old, new)
+        if made is None or operands is None:
             source = self._source(view)
             return source if structural_equal(_shape(source), new) else view
-        operands = [self._view(each, [*new[:-2], *_shape(each)[-2:]]) for each in made.args]
         return relax.Call(made.op, operands, made.attrs, made.ty_args)
+
+    def _regrouped(self, made: relax.Call, old: Shape, new: Shape) -> list[Expression] | None:
+        """What a product, or scores, are computed from in the batches of ``new``; None for other calls."""
+        if _is_batched(made):
+            return [self._view(each, [*new[:-2], *_shape(each)[-2:]]) for each in made.args]
+        if operator_name(made) not in _ARITHMETIC or not self._follows(made, _is_batched):
+            return None
+        # Of what is the same for a part of the batch, the other extents are one, and may be left out.
+        kept = _shared(old, new)
+        shapes = [_shape(each) for each in made.args]
+        whole = [structural_equal(shape, old) for shape in shapes]
+        if any(
+            not is_whole and set(shape[:-kept]) - {1} for is_whole, shape in zip(whole, shapes, strict=True)
+        ):
+            return None
+        wanted = [new if is_whole else shape[-kept:] for is_whole, shape in zip(whole, shapes, strict=True)]
+        return [self._view(each, shape) for each, shape in zip(made.args, wanted, strict=True)]
+
+    def _of_scores(self, softmax: relax.Call) -> Expression:
+        """Shares in the batches that scores have before they are reshaped."""
+        (rows,) = softmax.args
+        source = self._source(rows)
+        along_rows = int(softmax.attrs.axis) in (-1, len(_shape(rows)) - 1)
+        if not along_rows or not _regroups(_shape(rows), _shape(source)):
+            return softmax
+        if not self._follows(source, _is_batched):
+            return softmax
+        return relax.op.reshape(self.builder_.emit(relax.op.nn.softmax(source, -1)), _shape(rows))
 
     def _of_result(self, product: relax.Call) -> Expression:
         source = self._source(product.args[0])
         if not _is_batched(product) or not _regroups(_shape(product.args[0]), _shape(source)):
             return product
-        if not self._are_shares(source):
+        if not self._follows(source, _is_softmax):
             # A reshape behind scores would come between them and their softmax.
             return product
         second = self._view(product.args[1], [*_shape(source)[:-2], *_shape(product.args[1])[-2:]])
         found = self.builder_.emit(relax.Call(product.op, [source, second], product.attrs, product.ty_args))
         return relax.op.reshape(found, _shape(product))
 
-    def _are_shares(self, rows: Expression) -> bool:
-        """Whether a softmax made ``rows``, or what they were computed from element by element."""
-        made = self.lookup_binding(rows) if isinstance(rows, relax.Var) else rows
-        if isinstance(made, relax.Var):
-            return self._are_shares(made)
-        if not isinstance(made, relax.Call):
-            return False
-        if operator_name(made) == _SOFTMAX:
-            return True
-        tensors = [each for each in made.args if isinstance(each.ty, relax.TensorType)]
-        shape = _shape(rows)
-        return any(structural_equal(_shape(each), shape) and self._are_shares(each) for each in tensors)
+    def _follows(self, tensor: Expression, wanted: Callable[[relax.Call], bool]) -> bool:
+        """Whether a call like that made ``tensor``, or what it was computed from element by element."""
+        shape = _shape(tensor)
+        waiting: list[Expression | None] = [tensor]
+        seen: set[Expression] = set()
+        while waiting:
+            made = waiting.pop()
+            while isinstance(made, relax.Var):
+                made = self.lookup_binding(made)
+            if not isinstance(made, relax.Call) or made in seen:
+                continue
+            if wanted(made):
+                return True
+            seen.add(made)
+            if operator_name(made) != _VIEW:
+                tensors = [each for each in made.args if isinstance(each.ty, relax.TensorType)]
+                waiting += [each for each in tensors if structural_equal(_shape(each), shape)]
+        return False
 
     def _view(self, operand: Expression, shape: Shape) -> Expression:
         """``operand`` in another shape: a view of what it is a view of, or that itself."""
         source = self._source(operand)
         if structural_equal(_shape(source), shape):
             return source
-        return self.builder_.emit(relax.op.reshape(source, shape))
+        if isinstance(source, Constant):
+            return constant(constant_array(source).reshape(shape))
+        view = self.builder_.normalize(relax.op.reshape(source, shape))
+        return self.builder_.emit(self._of_operands(view))
 
     def _source(self, operand: Expression) -> Expression:
         """What ``operand`` is a view of, through all views in a row; itself where it is none."""
@@ -96,11 +145,21 @@ def _is_batched(product: relax.Call) -> bool:
     return bool(batch) and all(structural_equal(_shape(each)[:-2], batch) for each in product.args)
 
 
+def _is_softmax(call: relax.Call) -> bool:
+    return operator_name(call) == _SOFTMAX
+
+
 def _regroups(old: Shape, new: Shape) -> bool:
     """Whether tensors of both shapes are the same matrices, in batches of other axes."""
     if min(len(old), len(new)) < 3 or len(old) == len(new):
         return False
     return structural_equal(old[-2:], new[-2:])
+
+
+def _shared(old: Shape, new: Shape) -> int:
+    """How many extents both end with."""
+    pairs = zip(reversed(old), reversed(new), strict=False)
+    return [*(structural_equal(*pair) for pair in pairs), False].index(False)
 
 
 __all__ = ["regroup_batches"]

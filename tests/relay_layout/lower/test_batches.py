@@ -46,6 +46,23 @@ def test_a_reshape_of_the_result_becomes_those_of_operands() -> None:
     check(build, [(2, 3, 5, 7)])
 
 
+@pytest.mark.parametrize(("images", "batch"), [(1, (2, 3)), (2, (2, 2, 3))])
+def test_scores_of_windows_are_not_reshaped_for_a_mask(images: int, batch: tuple[int, ...]) -> None:
+    """As of shifted windows: a bias for each head, and between reshapes a mask for each window."""
+    rng = np.random.default_rng(1)
+    bias = relax.const(rng.integers(-3, 4, (1, 3, 5, 7)).astype("float32"))
+    mask = relax.const(rng.integers(-3, 4, (1, 2, 1, 5, 7)).astype("float32"))
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        scores = emit(op.add(emit(op.matmul(given["a"], given["b"])), bias))
+        masked = emit(op.add(emit(op.reshape(scores, (images, 2, 3, 5, 7))), mask))
+        shares = emit(op.nn.softmax(emit(op.reshape(masked, (2 * images, 3, 5, 7))), -1))
+        return op.matmul(shares, emit(op.permute_dims(given["b"], [0, 1, 3, 2])))
+
+    windows = 2 * images
+    check(build, [(*batch, 5, 7), (*batch, 5, 8)], a=(windows, 3, 5, 8), b=(windows, 3, 8, 7))
+
+
 def test_a_reshape_of_shares_becomes_one_of_the_result() -> None:
     def build(emit: Any, given: dict[str, relax.Var]) -> Any:
         shares = emit(op.nn.relu(emit(op.nn.softmax(emit(op.multiply(given["c"], ZERO)), -1))))
