@@ -18,7 +18,7 @@ def pair_product(left: te.Tensor, right: te.Tensor) -> te.Tensor:
     """``left`` (..., rows, depth) by ``right`` (..., depth, columns), float32 of float32 rounded to bfloat16.
 
     Extents before the last two are broadcast as numpy does. Words hold two rows of ``right`` each, column by
-    column, and a zero where the depth is odd. Depth and columns are fixed, and the depth is 3 or more.
+    column, and a zero where the depth is odd. Depth and columns are fixed, and the depth is 2 or more.
     """
     *_, rows, depth = left.shape
     *own, _, columns = right.shape

@@ -95,6 +95,31 @@ def test_what_is_joined() -> None:
     assert calls(joined) == ["attention"]
 
 
+def test_shifted_windows_of_any_batch() -> None:
+    """Scores have a bias for each head, and between two reshapes a mask for each window of an image."""
+    rng = np.random.default_rng(0)
+    images, windows = tirx.Var("n", "int64"), (2, 3)
+    bias = rng.standard_normal((1, 3, 17, 21)).astype("float32")
+    mask = rng.standard_normal((1, 2, 1, 17, 21)).astype("float32")
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        query, key, value = (
+            emit(op.reshape(each, (images * 2, *each.ty.shape.values[2:]))) for each in given.values()
+        )
+        scores = emit(op.add(emit(op.matmul(query, key)), relax.const(bias)))
+        masked = emit(op.add(emit(op.reshape(scores, (images, *windows, 17, 21))), relax.const(mask)))
+        shares = emit(op.nn.softmax(emit(op.reshape(masked, (images * 2, 3, 17, 21))), -1))
+        return op.reshape(emit(op.matmul(shares, value)), (images, *windows, 17, 12))
+
+    matrices = {"q": (17, 8), "k": (8, 21), "v": (21, 12)}
+    module = module_of(build, **{name: (images, *windows, *shape) for name, shape in matrices.items()})
+    assert calls(join_attention(module)) == ["attention"]
+    arrays = [rng.standard_normal((4, *windows, *shape)).astype("float32") for shape in matrices.values()]
+    query, key, value = (array.astype("float64") for array in arrays)
+    expected = softmax(query @ key + bias + mask) @ value
+    np.testing.assert_allclose(run(module, arrays), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_equal_attentions_share_a_function() -> None:
     def build(emit: Any, given: dict[str, relax.Var]) -> Any:
         first = emit(plain(emit, given))
