@@ -63,6 +63,7 @@ def arrange_reduction(
         if width >= 2 * fewer:
             last = sch.split(sch.get_loops(block)[-1], [None, fewer])[1]
             _partial(sch, block, last, True, len(spatial), how)
+            width = fewer
     loops = list(sch.get_loops(block))
     _nest(sch, block, loops[: len(spatial)], loops[len(spatial) :], how)
 

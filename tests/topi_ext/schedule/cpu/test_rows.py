@@ -156,6 +156,13 @@ def test_partial_results_are_as_many_as_wait_for_none_and_become_fewer_in_vector
         assert f"T.sblock_alloc_buffer((16, 1, {width}))" in script
 
 
+def test_as_few_partial_results_as_can_be_are_not_made_twice() -> None:
+    """Vectors of four, which is also how many are reduced one after the other."""
+    data = data_of(16, 64)
+    script = check(data, centred, data - data.sum(-1, keepdims=True), cpu="x86-64")
+    assert script.count("T.sblock_alloc_buffer((16, 1, 4))") == 1
+
+
 def _neighbours(x: te.Tensor) -> te.Tensor:
     total = topi.sum(x, -1)
     return te.compute(x.shape, lambda i, j: x[i, j] - total[tirx.max(i - 1, 0)])
