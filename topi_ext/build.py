@@ -95,6 +95,10 @@ def keep_on_stack() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
+        allocations: list[tirx.AllocBuffer] = []
+        structural_walk(func.body, (tirx.AllocBuffer, allocations.append))
+        if not allocations:
+            return func
         loads_again = is_aarch64(func.attrs["target"])
         # Vectors of ARM are no longer than the alignment that they have.
         walked = [] if loads_again else _walked(func.body)
@@ -122,8 +126,7 @@ def _walked(body: Any) -> list[Any]:
         if walked and not holds(found, buffer):
             found.append(buffer)
 
-    structural_walk(body, (TensorLoad, on_access))
-    structural_walk(body, (tirx.BufferStore, on_access))
+    structural_walk(body, ((TensorLoad, tirx.BufferStore), on_access))
     return found
 
 

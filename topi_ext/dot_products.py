@@ -26,7 +26,7 @@ from topi_ext.scalar_operations import lanes_of, scalar_operation, vector_of
 from topi_ext.schedule.overlap import substitute
 
 _NAME = "topi_ext.dot"
-_PAIR = 2
+PAIR = 2
 """Elements of a word of bfloat16."""
 
 _WORD_BITS, _HALF_BITS = 32, 16
@@ -113,7 +113,7 @@ class _Lowering:
     def _lowered(self, call: Any, addend: Any) -> Any:
         values, factors = operands(call)
         lanes = lanes_of(call)
-        if len(factors) == _PAIR:
+        if len(factors) == PAIR:
             return self._lowered_brain(addend, values, factors)
         kind = _instructions(self._target, lanes, _element(values[0]))
         if not kind:
@@ -201,7 +201,7 @@ def halves_of(word: Any) -> list[Any]:
 def _whole_word(elements: Sequence[Any]) -> Any:
     """The words that ``elements`` are :func:`halves_of`; None where they are none."""
     low = elements[0]
-    if len(elements) != _PAIR or not isinstance(low, tirx.Cast) or _element(low.value) != "uint32":
+    if len(elements) != PAIR or not isinstance(low, tirx.Cast) or _element(low.value) != "uint32":
         return None
     whole = all(map(structural_equal, elements, halves_of(low.value)))
     return low.value if whole else None
@@ -336,4 +336,4 @@ def _neon_instructions(target: Target, lanes: int, values: str) -> str:
     return "signed" if llvm_cpu_has_features("dotprod", target) else "long"
 
 
-__all__ = ["dot", "halves_of", "is_dot", "lower_dot_products", "operands", "word_of"]
+__all__ = ["PAIR", "dot", "halves_of", "is_dot", "lower_dot_products", "operands", "word_of"]

@@ -14,22 +14,16 @@ from tvm_ffi import structural_equal
 
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import Constant, Expression, dtype_of, operator_name, shape_of, with_values
-from relay_layout.lower.batches import regroup_batches
+from relay_layout.lower.batches import ARITHMETIC, PRODUCT, SOFTMAX, regroup_batches
 from relay_layout.lower.patterns import PRIMITIVE
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR
-
-SOFTMAX = "nn.softmax"
-
-_PRODUCT = "matmul"
 
 _DTYPE = "float32"
 
 _BESIDE = ("bool", "int8")
 """Types of what is found out about scores, such as whether there are any."""
 
-_WITH_NUMBERS = frozenset(
-    ("add", "divide", "equal", "maximum", "minimum", "multiply", "not_equal", "subtract")
-)
+_WITH_NUMBERS = ARITHMETIC | {"equal", "not_equal"}
 """Operators of two operands, of which constant numbers become part of the function."""
 
 _ELEMENTWISE = _WITH_NUMBERS | frozenset(
@@ -114,11 +108,11 @@ class _Search:
             if operand in steps or not self._is_step(operand, shape):
                 continue
             steps.add(operand)
-            if operator_name(self.values[operand]) != _PRODUCT:
+            if operator_name(self.values[operand]) != PRODUCT:
                 waiting += variables_read(self.values[operand])
         members: list[relax.Var] = []
         ordered = sorted(steps, key=self.order.__getitem__)
-        products = [step for step in ordered if operator_name(self.values[step]) == _PRODUCT]
+        products = [step for step in ordered if operator_name(self.values[step]) == PRODUCT]
         for step in ordered:
             # Of several products the last one; others are operands, as are masks.
             if step in products[-1:] or any(each in members for each in variables_read(self.values[step])):
@@ -127,7 +121,7 @@ class _Search:
 
     def _is_product(self, variable: Expression) -> bool:
         value = self.values.get(variable) if isinstance(variable, relax.Var) else None
-        if value is None or operator_name(value) != _PRODUCT or dtype_of(variable) != _DTYPE:
+        if value is None or operator_name(value) != PRODUCT or dtype_of(variable) != _DTYPE:
             return False
         return all(
             isinstance(operand, relax.Var) and len(shape_of(operand) or ()) >= 2 for operand in value.args
@@ -151,7 +145,7 @@ class _Search:
             )
         if name == SOFTMAX:
             return not of_row and int(value.attrs.axis) in (-1, len(scores) - 1)
-        return name in _ELEMENTWISE or (name == _PRODUCT and not of_row and self._is_product(operand))
+        return name in _ELEMENTWISE or (name == PRODUCT and not of_row and self._is_product(operand))
 
     def _inputs(self, members: Sequence[relax.Var]) -> list[Expression]:
         """What the members read of others, each once."""

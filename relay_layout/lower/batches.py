@@ -25,9 +25,11 @@ from relay_layout.ir import (
 
 Shape = list[Any]
 
-_PRODUCT, _SOFTMAX, _VIEW = "matmul", "nn.softmax", "reshape"
+PRODUCT, SOFTMAX = "matmul", "nn.softmax"
 
-_ARITHMETIC = frozenset(("add", "divide", "maximum", "minimum", "multiply", "subtract"))
+_VIEW = "reshape"
+
+ARITHMETIC = frozenset(("add", "divide", "maximum", "minimum", "multiply", "subtract"))
 """Operators between scores and softmax, such as of a bias for each head or of a mask for each window."""
 
 
@@ -51,27 +53,29 @@ class _Regrouping(PyExprMutator):
     def _of_operands(self, view: relax.Call) -> Expression:
         made = call_read_once(view.args[0], self.uses, self.lookup_binding)
         old, new = _shape(view.args[0]), _shape(view)
-        operands = None if made is None or not _regroups(old, new) else self._regrouped(made, old, new)
-        if made is None or operands is None:
-            source = self._source(view)
-            return source if structural_equal(_shape(source), new) else view
-        return relax.Call(made.op, operands, made.attrs, made.ty_args)
+        if made is not None and _regroups(old, new):
+            operands = self._regrouped(made, old, new)
+            if operands is not None:
+                return relax.Call(made.op, operands, made.attrs, made.ty_args)
+        source = self._source(view)
+        return source if structural_equal(_shape(source), new) else view
 
     def _regrouped(self, made: relax.Call, old: Shape, new: Shape) -> list[Expression] | None:
         """What a product, or scores, are computed from in the batches of ``new``; None for other calls."""
         if _is_batched(made):
             return [self._view(each, [*new[:-2], *_shape(each)[-2:]]) for each in made.args]
-        if operator_name(made) not in _ARITHMETIC or not self._follows(made, _is_batched):
+        if operator_name(made) not in ARITHMETIC or not self._follows(made, _is_batched):
             return None
         # Of what is the same for a part of the batch, the other extents are one, and may be left out.
         kept = _shared(old, new)
-        shapes = [_shape(each) for each in made.args]
-        whole = [structural_equal(shape, old) for shape in shapes]
-        if any(
-            not is_whole and set(shape[:-kept]) - {1} for is_whole, shape in zip(whole, shapes, strict=True)
-        ):
-            return None
-        wanted = [new if is_whole else shape[-kept:] for is_whole, shape in zip(whole, shapes, strict=True)]
+        wanted: list[Shape] = []
+        for shape in map(_shape, made.args):
+            if structural_equal(shape, old):
+                wanted.append(new)
+            elif set(shape[:-kept]) <= {1}:
+                wanted.append(shape[-kept:])
+            else:
+                return None
         return [self._view(each, shape) for each, shape in zip(made.args, wanted, strict=True)]
 
     def _of_scores(self, softmax: relax.Call) -> Expression:
@@ -99,12 +103,10 @@ class _Regrouping(PyExprMutator):
     def _follows(self, tensor: Expression, wanted: Callable[[relax.Call], bool]) -> bool:
         """Whether a call like that made ``tensor``, or what it was computed from element by element."""
         shape = _shape(tensor)
-        waiting: list[Expression | None] = [tensor]
+        waiting = [tensor]
         seen: set[Expression] = set()
         while waiting:
-            made = waiting.pop()
-            while isinstance(made, relax.Var):
-                made = self.lookup_binding(made)
+            made = self._made(waiting.pop())
             if not isinstance(made, relax.Call) or made in seen:
                 continue
             if wanted(made):
@@ -127,10 +129,14 @@ class _Regrouping(PyExprMutator):
 
     def _source(self, operand: Expression) -> Expression:
         """What ``operand`` is a view of, through all views in a row; itself where it is none."""
-        made = self.lookup_binding(operand) if isinstance(operand, relax.Var) else operand
-        if isinstance(made, relax.Var):
-            return self._source(made)
+        made = self._made(operand)
         return self._source(made.args[0]) if made is not None and operator_name(made) == _VIEW else operand
+
+    def _made(self, operand: Expression | None) -> Expression | None:
+        """The value of ``operand``, which names may stand for; None for a parameter."""
+        while isinstance(operand, relax.Var):
+            operand = self.lookup_binding(operand)
+        return operand
 
 
 def _shape(expression: Expression) -> Shape:
@@ -139,14 +145,14 @@ def _shape(expression: Expression) -> Shape:
 
 def _is_batched(product: relax.Call) -> bool:
     """Whether a call is a product both of whose operands have all of the result's batch."""
-    if operator_name(product) != _PRODUCT:
+    if operator_name(product) != PRODUCT:
         return False
     batch = _shape(product)[:-2]
     return bool(batch) and all(structural_equal(_shape(each)[:-2], batch) for each in product.args)
 
 
 def _is_softmax(call: relax.Call) -> bool:
-    return operator_name(call) == _SOFTMAX
+    return operator_name(call) == SOFTMAX
 
 
 def _regroups(old: Shape, new: Shape) -> bool:
@@ -162,4 +168,4 @@ def _shared(old: Shape, new: Shape) -> int:
     return [*(structural_equal(*pair) for pair in pairs), False].index(False)
 
 
-__all__ = ["regroup_batches"]
+__all__ = ["ARITHMETIC", "PRODUCT", "SOFTMAX", "regroup_batches"]

@@ -60,16 +60,16 @@ def in_blocks(
     )
     blocks = tirx.Var("blocks", "int64")
     builder.match_cast(builder.emit(relax.op.tensor_to_shape(count)), relax.ShapeType([blocks]))
-    found: Expression | None = None
-    for begin in range(0, elements, length):
+
+    def piece(begin: int) -> Expression:
         part = range(begin, min(begin + length, elements))
         cut = partial(_cut, part=part)
         block = builder.emit(builder.call_te(cut, data, blocks, rows, primfunc_name_hint="cut_rows"))
-        own = builder.emit(product(block, part))
-        if found is not None:
-            own = builder.emit(builder.call_te(topi.add, own, found, primfunc_name_hint="sum"))
-        found = own
-    assert found is not None, "there is an element at least"
+        return builder.emit(product(block, part))
+
+    found = piece(0)
+    for begin in range(length, elements, length):
+        found = builder.emit(builder.call_te(topi.add, piece(begin), found, primfunc_name_hint="sum"))
     goal = [*shape[:-1], (shape_of(found) or ())[-1]]
     return builder.call_te(_joined, found, relax.ShapeExpr(goal), primfunc_name_hint="join_rows")
 

@@ -49,6 +49,12 @@ def host_cpus() -> list[str | None]:
     return found or [None]
 
 
+def pair_cpus() -> list[str | None]:
+    """As :func:`host_cpus`, and one that multiplies pairs of bfloat16 where this machine does."""
+    multiplies = {"avx512_bf16", "avx512vl"} <= cpu_features()
+    return [*host_cpus(), *(["znver4"] if multiplies else [])]
+
+
 def target_for(cpu: str | None, cores: int = 2) -> Target:
     return Target({"kind": "llvm", "num-cores": cores, **({"mcpu": cpu} if cpu else {})})
 

@@ -230,6 +230,11 @@ def as_int(extent: Any) -> Any:
     return int(extent.value) if isinstance(extent, tirx.IntImm) else extent
 
 
+def is_one(extent: Any) -> bool:
+    """Whether an extent is static, and one."""
+    return isinstance(extent, int | tirx.IntImm) and int(extent) == 1
+
+
 def widened(value: Any, geometry: Geometry) -> Any:
     """An element in the dtype that is accumulated in."""
     return value if geometry.out_dtype == geometry.dtype else value.astype(geometry.out_dtype)

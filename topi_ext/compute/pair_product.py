@@ -6,12 +6,11 @@ from typing import Any
 from tvm import te, tirx
 
 from topi_ext.brain import BITS, rounded, widened
-from topi_ext.dot_products import dot, halves_of, word_of
+from topi_ext.compute.geometry import is_one
+from topi_ext.dot_products import PAIR, dot, halves_of, word_of
 
 FEWEST_ROWS = 8
 """Rows that make up for packing the other operand."""
-
-PAIR = 2
 
 
 def pair_product(left: te.Tensor, right: te.Tensor) -> te.Tensor:
@@ -57,18 +56,14 @@ def _broadcast(left: te.Tensor, right: te.Tensor) -> list[Any]:
     shapes = [list(tensor.shape[:-2]) for tensor in (left, right)]
     rank = max(map(len, shapes))
     one, other = ([1] * (rank - len(shape)) + shape for shape in shapes)
-    return [mine if _is_one(its) else its for mine, its in zip(one, other, strict=True)]
+    return [mine if is_one(its) else its for mine, its in zip(one, other, strict=True)]
 
 
 def _own(tensor: te.Tensor, image: list[Any]) -> list[Any]:
     """Where ``tensor`` has what belongs to one element of the broadcast extents."""
     extents = list(tensor.shape[:-2])
     mine = image[len(image) - len(extents) :]
-    return [0 if _is_one(extent) else place for extent, place in zip(extents, mine, strict=True)]
-
-
-def _is_one(extent: Any) -> bool:
-    return isinstance(extent, (int, tirx.IntImm)) and int(extent) == 1
+    return [0 if is_one(extent) else place for extent, place in zip(extents, mine, strict=True)]
 
 
 __all__ = ["FEWEST_ROWS", "pair_product"]

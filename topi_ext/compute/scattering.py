@@ -6,6 +6,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
+from topi_ext.compute.geometry import is_one
 from topi_ext.compute.imperative import variable, written
 
 CHUNK = 1024
@@ -35,7 +36,7 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
     count = updates.shape[1]
     whole = isinstance(inner, int | tirx.IntImm) and int(inner) <= CHUNK
     chunks = 1 if whole else tirx.floordiv(inner + (CHUNK - 1), CHUNK)
-    by_row = _is_one(places.shape[0]) and _is_one(places.shape[2])
+    by_row = is_one(places.shape[0]) and is_one(places.shape[2])
     combined = REDUCTIONS[reduction]
 
     def body(source: Any, place: Any, new: Any, result: Any) -> None:
@@ -60,10 +61,6 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
 def _from_the_front(place: Any, extent: Any) -> Any:
     place = place.astype("int64")
     return tirx.if_then_else(place < 0, place + extent, place)
-
-
-def _is_one(size: Any) -> bool:
-    return isinstance(size, int | tirx.IntImm) and int(size) == 1
 
 
 def _is_small(data: te.Tensor) -> bool:

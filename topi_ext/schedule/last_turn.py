@@ -7,7 +7,7 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_map
 
-from topi_ext.schedule.overlap import substitute
+from topi_ext.schedule.overlap import substitute, unmarked
 
 _LAST_APART = "topi_ext.last_apart"
 """Loop annotation: conditions fail in its last turn alone."""
@@ -24,17 +24,7 @@ def apply_last_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:
     def on_loop(loop: tirx.For) -> Any:
         if _LAST_APART not in loop.annotations:
             return loop
-        annotations = {key: value for key, value in loop.annotations.items() if key != _LAST_APART}
-        others = tirx.For(
-            loop.loop_var,
-            loop.min,
-            loop.extent - 1,
-            loop.kind,
-            loop.body,
-            loop.thread_binding,
-            annotations,
-            loop.step,
-        )
+        others = unmarked(loop, _LAST_APART, loop.body, loop.extent - 1)
         last = substitute(structural_map(loop.body, (Block, _copy)), {loop.loop_var: loop.extent - 1})
         return tirx.SeqStmt([others, last])
 

@@ -43,12 +43,18 @@ def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
         body = structural_map(
             loop.body, (tvm.s_tir.SBlockRealize, lambda realize: _move_back(analyzer, realize, tile))
         )
-        annotations = {key: value for key, value in loop.annotations.items() if key != TILE_LOOP}
-        return tirx.For(
-            loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, annotations, loop.step
-        )
+        return unmarked(loop, TILE_LOOP, body)
 
     return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+
+
+def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.For:
+    """``loop`` without the annotation ``mark`` around another body, of another extent where one is given."""
+    annotations = {key: value for key, value in loop.annotations.items() if key != mark}
+    turns = loop.extent if extent is None else extent
+    return tirx.For(
+        loop.loop_var, loop.min, turns, loop.kind, body, loop.thread_binding, annotations, loop.step
+    )
 
 
 def loops_within(body: Any) -> list[tirx.For]:

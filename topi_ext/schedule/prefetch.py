@@ -13,7 +13,7 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.dot_products import is_dot
 from topi_ext.schedule.blocks import loads_of
-from topi_ext.schedule.overlap import loops_within, substitute
+from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 
 PREFETCH = "topi_ext.prefetch"
 """Loop annotation: how many rows ahead weights are asked for, in how many streams, and rows of a step."""
@@ -52,11 +52,7 @@ def apply_prefetch(func: tirx.PrimFunc) -> tirx.PrimFunc:
         if PREFETCH not in loop.annotations:
             return loop
         requests = _requests(loop.body, *map(int, loop.annotations[PREFETCH]))
-        annotations = {key: value for key, value in loop.annotations.items() if key != PREFETCH}
-        body = tirx.SeqStmt([*requests, loop.body])
-        return tirx.For(
-            loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, annotations, loop.step
-        )
+        return unmarked(loop, PREFETCH, tirx.SeqStmt([*requests, loop.body]))
 
     return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
 

@@ -13,7 +13,7 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.schedule.overlap import substitute, uses
+from topi_ext.schedule.overlap import substitute, unmarked, uses
 from topi_ext.schedule.partial import shortened
 
 RAGGED = "topi_ext.ragged"
@@ -41,7 +41,7 @@ def apply_ragged(func: tirx.PrimFunc) -> tirx.PrimFunc:
         rest = _rest(loop, starts)
         if rest is None:
             return loop
-        return tirx.SeqStmt([_with_body(loop, loop.extent - 1, _always(loop.body)), rest])
+        return tirx.SeqStmt([unmarked(loop, RAGGED, _always(loop.body), loop.extent - 1), rest])
 
     body = structural_map(func.body, (tirx.For, on_loop))
     return func if body.same_as(func.body) else func.with_body(body)
@@ -68,13 +68,6 @@ def _rest(loop: tirx.For, starts: list[tirx.BufferStore]) -> Any:
     return substitute(_summed(vector, start), last)
 
 
-def _with_body(loop: tirx.For, extent: Any, body: Any) -> tirx.For:
-    annotations = {key: value for key, value in loop.annotations.items() if key != RAGGED}
-    return tirx.For(
-        loop.loop_var, loop.min, extent, loop.kind, body, loop.thread_binding, annotations, loop.step
-    )
-
-
 def _is_sum(store: tirx.BufferStore) -> bool:
     """Whether a statement adds to an element, or the like."""
     value = store.value
@@ -88,7 +81,7 @@ def _is_sum(store: tirx.BufferStore) -> bool:
 def _always(vector: tirx.For) -> tirx.For:
     realize = vector.body
     unbounded = SBlockRealize(realize.iter_values, tirx.const(True, "bool"), realize.block)
-    return _with_body(vector, vector.extent, unbounded)
+    return unmarked(vector, RAGGED, unbounded)
 
 
 def _summed(vector: tirx.For, neutral: Any) -> tirx.For:
@@ -105,13 +98,7 @@ def _summed(vector: tirx.For, neutral: Any) -> tirx.For:
     term = tirx.Select(lane >= again, substitute(store.value.b, moved), neutral)
     value = type(store.value)(store.value.a, term)
     reads = [
-        region
-        if region.source.same_as(store.buffer)
-        else tirx.BufferRegion(
-            region.source,
-            [Range.from_min_extent(substitute(part.min, moved), part.extent) for part in region.region],
-        )
-        for region in block.reads
+        region if region.source.same_as(store.buffer) else _moved(region, moved) for region in block.reads
     ]
     body = Block(
         block.iter_vars,
@@ -120,9 +107,7 @@ def _summed(vector: tirx.For, neutral: Any) -> tirx.For:
         block.name_hint,
         tirx.BufferStore(store.buffer, value, store.indices),
     )
-    return _with_body(
-        vector, vector.extent, SBlockRealize(realize.iter_values, tirx.const(True, "bool"), body)
-    )
+    return unmarked(vector, RAGGED, SBlockRealize(realize.iter_values, tirx.const(True, "bool"), body))
 
 
 def _moved(region: tirx.BufferRegion, moved: dict[tirx.Var, Any]) -> tirx.BufferRegion:

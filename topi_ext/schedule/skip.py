@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.schedule.overlap import loops_within, substitute
+from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 from topi_ext.workload import ConvolutionWorkload
 
 SKIPPED = "topi_ext.skip_padding"
@@ -40,18 +40,8 @@ def apply_skip(func: tirx.PrimFunc) -> tirx.PrimFunc:
         tile = {inner.loop_var: tirx.IntImm(str(inner.loop_var.ty), 0) for inner in loops_within(loop.body)}
         first = substitute(realizes[0].iter_values[axis], tile) * stride + loop.loop_var * dilation
         inside = tirx.all(first + (pixels - 1) * stride >= before, first < before + extent)
-        annotations = {key: value for key, value in loop.annotations.items() if key != SKIPPED}
-        return tirx.For(
-            loop.loop_var,
-            loop.min,
-            loop.extent,
-            loop.kind,
-            # Without the hint TVM would shape buffers by the condition.
-            tirx.IfThenElse(tirx.likely(inside), loop.body, None),
-            loop.thread_binding,
-            annotations,
-            loop.step,
-        )
+        # Without the hint TVM would shape buffers by the condition.
+        return unmarked(loop, SKIPPED, tirx.IfThenElse(tirx.likely(inside), loop.body, None))
 
     return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
 

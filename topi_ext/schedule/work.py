@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 from tvm_ffi import structural_hash, structural_walk
 
 from topi_ext.brain import CONVERSIONS
-from topi_ext.schedule.blocks import SBlock, is_reduction, loop_extent
+from topi_ext.schedule.blocks import SBlock, fixed, is_reduction, loop_extent
 from topi_ext.schedule.overlap import uses
 
 MOVE_CYCLES = 2.0
@@ -61,13 +61,9 @@ def block_cycles(sch: Schedule, block: SBlock, lanes: int) -> float:
     cycles = sum(
         _value_cycles(store, innermost, lanes) + (0.0 if summed else MOVE_CYCLES) for store in stores
     )
-    if summed and (not spatial or _is_one(spatial[-1].dom.extent)):
+    if summed and (not spatial or fixed(spatial[-1].dom.extent) == 1):
         cycles *= ALONG_ROW
     return ceil(elements / lanes) * cycles
-
-
-def _is_one(extent: Any) -> bool:
-    return isinstance(extent, (int, tirx.IntImm)) and int(extent) == 1
 
 
 def _value_cycles(store: tirx.BufferStore, innermost: tirx.Var | None, lanes: int) -> float:

@@ -9,8 +9,7 @@ import pytest
 from kernel_harness import (
     check_kernel,
     compile_function,
-    cpu_features,
-    host_cpus,
+    pair_cpus,
     prim_func,
     scheduled_by,
     target_for,
@@ -23,7 +22,7 @@ from topi_ext.schedule.cpu.product import Product
 
 Shape = tuple[int, ...]
 
-CPUS = [*host_cpus(), *(["znver4"] if {"avx512_bf16", "avx512vl"} <= cpu_features() else [])]
+CPUS = pair_cpus()
 
 
 def function(left: Any, right: Any, index_dtype: str | None = None) -> tirx.PrimFunc:

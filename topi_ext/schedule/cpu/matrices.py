@@ -19,7 +19,7 @@ from topi_ext.dot_products import is_dot, operands
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
 from topi_ext.matrices import Matrices
 from topi_ext.schedule.blocks import SBlock
-from topi_ext.schedule.overlap import loops_within, substitute
+from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 
 _CONFIGURED, _ZERO, _SUM, _PRODUCT = _MARKS = tuple(
     f"topi_ext.matrices.{part}" for part in ("configured", "zero", "sum", "product")
@@ -65,7 +65,7 @@ def apply_matrices(func: tirx.PrimFunc) -> tirx.PrimFunc:
         if _PRODUCT in loop.annotations:
             return tile.products()
         if _SUM in loop.annotations:
-            return tirx.SeqStmt([_with_body(loop, _SUM, loop.body), tile.stored()])
+            return tirx.SeqStmt([unmarked(loop, _SUM, loop.body), tile.stored()])
         if _CONFIGURED in loop.annotations:
             return _configured(loop, matrices)
         return loop
@@ -78,8 +78,8 @@ def _configured(loop: tirx.For, matrices: Matrices) -> Any:
     words = tirx.decl_buffer((8,), "int64", "configuration", scope="local")
     first = [tirx.AllocBuffer(words, {}), *matrices.configure(words)]
     if loop.kind == tirx.ForKind.PARALLEL:
-        return _with_body(loop, _CONFIGURED, tirx.SeqStmt([*first, loop.body, matrices.release()]))
-    return tirx.SeqStmt([*first, _with_body(loop, _CONFIGURED, loop.body), matrices.release()])
+        return unmarked(loop, _CONFIGURED, tirx.SeqStmt([*first, loop.body, matrices.release()]))
+    return tirx.SeqStmt([*first, unmarked(loop, _CONFIGURED, loop.body), matrices.release()])
 
 
 class _Tile:
@@ -191,14 +191,6 @@ def _place(indices: list[Any], shape: Any) -> Any:
 def _block(name: str, reads: list[Any], writes: list[Any], statements: list[Any]) -> Any:
     body = statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
     return SBlockRealize([], True, Block([], reads, writes, name, body))
-
-
-def _with_body(loop: tirx.For, mark: str, body: Any) -> tirx.For:
-    """The loop without its mark."""
-    annotations = {key: value for key, value in loop.annotations.items() if key != mark}
-    return tirx.For(
-        loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, annotations, loop.step
-    )
 
 
 __all__ = ["apply_matrices", "keep_configured", "multiply_matrices"]

@@ -9,8 +9,8 @@ from kernel_harness import (
     apply_rules,
     check_kernel,
     compile_function,
-    cpu_features,
     host_cpus,
+    pair_cpus,
     prim_func,
     scheduled_by,
     target_for,
@@ -25,7 +25,7 @@ from topi_ext.schedule.cpu.attention import MOST_ROWS, Attention, best_form
 Array = np.ndarray
 Steps = Callable[[te.Tensor], te.Tensor]
 
-PAIR_CPUS = [*host_cpus(), *(["znver4"] if {"avx512_bf16", "avx512vl"} <= cpu_features() else [])]
+PAIR_CPUS = pair_cpus()
 
 
 def softmax(scores: te.Tensor) -> te.Tensor:
