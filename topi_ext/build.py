@@ -39,6 +39,9 @@ _LINE_BYTES, _STACK_ALIGNMENT = 64, 16
 _KEEP = "disable_lower_builtin"
 """TVM's annotation of allocations that are left to the code generator, which puts them on the stack."""
 
+_PROMISE = "storage_alignment"
+"""TVM's attribute of the alignment of parameters."""
+
 _VOLATILE = "tirx.volatile"
 """TVM's annotation of allocations that are read from memory each time."""
 
@@ -62,6 +65,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 lower_brain_floats(),
                 import_functions(),
                 keep_on_stack(),
+                accept_any_address(),
                 finalize_host_passes(),
             ]
         ),
@@ -88,6 +92,24 @@ def _one_by_one(
                 single = passes(single)
         lowered.update(single)
     return lowered
+
+
+def accept_any_address() -> tvm.transform.Pass:
+    """Parameters may begin at any address that is a multiple of an element's size.
+
+    TVM promises LLVM 64 bytes, and so takes no array of numpy where it lies. Loads of vectors that are not
+    promised an alignment are as fast where they have it.
+    """
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        return func.with_body(structural_map(func.body, (tirx.AttrStmt, _without_promise)))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.accept_any_address")
+
+
+def _without_promise(statement: tirx.AttrStmt) -> Any:
+    return statement.body if statement.attr_key == _PROMISE else statement
 
 
 def keep_on_stack() -> tvm.transform.Pass:

@@ -114,22 +114,28 @@ class TensorSpec:
         A named dimension takes any size within its bounds. ``role`` is how the message calls the tensor.
         Strides and byte order do not matter here; see :func:`check_inputs`.
         """
-        expected = f"{role} {self.name!r}: expected {self.dtype} {_shape_text(self.shape)}"
         if not isinstance(array, np.ndarray):
-            raise InputError(f"{expected}, got {type(array).__name__}; convert with numpy.asarray")
+            raise InputError(
+                f"{self._expected(role)}, got {type(array).__name__}; convert with numpy.asarray"
+            )
         masked = np.count_nonzero(array.mask) if isinstance(array, np.ma.MaskedArray) else 0
         if masked:
             raise InputError(
-                f"{expected}, got an array with {masked} masked elements; fill them: x.filled(0)"
+                f"{self._expected(role)}, got an array with {masked} masked elements; fill them: x.filled(0)"
             )
         fits = self._fits(array.shape)
         if fits and array.dtype.name == self.dtype:
             self._check_bounds(array.shape, role)
             return
         got = f"{array.dtype.name} {_shape_text(array.shape)}"
-        raise InputError(f"{expected}, got {got}{self._remedy(array, fits)}")
+        raise InputError(f"{self._expected(role)}, got {got}{self._remedy(array, fits)}")
+
+    def _expected(self, role: str) -> str:
+        return f"{role} {self.name!r}: expected {self.dtype} {_shape_text(self.shape)}"
 
     def _check_bounds(self, shape: Sequence[int], role: str) -> None:
+        if not self.bounds:
+            return
         for axis, (name, size) in enumerate(zip(self.shape, shape, strict=True)):
             least, most = self.bounds.get(str(name), (0, None))
             if size < least or (most is not None and size > most):
@@ -218,14 +224,15 @@ def check_inputs(
 
 
 def _check_names(specs: Sequence[TensorSpec], arrays: Mapping[str, Array]) -> None:
-    expected = ", ".join(f"{spec.name!r} ({spec.dtype} {_shape_text(spec.shape)})" for spec in specs)
     names = {spec.name for spec in specs}
+    if arrays.keys() == names:
+        return
+    expected = ", ".join(f"{spec.name!r} ({spec.dtype} {_shape_text(spec.shape)})" for spec in specs)
     missing = [repr(spec.name) for spec in specs if spec.name not in arrays]
     unexpected = [repr(name) for name in arrays if name not in names]
-    if missing or unexpected:
-        found = [f"missing {_inputs(missing)}"] if missing else []
-        found += [f"unexpected {_inputs(unexpected)}"] if unexpected else []
-        raise InputError(f"{' and '.join(found)}; the model takes {expected or 'no inputs'}")
+    found = [f"missing {_inputs(missing)}"] if missing else []
+    found += [f"unexpected {_inputs(unexpected)}"] if unexpected else []
+    raise InputError(f"{' and '.join(found)}; the model takes {expected or 'no inputs'}")
 
 
 def _wrong_order(spec: TensorSpec, array: Array) -> str:

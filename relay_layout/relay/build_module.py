@@ -26,10 +26,8 @@ from relay_layout.relay.syntax import free_variables, tree
 from relay_layout.relay.transform import AlterOpLayout
 from relay_layout.relay.visitors import bind
 from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.runtime.cpu import aligned
 from relay_layout.runtime.session import Session
-
-_ALIGNMENT = 64
-"""What kernels rely on for addresses of weights, in bytes."""
 
 
 class GraphExecutorFactoryModule:
@@ -168,7 +166,7 @@ def build(
             layout = "none"
     compiled = compile_module(module, target=resolved, desired_layout=layout)
     contents = tuple(
-        replace(content, weights={name: _aligned(array) for name, array in content.weights.items()})
+        replace(content, weights={name: _copied(array) for name, array in content.weights.items()})
         for content in compiled.contents
     )
     artifact = Artifact(mod_name, compiled.manifest, contents)
@@ -324,10 +322,8 @@ def _alters_layouts() -> bool:
     return int(context.opt_level) >= 3 and "AlterOpLayout" not in disabled
 
 
-def _aligned(array: np.ndarray) -> np.ndarray:
-    """A copy at an address as kernels need it. Memory that TVM owns could not be shared with a session."""
-    memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+def _copied(array: np.ndarray) -> np.ndarray:
+    """A copy where kernels read it the fastest. Memory that TVM owns could not be shared with a session."""
+    copy = aligned(array.shape, array.dtype)
     copy[...] = array
     return copy

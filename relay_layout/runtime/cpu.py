@@ -22,8 +22,8 @@ from relay_layout.errors import RelayLayoutError
 _LIBRARIES = "tvm_runtime", "tvm_runtime_extra"
 """Of TVM: the virtual machine, and functions that it may call, such as sorts."""
 
-_ALIGNMENT = 64
-"""Bytes; TVM takes no memory from outside that begins elsewhere."""
+_LINE_BYTES = 64
+"""Vectors that begin with a cache line are read the fastest."""
 
 
 @cache
@@ -41,7 +41,7 @@ def load_runtime() -> None:
 
 
 class Cpu:
-    """The processor and its memory: arrays of the caller are read where they lie, if they are aligned."""
+    """The processor and its memory: arrays of the caller are read where they lie."""
 
     def __init__(self) -> None:
         load_runtime()
@@ -60,8 +60,11 @@ class Cpu:
         return _tensor_over(array)
 
     def borrowed(self, array: np.ndarray) -> Any:
-        """A tensor over memory of the caller's; None where it is not as aligned as kernels rely on."""
-        if array.ctypes.data % _ALIGNMENT or not array.flags.writeable or array.size == 0:
+        """A tensor over memory of the caller's; None where DLPack does not give it away.
+
+        Numbers of several bytes must begin at multiples of their size.
+        """
+        if not array.flags.aligned or not array.flags.writeable or array.size == 0:
             return None
         return _tensor_over(array)
 
@@ -83,16 +86,16 @@ class Cpu:
 
 
 def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
-    """An array without values, whose memory begins where TVM takes it."""
+    """An array without values, whose memory begins with a cache line."""
     kind = np.dtype(dtype)
-    memory = np.empty(math.prod(shape) * kind.itemsize + _ALIGNMENT, np.uint8)
+    memory = np.empty(math.prod(shape) * kind.itemsize + _LINE_BYTES, np.uint8)
     # Of an array without elements numpy makes other strides, which TVM does not take.
     strides = [math.prod(shape[axis + 1 :]) * kind.itemsize for axis in range(len(shape))]
-    return np.ndarray(shape, kind, memory, -memory.ctypes.data % _ALIGNMENT, strides)
+    return np.ndarray(shape, kind, memory, -memory.ctypes.data % _LINE_BYTES, strides)
 
 
 def _tensor_over(array: np.ndarray) -> Any:
-    return tvm_ffi.from_dlpack(array, require_alignment=_ALIGNMENT, require_contiguous=True)
+    return tvm_ffi.from_dlpack(array, require_contiguous=True)
 
 
 __all__ = ["Cpu", "aligned", "load_runtime"]

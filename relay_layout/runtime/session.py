@@ -79,8 +79,8 @@ class Session:
         """Outputs by name, in the model's order; they are the caller's own.
 
         Inputs are numpy arrays, or anything on the CPU that DLPack takes: tensors of PyTorch, TVM and
-        others. One that lies in the declared order, at an address that is a multiple of 64, is read where it
-        lies, unless the code is a GPU's. Outputs lie in their declared order, too.
+        others. One that lies in the declared order is read where it lies, unless it is read-only or the code
+        is a GPU's. Outputs lie in their declared order, too.
 
         Raises :class:`InputError` naming the input where a shape, a dtype, a name or an order is wrong.
         """

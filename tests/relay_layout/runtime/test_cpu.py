@@ -28,8 +28,15 @@ def test_a_copy_of_an_array_that_is_not_contiguous() -> None:
 def test_inputs_are_read_where_the_caller_has_them() -> None:
     array = aligned((2, 3), "float32")
     here = Cpu()
+    shifted = array.reshape(-1)[1:]
     assert address(here.borrowed(array)) == array.ctypes.data
-    assert here.borrowed(array.reshape(-1)[1:]) is None
+    assert address(here.borrowed(shifted)) == shifted.ctypes.data
+
+
+def test_numbers_at_odd_addresses_are_not_read_there() -> None:
+    room = np.zeros(25, "uint8")
+    odd = room[1:] if room.ctypes.data % 4 == 0 else room[:-1]
+    assert Cpu().borrowed(odd.view("float32")) is None
 
 
 def test_outputs_can_be_read_where_they_lie() -> None:

@@ -39,7 +39,7 @@ EXTENTS = {"n": (1, 4), "h": (1, 5), "w": (3, 1)}
 """What open dimensions are at run time, in two rounds."""
 
 ODD = ("steps", "backwards", "repeated", "shifted", "read-only")
-"""Memory that is no order of dimensions, or no memory that a kernel may read in place."""
+"""Memory that is no order of dimensions, that begins within a vector, or that no kernel may read in place."""
 
 
 def orders(rank: int) -> list[tuple[int, ...]]:
@@ -231,7 +231,7 @@ def check(
         np.testing.assert_array_equal(outputs["output_1"], (2 * array).T, err_msg=str(case))
     assert lies(outputs["output_0"], wanted) or not array.size, case
     held = np.from_dlpack(given) if case.provider == "tvm" else np.asarray(given)
-    borrowed = fits and held.ctypes.data % 64 == 0 and held.flags.writeable and held.size > 0
+    borrowed = fits and held.flags.writeable and held.size > 0
     assert session.copied == (() if borrowed else ("x",)), case
 
 
