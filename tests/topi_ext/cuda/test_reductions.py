@@ -70,6 +70,17 @@ def test_the_mean_of_an_image(shape: tuple) -> None:
     np.testing.assert_allclose(simulated(scheduled(mean(shape)), SM_80, data), expected, atol=2e-4)
 
 
+@pytest.mark.parametrize("shape", [(2, 21, 5, 6), (1, 300, 4, 12), (30, 1, 1, 21)])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_the_place_of_an_extreme_element(shape: tuple, name: str) -> None:
+    """Of several that are equal, the first, as of the channels of an image whose rows are last."""
+    data = random(*shape).round()
+    axis = 1 if shape[1] > 1 else 0
+    kernel = scheduled(function(shape, lambda x: getattr(topi, name)(x, axis=axis, keepdims=True)))
+    expected = getattr(np, name)(data, axis=axis, keepdims=True)
+    np.testing.assert_array_equal(simulated(kernel, SM_80, data), expected)
+
+
 def test_other_functions_are_left_to_other_rules() -> None:
     def last(x: te.Tensor) -> te.Tensor:
         return topi.sum(x, axis=[3])

@@ -65,12 +65,20 @@ def _prepared(sch: Schedule) -> tuple[Any, Any] | None:
     if not all(try_inline(sch, block) for block in blocks[:place]):
         return None
     if place == len(blocks) - 1:
+        if len(sch.get(reduction).writes) > 1:
+            return None
         return reduction, sch.cache_write(reduction, 0, "local")
     around = fuse_epilogue(sch, reduction)
     if around.epilogue is None or around.after:
         return None
-    sch.set_scope(reduction, 0, "local")
+    _keep_local(sch, reduction)
     return reduction, around.epilogue
+
+
+def _keep_local(sch: Schedule, block: Any) -> None:
+    """Keep what a block writes in registers: one result, or the place and the value of an extreme one."""
+    for number in range(len(sch.get(block).writes)):
+        sch.set_scope(block, number, "local")
 
 
 def _reads_channels_last(sch: Schedule, block: Any) -> bool:
@@ -138,8 +146,8 @@ def _images(sch: Schedule, reduction: Any, out: Any, channels: int, taps: int) -
     ):
         sch.bind(loop, f"threadIdx.{thread}")
     sch.decompose_reduction(partial, turn)
-    sch.set_scope(partial, 0, "local")
-    sch.set_scope(total, 0, "local")
+    _keep_local(sch, partial)
+    _keep_local(sch, total)
 
 
 def _reduced_loops(sch: Schedule, block: Any) -> list[Any]:
