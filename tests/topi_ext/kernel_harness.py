@@ -18,8 +18,8 @@ from topi_ext.schedule.rules import LoopNest, cpu_rules
 
 Array = NDArray[Any]
 
-ALIGNMENT = 64
-"""Bytes; what TVM's generated code assumes of its arguments."""
+LINE = 64
+"""Bytes; arguments begin one element after a multiple, for kernels may not rely on more."""
 
 MARGIN = 4096
 """Bytes on either side of an array that no kernel may touch."""
@@ -132,9 +132,10 @@ def run_function(
 
 
 def _guarded(shape: Sequence[int], dtype: Any, fill: int) -> tuple[NDArray[np.uint8], Array]:
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    zone = np.full(size + 2 * MARGIN + ALIGNMENT, fill, "uint8")
-    start = MARGIN + (-zone.ctypes.data - MARGIN) % ALIGNMENT
+    element = np.dtype(dtype).itemsize
+    size = int(np.prod(shape)) * element
+    zone = np.full(size + 2 * MARGIN + LINE, fill, "uint8")
+    start = MARGIN + (element - zone.ctypes.data - MARGIN) % LINE
     return zone, zone[start : start + size].view(dtype).reshape(shape)
 
 
