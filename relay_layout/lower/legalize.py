@@ -34,7 +34,13 @@ from relay_layout.lower.convolutions import (
     packed_weight,
     stored_weight,
 )
-from relay_layout.lower.elementwise import COMPUTES, full_call, softmax_call, transcendental_call
+from relay_layout.lower.elementwise import (
+    COMPUTES,
+    full_call,
+    rms_norm_call,
+    softmax_call,
+    transcendental_call,
+)
 from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.scattering import scatter_elements_call, scatter_nd_call
@@ -300,6 +306,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "ewise_fma": _multiply_add,
     "image.resize2d": resize2d_call,
     "nn.pixel_shuffle": _pixel_shuffle,
+    "nn.rms_norm": rms_norm_call,
     "scatter_elements": scatter_elements_call,
     "scatter_nd": scatter_nd_call,
     "take": _take,

@@ -50,6 +50,17 @@ def test_multiply_add() -> None:
     np.testing.assert_allclose(have, image * factor + addend, 1e-6, 1e-6)
 
 
+@pytest.mark.parametrize("axes", [[0, 1, 2], [1, 2], [2]])
+def test_root_mean_squares_over_any_axes(axes: list[int]) -> None:
+    """TVM's own loops fail where nothing is left beside the sum."""
+    image = RNG.uniform(-1, 1, (2, 3, 5)).astype("float32")
+    factor = RNG.uniform(-1, 1, image.shape[axes[0] :]).astype("float32")
+    module = module_of(lambda x: op.nn.rms_norm(x, relax.const(factor), axes=axes, epsilon=0.1), *image.shape)
+    (have,) = execute(module, image)
+    mean = np.square(image).mean(tuple(axes), keepdims=True)
+    np.testing.assert_allclose(have, image / np.sqrt(mean + 0.1) * factor, 1e-5, 1e-6)
+
+
 def weight(*shape: int) -> relax.Expr:
     return relax.const(np.arange(np.prod(shape), dtype="float32").reshape(shape))
 
