@@ -20,7 +20,7 @@ def check_extents(module: tvm.IRModule, target: str) -> None:
 
 
 def capture(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-    """Let "main" launch its kernels as one graph, which its first call records.
+    """Let "main" launch its kernels as one graph, which its first call records; other functions stay.
 
     Every tensor that "main" takes must be at the same address in each call: inputs, weights, and the memory
     that :func:`relay_layout.lower.workspace.lift_workspace` made parameters.
@@ -30,11 +30,23 @@ def capture(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRM
     module = relax.transform.CanonicalizeBindings()(module)
     main = _with_result_after(module["main"])
     # TVM takes parameters from the number of inputs on for what never moves.
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     attributes = {**function_attributes(main), "num_input": 0}
-    updated.update_func(module.get_global_var("main"), main.with_attrs(attributes))
+    variable = module.get_global_var("main")
+    # TVM makes graphs of every function that it sees.
+    kept = {
+        other: function
+        for other, function in module.functions_items()
+        if isinstance(function, relax.Function) and not other.same_as(variable)
+    }
+    seen = {other: function for other, function in module.functions_items() if other not in kept}
+    updated = tvm.IRModule(
+        {**seen, variable: main.with_attrs(attributes)}, attrs=module.attrs, global_infos=module.global_infos
+    )
     with tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
-        return relax.transform.RewriteCUDAGraph()(updated)
+        rewritten = relax.transform.RewriteCUDAGraph()(updated)
+    for other, function in kept.items():
+        rewritten[other] = function
+    return rewritten
 
 
 def _with_result_after(function: relax.Function) -> relax.Function:

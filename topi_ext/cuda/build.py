@@ -13,6 +13,7 @@ from topi_ext.cuda.byte_vectors import pack_bytes
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import Cubin, compile_cubin, digest
+from topi_ext.cuda.scalar_lanes import unroll_scalars
 from topi_ext.cuda.shared_views import match_pointers
 from topi_ext.cuda.swizzle import swizzle_tiles
 from topi_ext.cuda.warpgroups import order_warpgroups
@@ -33,7 +34,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
             "tirx.disable_cse_tir": True,
         }
         with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
-            return passes(flatten_bindings()(module))
+            return passes(unroll_scalars()(flatten_bindings()(module)))
 
     def finish() -> tvm.transform.Pass:
         return tvm.transform.Sequential([*device_passes(), finalize_device()])

@@ -26,6 +26,9 @@ OUTPUTS: dict[str, Outputs] = {
     "an input": lambda image, middle, last: relax.Tuple([image, last]),
     "a constant": lambda image, middle, last: relax.Tuple([relax.const(np.ones(3, "float32")), last]),
     "a view of an input": lambda image, middle, last: relax.Tuple([relax.op.reshape(image, (24,)), last]),
+    "views of one result": lambda image, middle, last: relax.Tuple(
+        [relax.op.reshape(last, extents) for extents in ((24,), (2, 12))]
+    ),
     "a view of a result": lambda image, middle, last: relax.Tuple([middle, relax.op.reshape(last, (24,))]),
 }
 
