@@ -34,13 +34,8 @@ from relay_layout.lower.convolutions import (
     packed_weight,
     stored_weight,
 )
-from relay_layout.lower.elementwise import (
-    COMPUTES,
-    full_call,
-    rms_norm_call,
-    softmax_call,
-    transcendental_call,
-)
+from relay_layout.lower.elementwise import COMPUTES, full_call, transcendental_call
+from relay_layout.lower.reductions import extreme_call, rms_norm_call, softmax_call
 from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.scattering import scatter_elements_call, scatter_nd_call
@@ -299,6 +294,7 @@ _CONVOLUTIONS: dict[str, Callable[..., te.Tensor]] = {
 _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(CONVOLUTION_AXES, _convolution),
     **dict.fromkeys(COMPUTES, transcendental_call),
+    **dict.fromkeys(("max", "min"), extreme_call),
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), softmax_call),
     **dict.fromkeys(("full", "full_like"), full_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),

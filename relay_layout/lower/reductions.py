@@ -1,0 +1,46 @@
+"""Operators that reduce along axes whose computes are ours."""
+
+from functools import partial
+
+from tvm import relax
+
+from relay_layout.ir import Expression, dtype_of, operator_name, shape_of
+from topi_ext.compute import transcendental
+from topi_ext.compute.extremes import extreme
+
+
+def softmax_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Softmax, or its logarithm, with exponentials in vectors."""
+    name = operator_name(call).removeprefix("nn.")
+    if str(call.args[0].ty.dtype) != "float32":
+        return call.op.get_attr("FLegalize")(builder, call)
+    compute = transcendental.log_softmax if name == "log_softmax" else transcendental.softmax
+    return builder.call_te(compute, call.args[0], int(call.attrs.axis), primfunc_name_hint=name)
+
+
+def rms_norm_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Division by the root mean square; TVM's loops need an axis that is not summed over, so all have one."""
+    data, weight = call.args
+    axes, shape = [int(axis) for axis in call.attrs.axes], shape_of(data)
+    if shape is None or len(axes) < len(shape):
+        return call.op.get_attr("FLegalize")(builder, call)
+    batch = builder.emit(builder.normalize(relax.op.reshape(data, [1, *shape])))
+    inner = list(range(1, len(shape) + 1))
+    same = builder.normalize(relax.op.nn.rms_norm(batch, weight, axes=inner, epsilon=call.attrs.epsilon))
+    found = builder.emit(call.op.get_attr("FLegalize")(builder, same))
+    return relax.op.reshape(found, shape)
+
+
+def extreme_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """The largest or smallest elements of floats; those of integers are TVM's."""
+    data, shape = call.args[0], shape_of(call.args[0])
+    if shape is None or not str(dtype_of(data)).startswith("float"):
+        return call.op.get_attr("FLegalize")(builder, call)
+    name = operator_name(call)
+    axes = range(len(shape)) if call.attrs.axis is None else call.attrs.axis
+    places = sorted(int(axis) % len(shape) for axis in axes)
+    compute = partial(extreme, largest=name == "max")
+    return builder.call_te(compute, data, places, bool(call.attrs.keepdims), primfunc_name_hint=name)
+
+
+__all__ = ["extreme_call", "rms_norm_call", "softmax_call"]

@@ -1,0 +1,26 @@
+"""The largest and smallest elements, also of infinities and along several axes."""
+
+import numpy as np
+import pytest
+from kernel_harness import compile_function, host_cpus, prim_func, run_guarded, target_for
+from tvm import te
+
+from topi_ext.compute.extremes import extreme
+
+TARGET = target_for(host_cpus()[0])
+
+
+@pytest.mark.parametrize("fill", [None, -np.inf, np.inf])
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(("axes", "keepdims"), [((1,), False), ((0, 2), True), ((0, 1, 2), False)])
+def test_extremes(axes: tuple[int, ...], keepdims: bool, largest: bool, fill: float | None) -> None:
+    data = np.random.default_rng(0).standard_normal((3, 5, 7), dtype=np.float32)
+    if fill is not None:
+        data[:, :, 1:] = fill
+        data[1] = fill
+    expected = (np.max if largest else np.min)(data, axis=axes, keepdims=keepdims)
+    tensor = te.placeholder(data.shape, "float32", "data")
+    func = prim_func([tensor, extreme(tensor, axes, keepdims, largest=largest)])
+    np.testing.assert_array_equal(
+        run_guarded(compile_function(func, TARGET), [data], expected.shape), expected
+    )
