@@ -10,6 +10,7 @@ from relay_layout.lower.concat import concat_in_place
 from relay_layout.lower.cuda_graph import capture
 from relay_layout.lower.cuda_integers import integer_kernel
 from relay_layout.lower.cuda_legalize import cuda_legalization_map
+from relay_layout.lower.definitions import define_before_use
 from relay_layout.lower.growing import keep_growing_apart
 from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.integers import lower_integers
@@ -70,7 +71,8 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
     decide = join or is_faster(target.kernels)
     joined = tvm.transform.module_pass(lambda module, _: join_separable(module, decide), 0, "join_separable")
     joins = not isinstance(target, CudaTarget) and has_separable(target.processor)
-    groups = [relax.transform.FuseOps(), *([joined] if joins else [])]
+    order = tvm.transform.module_pass(lambda module, _: define_before_use(module), 0, "define_before_use")
+    groups = [relax.transform.FuseOps(), order, *([joined] if joins else [])]
     narrow = tvm.transform.module_pass(
         lambda module, _: narrow_intermediates(module, target.stored), 0, "narrow_intermediates"
     )

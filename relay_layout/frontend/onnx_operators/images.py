@@ -94,7 +94,11 @@ def _space_to_depth(node: Node) -> Value:
             raise Unsupported(f"cannot cut {written([height, width])} into blocks of {block}")
     split = [batch, channels, height // block, block, width // block, block]
     parts = relax.op.reshape(node.tensor(0), relax.ShapeExpr(split))
-    woven = relax.op.permute_dims(node.emit(parts, "blocks"), [0, 3, 5, 1, 2, 4])
+    mode = node.attributes.get("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise Unsupported(f"has the unknown mode '{mode}'")
+    order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
+    woven = relax.op.permute_dims(node.emit(parts, "blocks"), order)
     goal = [batch, channels * block**2, height // block, width // block]
     return relax.op.reshape(node.emit(woven, "woven"), relax.ShapeExpr(goal))
 

@@ -33,6 +33,10 @@ def _identity(node: Node) -> Value:
 
 
 def _dropout(node: Node) -> Value:
+    ratio, training = (node.inputs[place] if len(node.inputs) > place else None for place in (1, 2))
+    drops = not isinstance(ratio, np.ndarray) or ratio.any()
+    if training is not None and drops and (not isinstance(training, np.ndarray) or training.any()):
+        raise Unsupported("works in training mode, or may at run time; export the network in inference mode")
     if len(node.outputs) < 2 or not node.outputs[1]:
         return node.input(0)
     shape = shape_of(node.input(0))
@@ -327,11 +331,27 @@ def _constant_of_shape(node: Node) -> Value:
     return relax.op.broadcast_to(node.expression(fill), relax.ShapeExpr(node.extents(0)))
 
 
+_MOST_STEPS = 1 << 31
+"""Elements that a range is expected to have at most, where its ends are known at run time."""
+
+
 def _range_of(node: Node) -> Value:
-    if not all(isinstance(value, np.ndarray | Extents) for value in node.inputs):
-        return NotImplemented
-    start, limit, delta = (node.extents(index)[0] for index in range(3))
-    return relax.op.arange(start, limit, delta, dtype_of(node.input(0)))
+    if all(isinstance(value, np.ndarray | Extents) for value in node.inputs):
+        start, limit, delta = (node.extents(index)[0] for index in range(3))
+        return relax.op.arange(start, limit, delta, dtype_of(node.input(0)))
+    start, limit, delta = (node.tensor(index) for index in range(3))
+    length = node.emit(relax.op.subtract(limit, start), "length")
+    if dtype_of(start).startswith("int"):
+        # Rounded up: delta may be negative, too.
+        back = node.emit(relax.op.negative(length), "back")
+        steps = relax.op.negative(node.emit(relax.op.floor_divide(back, delta), "steps_back"))
+    else:
+        steps = relax.op.ceil(node.emit(relax.op.divide(length, delta), "parts"))
+    number = node.cast(node.emit(steps, "steps"), "int64")
+    known = node.emit(relax.op.maximum(number, relax.const(0, "int64")), "known")
+    count = node.count(node.emit(relax.op.reshape(known, [1]), "count"), _MOST_STEPS)
+    places = node.cast(node.emit(relax.op.arange(0, count, 1, "int64"), "places"), dtype_of(start))
+    return relax.op.add(node.emit(relax.op.multiply(places, delta), "moved"), start)
 
 
 def _cumulative_sum(node: Node) -> Value:

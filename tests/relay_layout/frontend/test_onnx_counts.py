@@ -75,6 +75,25 @@ def test_what_is_picked_is_computed_with(tmp_path: Path) -> None:
     check(model, [*feeds, {"x": np.ones((4, 6), "float32")}], tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["int64", "int32", "float"])
+def test_ranges_whose_ends_are_known_at_run_time(kind: str, tmp_path: Path) -> None:
+    model = model_of("y = Range(a, b, c)", f"{kind} a, {kind} b, {kind} c", f"{kind}[n] y")
+    dtype = "float32" if kind == "float" else kind
+    ranges = [(0, 5, 1), (3, -4, -2), (2, 2, 1), (5, 1, 1), (-7, 8, 4)]
+    feeds = [dict(zip("abc", np.array(ends, dtype), strict=True)) for ends in ranges]
+    check(model, [{name: np.asarray(value) for name, value in feed.items()} for feed in feeds], tmp_path)
+
+
+def test_a_range_is_computed_with_what_its_end_is(tmp_path: Path) -> None:
+    """As a window of any length is: the count and its use share what they are computed from."""
+    nodes = """
+        f = Cast <to=1> (n)  last = Sub(f, one)  r = Range(zero, f, one)
+        part = Div(r, last)  angle = Mul(part, two)  y = Cos(angle)"""
+    constants = {name: np.float32(value) for name, value in {"zero": 0, "one": 1, "two": 2}.items()}
+    model = model_of(nodes, "int32 n", "float[m] y", constants)
+    check(model, [{"n": np.array(number, "int32")} for number in (4, 9, 2)], tmp_path)
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_compress(axis: int | None, tmp_path: Path) -> None:
     attribute = "" if axis is None else f"<axis={axis}>"

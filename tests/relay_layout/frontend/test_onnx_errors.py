@@ -252,6 +252,11 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "end the model before it, for example by onnx.utils.extract_model",
         ),
         (
+            "t = Constant <value=bool {1}> ()  y = Dropout(x, , t)",
+            "float[2,3,4] x",
+            "(Dropout) works in training mode, or may at run time; export the network in inference mode",
+        ),
+        (
             "y, m, v = BatchNormalization <training_mode=1> (x, s, s, s, s)",
             "float[2,3,4] x, float[3] s",
             "(BatchNormalization) works in training mode or per activation; "

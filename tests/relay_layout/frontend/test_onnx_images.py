@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.defs
 import onnx.parser
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+import relay_layout
 from relay_layout.frontend.onnx_operators.resizing import Axis, Mapping, _nearest
 
 RANDOM = np.random.default_rng(6)
@@ -236,6 +239,20 @@ CASES: dict[str, dict[str, Any]] = {
 
 def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
     agree(case_name)
+
+
+@pytest.mark.skipif(onnx.defs.onnx_opset_version() < 28, reason="onnx is older than the mode")
+def test_blocks_of_pixels_behind_their_channel(tmp_path: Path) -> None:
+    """A mode of SpaceToDepth since opset 28."""
+    text = (
+        '<ir_version: 14, opset_import: ["" : 28]> agraph (float[1,2,4,6] x) => (float[1,8,2,3] y) '
+        '{ y = SpaceToDepth <blocksize=2, mode="CRD"> (x) }'
+    )
+    relay_layout.compile(onnx.parser.parse_model(text)).save(tmp_path / "model.rla")
+    data = _random(1, 2, 4, 6)
+    expected = data.reshape(1, 2, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(1, 8, 2, 3)
+    found = relay_layout.load(tmp_path / "model.rla").run({"x": data})["y"]
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric"])
