@@ -19,6 +19,7 @@ from tvm_ffi import structural_map, structural_walk
 from topi_ext.bindings import flatten_bindings
 from topi_ext.brain import lower_brain_floats
 from topi_ext.dot_products import lower_dot_products
+from topi_ext.identities import begin_with_infinity
 from topi_ext.llvm_functions import import_functions
 from topi_ext.processor import is_aarch64
 from topi_ext.schedule.blocks import holds
@@ -50,7 +51,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
 
     def lower(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        module = flatten_bindings()(module)
+        module = flatten_bindings()(begin_with_infinity()(module))
         try:
             return passes(module)
         except InternalError:

@@ -1,23 +1,19 @@
 """The largest or smallest elements along axes, of data without limits."""
 
 from collections.abc import Sequence
-from math import inf
 
 from tvm import te, tirx
+
+EXTREME = "extreme"
+"""What the names of such blocks begin with; :mod:`topi_ext.identities` has them begin with infinity."""
 
 
 def extreme(data: te.Tensor, axes: Sequence[int], keepdims: bool, *, largest: bool) -> te.Tensor:
     """Of floats ``data`` along ``axes``, which ``keepdims`` keeps with one element each.
 
-    Of no element, and of infinities alone, the result is infinite; TVM's own begins with the largest number
-    that is not.
+    Of no element, and of infinities alone, the result is infinite once machine code is generated.
     """
-    better = tirx.max if largest else tirx.min
-
-    def identity(dtype: str) -> tirx.Expr:
-        return tirx.const(-inf if largest else inf, dtype)
-
-    reduce = te.comm_reducer(lambda one, other: better(one, other), identity, name="extreme")
+    reduce = te.max if largest else te.min
     reduced = {axis: te.reduce_axis((0, data.shape[axis]), f"k{axis}") for axis in axes}
     kept = [axis for axis in range(len(data.shape)) if keepdims or axis not in reduced]
 
@@ -25,7 +21,7 @@ def extreme(data: te.Tensor, axes: Sequence[int], keepdims: bool, *, largest: bo
         places = {**dict(zip(kept, index, strict=True)), **reduced}
         return reduce(data(*(places[axis] for axis in range(len(data.shape)))), axis=list(reduced.values()))
 
-    return te.compute([1 if axis in reduced else data.shape[axis] for axis in kept], element, name="extreme")
+    return te.compute([1 if axis in reduced else data.shape[axis] for axis in kept], element, name=EXTREME)
 
 
-__all__ = ["extreme"]
+__all__ = ["EXTREME", "extreme"]

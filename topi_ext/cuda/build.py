@@ -18,6 +18,7 @@ from topi_ext.cuda.shared_views import match_pointers
 from topi_ext.cuda.swizzle import swizzle_tiles
 from topi_ext.cuda.warpgroups import order_warpgroups
 from topi_ext.cuda.wide_copies import widen_copies
+from topi_ext.identities import begin_with_infinity
 
 PIPELINE = "topi_ext.cuda"
 """For ``relax.build(..., tir_pipeline=PIPELINE)``."""
@@ -34,7 +35,8 @@ def _pipeline() -> tuple[Any, Any, Any]:
             "tirx.disable_cse_tir": True,
         }
         with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
-            return passes(unroll_scalars()(flatten_bindings()(module)))
+            ours = [begin_with_infinity(), flatten_bindings(), unroll_scalars()]
+            return passes(tvm.transform.Sequential(ours)(module))
 
     def finish() -> tvm.transform.Pass:
         return tvm.transform.Sequential([*device_passes(), finalize_device()])

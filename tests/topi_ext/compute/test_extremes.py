@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernel_harness import compile_function, host_cpus, prim_func, run_guarded, target_for
+from kernel_harness import check_kernel, compile_function, host_cpus, prim_func, run_guarded, target_for
 from tvm import te
 
 from topi_ext.compute.extremes import extreme
@@ -24,3 +24,16 @@ def test_extremes(axes: tuple[int, ...], keepdims: bool, largest: bool, fill: fl
     np.testing.assert_array_equal(
         run_guarded(compile_function(func, TARGET), [data], expected.shape), expected
     )
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("shape", [(8, 1000), (3, 37), (2, 6, 16, 16), (40, 4, 1, 1)])
+def test_infinities_in_the_vectors_of_schedules(shape: tuple[int, ...], largest: bool) -> None:
+    """Rows of nothing else, and rows with one other element in some lane."""
+    axes = tuple(range(1 if len(shape) == 2 else 2, len(shape)))
+    data = np.full(shape, -np.inf if largest else np.inf, np.float32)
+    data.reshape(shape[0], -1)[1, 5 % data[0].size] = -7
+    tensor = te.placeholder(shape, "float32", "data")
+    func = prim_func([tensor, extreme(tensor, axes, False, largest=largest)])
+    expected = (np.max if largest else np.min)(data, axis=axes)
+    check_kernel(func, TARGET, [data], expected, case=(shape, largest))
