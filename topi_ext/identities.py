@@ -23,9 +23,14 @@ def begin_with_infinity() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        return func.with_body(structural_map(func.body, (SBlock, _infinite)))
+        return from_infinity(func)
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.begin_with_infinity")
+
+
+def from_infinity(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with such blocks beginning with infinity."""
+    return func.with_body(structural_map(func.body, (SBlock, _infinite)))
 
 
 def _infinite(block: SBlock) -> SBlock:
@@ -58,4 +63,4 @@ def _stores_infinity(store: tirx.BufferStore) -> tirx.BufferStore:
     return tirx.BufferStore(store.buffer, tirx.const(limit, str(store.value.ty.dtype)), store.indices)
 
 
-__all__ = ["begin_with_infinity"]
+__all__ = ["begin_with_infinity", "from_infinity"]

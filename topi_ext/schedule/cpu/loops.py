@@ -9,6 +9,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
+from topi_ext.identities import from_infinity
 from topi_ext.processor import Processor, parallel_cycles
 from topi_ext.schedule.blocks import (
     SBlock,
@@ -78,7 +79,8 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
 
 def finished(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function, once all of its loops are arranged, without conditions on single elements at edges."""
-    return apply_ragged(apply_overlap(apply_last_apart(func)))
+    # What rows that are not whole are filled with is what their sums begin with.
+    return apply_ragged(from_infinity(apply_overlap(apply_last_apart(func))))
 
 
 def is_shared(sch: Schedule, block: SBlock) -> bool:
