@@ -27,7 +27,7 @@ from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
 from relay_layout.rewrite.contraction import contractions_as_products
 from relay_layout.rewrite.fold import fold_constants
-from relay_layout.rewrite.narrowing import narrowed
+from relay_layout.rewrite.narrowing import POOLINGS, narrowed, narrowed_pooling
 from relay_layout.rewrite.recognition import recognise_operators
 from relay_layout.rewrite.widening import widen
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
@@ -89,6 +89,8 @@ class _Inference(PyExprMutator):
             return call.args[0]
         if name in CONVOLUTION_AXES:
             return narrowed(call)
+        if name in POOLINGS:
+            return narrowed_pooling(call)
         if name == "nn.dropout":
             return relax.Tuple([call.args[0], call.args[0]])
         if name != "nn.batch_norm" or bool(call.attrs.training):

@@ -1,7 +1,8 @@
-"""Convolutions without the rows and columns of their kernels that meet nothing but padding.
+"""Windows without the rows and columns that never meet their image.
 
-A kernel that is dilated further than its image is long, as of atrous pooling on small images, multiplies
-zeros: on 14x14 pixels a 3x3 kernel of dilation 24 is a 1x1 kernel.
+A convolution's kernel that is dilated further than its image is long, as of atrous pooling on small images,
+multiplies zeros: on 14x14 pixels a 3x3 kernel of dilation 24 is a 1x1 kernel. A pooling that rounds up may have a
+window far larger than its image (EfficientNet's last one is as long as there are channels).
 """
 
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.ir import Constant, constant, constant_array, operator_name, shape_of, with_attributes
+
+POOLINGS = frozenset(f"nn.{kind}_pool{rank}d" for kind in ("avg", "max") for rank in (1, 2, 3))
 
 _SPATIAL = {"nn.conv1d": "W", "nn.conv2d": "HW", "nn.conv3d": "DHW"}
 
@@ -51,6 +54,32 @@ def narrowed(call: relax.Call) -> relax.Call:
     )
 
 
+def narrowed_pooling(call: relax.Call) -> relax.Call:
+    """A pooling whose window ends where its padded image does; else ``call``.
+
+    Where a window is longer than an axis of known extent, the axis has that one window, as rounding up adds it.
+    """
+    attributes = call.attrs
+    layout, shape = str(attributes.layout), shape_of(call.args[0])
+    if shape is None or not bool(attributes.ceil_mode) or not layout.isupper():
+        return call
+    sizes, strides = [int(size) for size in attributes.pool_size], [int(step) for step in attributes.strides]
+    padding, dilation = [int(pad) for pad in attributes.padding], [int(step) for step in attributes.dilation]
+    rank = len(sizes)
+    kept = list(sizes)
+    for axis, letter in enumerate("DHW"[-rank:]):
+        extent = shape[layout.index(letter)]
+        if not isinstance(extent, int):
+            continue
+        padded = extent + padding[axis] + padding[rank + axis]
+        if dilation[axis] * (sizes[axis] - 1) >= padded:
+            # Where a dilated window of fewer elements leaves some over, no second one starts in the image.
+            kept[axis], strides[axis] = -(-padded // dilation[axis]), padded
+    if kept == sizes:
+        return call
+    return with_attributes(call, call.args, pool_size=kept, strides=strides)
+
+
 def _met(extent: Any, taps: int, sides: tuple[int, int], stride: int, dilation: int) -> range:
     """The taps along an axis that meet any of the image between their first place and their last."""
     if not isinstance(extent, int):
@@ -62,4 +91,4 @@ def _met(extent: Any, taps: int, sides: tuple[int, int], stride: int, dilation: 
     return range(first_met, max(first_met, beyond))
 
 
-__all__ = ["narrowed"]
+__all__ = ["POOLINGS", "narrowed", "narrowed_pooling"]

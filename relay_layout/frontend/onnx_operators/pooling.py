@@ -27,7 +27,7 @@ def _max_pool(node: Node) -> Value:
     shape, counts = shape_of(data), shape_of(found)[2:]
     if not all(isinstance(extent, int) for extent in shape) or not dtype_of(data).startswith("float"):
         raise Unsupported("has its output Indices in use, which takes floats of a known shape")
-    sliding = window(node, node.attributes["kernel_shape"], shape[2:])
+    sliding = window(node, node.attributes["kernel_shape"], shape[2:], rounds_up=_rounds_up(node))
     places = places_of_maxima(
         node.emit,
         data,
@@ -69,7 +69,8 @@ def _sliding(
 ) -> tuple[Callable[..., Any], Window]:
     if len(shape) - 2 not in operators:
         raise Unsupported(f"pools {written(shape)}, which has no 1 to 3 spatial dimensions")
-    return operators[len(shape) - 2], window(node, node.attributes["kernel_shape"], shape[2:])
+    sliding = window(node, node.attributes["kernel_shape"], shape[2:], rounds_up=_rounds_up(node))
+    return operators[len(shape) - 2], sliding
 
 
 def _arguments(node: Node, sliding: Window) -> dict[str, Any]:

@@ -39,15 +39,20 @@ class Window:
         return replace(self, before=before, after=after)
 
 
-def window(node: Node, kernel: Sequence[int], spatial: Sequence[Extent]) -> Window:
-    """The node's window over an image of extents ``spatial``, with ``auto_pad`` worked out."""
+def window(
+    node: Node, kernel: Sequence[int], spatial: Sequence[Extent], *, rounds_up: bool = False
+) -> Window:
+    """The node's window over an image of extents ``spatial``, with ``auto_pad`` worked out.
+
+    One that ``rounds_up`` may reach beyond the padding, by less than a stride.
+    """
     rank = len(spatial)
     fixed = given_window(node, kernel, rank)
     if len(kernel) != rank or not all(1 <= extent < _TOO_LARGE for extent in kernel):
         raise Unsupported(f"has kernel_shape {list(kernel)} for {rank} spatial dimensions")
     mode = node.attributes.get("auto_pad", "NOTSET")
     if mode == "NOTSET":
-        _check_fit(fixed, spatial)
+        _check_fit(fixed, spatial, rounds_up=rounds_up)
         return fixed
     if mode == "VALID":
         unpadded = fixed.padded((0,) * rank, mode)
@@ -90,9 +95,11 @@ def _same_padding(extent: Extent, reach: int, stride: int) -> int:
     )
 
 
-def _check_fit(window: Window, spatial: Sequence[Extent]) -> None:
-    for extent, reach, before, after in zip(spatial, window.reach, window.before, window.after, strict=True):
-        if isinstance(extent, int) and extent + before + after < reach:
+def _check_fit(window: Window, spatial: Sequence[Extent], *, rounds_up: bool = False) -> None:
+    sides = zip(window.before, window.after, window.strides, strict=True)
+    for extent, reach, (before, after, stride) in zip(spatial, window.reach, sides, strict=True):
+        spare = stride - 1 if rounds_up else 0
+        if isinstance(extent, int) and extent + before + after + spare < reach:
             raise Unsupported(
                 f"has a window reaching {reach}, which does not fit "
                 f"an extent of {extent} padded by {before} and {after}"

@@ -220,6 +220,11 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "(MaxPool) has a window reaching 9, which does not fit an extent of 7 padded by 0 and 0",
         ),
         (
+            "y = MaxPool <kernel_shape=[9, 5], strides=[2, 1], ceil_mode=1> (x)",
+            "float[1,3,7,5] x",
+            "(MaxPool) has a window reaching 9, which does not fit an extent of 7 padded by 0 and 0",
+        ),
+        (
             "y = MaxPool <kernel_shape=[3, 3], strides=[0, 1]> (x)",
             "float[1,3,7,5] x",
             "(MaxPool) has strides [0, 1] where 2 integers from 1 up are due",

@@ -132,6 +132,9 @@ CASES: dict[str, dict[str, Any]] = {
     "max_pool_last_window_padded": _pool(
         "MaxPool", "kernel_shape=[2, 2], strides=[3, 3], pads=[1, 1, 1, 1], ceil_mode=1", _random(1, 2, 8, 5)
     ),
+    "max_pool_larger_than_its_image": _pool(
+        "MaxPool", "kernel_shape=[60, 3], strides=[60, 2], pads=[1, 0, 0, 0], ceil_mode=1"
+    ),
     "max_pool_bytes": _pool(
         "MaxPool",
         "kernel_shape=[3, 3], pads=[1, 1, 1, 1]",
@@ -170,6 +173,14 @@ CASES: dict[str, dict[str, Any]] = {
         f"average_pool_dilated_{'with' if include else 'without'}_pad": _pool(
             "AveragePool",
             f"kernel_shape=[3, 2], dilations=[2, 3], pads=[1, 1, 2, 1], count_include_pad={include}",
+            opset=19,
+        )
+        for include in (0, 1)
+    },
+    **{
+        f"average_pool_larger_than_its_image_{'with' if include else 'without'}_pad": _pool(
+            "AveragePool",
+            f"kernel_shape=[60, 60], strides=[60, 60], pads=[1, 0, 2, 1], ceil_mode=1, count_include_pad={include}",
             opset=19,
         )
         for include in (0, 1)

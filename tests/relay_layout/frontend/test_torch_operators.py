@@ -70,6 +70,7 @@ POOLINGS: Functions = {
     "largest": lambda x: x.amax((1, 2)),
     "index": lambda x: x.argmax(1),
     "average divisor": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=4),
+    "average larger": lambda x: F.avg_pool2d(x, 60, ceil_mode=True),
     "average volumes divisor": lambda x: F.avg_pool3d(x, 2, divisor_override=3),
     "places": lambda x: F.max_pool2d(x, (3, 2), (1, 2), 1, ceil_mode=True, return_indices=True)[1],
     "places dilated": lambda x: F.max_pool2d(x, 2, 2, dilation=2, return_indices=True)[1],

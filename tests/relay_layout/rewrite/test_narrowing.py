@@ -123,3 +123,97 @@ def test_random_cases_are_narrowed_often() -> None:
         kernel_of(canonicalize(convolution(**case))) != case["kernel"] for case in map(random_case, range(60))
     )
     assert smaller > 10
+
+
+POOLINGS = {
+    ("avg", 1): relax.op.nn.avg_pool1d,
+    ("avg", 2): relax.op.nn.avg_pool2d,
+    ("avg", 3): relax.op.nn.avg_pool3d,
+    ("max", 1): relax.op.nn.max_pool1d,
+    ("max", 2): relax.op.nn.max_pool2d,
+    ("max", 3): relax.op.nn.max_pool3d,
+}
+
+
+def pooling(kind: str, image: Sequence[Any], size: Sequence[int], **attributes: Any) -> tvm.IRModule:
+    data = relax.Var("data", relax.TensorType([1, 2, *image], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            result = builder.emit_output(POOLINGS[kind, len(size)](data, size, **attributes))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def window_of(module: tvm.IRModule) -> tuple[list[int], list[int]]:
+    attributes = module["main"].body.blocks[0].bindings[0].value.attrs
+    return [int(size) for size in attributes.pool_size], [int(step) for step in attributes.strides]
+
+
+def test_a_pooling_window_far_larger_than_its_image() -> None:
+    module = pooling("avg", (9, 7), (2560, 2560), strides=(2560, 2560), ceil_mode=True)
+    assert window_of(canonicalize(module)) == ([9, 7], [9, 7])
+
+
+def test_a_pooling_window_is_cut_along_the_axes_that_it_exceeds() -> None:
+    module = pooling("max", (6, 20), (9, 9), strides=(4, 4), padding=(1, 1, 1, 1), ceil_mode=True)
+    assert window_of(canonicalize(module)) == ([8, 9], [8, 4])
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        pooling("max", (tvm.tirx.Var("h", "int64"), 9), (12, 3), strides=(12, 3), ceil_mode=True),
+        pooling("max", (9, 9), (3, 3), strides=(2, 2), ceil_mode=True),
+        pooling("max", (9, 9), (9, 9), strides=(2, 2), ceil_mode=False),
+    ],
+    ids=["an extent that is not known", "a window within its image", "a window that fits"],
+)
+def test_poolings_that_stay(module: tvm.IRModule) -> None:
+    assert window_of(canonicalize(module)) == window_of(module)
+
+
+def random_pooling(seed: int) -> dict[str, Any]:
+    """A pooling of which each axis has at least one window, most of them longer than the axis."""
+    rng = random.Random(seed)
+    rank = rng.choice([1, 2, 2, 3])
+    axes = []
+    while len(axes) < rank:
+        extent, size, step = rng.randint(1, 6), rng.randint(1, 9), rng.randint(1, 3)
+        before, after, stride = rng.randint(0, 2), rng.randint(0, 2), rng.randint(1, 9)
+        # PyTorch and ONNX pad by less than a window, so that each window has an element of the image.
+        meets = max(before, after) < (size if step == 1 else min(size, extent))
+        if meets and step * (size - 1) + 1 < extent + before + after + stride:
+            axes.append((extent, size, step, before, after, stride))
+    image, size, dilation, before, after, strides = (list(numbers) for numbers in zip(*axes, strict=True))
+    return {
+        "kind": rng.choice(["avg", "max"]),
+        "image": image,
+        "size": size,
+        "dilation": dilation,
+        "padding": before + after,
+        "strides": strides,
+        "ceil_mode": True,
+    } | ({"count_include_pad": True} if rng.random() < 0.3 else {})
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_pooled_results_stay_the_same(seed: int) -> None:
+    case = random_pooling(seed)
+    if case["kind"] == "max":
+        case.pop("count_include_pad", None)
+    module = pooling(**case)
+    shape = [int(extent) for extent in module["main"].params[0].ty.shape.values]
+    image = np.random.default_rng(seed).integers(-4, 5, shape).astype("float32")
+    np.testing.assert_allclose(
+        run(canonicalize(module), image), run(module, image), rtol=1e-6, err_msg=f"{case!r}"
+    )
+
+
+def test_random_poolings_are_narrowed_often() -> None:
+    changed = 0
+    for seed in range(60):
+        case = random_pooling(seed)
+        case.pop("count_include_pad", None)
+        changed += window_of(canonicalize(pooling(**case)))[0] != case["size"]
+    assert changed > 10

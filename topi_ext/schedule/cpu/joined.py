@@ -1,0 +1,232 @@
+"""Joined tensors: a nest of loops for each operand, which asks no more where an element comes from.
+
+What joins tensors along an axis, and whatever is computed of the result, chooses between its operands element
+by element. Vectors that meet an edge then take both, under masks; and what is expensive for one of them is
+priced, kept or computed again as if it were for all. Cut at the edges, each part is a function of its own,
+arranged like any other: as a transpose where it is one.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Range
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.analysis import get_sblock_read_write_region
+from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.processor import Processor
+from topi_ext.schedule.blocks import (
+    child_blocks,
+    fixed,
+    holds,
+    inline_small,
+    is_reduction,
+    loads_of,
+    open_schedule,
+    temporaries,
+)
+from topi_ext.schedule.cpu.loops import LoopNest, is_shared
+from topi_ext.schedule.cpu.rows import Rows
+from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.cpu.transpose import Transpose
+from topi_ext.schedule.overlap import substitute
+
+MOST_PARTS = 16
+"""Nests of loops that one function may become."""
+
+SHORTEST_ROW = 16
+"""Elements of the innermost axis for which a part is worth its own loops."""
+
+_EITHER = "prim.if_then_else"
+
+Part = list[tuple[int, int]]
+"""Where a part begins and ends along every axis of the result."""
+
+
+class Joined(ProcessorRule):
+    """Functions that choose what an element of a result is by where along an axis it lies."""
+
+    def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
+        """None for all others, and where parts would share what they compute."""
+        sch = open_schedule(func)
+        left = [
+            block
+            for block in child_blocks(sch)
+            if is_reduction(sch, block) or is_shared(sch, block) or not inline_small(sch, block)
+        ]
+        if not all(sch.get_loops(block) for block in left):
+            return None
+        nests = [_Nest(sch.get(block), sch.get(sch.get_loops(block)[0])) for block in left]
+        kept = temporaries(sch)
+        ahead = [nest for nest in nests if holds(kept, nest.written[0])]
+        results = [nest for nest in nests if nest not in ahead]
+        parts = [part for nest in results for part in nest.parts()]
+        if not len(results) < len(parts) <= MOST_PARTS:
+            return None
+        needed = [_needed(ahead, part) for part in parts]
+        if sorted(map(id, chain(*needed))) != sorted(map(id, ahead)):
+            return None
+        functions = [_function(func, [*before, part]) for before, part in zip(needed, parts, strict=True)]
+        return open_schedule(_with_body(func, [_arranged(function, processor) for function in functions]))
+
+
+class _Nest:
+    """The loops of a block, and the buffers that are ``written``."""
+
+    def __init__(self, block: SBlock, loops: Any) -> None:
+        self.block, self.loops = block, loops
+        self.written = [region.source for region in block.writes]
+        self.loads = [
+            load for body in (block.body, block.init) if body is not None for load in loads_of(body)
+        ]
+
+    def parts(self) -> list["_Nest"]:
+        """The nests that do the same without choosing; itself where there is nothing to choose."""
+        block, axes = self.block, self.block.iter_vars
+        extents = [fixed(axis.dom.extent) for axis in axes]
+        if not _is_plain(block) or not isinstance(block.body, tirx.BufferStore) or None in extents:
+            return [self]
+        whole = [(0, extent) for extent in extents if extent is not None]
+        found = _parts(block.body.value, [axis.var for axis in axes], whole)
+        if len(found) == 1:
+            return [self]
+        return [_part(block, part, value, place) for place, (part, value) in enumerate(found)]
+
+
+def _needed(ahead: Sequence[_Nest], part: _Nest) -> list[_Nest]:
+    """Those that compute what a part loads, and what they load in turn, in their order."""
+    found: list[_Nest] = []
+    for nest in reversed(ahead):
+        if any(holds(nest.written, load.source) for reader in (part, *found) for load in reader.loads):
+            found.insert(0, nest)
+    return found
+
+
+def _is_plain(block: SBlock) -> bool:
+    """Whether the axes of a block are independent and begin at zero."""
+    return all(
+        axis.iter_type == tirx.IterVar.DataPar and fixed(axis.dom.min) == 0 for axis in block.iter_vars
+    )
+
+
+def _parts(value: Any, variables: Sequence[tirx.Var], part: Part) -> list[tuple[Part, Any]]:
+    """The parts of ``part`` that need not ask, in order, and what is computed in each of them."""
+    value = _within(value, variables, part)
+    cut = _first_cut(value, variables, part)
+    if cut is None:
+        return [(part, value)]
+    axis, place = cut
+    begin, end = part[axis]
+    below, above = list(part), list(part)
+    below[axis], above[axis] = (begin, place), (place, end)
+    return [*_parts(value, variables, below), *_parts(value, variables, above)]
+
+
+def _within(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
+    """``value`` without the divisions and the choices that the extents of ``part`` decide."""
+    analyzer = tvm.sym.Analyzer()
+    for variable, (begin, end) in zip(variables, part, strict=True):
+        analyzer.bind(variable, _range(variable, begin, end))
+
+    def either(call: tvm.ir.Call) -> Any:
+        if call.op.name != _EITHER or not isinstance(call.args[0], tirx.IntImm):
+            return call
+        return call.args[1] if int(call.args[0]) else call.args[2]
+
+    plain = (tirx.FloorDiv, tirx.FloorMod, tirx.LT, tirx.LE, tirx.EQ)
+    return structural_map(value, [(plain, analyzer.simplify), (tvm.ir.Call, either)])
+
+
+def _first_cut(value: Any, variables: Sequence[tirx.Var], part: Part) -> tuple[int, int] | None:
+    """The axis and the place of an edge at which a choice changes."""
+    calls: list[Any] = []
+    structural_walk(value, (tvm.ir.Call, calls.append))
+    # A choice comes before those inside of it.
+    for call in reversed(calls):
+        if call.op.name != _EITHER:
+            continue
+        for chosen_by, place in _edges(call.args[0]):
+            for axis, variable in enumerate(variables):
+                begin, end = part[axis]
+                least = SHORTEST_ROW if axis == len(part) - 1 else 1
+                if variable.same_as(chosen_by) and begin + least <= place <= end - least:
+                    return axis, place
+    return None
+
+
+def _edges(condition: Any) -> list[tuple[tirx.Var, int]]:
+    """The variable of a comparison with a number, and the values from which on the condition may change."""
+    if not isinstance(condition, tirx.LE | tirx.LT | tirx.EQ):
+        return []
+    left, right = condition.a, condition.b
+    turned = isinstance(left, tirx.IntImm)
+    number, variable = (left, right) if turned else (right, left)
+    if not isinstance(number, tirx.IntImm) or not isinstance(variable, tirx.Var):
+        return []
+    # "2 <= x" and "x < 2" change at 2, "x <= 2" and "2 < x" at 3, "x == 2" at both.
+    exact, behind = (variable, int(number)), (variable, int(number) + 1)
+    if isinstance(condition, tirx.EQ):
+        return [exact, behind]
+    return [exact if turned == isinstance(condition, tirx.LE) else behind]
+
+
+def _part(block: SBlock, part: Part, value: Any, place: int) -> _Nest:
+    """The loops over one part, with axes from zero up."""
+    moved, axes, counters = {}, [], []
+    for axis, (begin, end) in zip(block.iter_vars, part, strict=True):
+        variable = tirx.Var(axis.var.name, axis.var.ty)
+        moved[axis.var] = variable + begin if begin else variable
+        axes.append(tirx.IterVar(_range(variable, 0, end - begin), variable, tirx.IterVar.DataPar))
+        counters.append(tirx.Var(f"{axis.var.name}_part", axis.var.ty))
+    extents = [(0, end - begin) for begin, end in part]
+    store = block.body
+    indices = [substitute(index, moved) for index in store.indices]
+    inside = _within(substitute(value, moved), [axis.var for axis in axes], extents)
+    body = tirx.BufferStore(store.buffer, inside, indices)
+    name = f"{block.name_hint}_part{place}"
+    buffers = {buffer: buffer for buffer in (*(load.source for load in loads_of(body)), store.buffer)}
+    reads, writes = get_sblock_read_write_region(SBlock(axes, [], [], name, body), buffers)
+    moved_block = SBlock(axes, reads, writes, name, body)
+    loops: Any = SBlockRealize(counters, tirx.const(True, "bool"), moved_block)
+    for counter, axis in zip(reversed(counters), reversed(axes), strict=True):
+        loops = tirx.For(counter, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, loops)
+    return _Nest(moved_block, loops)
+
+
+def _range(variable: tirx.Var, begin: int, end: int) -> Range:
+    first, last = (tirx.IntImm(str(variable.ty), number) for number in (begin, end))
+    return Range(first, last)
+
+
+def _function(func: tirx.PrimFunc, nests: Sequence[_Nest]) -> tirx.PrimFunc:
+    """``func`` as a function of these nests alone."""
+    kept = [
+        buffer
+        for buffer in func.body.block.alloc_buffers
+        if any(holds(nest.written, buffer) for nest in nests)
+    ]
+    return _with_body(func, [SBlock([], [], [], "", nest.loops) for nest in nests], kept)
+
+
+def _with_body(func: tirx.PrimFunc, roots: Sequence[SBlock], allocated: Sequence[Any] = ()) -> tirx.PrimFunc:
+    """``func`` computing one after the other what the ``roots`` of functions do."""
+    kept = [*allocated, *(buffer for root in roots for buffer in root.alloc_buffers)]
+    bodies = [root.body for root in roots]
+    body = bodies[0] if len(bodies) == 1 else tirx.SeqStmt(bodies)
+    root = SBlock([], [], [], func.body.block.name_hint, body, alloc_buffers=kept)
+    return func.with_body(SBlockRealize([], tirx.const(True, "bool"), root))
+
+
+def _arranged(func: tirx.PrimFunc, processor: Processor) -> SBlock:
+    """The root of a part's function by the first rule that takes it."""
+    for rule in (Rows(), Transpose(), LoopNest()):
+        sch = rule.schedule(func, processor)
+        if sch is not None:
+            return sch.mod["main"].body.block
+    raise RuntimeError("no rule takes a part of a joined tensor")
+
+
+__all__ = ["Joined"]
