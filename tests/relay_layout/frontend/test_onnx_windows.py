@@ -180,7 +180,8 @@ CASES: dict[str, dict[str, Any]] = {
     **{
         f"average_pool_larger_than_its_image_{'with' if include else 'without'}_pad": _pool(
             "AveragePool",
-            f"kernel_shape=[60, 60], strides=[60, 60], pads=[1, 0, 2, 1], ceil_mode=1, count_include_pad={include}",
+            "kernel_shape=[60, 60], strides=[60, 60], pads=[1, 0, 2, 1], ceil_mode=1, "
+            f"count_include_pad={include}",
             opset=19,
         )
         for include in (0, 1)
