@@ -6,6 +6,7 @@ of rows exchange halves (Eklundh, IEEE Transactions on Computers, 1972), each a 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, log2, prod
 from typing import Any
 
@@ -69,7 +70,7 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     loops = _digits(block, copied[0], store)
     if loops is None:
         return None
-    digits, start = loops
+    digits, starts = loops
     row = next((digit for digit in digits if digit.source == 1), None)
     column = next((digit for digit in digits if digit.result == 1), None)
     if row is None or column is None or row is column:
@@ -78,7 +79,9 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     if size is None:
         return None
     outer = [digit for digit in digits if digit is not row and digit is not column]
-    body = _Copy(source, result, store.value, start, outer, row, column, size).loop(processor.parallel_cycles)
+    body = _Copy(source, result, store.value, starts, outer, row, column, size).loop(
+        processor.parallel_cycles
+    )
     root = SBlock([], [], [], func.body.block.name_hint, body)
     return open_schedule(func.with_body(SBlockRealize([], tirx.const(True, "bool"), root)))
 
@@ -104,8 +107,10 @@ def _of_vector(value: Any, vector: Any, lanes: int) -> Any:
     return tirx.Broadcast(value, lanes) if _is_number(value) else vector
 
 
-def _digits(block: Any, load: TensorLoad, store: tirx.BufferStore) -> tuple[list[Digit], int] | None:
-    """The loops of the copy and where it begins in the source.
+def _digits(
+    block: Any, load: TensorLoad, store: tirx.BufferStore
+) -> tuple[list[Digit], tuple[int, int]] | None:
+    """The loops of the copy and where it begins in the source and in the result.
 
     Loops are outermost in the result first and joined where they follow each other in both. None where the
     copy is no permutation of such loops.
@@ -115,27 +120,29 @@ def _digits(block: Any, load: TensorLoad, store: tirx.BufferStore) -> tuple[list
     # A block that writes one element has an axis of its own for it, and the result no dimension.
     if read is None or written is None or len(axes) != len(written):
         return None
-    if not all(index.same_as(axis) for index, axis in zip(store.indices, axes, strict=True)):
+    begins = [_begin(index, axis) for index, axis in zip(store.indices, axes, strict=True)]
+    first = [begin * stride for begin, stride in zip(begins, written, strict=True) if begin is not None]
+    if len(first) < len(axes):
         return None
-    offset = sum((index * stride for index, stride in zip(load.indices, read, strict=True)), 0)
     analyzer = tvm.sym.Analyzer()
+    for axis in block.iter_vars:
+        analyzer.bind(axis.var, axis.dom)
+    indices = [analyzer.simplify(index) for index in load.indices]
+    offset = sum((index * stride for index, stride in zip(indices, read, strict=True)), 0)
     variables, extents, apart = [], [], []
     for axis, stride in zip(block.iter_vars, written, strict=True):
-        factors, extent = _factors(load.indices, axis.var), _known(axis.dom.extent)
-        parts = [(extent, stride)]
-        if factors:
-            whole = isinstance(extent, int) and isinstance(factors[0], int)
-            if len(factors) > 1 or not whole or extent % factors[0]:
-                return None
-            parts = [(extent // factors[0], stride * factors[0]), (factors[0], stride)]
+        lengths = _digit_lengths(_known(axis.dom.extent), _factors(indices, axis.var))
+        if lengths is None:
+            return None
         steps = []
-        for length, step in parts:
+        for place, length in enumerate(lengths):
             variable = tirx.Var(axis.var.name, axis.var.ty)
             analyzer.bind(variable, tvm.ir.Range(0, length))
+            inner = prod(lengths[place + 1 :])
             variables.append(variable)
             extents.append(length)
-            apart.append(step)
-            steps.append(variable * (step // stride))
+            apart.append(stride * inner)
+            steps.append(variable * inner)
         offset = substitute(offset, {axis.var: sum(steps, 0)})
     found = tvm.sym.detect_linear_equation(analyzer.simplify(offset), variables)
     if len(found) != len(variables) + 1 or not all(isinstance(part, tirx.IntImm) for part in found):
@@ -148,7 +155,15 @@ def _digits(block: Any, load: TensorLoad, store: tirx.BufferStore) -> tuple[list
     start = int(found[-1])
     if start < 0 or any(digit.source < 1 for digit in digits):
         return None
-    return _joined(digits), start
+    return _joined(digits), (start, sum(first))
+
+
+def _begin(index: Any, axis: tirx.Var) -> int | None:
+    """What an index adds to its axis; None where it is not that."""
+    if index.same_as(axis):
+        return 0
+    moved = isinstance(index, tirx.Add) and index.a.same_as(axis) and isinstance(index.b, tirx.IntImm)
+    return int(index.b) if moved and int(index.b) >= 0 else None
 
 
 def _strides(shape: Sequence[Any]) -> list[int] | None:
@@ -170,6 +185,21 @@ def _factors(indices: Sequence[Any], variable: tirx.Var) -> list[Any]:
         for kind in (tirx.FloorDiv, tirx.FloorMod):
             structural_walk(index, (kind, found.append))
     return list({_known(node.b) for node in found if variable.same_as(node.a)})
+
+
+def _digit_lengths(extent: Any, factors: list[Any]) -> list[Any] | None:
+    """The loops that an axis is, outermost first, where indices divide it by ``factors``.
+
+    None where the factors do not divide each other and the extent.
+    """
+    if not factors:
+        return [extent]
+    if not all(isinstance(number, int) for number in (extent, *factors)) or max(factors) > extent:
+        return None
+    pairs = list(pairwise([*sorted({extent, *factors}, reverse=True), 1]))
+    if any(larger % smaller for larger, smaller in pairs):
+        return None
+    return [larger // smaller for larger, smaller in pairs]
 
 
 def _joined(digits: list[Digit]) -> list[Digit]:
@@ -209,13 +239,14 @@ def _flat(tensor: Any) -> Any:
 class _Copy:
     """Tiles of ``size`` rows, which lie along ``row`` in the source and along ``column`` in the result.
 
-    ``value`` is stored, an expression of the element that is loaded; the first one is at ``start``.
+    ``value`` is stored, an expression of the element that is loaded; the first one is at the first of
+    ``starts`` in the source, and at the second in the result.
     """
 
     source: Any
     result: Any
     value: Any
-    start: int
+    starts: tuple[int, int]
     outer: list[Digit]
     row: Digit
     column: Digit
@@ -238,8 +269,8 @@ class _Copy:
             places.insert(0, rest % extent)
             rest = rest // extent
         starts, statements = [], []
-        for side in ("source", "result"):
-            offset: Any = self.start if side == "source" else 0
+        for side, first in zip(("source", "result"), self.starts, strict=True):
+            offset: Any = first
             for place, digit in zip(places, self.outer, strict=False):
                 offset += place * getattr(digit, side)
             for place, digit in zip(places[-2:], tiled, strict=True):

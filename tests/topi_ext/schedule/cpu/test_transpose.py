@@ -18,7 +18,7 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 from tvm_ffi import structural_walk
 
-from topi_ext.schedule.rules import Transpose
+from topi_ext.schedule.rules import Joined, Transpose
 
 TARGET = target_for(host_cpus()[-1])
 
@@ -94,6 +94,29 @@ def test_blocks(batch: int, blocks: int, block: int, height: int, width: int) ->
         blocked,
         lambda array: array.reshape(batch, blocks, block, height, width).transpose(0, 1, 3, 4, 2),
     )
+
+
+@pytest.mark.parametrize("shape", [(2, 24, 30), (2, 720), (1440,), (2, 6, 4, 30)])
+def test_pixels_and_channels_that_are_flattened_afterwards(shape: tuple[int, ...]) -> None:
+    """Indices divide an axis several times; by its own extent, too, which changes nothing."""
+    check(
+        (2, 5, 6, 24),
+        lambda data: topi.reshape(topi.transpose(data, (0, 3, 1, 2)), shape),
+        lambda array: array.transpose(0, 3, 1, 2).reshape(shape),
+    )
+
+
+def test_a_result_that_is_a_part_of_a_tensor() -> None:
+    """As the second operand of a concatenation is, whose loops begin at zero."""
+    left, right = te.placeholder((3, 20), "float32", "left"), te.placeholder((20, 18), "float32", "right")
+    func = prim_func([left, right, topi.concatenate([left, topi.transpose(right, (1, 0))], 0)])
+    scheduled = scheduled_by(Joined(), func, TARGET).mod["main"]
+    shuffles: list[Any] = []
+    structural_walk(scheduled.body, (tirx.Shuffle, shuffles.append))
+    assert shuffles
+    arrays = [numbered((3, 20)), numbered((20, 18))]
+    found = run_guarded(compile_function(scheduled, TARGET), arrays, (21, 20), "float32")
+    np.testing.assert_array_equal(found, np.concatenate([arrays[0], arrays[1].T], 0))
 
 
 def test_parts_of_a_tensor() -> None:
