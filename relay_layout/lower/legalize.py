@@ -38,6 +38,7 @@ from relay_layout.lower.elementwise import COMPUTES, full_call, transcendental_c
 from relay_layout.lower.reductions import extreme_call, rms_norm_call, softmax_call
 from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
+from relay_layout.lower.sampling import grid_sample_call
 from relay_layout.lower.scattering import scatter_elements_call, scatter_nd_call
 from relay_layout.lower.transposed import phased_call
 from relay_layout.ops.channel_norms import channel_norm_call
@@ -300,6 +301,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,
+    "image.grid_sample": grid_sample_call,
     "image.resize2d": resize2d_call,
     "nn.pixel_shuffle": _pixel_shuffle,
     "nn.rms_norm": rms_norm_call,

@@ -1,8 +1,8 @@
 """Windows without the rows and columns that never meet their image.
 
 A convolution's kernel that is dilated further than its image is long, as of atrous pooling on small images,
-multiplies zeros: on 14x14 pixels a 3x3 kernel of dilation 24 is a 1x1 kernel. A pooling that rounds up may have a
-window far larger than its image (EfficientNet's last one is as long as there are channels).
+multiplies zeros: on 14x14 pixels a 3x3 kernel of dilation 24 is a 1x1 kernel. A pooling that rounds up may
+have a window far larger than its image (EfficientNet's last one is as long as there are channels).
 """
 
 from typing import Any
@@ -57,7 +57,8 @@ def narrowed(call: relax.Call) -> relax.Call:
 def narrowed_pooling(call: relax.Call) -> relax.Call:
     """A pooling whose window ends where its padded image does; else ``call``.
 
-    Where a window is longer than an axis of known extent, the axis has that one window, as rounding up adds it.
+    Where a window is longer than an axis of known extent, the axis has that one window, which rounding up
+    adds.
     """
     attributes = call.attrs
     layout, shape = str(attributes.layout), shape_of(call.args[0])

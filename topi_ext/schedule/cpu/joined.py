@@ -37,7 +37,7 @@ from topi_ext.schedule.overlap import substitute
 MOST_PARTS = 16
 """Nests of loops that one function may become."""
 
-SHORTEST_ROW = 16
+SHORTEST_ROW = 4
 """Elements of the innermost axis for which a part is worth its own loops."""
 
 _EITHER = "prim.if_then_else"
