@@ -112,13 +112,13 @@ def compiled(module: tvm.IRModule) -> relax.VirtualMachine:
     return relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
 
 
-def execute(module: tvm.IRModule, image: np.ndarray) -> list[np.ndarray]:
+def execute(module: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
     """What main computes, lowered as it is and not optimised."""
-    return _run(compiled(module), image)
+    return _run(compiled(module), *arrays)
 
 
-def _run(machine: relax.VirtualMachine, image: np.ndarray) -> list[np.ndarray]:
-    return [tensor.numpy() for tensor in machine["main"](tvm.runtime.tensor(image))]
+def _run(machine: relax.VirtualMachine, *arrays: np.ndarray) -> list[np.ndarray]:
+    return [tensor.numpy() for tensor in machine["main"](*map(tvm.runtime.tensor, arrays))]
 
 
 def check(seed: int, steps: int, layout: str) -> None:
