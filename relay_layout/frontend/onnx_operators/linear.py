@@ -22,7 +22,7 @@ def _convolution(node: Node) -> Value:
             f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
             "whose channels do not fit"
         )
-    sliding = window(node, _kernel(node, weight), shape[2:])
+    sliding = window(node, kernel_extents(node, weight), shape[2:])
     result = operator(
         node.tensor(0),
         node.tensor(1),
@@ -33,7 +33,7 @@ def _convolution(node: Node) -> Value:
         data_layout=layout,
         kernel_layout=kernel_layout,
     )
-    return _biased(node, result, weight[0], len(shape))
+    return biased(node, result, weight[0], len(shape))
 
 
 def _transposed_convolution(node: Node) -> Value:
@@ -45,7 +45,7 @@ def _transposed_convolution(node: Node) -> Value:
             f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
             "whose channels do not fit"
         )
-    kernel = _kernel(node, weight)
+    kernel = kernel_extents(node, weight)
     beyond = integers(node, "output_padding", [0] * len(kernel), least=0)
     sliding = _transposed_window(node, kernel, beyond, shape[2:])
     result = operator(
@@ -59,7 +59,7 @@ def _transposed_convolution(node: Node) -> Value:
         data_layout=layout,
         kernel_layout=kernel_layout,
     )
-    return _biased(node, result, weight[1] * groups, len(shape))
+    return biased(node, result, weight[1] * groups, len(shape))
 
 
 def _of_rank(
@@ -70,7 +70,8 @@ def _of_rank(
     return operators[len(shape) - 2]
 
 
-def _kernel(node: Node, weight: list[Extent]) -> list[int]:
+def kernel_extents(node: Node, weight: list[Extent]) -> list[int]:
+    """The spatial extents of a weight, which the node may repeat."""
     kernel = list(weight[2:])
     if not is_static(weight):
         raise Unsupported(f"has a weight of symbolic shape {written(weight)}")
@@ -80,13 +81,14 @@ def _kernel(node: Node, weight: list[Extent]) -> list[int]:
     return kernel
 
 
-def _biased(node: Node, result: Any, channels: int, rank: int) -> Value:
-    if not node.has(2):
+def biased(node: Node, result: Any, channels: int, rank: int, place: int = 2) -> Value:
+    """``result`` with the bias that the node has as its input ``place``, if it has one."""
+    if not node.has(place):
         return result
-    bias = shape_of(node.input(2))
+    bias = shape_of(node.input(place))
     if bias != [channels]:
         raise Unsupported(f"has a bias of {written(bias)} for {channels} output channels")
-    spread = node.reshaped(node.input(2), [1, channels, *[1] * (rank - 2)])
+    spread = node.reshaped(node.input(place), [1, channels, *[1] * (rank - 2)])
     return relax.op.add(node.emit(result, "unbiased"), node.expression(spread))
 
 

@@ -2,6 +2,7 @@
 
 from relay_layout.frontend.onnx_node import Converter
 from relay_layout.frontend.onnx_operators import (
+    deformable,
     dynamic_quantization,
     elementwise,
     images,
@@ -17,6 +18,7 @@ from relay_layout.frontend.onnx_operators import (
 )
 
 CONVERTERS: dict[str, Converter] = {
+    **deformable.CONVERTERS,
     **dynamic_quantization.CONVERTERS,
     **elementwise.CONVERTERS,
     **images.CONVERTERS,

@@ -286,6 +286,33 @@ def test_unsupported_node(nodes: str, inputs: str, message: str, capfd: pytest.C
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("node", "inputs", "message"),
+    [
+        (
+            "y = DeformConv (x, w, o)",
+            "float[1,4,7,5] x, float[2,4,3,3] w, float[1,18,5,4] o",
+            "has offset [1,18,5,4] where [1,18,5,3] is due",
+        ),
+        (
+            "y = DeformConv <offset_group=3> (x, w, o)",
+            "float[1,4,7,5] x, float[2,4,3,3] w, float[1,54,5,3] o",
+            "convolves [1,4,7,5] with a weight of [2,4,3,3], group=1 and offset_group=3, "
+            "whose channels do not fit",
+        ),
+        (
+            "y = DeformConv (x, w, o)",
+            "float[1,4,H,5] x, float[2,4,3,3] w, float[1,18,P,3] o",
+            "convolves [1,4,H,5] with a weight of [2,4,3,3]; "
+            "supported are images whose channels, rows and columns are known",
+        ),
+    ],
+    ids=["offset", "offset groups", "extents"],
+)
+def test_deformable_convolutions(node: str, inputs: str, message: str) -> None:
+    assert _message(_model(node, inputs, '"" : 19')) == f"ONNX model 'bad': node 'y' (DeformConv) {message}"
+
+
 def test_columns_that_are_not_the_windows_of_an_image() -> None:
     nodes = "i = Constant <value_ints=[4, 4]> ()  b = Constant <value_ints=[2, 2]> ()  y = Col2Im(x, i, b)"
     assert _message(_model(nodes, "float[1,8,5] x", '"" : 18')) == (

@@ -39,6 +39,22 @@ def _transposed(attributes: str, *weight: int, x: np.ndarray = X, groups: int = 
     return {**case, "ours": ["add", f"nn.conv{x.ndim - 2}d_transpose"], "atol": 1e-5}
 
 
+def _deformable(
+    attributes: str, weight: tuple[int, ...], size: tuple[int, int], parts: int = 1, mask: bool = False
+) -> dict[str, Any]:
+    """Offsets of up to some pixels, so that taps look outside as well."""
+    taps = weight[2] * weight[3] * parts
+    given = {"o": 2 * _random(2, 2 * taps, *size), "m": RANDOM.random((2, taps, *size), "float32")}
+    inputs = {"x": X, **{name: array for name, array in given.items() if mask or name == "o"}}
+    return {
+        "nodes": f"y = DeformConv <{attributes}, offset_group={parts}> (x, w, o, b{', m' if mask else ''})",
+        "inputs": inputs,
+        "constants": {"w": _random(*weight), "b": _random(weight[0])},
+        "opset": 19,
+        "atol": 1e-4,
+    }
+
+
 def _pool(kind: str, attributes: str, x: np.ndarray = X, **options: Any) -> dict[str, Any]:
     return {**_nodes(f"y = {kind} <{attributes}> (x)", x), **options}
 
@@ -97,6 +113,10 @@ CASES: dict[str, dict[str, Any]] = {
     "transposed_output_shape_odd": _transposed("strides=[2, 2], output_shape=[18, 14]", 4, 3, 4, 3),
     "transposed_1d": _transposed("strides=[2], pads=[1, 0]", 3, 2, 3, x=LINE),
     "transposed_3d": _transposed("strides=[2, 1, 1]", 2, 3, 2, 2, 2, x=VOLUME),
+    "deformable": _deformable("kernel_shape=[3, 3], pads=[1, 1, 1, 1]", (5, 4, 3, 3), (9, 7), mask=True),
+    "deformable_strides": _deformable("strides=[2, 3], pads=[1, 0, 2, 1]", (5, 4, 3, 2), (5, 3)),
+    "deformable_dilations": _deformable("dilations=[2, 1], pads=[2, 1, 2, 1]", (3, 4, 3, 3), (9, 7), parts=2),
+    "deformable_groups": _deformable("group=2, pads=[0, 1, 0, 1]", (6, 2, 1, 3), (9, 7), parts=4, mask=True),
     **{
         f"max_pool_{pads}_{steps}_{'ceil' if up else 'floor'}": _pool(
             "MaxPool",
