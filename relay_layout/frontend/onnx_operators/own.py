@@ -15,6 +15,7 @@ from relay_layout.frontend.onnx_operators import (
     selection,
     sequences,
     shapes,
+    spectra,
 )
 
 CONVERTERS: dict[str, Converter] = {
@@ -31,4 +32,5 @@ CONVERTERS: dict[str, Converter] = {
     **selection.CONVERTERS,
     **sequences.CONVERTERS,
     **shapes.CONVERTERS,
+    **spectra.CONVERTERS,
 }
