@@ -59,6 +59,9 @@ SPILL_CYCLES = 0.5
 AGAIN_BYTES_PER_CYCLE = 16.0
 """From the last-level cache for each thread, where weights come again and again in the same order."""
 
+KEPT_SHARE = 0.8
+"""Of the level-2 cache, what weights may fill and stay from one tile of pixels to the next."""
+
 LOOP_CYCLES = 0.5
 """Modelled: what counting and the addresses take of a loop whose multiply-adds read lanes of registers."""
 
@@ -384,6 +387,24 @@ def _chunks(workload: ConvolutionWorkload, knobs: ConvolutionKnobs, pixels: int,
     return chunks * (math.ceil(channel_vectors / knobs.tile_channels) if knobs.order == "channels" else 1)
 
 
+def _panels_again(
+    workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs, passes: int
+) -> float:
+    """Cycles spent on the weights of a tile's channels where they do not stay in the level-2 cache.
+
+    Every tile of pixels then reads them from beyond it: a product that sums thousands of channels is faster
+    with tiles of fewer channels.
+    """
+    channels = knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
+    panel = workload.group_in_channels * workload.taps * channels * DTYPE_BYTES[workload.dtype]
+    if panel <= KEPT_SHARE * processor.l2_bytes:
+        return 0.0
+    batch = workload.batch if isinstance(workload.batch, int) else 1
+    pixels = batch * int(workload.out_height) * int(workload.out_width)
+    turns = math.ceil(pixels / (knobs.tile_pixels * (knobs.lanes if lanes_are_pixels(workload) else 1)))
+    return panel * (turns - 1) * passes / AGAIN_BYTES_PER_CYCLE
+
+
 def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
     """Cycles spent on weights and rows that come from beyond the level-2 cache, and on padding."""
     size = DTYPE_BYTES[workload.dtype]
@@ -425,7 +446,7 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
         if lanes_are_pixels(workload):
             passes = max(1, workload.out_channels // knobs.tile_channels)
         again = image * batch * (passes - 1) if image > half_l2 else 0
-        return padding + again / bytes_per_cycle
+        return padding + again / bytes_per_cycle + _panels_again(workload, processor, knobs, passes)
     if fuses_rows(workload):
         run = int(workload.out_height) * int(workload.out_width)
         chunks = math.ceil(run / (knobs.tile_pixels * knobs.rows))

@@ -46,7 +46,7 @@ KEEPS: dict[str, str] = {
     "hamming_window": _VECTORS,
     "hint_on_device": _MEMORY,
     "image.affine_grid": "makes a grid from matrices, in the one order that grid_sample reads",
-    "image.grid_sample": "TVM lowers it with channels first only",
+    "image.grid_sample": "takes channels first only; lowering moves many of them innermost",
     "index_put": "its index tensors broadcast over the leading dimensions in their order",
     "index_tensor": "its index tensors broadcast over the leading dimensions in their order",
     "inspect.tensor_byte_offset": _ASKS,

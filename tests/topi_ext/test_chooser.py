@@ -88,3 +88,27 @@ def test_tiles_whose_weights_outgrow_the_first_cache_have_pixels_enough() -> Non
     _, knobs = cheapest(sequence, PROCESSOR)
     assert isinstance(knobs, ConvolutionKnobs)
     assert knobs.tile_pixels >= 4
+
+
+def test_tiles_whose_weights_outgrow_the_second_cache_have_fewer_channels() -> None:
+    """Every tile of pixels would read them from beyond it: 128 rows of 6144 sums took 1.3 times as long."""
+    product = ConvolutionWorkload(
+        batch=1,
+        in_channels=6144,
+        out_channels=1536,
+        in_height=1,
+        in_width=128,
+        kernel=(1, 1),
+        strides=(1, 1),
+        padding=(0, 0, 0, 0),
+        dilation=(1, 1),
+        groups=1,
+        data_layout="WC",
+        kernel_layout="OI16o",
+        out_layout="WC",
+        dtype="float32",
+        out_dtype="float32",
+    )
+    _, knobs = cheapest(product, PROCESSOR)
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert 6144 * knobs.tile_channels * knobs.lanes * 4 <= PROCESSOR.l2_bytes
