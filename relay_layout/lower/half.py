@@ -17,6 +17,9 @@ from topi_ext.schedule.cpu.product import is_product
 KEEPS_DTYPE = "relay_layout.keeps_dtype"
 """Attribute of functions whose result stays float32: sums that are not finished."""
 
+KEEPS_OPERANDS = "relay_layout.keeps_operands"
+"""Attribute of functions: the places of operands that stay float32, such as coordinates of pixels."""
+
 NARROWED = "relay_layout.narrowed"
 """Attribute of functions of narrow tensors: the name of the same function of float32."""
 
@@ -71,6 +74,8 @@ class _Narrowing:
                 kept |= {binding.var}
             if name not in ("call_tir", *_VIEWS) or (name == "call_tir" and self._is_stated(value)):
                 kept |= _variables(value)
+            elif name == "call_tir":
+                kept |= self._operands_kept(value)
         changed = True
         while changed:
             changed = False
@@ -88,6 +93,11 @@ class _Narrowing:
         attributes = self.module[value.args[0]].attrs
         keeps = attributes is not None and KEEPS_DTYPE in attributes
         return not keeps and not self._is_stated(value)
+
+    def _operands_kept(self, call: relax.Call) -> set[Any]:
+        attributes = self.module[call.args[0]].attrs
+        places = attributes[KEEPS_OPERANDS] if attributes is not None and KEEPS_OPERANDS in attributes else ()
+        return set().union(*(_variables(call.args[1][int(place)]) for place in places))
 
     def _is_stated(self, call: relax.Call) -> bool:
         """Whether statements compute it, such as a choice among boxes, whose numbers may be pixels."""
@@ -221,4 +231,4 @@ def _variables(expression: Any) -> set[Any]:
     return found
 
 
-__all__ = ["KEEPS_DTYPE", "NARROWED", "narrow_intermediates"]
+__all__ = ["KEEPS_DTYPE", "KEEPS_OPERANDS", "NARROWED", "narrow_intermediates"]

@@ -8,6 +8,7 @@ innermost vectors read them; the image and the result are transposed, which cost
 from tvm import relax, te, topi
 
 from relay_layout.ir import Expression, shape_of
+from relay_layout.lower.half import KEEPS_OPERANDS
 from relay_layout.lower.patterns import OPAQUE, PATTERN
 from topi_ext.compute.sampling import CORNERS, PADDINGS, grid_sample
 
@@ -45,7 +46,7 @@ def grid_sample_call(builder: relax.BlockBuilder, call: relax.Call) -> Expressio
         padding=str(attributes.padding_mode),
         align_corners=bool(attributes.align_corners),
         primfunc_name_hint="grid_sample",
-        primfunc_attrs={PATTERN: OPAQUE},
+        primfunc_attrs={PATTERN: OPAQUE, KEEPS_OPERANDS: [1]},
     )
     return builder.call_te(topi.transpose, sampled, (0, 3, 1, 2), primfunc_name_hint="grid_sample_channels")
 

@@ -13,7 +13,7 @@ from tvm import relax
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_operators.linear import biased, kernel_extents
 from relay_layout.frontend.onnx_operators.windows import Window, window
-from relay_layout.frontend.onnx_values import Array, Extent, Unsupported, Value, shape_of, written
+from relay_layout.frontend.onnx_values import Array, Extent, Unsupported, Value, dtype_of, shape_of, written
 
 _BIAS, _MASK = 3, 4
 _ROW, _COLUMN = 0, 1
@@ -96,7 +96,7 @@ class _Taps:
             # A pixel's centre is half a pixel behind its edge.
             start = (2 * self._undeformed(side) + 1) / extent - 1
             scaled = node.emit(relax.op.multiply(flat, node.like(2 / extent, flat)), f"scaled{side}")
-            found.append(node.emit(relax.op.add(scaled, relax.const(start.astype("float32"))), f"at{side}"))
+            found.append(node.emit(relax.op.add(scaled, relax.const(start, dtype_of(flat))), f"at{side}"))
         return node.emit(relax.op.concat(found, axis=1), "places")
 
     def _undeformed(self, side: int) -> Array:

@@ -16,6 +16,7 @@ from relay_layout.errors import TargetError
 from relay_layout.host import cpu_features
 from relay_layout.lower.convolutions import stored_weight
 from relay_layout.lower.half import narrow_intermediates
+from relay_layout.lower.legalize import legalization_map
 from relay_layout.targets import resolve_target
 from relay_layout.targets.dense import product_workload
 from topi_ext.compute.boxes import suppress_every_class
@@ -178,3 +179,22 @@ def test_what_statements_read_stays_float32() -> None:
         str(binding.var.ty.dtype) for binding in bindings if isinstance(binding.var.ty, relax.TensorType)
     ]
     assert kinds == ["float32", "float32", "int64", "float16", "float32"]
+
+
+def test_coordinates_stay_float32() -> None:
+    """Where to sample an image, of 56 columns by thousandths: halves of them are tenths of a pixel off."""
+    builder = relax.BlockBuilder()
+    image = relax.Var("image", relax.TensorType((1, 16, 56, 56), "float32"))
+    offset = relax.Var("offset", relax.TensorType((1, 56, 2, 56), "float32"))
+    with builder.function("main", [image, offset]):
+        with builder.dataflow():
+            grid = builder.emit(relax.op.permute_dims(offset, [0, 2, 1, 3]))
+            doubled = builder.emit(relax.op.multiply(image, image))
+            sampled = builder.emit(relax.op.image.grid_sample(doubled, grid))
+            result = builder.emit_output(relax.op.exp(sampled))
+        builder.emit_func_output(result)
+    lowered = relax.transform.LegalizeOps(legalization_map())(builder.finalize())
+    module = narrow_intermediates(lowered, "float16")
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    # The grid, then the image, its pixels, what is sampled, and that with channels first.
+    assert [str(binding.var.ty.dtype) for binding in bindings] == ["float32", *["float16"] * 4, "float32"]
