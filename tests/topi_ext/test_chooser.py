@@ -66,25 +66,32 @@ def test_a_symbolic_batch_has_a_kernel() -> None:
         assert chooser.choose(workload, direct=direct).knobs == chooser.choose(WORKLOAD, direct=direct).knobs
 
 
-def test_tiles_whose_weights_outgrow_the_first_cache_have_pixels_enough() -> None:
-    """Each vector of weights that comes from the second one takes as long as four multiply-adds."""
-    sequence = ConvolutionWorkload(
+def of_one_row(
+    channels: tuple[int, int], width: int, kernel: int, stride: int, layouts: tuple[str, str]
+) -> ConvolutionWorkload:
+    """Of inputs and outputs, without padding; ``layouts`` of the data and of the kernel."""
+    return ConvolutionWorkload(
         batch=1,
-        in_channels=512,
-        out_channels=512,
+        in_channels=channels[0],
+        out_channels=channels[1],
         in_height=1,
-        in_width=3199,
-        kernel=(1, 3),
-        strides=(1, 2),
+        in_width=width,
+        kernel=(1, kernel),
+        strides=(1, stride),
         padding=(0, 0, 0, 0),
         dilation=(1, 1),
         groups=1,
-        data_layout="NCW16c",
-        kernel_layout="OIW16i16o",
-        out_layout="NCW16c",
+        data_layout=layouts[0],
+        kernel_layout=layouts[1],
+        out_layout=layouts[0],
         dtype="float32",
         out_dtype="float32",
     )
+
+
+def test_tiles_whose_weights_outgrow_the_first_cache_have_pixels_enough() -> None:
+    """Each vector of weights that comes from the second one takes as long as four multiply-adds."""
+    sequence = of_one_row((512, 512), 3199, 3, 2, ("NCW16c", "OIW16i16o"))
     _, knobs = cheapest(sequence, PROCESSOR)
     assert isinstance(knobs, ConvolutionKnobs)
     assert knobs.tile_pixels >= 4
@@ -92,23 +99,7 @@ def test_tiles_whose_weights_outgrow_the_first_cache_have_pixels_enough() -> Non
 
 def test_tiles_whose_weights_outgrow_the_second_cache_have_fewer_channels() -> None:
     """Every tile of pixels would read them from beyond it: 128 rows of 6144 sums took 1.3 times as long."""
-    product = ConvolutionWorkload(
-        batch=1,
-        in_channels=6144,
-        out_channels=1536,
-        in_height=1,
-        in_width=128,
-        kernel=(1, 1),
-        strides=(1, 1),
-        padding=(0, 0, 0, 0),
-        dilation=(1, 1),
-        groups=1,
-        data_layout="WC",
-        kernel_layout="OI16o",
-        out_layout="WC",
-        dtype="float32",
-        out_dtype="float32",
-    )
+    product = of_one_row((6144, 1536), 128, 1, 1, ("WC", "OI16o"))
     _, knobs = cheapest(product, PROCESSOR)
     assert isinstance(knobs, ConvolutionKnobs)
     assert 6144 * knobs.tile_channels * knobs.lanes * 4 <= PROCESSOR.l2_bytes

@@ -5,6 +5,7 @@ taps (Dai et al., 2017; with a mask Zhu et al., 2018).
 """
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -65,33 +66,27 @@ class _Taps:
 
     @property
     def taps(self) -> int:
-        rows, columns = self.window.kernel
-        return rows * columns
+        return prod(self.window.kernel)
 
     @property
-    def size(self) -> tuple[int, int]:
-        rows, columns = (
-            (extent + before + after - reach) // stride + 1
-            for extent, before, after, reach, stride in zip(
-                self.shape[2:],
-                self.window.before,
-                self.window.after,
-                self.window.reach,
-                self.window.strides,
-                strict=True,
-            )
-        )
-        return rows, columns
+    def size(self) -> tuple[int, ...]:
+        return self.window.counts(self.shape[2:])
+
+    @property
+    def images(self) -> Extent:
+        """Parts of channels that are sampled as images of their own."""
+        return self.shape[0] * self.parts
 
     def places(self, node: Node, offset: Any) -> Any:
         """Where taps look, (N * parts, 2, taps * rows, columns) from -1 to 1, columns before rows."""
         rows, columns = self.size
-        images = self.shape[0] * self.parts
-        moves = node.emit(relax.op.reshape(offset, (images, self.taps, 2, rows, columns)), "moves")
+        moves = node.emit(relax.op.reshape(offset, (self.images, self.taps, 2, rows, columns)), "moves")
         found = []
         for side in (_COLUMN, _ROW):
             move = node.emit(relax.op.strided_slice(moves, [2], [side], [side + 1]), f"move{side}")
-            flat = node.emit(relax.op.reshape(move, (images, 1, self.taps * rows, columns)), f"flat{side}")
+            flat = node.emit(
+                relax.op.reshape(move, (self.images, 1, self.taps * rows, columns)), f"flat{side}"
+            )
             extent = int(self.shape[2 + side])
             # A pixel's centre is half a pixel behind its edge.
             start = (2 * self._undeformed(side) + 1) / extent - 1
@@ -112,17 +107,16 @@ class _Taps:
 
     def columns(self, node: Node, data: Any, places: Any) -> Any:
         """What taps find, (N * parts, C / parts, taps, rows, columns)."""
-        batch, channels, height, width = self.shape
-        images, depth = batch * self.parts, channels // self.parts
-        image = node.emit(relax.op.reshape(data, (images, depth, height, width)), "image")
+        _, channels, height, width = self.shape
+        depth = channels // self.parts
+        image = node.emit(relax.op.reshape(data, (self.images, depth, height, width)), "image")
         sampled = node.emit(
             relax.op.image.grid_sample(image, places, "bilinear", "NCHW", "zeros", False), "sampled"
         )
-        return node.emit(relax.op.reshape(sampled, (images, depth, self.taps, *self.size)), "columns")
+        return node.emit(relax.op.reshape(sampled, (self.images, depth, self.taps, *self.size)), "columns")
 
     def masked(self, node: Node, columns: Any, mask: Any) -> Any:
-        images = self.shape[0] * self.parts
-        spread = node.emit(relax.op.reshape(mask, (images, 1, self.taps, *self.size)), "mask")
+        spread = node.emit(relax.op.reshape(mask, (self.images, 1, self.taps, *self.size)), "mask")
         return node.emit(relax.op.multiply(columns, spread), "masked")
 
     def joined(self, node: Node, columns: Any) -> Any:

@@ -31,6 +31,14 @@ class Window:
             dilation * (kernel - 1) + 1 for kernel, dilation in zip(self.kernel, self.dilation, strict=True)
         )
 
+    def counts(self, spatial: Sequence[int]) -> tuple[int, ...]:
+        """How many places the window has along each dimension of an image."""
+        sides = zip(self.before, self.after, self.strides, strict=True)
+        return tuple(
+            (extent + before + after - reach) // stride + 1
+            for extent, reach, (before, after, stride) in zip(spatial, self.reach, sides, strict=True)
+        )
+
     def padded(self, totals: Sequence[int], mode: str) -> "Window":
         """This window padded by ``totals``, half on each side; the odd one comes after in SAME_UPPER only."""
         less = tuple(total // 2 for total in totals)

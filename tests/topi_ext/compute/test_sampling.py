@@ -27,7 +27,7 @@ def pixel_of(image: Array, row: float, column: float) -> Array:
 
 def expected_of(image: Array, grid: Array, method: str, padding: str, align_corners: bool) -> Array:
     """(N, H, W, C) and (N, 2, P, Q) to (N, P, Q, C)."""
-    result = np.zeros((*grid.shape[::3][:1], *grid.shape[2:], image.shape[3]))
+    result = np.zeros((len(grid), *grid.shape[2:], image.shape[3]))
     for n, p, q in np.ndindex(*result.shape[:3]):
         column, row = (
             place_of(float(grid[n, side, p, q]), image.shape[2 - side], padding, align_corners)

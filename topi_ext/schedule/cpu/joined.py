@@ -22,13 +22,11 @@ from topi_ext.schedule.blocks import (
     child_blocks,
     fixed,
     holds,
-    inline_small,
-    is_reduction,
     loads_of,
     open_schedule,
     temporaries,
 )
-from topi_ext.schedule.cpu.loops import LoopNest, is_shared
+from topi_ext.schedule.cpu.loops import LoopNest, kept_blocks
 from topi_ext.schedule.cpu.rows import Rows
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.cpu.transpose import Transpose
@@ -51,12 +49,10 @@ class Joined(ProcessorRule):
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for all others, and where parts would share what they compute."""
+        if not _choices(func.body):
+            return None
         sch = open_schedule(func)
-        left = [
-            block
-            for block in child_blocks(sch)
-            if is_reduction(sch, block) or is_shared(sch, block) or not inline_small(sch, block)
-        ]
+        left = kept_blocks(sch, child_blocks(sch))
         if not all(sch.get_loops(block) for block in left):
             return None
         nests = [_Nest(sch.get(block), sch.get(sch.get_loops(block)[0])) for block in left]
@@ -142,12 +138,8 @@ def _within(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
 
 def _first_cut(value: Any, variables: Sequence[tirx.Var], part: Part) -> tuple[int, int] | None:
     """The axis and the place of an edge at which a choice changes."""
-    calls: list[Any] = []
-    structural_walk(value, (tvm.ir.Call, calls.append))
     # A choice comes before those inside of it.
-    for call in reversed(calls):
-        if call.op.name != _EITHER:
-            continue
+    for call in reversed(_choices(value)):
         for chosen_by, place in _edges(call.args[0]):
             for axis, variable in enumerate(variables):
                 begin, end = part[axis]
@@ -155,6 +147,13 @@ def _first_cut(value: Any, variables: Sequence[tirx.Var], part: Part) -> tuple[i
                 if variable.same_as(chosen_by) and begin + least <= place <= end - least:
                     return axis, place
     return None
+
+
+def _choices(body: Any) -> list[Any]:
+    """The choices of a statement or an expression, inner ones first."""
+    calls: list[Any] = []
+    structural_walk(body, (tvm.ir.Call, calls.append))
+    return [call for call in calls if call.op.name == _EITHER]
 
 
 def _edges(condition: Any) -> list[tuple[tirx.Var, int]]:

@@ -69,12 +69,17 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
 
     :func:`finished` must follow.
     """
-    for block in [
+    for block in kept_blocks(sch, blocks):
+        arrange_block(sch, block, lanes, most_alone)
+
+
+def kept_blocks(sch: Schedule, blocks: list[SBlock]) -> list[SBlock]:
+    """Those of ``blocks`` that have loops of their own; the others are inlined."""
+    return [
         block
         for block in blocks
         if is_reduction(sch, block) or is_shared(sch, block) or not inline_small(sch, block)
-    ]:
-        arrange_block(sch, block, lanes, most_alone)
+    ]
 
 
 def finished(func: tirx.PrimFunc) -> tirx.PrimFunc:
