@@ -27,6 +27,7 @@ from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
 from relay_layout.rewrite.contraction import contractions_as_products
 from relay_layout.rewrite.fold import fold_constants
+from relay_layout.rewrite.hoisting import hoisted
 from relay_layout.rewrite.narrowing import POOLINGS, narrowed, narrowed_pooling
 from relay_layout.rewrite.recognition import recognise_operators
 from relay_layout.rewrite.widening import widen
@@ -44,8 +45,9 @@ def canonicalize(
     Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
     them. What is moved, cast or computed of constants alone becomes another constant. Norms and GELU that are
     written out become one operator, einsums matrix products, what takes one index of an axis a slice, a batch
-    of one constant matrix the matrix, a kernel of which a part meets padding alone a smaller one. Changes of
-    memory order that the module asks for inside are left to the choice of layouts.
+    of one constant matrix the matrix, a kernel of which a part meets padding alone a smaller one. Activations
+    come before the views between them and their convolution. Changes of memory order that the module asks for
+    inside are left to the choice of layouts.
 
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
@@ -70,7 +72,7 @@ def canonicalize(
 class _Inference(PyExprMutator):
     """Replaces batch norm, dropout, what takes one known index, batches of one matrix, kernels too large.
 
-    Broadcasts to a tensor's own shape disappear.
+    Activations come before views. Broadcasts to a tensor's own shape disappear.
     """
 
     def __init__(self, function: relax.Function) -> None:
@@ -93,7 +95,9 @@ class _Inference(PyExprMutator):
             return narrowed_pooling(call)
         if name == "nn.dropout":
             return relax.Tuple([call.args[0], call.args[0]])
-        if name != "nn.batch_norm" or bool(call.attrs.training):
+        if name != "nn.batch_norm":
+            return hoisted(call, self.uses, self.lookup_binding, self.builder_.emit)
+        if bool(call.attrs.training):
             return call
         if not all(isinstance(statistic, Constant) for statistic in call.args[1:]):
             return call

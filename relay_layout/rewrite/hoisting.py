@@ -1,0 +1,62 @@
+"""Activations ahead of the views between them and the convolution whose result they take.
+
+Vision transformers flatten the image that a depthwise convolution computes to rows before they apply GELU
+(PVTv2, SegFormer). Applied to the image it is an epilogue of the convolution; after the reshape it would be a
+pass over memory of its own.
+"""
+
+from collections.abc import Callable, Mapping
+
+from tvm import relax
+
+from relay_layout.graph.uses import call_read_once
+from relay_layout.ir import Constant, Expression, operator_name, with_attributes
+from relay_layout.ops import is_elementwise
+from relay_layout.targets.convolutions import CONVOLUTION_AXES
+
+_VIEWS = frozenset({"reshape", "permute_dims", "squeeze", "expand_dims", "flatten"})
+
+Bound = Callable[[relax.Var], Expression | None]
+
+
+def hoisted(
+    call: relax.Call, uses: Mapping[str, int], bound: Bound, emit: Callable[[relax.Call], relax.Var]
+) -> relax.Call:
+    """The last of the views of ``call`` computed before them; ``call`` if it follows no convolution by views.
+
+    ``call`` is an elementwise operator of one tensor that keeps the dtype. Nothing else reads the views or
+    what they are views of. ``bound`` finds the value of a variable, ``emit`` binds a call, and ``uses`` says
+    how often each variable is read, by name.
+    """
+    if len(call.args) != 1 or not is_elementwise(operator_name(call)) or _dtype(call.args[0]) != _dtype(call):
+        return call
+    views: list[relax.Call] = []
+    data = call.args[0]
+    producer = call_read_once(data, uses, bound)
+    while producer is not None and operator_name(producer) in _VIEWS:
+        views.append(producer)
+        data = producer.args[0]
+        producer = call_read_once(data, uses, bound)
+    if not views or not _ends_convolution(producer, uses, bound):
+        return call
+    moved = with_attributes(call, [data])
+    for view in reversed(views):
+        moved = with_attributes(view, [emit(moved), *view.args[1:]])
+    return moved
+
+
+def _ends_convolution(call: relax.Call | None, uses: Mapping[str, int], bound: Bound) -> bool:
+    """Whether a call is a convolution or elementwise operators of one and of constants: its epilogue."""
+    while call is not None and operator_name(call) not in CONVOLUTION_AXES:
+        others = [argument for argument in call.args if not isinstance(argument, Constant)]
+        if len(others) != 1 or not is_elementwise(operator_name(call)):
+            return False
+        call = call_read_once(others[0], uses, bound)
+    return call is not None
+
+
+def _dtype(expression: Expression) -> str | None:
+    return getattr(expression.ty, "dtype", None) and str(expression.ty.dtype)
+
+
+__all__ = ["hoisted"]
