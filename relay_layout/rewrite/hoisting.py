@@ -20,28 +20,33 @@ Bound = Callable[[relax.Var], Expression | None]
 
 
 def hoisted(
-    call: relax.Call, uses: Mapping[str, int], bound: Bound, emit: Callable[[relax.Call], relax.Var]
+    call: relax.Call, uses: Mapping[str, int], bound: Bound, emit: Callable[[relax.Call, str], relax.Var]
 ) -> relax.Call:
     """The last of the views of ``call`` computed before them; ``call`` if it follows no convolution by views.
 
     ``call`` is an elementwise operator of one tensor that keeps the dtype. Nothing else reads the views or
-    what they are views of. ``bound`` finds the value of a variable, ``emit`` binds a call, and ``uses`` says
-    how often each variable is read, by name.
+    what they are views of. ``bound`` finds the value of a variable; ``emit`` binds a call to a variable, its
+    second argument a name for it; ``uses`` says how often each variable is read, by name.
     """
     if len(call.args) != 1 or not is_elementwise(operator_name(call)) or _dtype(call.args[0]) != _dtype(call):
         return call
     views: list[relax.Call] = []
+    results: list[relax.Var] = []
     data = call.args[0]
     producer = call_read_once(data, uses, bound)
     while producer is not None and operator_name(producer) in _VIEWS:
         views.append(producer)
+        results.append(data)
         data = producer.args[0]
         producer = call_read_once(data, uses, bound)
     if not views or not _ends_convolution(producer, uses, bound):
         return call
     moved = with_attributes(call, [data])
-    for view in reversed(views):
-        moved = with_attributes(view, [emit(moved), *view.args[1:]])
+    hint = f"{data.name}_{operator_name(call).rpartition('.')[2]}"
+    for view, result in zip(reversed(views), reversed(results), strict=True):
+        moved = with_attributes(view, [emit(moved, hint), *view.args[1:]])
+        # The last view is bound to what the activation was.
+        hint = result.name
     return moved
 
 

@@ -93,6 +93,14 @@ def test_stays_where_the_dtype_changes() -> None:
     assert found == ["nn.conv2d", "reshape", "permute_dims", "astype"]
 
 
+def test_is_named_after_what_it_is_computed_of() -> None:
+    module = canonicalize(
+        network(lambda emit, image: emit(relax.op.nn.gelu(as_rows(emit, image))), bias=False)
+    )
+    names = [binding.var.name for binding in module["main"].body.blocks[0].bindings]
+    assert names[1] == f"{names[0]}_gelu"
+
+
 @pytest.mark.parametrize("layout", ["auto", "NHWC", "NCHW"])
 def test_computes_the_same(layout: str, tmp_path: Path) -> None:
     def rows(emit: Emit, image: relax.Var) -> Expression:
