@@ -16,7 +16,7 @@ from relay_layout.targets.convolutions import CONVOLUTION_AXES
 
 _VIEWS = frozenset({"reshape", "permute_dims", "squeeze", "expand_dims", "flatten"})
 
-Bound = Callable[[relax.Var], Expression | None]
+Bound = Callable[[relax.Var], Expression]
 
 
 def hoisted(
@@ -30,23 +30,22 @@ def hoisted(
     """
     if len(call.args) != 1 or not is_elementwise(operator_name(call)) or _dtype(call.args[0]) != _dtype(call):
         return call
-    views: list[relax.Call] = []
-    results: list[relax.Var] = []
+    views: list[relax.Var] = []
     data = call.args[0]
     producer = call_read_once(data, uses, bound)
     while producer is not None and operator_name(producer) in _VIEWS:
-        views.append(producer)
-        results.append(data)
+        views.append(data)
         data = producer.args[0]
         producer = call_read_once(data, uses, bound)
     if not views or not _ends_convolution(producer, uses, bound):
         return call
     moved = with_attributes(call, [data])
     hint = f"{data.name}_{operator_name(call).rpartition('.')[2]}"
-    for view, result in zip(reversed(views), reversed(results), strict=True):
+    for variable in reversed(views):
+        view = bound(variable)
         moved = with_attributes(view, [emit(moved, hint), *view.args[1:]])
         # The last view is bound to what the activation was.
-        hint = result.name
+        hint = variable.name
     return moved
 
 

@@ -9,10 +9,8 @@ import tvm
 from tvm import relax
 
 import relay_layout
-from relay_layout.ir import Expression, operator_name
+from relay_layout.ir import Emit, Expression, operator_name
 from relay_layout.rewrite.canonicalize import canonicalize
-
-Emit = Callable[[Expression], relax.Var]
 
 
 def network(rows: Callable[[Emit, relax.Var], Expression], *, bias: bool = True) -> tvm.IRModule:
