@@ -7,6 +7,7 @@ import ctypes
 import functools
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,9 @@ _NARROW = {"x86_64": "x86", "aarch64": "arm"}
 
 _CAPABILITY = 75, 76
 """The CUDA driver's numbers of the attributes that hold a device's compute capability, major and minor."""
+
+CPU_INFO = Path("/proc/cpuinfo")
+"""Where Linux lists its processors."""
 
 # /proc/cpuinfo and LLVM name the same feature differently; targets are written in LLVM's words.
 _X86_ALIASES = {
@@ -92,7 +96,7 @@ def cpu_features() -> frozenset[str] | None:
         library.getauxval.restype, library.getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
         return told_features([library.getauxval(word) for word in CAPABILITY_WORDS])
     try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        text = CPU_INFO.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     found = parse_cpuinfo(text, architecture())
@@ -159,6 +163,27 @@ def portable_target(features: frozenset[str] | None) -> str:
     return best
 
 
+def cpu_model(listing: Path = CPU_INFO) -> str:
+    """The model of this machine's CPU, such as ``AMD EPYC (family 25, model 1)``.
+
+    The numbers are of the design: hypervisors give different ones the same name. ARM's cores have no name:
+    ``implementer 0x41, part 0xd0b``. Without a ``listing``, what Python knows.
+    """
+    text = _read(listing)
+
+    def field(name: str) -> str | None:
+        found = re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE)
+        return found[1].strip() if found else None
+
+    name, family, model = field("model name"), field("cpu family"), field("model")
+    if name is not None:
+        return f"{name} (family {family}, model {model})" if family and model else name
+    implementer, part = field("CPU implementer"), field("CPU part")
+    if implementer and part:
+        return f"implementer {implementer}, part {part}"
+    return platform.processor() or platform.machine()
+
+
 def cpu_count() -> int:
     """How many cores this process may keep busy, at least 1.
 
@@ -223,10 +248,12 @@ def _read(path: Path) -> str:
 
 
 __all__ = [
+    "CPU_INFO",
     "architecture",
     "cgroup_quota",
     "cpu_count",
     "cpu_features",
+    "cpu_model",
     "gpu_architecture",
     "normalize_architecture",
     "operating_system",

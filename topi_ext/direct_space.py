@@ -19,6 +19,7 @@ from topi_ext.knobs import (
     PadAt,
     fuses_rows,
     lanes_are_pixels,
+    may_prefetch,
     met_share,
     most_steps,
     pads_by_chunk,
@@ -26,7 +27,7 @@ from topi_ext.knobs import (
     tiled_channels,
 )
 from topi_ext.matrix_space import CONFIGURATION_CYCLES, LANES, matrix_tiles
-from topi_ext.processor import Processor
+from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.workload import BYTES, PLANES, ConvolutionWorkload
 
 SHARED_LINE_PENALTY = 4.0
@@ -74,6 +75,9 @@ to 1.7, and as the estimates of all depthwise convolutions are low, this chooses
 
 WIDENED_PAIR_INSTRUCTIONS = 4
 """For a vector of such where no instruction multiplies them: halves of words become float32 first."""
+
+UNUSUAL_PREFETCH_PENALTY = 1.02
+"""For asking ahead where that seldom pays, or not asking where it often does."""
 
 PIXEL_LANE_PENALTY = 2.0
 """Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
@@ -165,7 +169,11 @@ def _knobs_of_tile(
         cost += _traffic_cycles(workload, processor, knobs)
         if tile.matrix_rows:
             cost += CONFIGURATION_CYCLES * _chunks(workload, knobs, pixels, channel_vectors)
-        yield cost + processor.threads * processor.launch_cycles, knobs
+        cost += processor.threads * processor.launch_cycles
+        if processor.prefetch and may_prefetch(workload, knobs):
+            knobs = replace(knobs, prefetch=processor.prefetch_again)
+            yield cost * UNUSUAL_PREFETCH_PENALTY, replace(knobs, prefetch=not knobs.prefetch)
+        yield cost, knobs
         if order == "channels" and chunk_rows == 1 and tile.cycles < MOST_SERIAL * processor.parallel_cycles:
             alone = replace(knobs, parallel=False)
             yield processor.threads * (tile.cycles + _traffic_cycles(workload, processor, alone)), alone
@@ -355,11 +363,11 @@ def _shared_lines(workload: ConvolutionWorkload, processor: Processor, knobs: Co
         return 0.0
     size = DTYPE_BYTES[workload.out_dtype]
     tile = knobs.lanes * knobs.tile_channels
-    whole = tile * size % 64 == 0 and workload.out_channels * size % 64 == 0
+    whole = tile * size % LINE_BYTES == 0 and workload.out_channels * size % LINE_BYTES == 0
     images = workload.batch if isinstance(workload.batch, int) else 1
     if whole or tile >= workload.out_channels or images % processor.threads == 0:
         return 0.0
-    return min(1.0, (processor.threads - 1) * 64 / (workload.out_channels * size))
+    return min(1.0, (processor.threads - 1) * LINE_BYTES / (workload.out_channels * size))
 
 
 def imbalance(
@@ -405,6 +413,18 @@ def _panels_again(
     return panel * (turns - 1) * passes / AGAIN_BYTES_PER_CYCLE
 
 
+def _read_share(workload: ConvolutionWorkload) -> float:
+    """The share of an image's cache lines that kernels shorter than their strides read."""
+    rows, columns = (
+        min(1.0, ((taps - 1) * dilation + 1) / stride)
+        for _, taps, stride, _, _, dilation in (workload.along(0), workload.along(1))
+    )
+    block, innermost = block_of(workload.data_layout, "C"), physical_axes(workload.data_layout)[-1]
+    run = block if block > 1 else workload.in_channels if innermost == ("C", 0) else 1
+    lines = run * DTYPE_BYTES[workload.dtype] >= LINE_BYTES
+    return rows * columns if lines else rows
+
+
 def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
     """Cycles spent on weights and rows that come from beyond the level-2 cache, and on padding."""
     size = DTYPE_BYTES[workload.dtype]
@@ -445,7 +465,8 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
         passes = max(1, workload.out_channels // (knobs.lanes * knobs.tile_channels))
         if lanes_are_pixels(workload):
             passes = max(1, workload.out_channels // knobs.tile_channels)
-        again = image * batch * (passes - 1) if image > half_l2 else 0
+        read = image * _read_share(workload)
+        again = read * batch * (passes - 1) if read > half_l2 else 0
         return padding + again / bytes_per_cycle + _panels_again(workload, processor, knobs, passes)
     if fuses_rows(workload):
         run = int(workload.out_height) * int(workload.out_width)

@@ -287,6 +287,17 @@ def tiled_channels(workload: ConvolutionWorkload) -> int:
     return math.ceil(channels / lanes) * lanes
 
 
+def may_prefetch(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:
+    """Are weights read tile by tile of the channels, and in vectors of the tile's lanes?
+
+    A product of one row does nothing but read weights, and is left to the hardware.
+    """
+    if knobs.order != "channels" or workload.groups > 1 or "H" not in workload.out_layout:
+        return False
+    axes = physical_axes(workload.kernel_layout)
+    return axes[-2 if workload.word_axis else -1] == ("O", knobs.lanes)
+
+
 def fuses_rows(workload: ConvolutionWorkload) -> bool:
     """May a tile run over the end of a row? Only where the index stays affine: pointwise."""
     return workload.is_pointwise and not workload.is_depthwise and "H" in workload.out_layout

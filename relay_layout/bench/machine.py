@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from pathlib import Path
 from typing import TypedDict
+
+from relay_layout.host import CPU_INFO, cpu_model
 
 
 class Machine(TypedDict):
@@ -18,22 +19,14 @@ class Machine(TypedDict):
     python: str
 
 
-def describe_machine(cpu_info: Path = Path("/proc/cpuinfo")) -> Machine:
+def describe_machine(cpu_info: Path = CPU_INFO) -> Machine:
     """This machine; `cores` counts the logical processors that this process may use."""
     return Machine(
-        cpu=_cpu_model(cpu_info),
+        cpu=cpu_model(cpu_info),
         cores=_usable_processors(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
     )
-
-
-def _cpu_model(cpu_info: Path) -> str:
-    try:
-        found = re.search(r"^model name\s*:\s*(.+)$", cpu_info.read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def _usable_processors() -> int:

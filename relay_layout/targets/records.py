@@ -2,33 +2,38 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
 import tuning_logs
 from relay_layout.errors import InputError
 from topi_ext.tune.database import Database
+from topi_ext.tune.log import load
+from topi_ext.tune.record import Record
 from topi_ext.tune.recorded import RecordedKernels
 
 _MOST_NAMED = 3
 
 
 def recorded_kernels(
-    processor: str, paths: Sequence[str | os.PathLike[str]] = (), shipped: bool = True
+    processor: str, paths: Sequence[str | os.PathLike[str]] = (), shipped: bool = True, cpu: str = ""
 ) -> RecordedKernels:
     """The kernels on record in ``paths`` and, if ``shipped``, in the package's logs of that processor.
 
-    Lines that are no records are skipped with a warning. Raises InputError for a file that cannot be read.
+    What was measured on the model ``cpu`` comes first; where ``paths`` hold nothing of that, the model that
+    they hold most of. Lines that are no records are skipped with a warning. Raises InputError for a file that
+    cannot be read.
     """
     if not paths:
-        return _shipped(processor) if shipped else RecordedKernels(Database())
+        return _shipped(processor, cpu) if shipped else RecordedKernels(Database())
     own = tuple(Path(path) for path in paths)
     for path in own:
         if not path.is_file():
             raise InputError(f"tuning records: there is no file {path}")
     try:
-        database, problems = Database.load((*(tuning_logs.paths_of(processor) if shipped else ()), *own))
+        records, problems = load(own)
     except OSError as error:
         raise InputError(f"tuning records: {error.filename}: {error.strerror}") from None
     if problems:
@@ -36,12 +41,20 @@ def recorded_kernels(
         more = len(problems) - _MOST_NAMED
         rest = f"; and {more} more" if more > 0 else ""
         warnings.warn(f"tuning records: lines skipped: {named}{rest}", stacklevel=2)
-    return RecordedKernels(database)
+    theirs = load(tuning_logs.paths_of(processor))[0] if shipped else []
+    return RecordedKernels(Database([*theirs, *records], _preferred(records, processor, cpu)))
 
 
 @cache
-def _shipped(processor: str) -> RecordedKernels:
-    return RecordedKernels(Database.load(tuning_logs.paths_of(processor))[0])
+def _shipped(processor: str, cpu: str) -> RecordedKernels:
+    return RecordedKernels(Database.load(tuning_logs.paths_of(processor), cpu)[0])
+
+
+def _preferred(records: Iterable[Record], processor: str, cpu: str) -> str:
+    measured = Counter(
+        record.cpu for record in records if record.processor == processor and record.origin == "measured"
+    )
+    return cpu if cpu in measured or not measured else measured.most_common(1)[0][0]
 
 
 __all__ = ["recorded_kernels"]

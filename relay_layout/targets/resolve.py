@@ -10,7 +10,7 @@ import tvm
 from tvm.target import codegen
 
 from relay_layout.errors import TargetError
-from relay_layout.host import architecture, cpu_count, cpu_features, normalize_architecture
+from relay_layout.host import architecture, cpu_count, cpu_features, cpu_model, normalize_architecture
 from relay_layout.targets.arm import (
     ARM_BOARDS,
     PREFIX,
@@ -54,8 +54,9 @@ def resolve_target(
 
     ``threads`` is how many threads the kernels are shaped for; by default all cores of this machine, or of a
     board with such an ARM core. ``tuning_records`` are logs to choose kernels from beside those of the
-    package, which ``shipped_records`` false leaves out; ``winograd`` false keeps to kernels that round like
-    the direct convolution. ``precision`` is what floats are multiplied in
+    package, which ``shipped_records`` false leaves out; times of this model of CPU, for ``native``, or of
+    the one that those logs are of, come before those of other models. ``winograd`` false keeps to kernels
+    that round like the direct convolution. ``precision`` is what floats are multiplied in
     (:data:`relay_layout.targets.target.Precision`): "bf16" is for processors with AVX512_BF16, AMX
     or ARM's bf16, "fp16" and "tf32" are for CUDA. A target that is resolved stays as it is. Raises
     :class:`TargetError` with the names that are understood, InputError for a log that cannot be read.
@@ -69,7 +70,8 @@ def resolve_target(
         found: BuildTarget = cuda_target(target.strip(), wanted)
     else:
         found = _in_precision(_resolved(target, threads), wanted)
-    records = recorded_kernels(found.machine.name, tuning_records, shipped_records)
+    here = cpu_model() if found.name == "native" else ""
+    records = recorded_kernels(found.machine.name, tuning_records, shipped_records, here)
     return replace(
         found,
         kernels=replace(found.kernels, records=records, winograd=winograd),

@@ -99,6 +99,7 @@ class Tuning:
         raises where there is no machine left.
         """
         job, target = self.job, self.target
+        self.database.cpu = measurer.cpu
         versions = {"relay_layout": __version__, "tvm": str(tvm.__version__)}
         transforms = TransformMeasurer(
             target.machine,

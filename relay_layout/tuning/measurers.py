@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 def local_measurer(target: BuildTarget) -> "Measurer":
     """Measures on this machine; an error where it cannot run what is built for the target."""
     from relay_layout.artifact import check_runnable
-    from relay_layout.bench.machine import describe_machine
     from relay_layout.lower.link import link_command
     from topi_ext.tune.measure import KernelMeasurer
 
@@ -30,7 +29,7 @@ def local_measurer(target: BuildTarget) -> "Measurer":
     return KernelMeasurer(
         target.tvm_target,
         threads=target.threads,
-        cpu=describe_machine()["cpu"],
+        cpu=host.cpu_model(),
         link=link_command(),
         builders=host.cpu_count(),
     )

@@ -198,6 +198,32 @@ def test_matrices_count_where_the_system_lets_a_process_use_them(
     )
 
 
+@pytest.mark.parametrize(
+    ("listing", "model"),
+    [
+        (
+            "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC\n",
+            "AMD EPYC (family 25, model 1)",
+        ),
+        ("processor\t: 0\nmodel name\t: Example CPU 9000\n", "Example CPU 9000"),
+        (
+            "BogoMIPS\t: 50.00\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n",
+            "implementer 0x41, part 0xd0c",
+        ),
+    ],
+    ids=["numbers", "no-numbers", "ARM"],
+)
+def test_cpu_model(tmp_path: Path, listing: str, model: str) -> None:
+    """Two designs may have one name: hypervisors call all of a vendor's alike."""
+    path = tmp_path / "cpuinfo"
+    path.write_text(listing)
+    assert host.cpu_model(path) == model
+
+
+def test_cpu_model_without_a_listing(tmp_path: Path) -> None:
+    assert host.cpu_model(tmp_path / "none")
+
+
 def test_portable_target() -> None:
     v3 = host.parse_cpuinfo(cpuinfo(X86_V3), "x86_64")
     v4 = host.parse_cpuinfo(cpuinfo(f"{X86_V3} avx512f avx512bw avx512cd avx512dq avx512vl"), "x86_64")

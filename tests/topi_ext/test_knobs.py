@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kernel_networks import WORKLOADS, workload_for
@@ -11,7 +12,7 @@ from topi_ext import kernel
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.kernel import cheapest, default_knobs
-from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs, check_knobs, lanes_are_pixels
+from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs, check_knobs, lanes_are_pixels, may_prefetch
 from topi_ext.processor import Processor, processor_of
 from topi_ext.workload import ConvolutionWorkload
 
@@ -51,6 +52,15 @@ def test_prefetches_are_named_where_there_are_none(knobs: ConvolutionKnobs | Win
     assert "prefetch" not in knobs.to_dict()
     without = replace(knobs, prefetch=False).to_dict()
     assert without == {**knobs.to_dict(), "prefetch": False}
+
+
+@pytest.mark.parametrize("changes", [{"order": "pixels"}, {"lanes": 16}], ids=str)
+def test_kernels_that_could_not_prefetch_are_tried_once(changes: dict[str, Any]) -> None:
+    """Those that read all weights for every chunk of pixels, or in other vectors than they lie in."""
+    workload = workload_for((64, 64, 7, 1, 1, 1), "NHWC", "OHWI8o", "NHWC")
+    knobs = replace(ConvolutionKnobs(8, 4, 2), **changes)
+    assert may_prefetch(workload, ConvolutionKnobs(8, 4, 2))
+    assert not may_prefetch(workload, knobs)
 
 
 def test_data_are_loaded_as_vectors_where_multiply_adds_read_lanes() -> None:

@@ -12,13 +12,12 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.dot_products import is_dot
+from topi_ext.processor import LINE_BYTES
 from topi_ext.schedule.blocks import loads_of
 from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 
 PREFETCH = "topi_ext.prefetch"
 """Loop annotation: how many rows ahead weights are asked for, in how many streams, and rows of a step."""
-
-LINE_BYTES = 64
 
 _READ, _KEEP_IN_L2, _DATA = 0, 2, 1
 """Operands of LLVM's prefetch: for reading, with moderate locality, into a data cache."""

@@ -15,11 +15,13 @@ class Database:
     """Records by workload and processor.
 
     ``misfits`` counts the records that a lookup left out because their knobs do not fit the workload any
-    more.
+    more. ``cpu`` is the model that is compiled for: what was measured on it comes before what was measured on
+    other models of the same kind of processor, which may be faster at everything.
     """
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self, records: Iterable[Record] = (), cpu: str = "") -> None:
         self.misfits = 0
+        self._cpu = cpu
         self._records: dict[tuple[str, str], list[TuningRecord]] = {}
         self._best: dict[tuple[str, str, int, bool], TuningRecord | None] = {}
         self._transforms: list[TransformRecord] = []
@@ -27,10 +29,20 @@ class Database:
             self.add(record)
 
     @staticmethod
-    def load(paths: Iterable[Path]) -> "tuple[Database, list[Problem]]":
+    def load(paths: Iterable[Path], cpu: str = "") -> "tuple[Database, list[Problem]]":
         """The database of several logs, and the lines that are no records."""
         records, problems = load(paths)
-        return Database(records), problems
+        return Database(records, cpu), problems
+
+    @property
+    def cpu(self) -> str:
+        """The model whose records come first; empty where none does."""
+        return self._cpu
+
+    @cpu.setter
+    def cpu(self, cpu: str) -> None:
+        self._cpu = cpu
+        self._best.clear()
 
     def add(self, record: Record) -> None:
         """Know one record more."""
@@ -51,9 +63,9 @@ class Database:
     def best(self, workload: Workload, processor: Machine, winograd: bool = True) -> TuningRecord | None:
         """The record to compile with; None where none succeeded, or none fits any more.
 
-        Measured records come before modelled ones, then the fastest; without ``winograd`` those of Winograd
-        kernels are left out. Inherited ones are of another machine and another compiler: they choose nothing,
-        and are where tuning starts (:meth:`inherited`).
+        Measured records come before modelled ones, those of :attr:`cpu` before others, then the fastest;
+        without ``winograd`` those of Winograd kernels are left out. Inherited ones are of another machine and
+        another compiler: they choose nothing, and are where tuning starts (:meth:`inherited`).
         """
         key = workload.to_json(), processor.name, processor.threads, winograd
         if key not in self._best:
@@ -87,7 +99,7 @@ class Database:
         """The layout transforms that were measured on that processor with that number of threads."""
         return [
             record
-            for record in best_repeated(self._transforms)
+            for record in best_repeated(self._transforms, self._cpu)
             if (record.processor, record.threads) == (processor.name, processor.threads)
         ]
 
@@ -117,7 +129,7 @@ class Database:
     def _fitting(
         self, workload: Workload, processor: Machine, records: Iterable[TuningRecord]
     ) -> Iterator[TuningRecord]:
-        for record in rank_records(records):
+        for record in rank_records(records, self._cpu):
             try:
                 family_of(workload).knobs_from_dict(workload, processor, record.knobs)
             except RelayLayoutError:

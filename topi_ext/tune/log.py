@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -85,22 +86,24 @@ def load(paths: Iterable[Path]) -> tuple[list[Record], list[Problem]]:
 
 
 def merged(records: Iterable[Record]) -> list[Record]:
-    """The best record of each workload, processor, number of threads, origin and algorithm, sorted by these.
+    """The best record of each workload, processor and model, number of threads, origin and algorithm.
 
-    Failures are left out. Algorithms count apart because a compilation may refuse the less exact ones. Of a
-    transform, which has nothing to choose, the record with the most repeats is best, then the latest.
+    Sorted by these; failures are left out. Algorithms count apart because a compilation may refuse the less
+    exact ones. Of a transform, which has nothing to choose, the record with the most repeats is best, then
+    the latest.
     """
-    kernels: dict[tuple[str, str, int, str, str], list[TuningRecord]] = {}
-    transforms = []
+    kernels: dict[tuple[str, str, int, str, str, str], list[TuningRecord]] = {}
+    transforms: dict[str, list[TransformRecord]] = {}
     for record in records:
         if isinstance(record, TransformRecord):
-            transforms.append(record)
+            transforms.setdefault(record.cpu, []).append(record)
             continue
         kernel = record.workload.to_json()
-        key = (kernel, record.processor, record.threads, record.origin, record.algorithm)
+        key = (kernel, record.processor, record.threads, record.origin, record.algorithm, record.cpu)
         kernels.setdefault(key, []).append(record)
     ranked = (rank_records(kernels[key]) for key in sorted(kernels))
-    return [*[found[0] for found in ranked if found], *best_repeated(transforms)]
+    moved = (best_repeated(transforms[cpu]) for cpu in sorted(transforms))
+    return [*[found[0] for found in ranked if found], *chain.from_iterable(moved)]
 
 
 def write(path: Path, records: Iterable[Record]) -> None:

@@ -17,12 +17,13 @@ def ranking_seconds(record: TuningRecord) -> float:
     return record.cost * doubt if record.origin == "measured" else record.cost
 
 
-def rank_records(records: Iterable[TuningRecord]) -> Sequence[TuningRecord]:
+def rank_records(records: Iterable[TuningRecord], cpu: str = "") -> Sequence[TuningRecord]:
     """Successful records of one workload on one processor, best first, each set of knobs once.
 
-    A measured record beats a modelled one, and that an inherited one, whatever their times. Of several
-    records with the same knobs and origin the one with the most repeats counts, then the latest. Times that
-    were taken of a kernel before its result was found to be wrong do not count.
+    A measured record beats a modelled one, and that an inherited one, whatever their times; one of the model
+    ``cpu`` beats those of other models, whose clocks and caches are others. Of several records with the same
+    knobs and origin the one with the most repeats counts, then the latest. Times that were taken of a kernel
+    before its result was found to be wrong do not count.
     """
     known_records = list(records)
     wrong: dict[str, str] = {}
@@ -31,28 +32,38 @@ def rank_records(records: Iterable[TuningRecord]) -> Sequence[TuningRecord]:
             knobs = knobs_key(record.knobs)
             wrong[knobs] = max(record.time, wrong.get(knobs, ""))
     latest: dict[tuple[str, str], TuningRecord] = {}
+
+    def trust(record: TuningRecord) -> tuple[bool, int, str]:
+        return record.cpu == cpu, len(record.seconds), record.time
+
     for record in known_records:
         knobs = knobs_key(record.knobs)
         if not record.seconds or (knobs in wrong and record.time <= wrong[knobs]):
             continue
         key = record.origin, knobs
         known = latest.get(key)
-        if known is None or (len(record.seconds), record.time) >= (len(known.seconds), known.time):
+        if known is None or trust(record) >= trust(known):
             latest[key] = record
-    return sorted(latest.values(), key=lambda record: (ORIGINS.index(record.origin), ranking_seconds(record)))
+    return sorted(
+        latest.values(),
+        key=lambda record: (ORIGINS.index(record.origin), record.cpu != cpu, ranking_seconds(record)),
+    )
 
 
-def best_repeated(records: Iterable[TransformRecord]) -> list[TransformRecord]:
+def best_repeated(records: Iterable[TransformRecord], cpu: str = "") -> list[TransformRecord]:
     """Of each transform, processor and number of threads the successful record with the most repeats.
 
-    Of equals the latest; sorted by these.
+    Those of the model ``cpu`` come before others; of equals the latest; sorted by these.
     """
+
+    def trust(record: TransformRecord) -> tuple[bool, int, str]:
+        return record.cpu == cpu, len(record.seconds), record.time
+
     best: dict[tuple[str, str, int], TransformRecord] = {}
     for record in records:
         key = record.workload.to_json(), record.processor, record.threads
         known = best.get(key)
-        better = known is None or (len(record.seconds), record.time) >= (len(known.seconds), known.time)
-        if record.seconds and better:
+        if record.seconds and (known is None or trust(record) >= trust(known)):
             best[key] = record
     return [best[key] for key in sorted(best)]
 

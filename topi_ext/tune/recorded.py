@@ -3,11 +3,17 @@
 from dataclasses import replace
 from math import ceil
 from statistics import geometric_mean
+from typing import Literal
 
 from topi_ext.chooser import KernelChoice, Source, estimated_us
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.tune.database import Database
 from topi_ext.tune.record import Origin, TuningRecord
+
+_Clock = Literal["own", "another", "modelled"]
+"""What took a time: the model that is compiled for, another of the same kind of processor, or none."""
+
+_CLOCKS: tuple[_Clock, ...] = ("own", "another", "modelled")
 
 _SOURCES: dict[Origin, Source] = {"measured": "tuned", "modelled": "modelled"}
 
@@ -24,25 +30,24 @@ class RecordedKernels:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._scales: dict[tuple[Machine, float], dict[Origin, float]] = {}
+        self._scales: dict[tuple[Machine, float], dict[_Clock, float]] = {}
 
     def choice(
         self, workload: Workload, processor: Machine, gigahertz: float, winograd: bool
     ) -> KernelChoice | None:
         """The best kernel on record; one for a batch of 1 serves where the batch is symbolic.
 
-        Only a measured time is one of this kind of machine; modelled ones are brought to its scale where
-        there are both.
+        Times of another model of the processor, and modelled ones, are brought to the scale of those that
+        were measured on the database's own, so that kernels of both can be compared.
         """
         if not isinstance(workload.batch, int):
             workload = replace(workload, batch=1)
         record = self.database.best(workload, processor, winograd)
         if record is None:
             return None
-        microseconds = record.cost * 1e6
-        if record.origin == "modelled":
-            scale = self.estimate_scale(processor, gigahertz)
-            microseconds *= scale / self._scales_of(processor, gigahertz).get("modelled", scale)
+        scale = self.estimate_scale(processor, gigahertz)
+        theirs = self._scales_of(processor, gigahertz).get(self._clock(record), scale)
+        microseconds = record.cost * 1e6 * scale / theirs
         knobs = family_of(workload).knobs_from_dict(workload, processor, record.knobs)
         return KernelChoice(knobs, _SOURCES[record.origin], microseconds)
 
@@ -50,23 +55,29 @@ class RecordedKernels:
         """Measured over estimated times, the geometric mean over workloads on record.
 
         Estimates stand beside measured times when layouts are chosen, and must not win by being wrong.
-        Modelled times where none is measured; 1 without any.
+        Times of other models where none is of the database's own, modelled ones where none is measured; 1
+        without any.
         """
         scales = self._scales_of(processor, gigahertz)
-        return scales.get("measured", scales.get("modelled", 1.0))
+        return next((scales[clock] for clock in _CLOCKS if clock in scales), 1.0)
 
-    def _scales_of(self, processor: Machine, gigahertz: float) -> dict[Origin, float]:
-        """Recorded over estimated times by origin; nothing for an origin without records."""
+    def _scales_of(self, processor: Machine, gigahertz: float) -> dict[_Clock, float]:
+        """Recorded over estimated times by what they were taken with; nothing where there are none."""
         key = processor, gigahertz
         if key not in self._scales:
-            records: dict[Origin, list[TuningRecord]] = {}
+            records: dict[_Clock, list[TuningRecord]] = {}
             for record in self.database.best_of(processor):
-                records.setdefault(record.origin, []).append(record)
+                records.setdefault(self._clock(record), []).append(record)
             self._scales[key] = {
-                origin: _scale(found[:: ceil(len(found) / SAMPLE)], processor, gigahertz)
-                for origin, found in records.items()
+                clock: _scale(found[:: ceil(len(found) / SAMPLE)], processor, gigahertz)
+                for clock, found in records.items()
             }
         return self._scales[key]
+
+    def _clock(self, record: TuningRecord) -> _Clock:
+        if record.origin == "modelled":
+            return "modelled"
+        return "own" if record.cpu == self.database.cpu else "another"
 
 
 def _scale(records: list[TuningRecord], processor: Machine, gigahertz: float) -> float:

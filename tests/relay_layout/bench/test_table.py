@@ -151,5 +151,4 @@ def test_machine(tmp_path: Path) -> None:
     info = tmp_path / "cpuinfo"
     info.write_text("processor\t: 0\nmodel name\t: Example CPU 9000\nflags\t: fpu\n")
     assert describe_machine(info)["cpu"] == "Example CPU 9000"
-    assert describe_machine(tmp_path / "none")["cpu"]
     assert describe_machine()["cores"] >= 1

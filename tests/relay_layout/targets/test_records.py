@@ -13,7 +13,7 @@ from relay_layout.targets import resolve_target
 from relay_layout.targets.records import recorded_kernels
 from relay_layout.tuning.measurers import core_model
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.tune.log import load
+from topi_ext.tune.log import load, write
 from topi_ext.tune.record import TuningRecord
 from topi_ext.workload import ConvolutionWorkload
 
@@ -38,17 +38,20 @@ WORKLOAD = ConvolutionWorkload(
 PROCESSOR = resolve_target("x86-64-v4", threads=2).processor
 
 
-def log_with(path: Path, line: str = "") -> Path:
-    record = TuningRecord(
+def a_record(cpu: str, seconds: float, knobs: ConvolutionKnobs) -> TuningRecord:
+    return TuningRecord(
         workload=WORKLOAD,
         processor=PROCESSOR.name,
         threads=2,
-        knobs=ConvolutionKnobs(16, 5, 1).to_dict(),
-        seconds=(1e-6,) * 3,
+        knobs=knobs.to_dict(),
+        seconds=(seconds,) * 3,
         time="2026-01-01T00:00:00+00:00",
-        cpu="test",
+        cpu=cpu,
     )
-    path.write_text(f"{record.to_json()}\n{line}")
+
+
+def log_with(path: Path, line: str = "") -> Path:
+    path.write_text(f"{a_record('test', 1e-6, ConvolutionKnobs(16, 5, 1)).to_json()}\n{line}")
     return path
 
 
@@ -56,6 +59,41 @@ def test_a_targets_kernels_come_from_the_callers_log(tmp_path: Path) -> None:
     target = resolve_target("x86-64-v4", threads=2, tuning_records=[log_with(tmp_path / "log.jsonl")])
     choice = target.kernels.choose(WORKLOAD)
     assert (choice.source, choice.knobs) == ("tuned", ConvolutionKnobs(16, 5, 1))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "wanted"), [("", 1e-6), ("often", 1e-6), ("once", 3e-6), ("shipped alone", 1e-6)]
+)
+def test_whose_records_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: str, wanted: float
+) -> None:
+    """Those of the CPU that is compiled for; if the caller's logs have none, those of the one they are of."""
+    shipped, own = tmp_path / "shipped.jsonl", tmp_path / "own.jsonl"
+    fast = [a_record("shipped alone", 1e-7, ConvolutionKnobs(16, 1, 1))]
+    often = [a_record("often", seconds, ConvolutionKnobs(16, 5, 1)) for seconds in (1e-6, 1e-6)]
+    write(shipped, fast)
+    write(own, [a_record("once", 3e-6, ConvolutionKnobs(16, 4, 1)), *often])
+    monkeypatch.setattr("tuning_logs.paths_of", lambda processor: (shipped,))
+    kernels = recorded_kernels(PROCESSOR.name, [own], cpu=cpu)
+    best = kernels.database.best(WORKLOAD, PROCESSOR)
+    assert best is not None and best.cost == wanted
+
+
+def test_a_native_target_prefers_records_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay_layout.targets.resolve.cpu_model", lambda: "this one")
+    machine = resolve_target("native", threads=2).machine
+    own = tmp_path / "own.jsonl"
+    fast, here = (
+        replace(a_record(cpu, seconds, ConvolutionKnobs(16, pixels, 1)), processor=machine.name)
+        for cpu, seconds, pixels in (("another", 1e-6, 5), ("this one", 3e-6, 4))
+    )
+    write(own, [fast, fast, here])
+    target = resolve_target("native", threads=2, tuning_records=[own])
+    assert target.kernels.records is not None
+    choice = target.kernels.records.choice(WORKLOAD, machine, 3.0, True)
+    assert choice is not None and choice.knobs == ConvolutionKnobs(16, 4, 1)
 
 
 def test_other_targets_do_not_see_it(tmp_path: Path) -> None:

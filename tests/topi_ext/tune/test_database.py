@@ -90,6 +90,26 @@ def test_what_is_added_is_found(
     assert database.best(workload, processor) == better
 
 
+def test_the_own_models_records_come_before_those_of_a_faster_one(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord, knobs: Knobs
+) -> None:
+    """A slower machine would never see what was tuned on it."""
+    faster = make_record(1.0, cpu="fast", knobs=knobs | {"tile_pixels": 14})
+    own = make_record(3.0, cpu="slow")
+    assert Database([faster, own], "slow").best(workload, processor) == own
+
+
+def test_the_own_model_can_be_told_later(
+    workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord, knobs: Knobs
+) -> None:
+    faster = make_record(1.0, cpu="fast", knobs=knobs | {"tile_pixels": 14})
+    own = make_record(3.0, cpu="slow")
+    database = Database([faster, own])
+    assert database.best(workload, processor) == faster
+    database.cpu = "slow"
+    assert database.best(workload, processor) == own
+
+
 def test_starting_points_are_what_others_found(
     workload: ConvolutionWorkload, processor: Processor, make_record: MakeRecord, knobs: Knobs
 ) -> None:

@@ -22,7 +22,11 @@ DIRECT = ConvolutionKnobs(16, 7, 2, "pixels", 28, "chunk")
 
 
 def record(
-    workload: ConvolutionWorkload, knobs: Knobs, microseconds: float, origin: str = "measured"
+    workload: ConvolutionWorkload,
+    knobs: Knobs,
+    microseconds: float,
+    origin: str = "measured",
+    cpu: str = "test",
 ) -> TuningRecord:
     return TuningRecord(
         workload=workload,
@@ -31,7 +35,7 @@ def record(
         knobs=knobs.to_dict(),
         seconds=(microseconds * 1e-6,) * 3,
         origin=origin,
-        cpu="test",
+        cpu=cpu,
     )
 
 
@@ -124,3 +128,18 @@ def test_the_scale_is_that_of_modelled_times_where_none_is_measured() -> None:
     assert kernels(record(WORKLOAD, DIRECT, 3 * estimate, "modelled")).estimate_scale(
         PROCESSOR, 3.0
     ) == pytest.approx(3.0)
+
+
+def test_times_of_another_model_come_to_the_scale_of_the_own() -> None:
+    """Layouts are chosen by both, and those that only a faster machine knows must not win by that."""
+    estimates = [estimated_us(workload, PROCESSOR, 3.0) for workload in (WORKLOAD, POINTWISE)]
+    records = (
+        record(WORKLOAD, DIRECT, 6 * estimates[0]),
+        record(POINTWISE, cheapest(POINTWISE, PROCESSOR)[1], 2 * estimates[1], cpu="a faster one"),
+    )
+    known = RecordedKernels(Database(records, "test"))
+    assert known.estimate_scale(PROCESSOR, 3.0) == pytest.approx(6.0)
+    choice = known.choice(POINTWISE, PROCESSOR, 3.0, True)
+    assert choice is not None and choice.microseconds == pytest.approx(6 * estimates[1])
+    own = known.choice(WORKLOAD, PROCESSOR, 3.0, True)
+    assert own is not None and own.microseconds == pytest.approx(6 * estimates[0])

@@ -15,7 +15,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map
 
 from topi_ext.knobs import DTYPE_BYTES
-from topi_ext.processor import Processor
+from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
@@ -53,8 +53,6 @@ from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4
 """Bytes of an element."""
-
-_LINE_BYTES = 64
 
 MOST_ROWS = 128
 """Rows of a block that are considered."""
@@ -181,7 +179,7 @@ def _spread_rows(sch: Schedule, block: SBlock) -> None:
 
     A column of tiles stores to as many rows; of 1024 scores these would all meet in one set of the cache.
     """
-    line = _LINE_BYTES // DTYPE_BYTES[str(sch.get(block).writes[0].source.dtype)]
+    line = LINE_BYTES // DTYPE_BYTES[str(sch.get(block).writes[0].source.dtype)]
     sch.storage_align(block, 0, -2, 2 * line, line)
 
 

@@ -23,6 +23,7 @@ from topi_ext.knobs import (
     check_knobs,
     fuses_rows,
     lanes_are_pixels,
+    may_prefetch,
     met_share,
     parts_of_block,
     splits_groups,
@@ -354,16 +355,9 @@ class _Nest:
                 )
 
     def _prefetch(self, tile_loops: int) -> None:
-        """Ask for the next tile's weights, where each of them is read once and so comes from memory.
-
-        A product of one row does nothing but read weights, and is left to the hardware.
-        """
+        """Ask for the next tile's weights, where each of them is read once and so comes from memory."""
         workload, knobs = self.workload, self.knobs
-        if not knobs.prefetch or "H" not in workload.out_layout:
-            return
-        axes = physical_axes(workload.kernel_layout)
-        vector = axes[-2 if workload.word_axis else -1]
-        if knobs.order != "channels" or workload.groups > 1 or vector != ("O", knobs.lanes):
+        if not knobs.prefetch or not may_prefetch(workload, knobs):
             return
         rows = workload.in_channels * workload.taps // workload.word
         row_bytes = knobs.lanes * DTYPE_BYTES[workload.weight_dtype] * workload.word

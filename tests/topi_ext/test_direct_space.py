@@ -1,0 +1,53 @@
+"""What the estimates of direct convolutions know of weights that are asked for ahead, and of strides."""
+
+import pytest
+from kernel_networks import workload_for
+from tvm.target import Target
+
+from topi_ext.direct_space import direct_knobs
+from topi_ext.processor import processor_of
+from topi_ext.workload import ConvolutionWorkload
+
+TARGETS = {
+    "avx512": {"mcpu": "x86-64-v4", "num-cores": 2},
+    "avx2": {"mcpu": "x86-64-v3", "num-cores": 2},
+    "neon": {"mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a76", "num-cores": 2},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"), [("avx512", [False, True]), ("avx2", [True, False]), ("neon", [False])]
+)
+def test_kernels_with_and_without_prefetches_are_worth_trying(name: str, asks: list[bool]) -> None:
+    """Those that the processor seldom gains by are estimated to be slower; boards have none."""
+    processor = processor_of(Target({"kind": "llvm", **TARGETS[name]}))
+    workload = workload_for((1024, 2048, 7, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
+    found = [
+        (cycles, knobs.prefetch)
+        for cycles, knobs in direct_knobs(workload, processor)
+        if (knobs.order, knobs.tile_pixels, knobs.tile_channels) == ("channels", 4, 2) and knobs.parallel
+    ]
+    assert [prefetch for _, prefetch in sorted(found, reverse=True)] == asks
+
+
+def cycles_by_channels(workload: ConvolutionWorkload) -> float:
+    """Of the tile that is a row of seven pixels, and reads the image again for every vector of channels."""
+    processor = processor_of(Target({"kind": "llvm", **TARGETS["avx2"]}))
+    return min(
+        cycles
+        for cycles, knobs in direct_knobs(workload, processor)
+        if (knobs.order, knobs.tile_pixels, knobs.tile_channels) == ("channels", 7, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("layout", "ratio"), [("NCHW16c", 1.0), ("NHWC", 1.0), ("NCHW8c", 1.42)], ids=["block", "NHWC", "half"]
+)
+def test_pixels_that_strides_skip_are_no_traffic(layout: str, ratio: float) -> None:
+    """They are as good as not there, but for halves of cache lines that come with the other half."""
+    kernel = {"NHWC": "OHWI8o"}.get(layout, f"OIHW{layout[4:-1]}i8o")
+    image, skipped = (
+        workload_for((1024, 2048, size, 1, stride, 1), layout, kernel, "NCHW8c")
+        for size, stride in ((7, 1), (14, 2))
+    )
+    assert cycles_by_channels(skipped) / cycles_by_channels(image) == pytest.approx(ratio, abs=0.01)
