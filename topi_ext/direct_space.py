@@ -461,11 +461,10 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
     if "H" in workload.out_layout:
         # Weights come from memory once, whatever the order; few of them stay in the cache.
         padding += weights / (bytes_per_cycle if weights >= CACHED_BYTES else CACHED_BYTES_PER_CYCLE)
+    channels = knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
+    passes = max(1, workload.out_channels // channels)
+    read = image * _read_share(workload)
     if knobs.order == "channels":
-        passes = max(1, workload.out_channels // (knobs.lanes * knobs.tile_channels))
-        if lanes_are_pixels(workload):
-            passes = max(1, workload.out_channels // knobs.tile_channels)
-        read = image * _read_share(workload)
         again = read * batch * (passes - 1) if read > half_l2 else 0
         return padding + again / bytes_per_cycle + _panels_again(workload, processor, knobs, passes)
     if fuses_rows(workload):
@@ -474,4 +473,7 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
     else:
         chunks = math.ceil(int(workload.out_height) / (knobs.rows * knobs.tile_rows))
     again = weights * max(workload.planes * chunks, processor.threads) if weights > half_l2 else 0
+    if read / chunks > half_l2:
+        # Every tile of channels goes through the rows of its chunk.
+        again += read * batch * (passes - 1)
     return padding + again / AGAIN_BYTES_PER_CYCLE

@@ -167,7 +167,8 @@ def _traffic(
     if knobs.order == "pixels":
         chunk = places * tiles * (workload.summed_planes + workload.out_channels) / chunks
         if chunk > processor.l2_bytes:
-            cycles += 2 * chunk * chunks / _rate(processor, chunk)
+            # All threads have a chunk of their own at once.
+            cycles += 2 * chunk * chunks / _rate(processor, chunk * min(chunks, processor.threads))
         return cycles
     products = places * tiles * workload.out_channels
     if products / chunks > processor.l2_bytes // 2:

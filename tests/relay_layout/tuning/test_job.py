@@ -1,0 +1,74 @@
+"""A tuning job: what is tuned on a machine counts there."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.tuning.job import Listener, Tuning, TuningJob
+from topi_ext.tune.log import write
+from topi_ext.tune.measurement import Measurement
+from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.tuner import TuneOptions
+
+
+class Slow:
+    """A machine on which every kernel takes a second."""
+
+    cpu = "slow"
+
+    def measure(self, workload: Any, knobs: Sequence[Any], rounds: int = 1) -> Iterator[Measurement]:
+        return iter([Measurement((1.0,) * 3 * rounds) for _ in knobs])
+
+    def measure_functions(self, functions: Sequence[Any], rounds: int = 1) -> Iterator[Measurement]:
+        return self.measure(None, functions, rounds)
+
+    def wrong(self, workload: Any, knobs: Any) -> str:
+        return ""
+
+    def close(self) -> None:
+        pass
+
+
+def convolution() -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType([1, 16, 8, 8], "float32"))
+    weight = relax.const(tvm.runtime.tensor(np.ones((16, 16, 1, 1), "float32")), "float32")
+    with builder.function("main", [data]):
+        builder.emit_func_output(builder.emit(relax.op.nn.conv2d(data, weight)))
+    return builder.finalize()
+
+
+def test_what_is_tuned_on_a_slower_machine_is_what_layouts_are_chosen_by(tmp_path: Path) -> None:
+    def prepared(logs: Sequence[Path]) -> Tuning:
+        job = TuningJob(
+            [convolution()],
+            tmp_path / "own.jsonl",
+            target="x86-64-v4",
+            threads=2,
+            records={"shipped_records": False, "tuning_records": logs},
+            options=TuneOptions(trials=1),
+            tasks="kernels",
+        )
+        return Tuning.prepare(job, Listener())
+
+    tuning = prepared([])
+    (task,) = tuning.found.tasks
+    processor = tuning.target.machine
+    fast = TuningRecord(
+        workload=task.workload,
+        processor=processor.name,
+        threads=2,
+        knobs=tuning.target.kernels.choose(task.workload).knobs.to_dict(),
+        seconds=(1e-6,) * 9,
+        cpu="fast",
+    )
+    write(tmp_path / "fast.jsonl", [fast])
+    tuning = prepared([tmp_path / "fast.jsonl"])
+    assert tuning.database.best(task.workload, processor) == fast
+    tuning.run(Slow(), Listener())
+    best = tuning.database.best(task.workload, processor)
+    assert best is not None and (best.cpu, best.cost) == ("slow", 1.0)
