@@ -473,7 +473,8 @@ def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: 
     else:
         chunks = math.ceil(int(workload.out_height) / (knobs.rows * knobs.tile_rows))
     again = weights * max(workload.planes * chunks, processor.threads) if weights > half_l2 else 0
-    if read / chunks > half_l2:
-        # Every tile of channels goes through the rows of its chunk.
-        again += read * batch * (passes - 1)
+    window = read * workload.depth[1] / workload.depth[0] if workload.depth else read
+    if window / chunks > half_l2:
+        # Every tile of channels goes through the rows of its chunk, in each of the planes that it meets.
+        again += window * workload.planes * (passes - 1)
     return padding + again / AGAIN_BYTES_PER_CYCLE

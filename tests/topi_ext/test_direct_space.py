@@ -47,7 +47,21 @@ def test_pixels_that_strides_skip_are_no_traffic(layout: str, ratio: float) -> N
     """They are as good as not there, but for halves of cache lines that come with the other half."""
     kernel = {"NHWC": "OHWI8o"}.get(layout, f"OIHW{layout[4:-1]}i8o")
     image, skipped = (
-        workload_for((1024, 2048, size, 1, stride, 1), layout, kernel, "NCHW8c")
+        workload_for((2048, 2048, size, 1, stride, 1), layout, kernel, "NCHW8c")
         for size, stride in ((7, 1), (14, 2))
     )
     assert cycles_by_channels(skipped) / cycles_by_channels(image) == pytest.approx(ratio, abs=0.01)
+
+
+def test_rows_of_a_chunk_stay_in_the_cache() -> None:
+    """Each tile of channels goes through them: few rows at a time read the image once."""
+    processor = processor_of(Target({"kind": "llvm", **TARGETS["avx2"]}))
+    workload = workload_for((512, 1024, 32, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
+    by_rows = {
+        knobs.rows: cycles
+        for cycles, knobs in direct_knobs(workload, processor)
+        if (knobs.order, knobs.tile_pixels, knobs.tile_channels) == ("pixels", 4, 2)
+    }
+    image = 512 * 32 * 32 * 4
+    assert by_rows[64] - by_rows[32] == pytest.approx(image * (1024 // 16 - 1) / 16, rel=0.2)
+    assert min(by_rows, key=lambda rows: by_rows[rows]) < 64
