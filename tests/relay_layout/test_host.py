@@ -189,7 +189,7 @@ def test_matrices_count_where_the_system_lets_a_process_use_them(
     listing = tmp_path / "cpuinfo"
     listing.write_text(cpuinfo(f"{X86_V3} amx_tile amx_int8"))
     monkeypatch.setattr(host, "architecture", lambda: "x86_64")
-    monkeypatch.setattr(host, "Path", lambda path: listing)
+    monkeypatch.setattr(host, "CPU_INFO", listing)
     monkeypatch.setattr(host, "may_use_matrices", lambda: allowed)
     features = host.cpu_features.__wrapped__()
     assert features is not None and "avx2" in features
