@@ -7,6 +7,8 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from tests.onnx_reference import reference_session
+
 Arrays = Mapping[str, np.ndarray]
 
 _GIVEN = "_given"
@@ -68,7 +70,5 @@ def _by_onnx_runtime(
 ) -> dict[str, np.ndarray]:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = level
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = reference_session(model.SerializeToString(), options)
     return dict(zip(outputs, session.run(outputs, inputs), strict=True))

@@ -42,10 +42,12 @@ def by_onnx_runtime(model: Path, image: np.ndarray, *, optimized: bool = True) -
     """The outputs of a model here; where not ``optimized``, operator by operator as ONNX defines them."""
     import onnxruntime
 
+    from tests.onnx_reference import reference_session
+
     options = onnxruntime.SessionOptions()
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = reference_session(model, options)
     wanted = [output.name for output in session.get_outputs()]
     return dict(zip(wanted, session.run(wanted, {"input": image}), strict=True))
 

@@ -29,6 +29,7 @@ from onnx import helper, numpy_helper
 from tvm import relax
 
 from relay_layout.frontend import from_onnx
+from tests.onnx_reference import reference_session
 
 # Makes the helpers beside the tests importable.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -72,9 +73,7 @@ def model_of(case: Case, *, symbolic: bool = False) -> Model:
 def expected(model: Model, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = reference_session(model.SerializeToString(), options)
     return list(session.run(None, dict(inputs)))
 
 

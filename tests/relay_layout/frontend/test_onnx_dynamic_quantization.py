@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 import tvm
 from onnx import numpy_helper, parser
@@ -15,6 +14,7 @@ from tvm import relax
 import relay_layout
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
+from tests.onnx_reference import reference_session
 
 RANDOM = np.random.default_rng(11)
 
@@ -166,7 +166,7 @@ def test_a_network_in_every_layout(tmp_path: Path, layout: str) -> None:
     image = RANDOM.standard_normal((2, 5, 15, 13)).astype("float32")
     relay_layout.compile(model, desired_layout=layout).save(tmp_path / "network.rla")
     output = relay_layout.load(tmp_path / "network.rla").run({"x": image})["y"]
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = reference_session(model.SerializeToString())
     (wanted,) = session.run(None, {"x": image})
     np.testing.assert_allclose(output, wanted, rtol=0, atol=1e-6 * np.abs(wanted).max())
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import relay_layout
+from tests.onnx_reference import reference_session
 
 BYTES = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
 
@@ -104,7 +104,7 @@ def run_both(
     model: onnx.ModelProto, folder: Path, target: Any = "native", **options: Any
 ) -> tuple[list[np.ndarray], list[np.ndarray], dict[str, Any]]:
     """Outputs of ours and of ONNX Runtime for random inputs, and the report of the compilation."""
-    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    reference = reference_session(model.SerializeToString())
     random = np.random.default_rng(7)
     feeds = {
         entry.name: (1.5 * random.standard_normal(entry.shape)).astype("float32")

@@ -10,6 +10,7 @@ from simulated_network import SimulatedNetwork
 
 from relay_layout import models
 from relay_layout.frontend import load_model
+from tests.onnx_reference import reference_session
 from topi_ext.compute.implicit_gemm import rounded_to_tf32
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.winograd import WinogradGemmKnobs
@@ -38,7 +39,7 @@ def test_quantized_networks_give_onnx_runtimes_integers(zero_point: int) -> None
     graph = quantized(zero_point)
     model = graph.model(graph.result)
     feed = (1.5 * np.random.default_rng(0).standard_normal((2, 16, 7, 6))).astype("float32")
-    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    reference = reference_session(model.SerializeToString())
     (expected,) = reference.run(None, {"x": feed})
     network = SimulatedNetwork(load_model(model), "cuda-sm_80")
     (found,) = network.run(feed)
@@ -56,7 +57,7 @@ def test_other_layouts_and_architectures_give_the_same_integers(layout: str, tar
     graph = quantized(117)
     model = graph.model(graph.result)
     feed = (1.5 * np.random.default_rng(0).standard_normal((2, 16, 7, 6))).astype("float32")
-    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    reference = reference_session(model.SerializeToString())
     (expected,) = reference.run(None, {"x": feed})
     network = SimulatedNetwork(load_model(model), target, layout=layout)
     (found,) = network.run(feed)
