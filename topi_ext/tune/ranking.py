@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from topi_ext.tune.record import ORIGINS, TransformRecord, TuningRecord, knobs_key
+from topi_ext.tune.record import ORIGINS, Record, TransformRecord, TuningRecord, knobs_key
 
 CONFIRMED = 6
 """Repeats from which on a time counts as confirmed: a candidate has fewer, the few best are run again."""
@@ -32,17 +32,13 @@ def rank_records(records: Iterable[TuningRecord], cpu: str = "") -> Sequence[Tun
             knobs = knobs_key(record.knobs)
             wrong[knobs] = max(record.time, wrong.get(knobs, ""))
     latest: dict[tuple[str, str], TuningRecord] = {}
-
-    def trust(record: TuningRecord) -> tuple[bool, int, str]:
-        return record.cpu == cpu, len(record.seconds), record.time
-
     for record in known_records:
         knobs = knobs_key(record.knobs)
         if not record.seconds or (knobs in wrong and record.time <= wrong[knobs]):
             continue
         key = record.origin, knobs
         known = latest.get(key)
-        if known is None or trust(record) >= trust(known):
+        if known is None or _trust(record, cpu) >= _trust(known, cpu):
             latest[key] = record
     return sorted(
         latest.values(),
@@ -55,17 +51,18 @@ def best_repeated(records: Iterable[TransformRecord], cpu: str = "") -> list[Tra
 
     Those of the model ``cpu`` come before others; of equals the latest; sorted by these.
     """
-
-    def trust(record: TransformRecord) -> tuple[bool, int, str]:
-        return record.cpu == cpu, len(record.seconds), record.time
-
     best: dict[tuple[str, str, int], TransformRecord] = {}
     for record in records:
         key = record.workload.to_json(), record.processor, record.threads
         known = best.get(key)
-        if record.seconds and (known is None or trust(record) >= trust(known)):
+        if record.seconds and (known is None or _trust(record, cpu) >= _trust(known, cpu)):
             best[key] = record
     return [best[key] for key in sorted(best)]
+
+
+def _trust(record: Record, cpu: str) -> tuple[bool, int, str]:
+    """Of two times of the same function the greater counts: of that model, of more repeats, the later one."""
+    return record.cpu == cpu, len(record.seconds), record.time
 
 
 __all__ = ["CONFIRMED", "UNCONFIRMED_PENALTY", "best_repeated", "rank_records", "ranking_seconds"]
