@@ -73,7 +73,8 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
     from relay_layout.frontend.input_shapes import settle_shapes
     from relay_layout.frontend.onnx_checks import check_operators, check_structure, read_inputs, supported
     from relay_layout.frontend.onnx_functions import expandable, expanded
-    from relay_layout.frontend.onnx_import import Importer, read_tensors
+    from relay_layout.frontend.onnx_graphs import read_tensors
+    from relay_layout.frontend.onnx_import import Importer
     from relay_layout.quantization import to_integers
 
     opsets = {

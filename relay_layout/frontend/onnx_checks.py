@@ -1,14 +1,16 @@
 """Checks of an ONNX model before it is imported, each with a message that says what is wrong and where."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.input_shapes import Input
 from relay_layout.frontend.onnx_functions import weightless
+from relay_layout.frontend.onnx_graphs import with_subgraphs
 from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_operators import converter_of
+from relay_layout.frontend.onnx_subgraphs import SUBGRAPHS
 
 if TYPE_CHECKING:
     import onnx
@@ -20,7 +22,7 @@ _STILL_READ = frozenset({"GroupNormalization"})
 _STILL_READ_DOMAIN = "relay_layout.still_read"
 """Operators that the checker refuses in some opsets as deprecated, although files have them."""
 
-_WALKED = frozenset({"Constant", "If"})
+_WALKED = frozenset({"Constant", *SUBGRAPHS})
 """Operators the importer handles while walking the graph."""
 
 
@@ -50,15 +52,6 @@ def supported(node: "onnx.NodeProto") -> bool:
 def _listed(names: Sequence[str], most: int = 3) -> str:
     shown = ", ".join(f"'{name}'" for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def with_subgraphs(nodes: Iterable["onnx.NodeProto"]) -> Iterator["onnx.NodeProto"]:
-    """Nodes, each followed by those of its subgraphs."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in [attribute.g, *attribute.graphs]:
-                yield from with_subgraphs(graph.node)
 
 
 def check_structure(model: "onnx.ModelProto", label: str) -> None:

@@ -10,7 +10,14 @@ from typing import Any
 
 from tvm import relax, sym, tirx
 
-from relay_layout.frontend.onnx_values import Extent, Value, dtype_of, shape_of, simplify
+from relay_layout.frontend.onnx_values import (
+    Extent,
+    TensorSequence,
+    Value,
+    dtype_of,
+    shape_of,
+    simplify,
+)
 
 
 class Counts:
@@ -61,7 +68,9 @@ class Counts:
         return any(variable in self._most for variable in tirx.analysis.undefined_vars(extent))
 
     def agree_where_empty(self, one: Value, other: Value, extent: tirx.Var) -> bool:
-        """Whether two tensors have the same type and no elements where ``extent`` is 0."""
+        """Whether two values are tensors of the same type without elements where ``extent`` is 0."""
+        if any(isinstance(value, TensorSequence) for value in (one, other)):
+            return False
         if dtype_of(one) != dtype_of(other) or len(shape_of(one)) != len(shape_of(other)):
             return False
         left, right = (

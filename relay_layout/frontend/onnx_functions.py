@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.onnx_graphs import with_subgraphs
 from relay_layout.frontend.onnx_messages import reason
 
 if TYPE_CHECKING:
@@ -29,14 +30,14 @@ def expanded(
     """The nodes of a model without its own functions, and without operators that are ``wanted`` expanded."""
     from onnx import inliner
 
-    operators = sorted({node.op_type for node in model.graph.node if wanted(node)})
+    operators = sorted({node.op_type for node in with_subgraphs(model.graph.node) if wanted(node)})
     if not model.functions and not operators:
         return model.graph.node
     try:
         light = weightless(model)
         if model.functions:
             light = inliner.inline_local_functions(light)
-            operators = sorted({node.op_type for node in light.graph.node if wanted(node)})
+            operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
         if operators:
             selected = [("", operator) for operator in operators]
             light = inliner.inline_selected_functions(light, selected, False, True)

@@ -11,11 +11,13 @@ from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.onnx_arithmetic import arithmetic, empty_extent
 from relay_layout.frontend.onnx_counts import Counts
 from relay_layout.frontend.onnx_fold import fold
+from relay_layout.frontend.onnx_graphs import needed
 from relay_layout.frontend.onnx_limits import RowLimits
 from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_node import Expressions, Node, identifier
 from relay_layout.frontend.onnx_operators import converter_of
 from relay_layout.frontend.onnx_signs import Signs
+from relay_layout.frontend.onnx_subgraphs import SUBGRAPHS, Surroundings
 from relay_layout.frontend.onnx_values import Unsupported, Value, shape_of, tensors_of, written
 
 if TYPE_CHECKING:
@@ -35,8 +37,8 @@ class Importer:
         self._expressions = Expressions(self.builder)
         self._counts = Counts(self.builder)
         self._signs = Signs()
-        # By the name of a condition, the extent of which it says whether it is 0.
-        self._empty: dict[str, Any] = {}
+        # Conditions, each with the extent of which it says whether it is 0.
+        self._empty: dict[int, tuple[Value, Any]] = {}
 
     def build(
         self,
@@ -53,6 +55,7 @@ class Importer:
         self._values = {**tensors, **inputs}
         self._outputs = frozenset(outputs)
         self._limits = RowLimits(nodes, tensors, outputs)
+        self._around = Surroundings(self._label, self._values, self._run, self._counts, self._empty_extent)
         failure: ModelError | None = None
         results: list[Any] = []
         with self.builder.function("main", list(inputs.values()), attributes):
@@ -82,9 +85,6 @@ class Importer:
 
     def _convert(self, proto: "onnx.NodeProto") -> None:
         inputs = tuple(self._values[name] if name else None for name in proto.input)
-        if proto.op_type == "If" and _in_default_domain(proto):
-            self._inline_branch(proto, inputs)
-            return
         node = Node(
             operator=proto.op_type,
             name=proto.name,
@@ -98,7 +98,6 @@ class Importer:
             signs=self._signs,
             limits=self._limits,
         )
-        self._note_condition(proto, node)
         results = self._results(proto, node)
         if any(proto.output[len(results) :]):
             raise Unsupported(f"has more than {len(results)} of its outputs in use, which is not supported")
@@ -108,8 +107,11 @@ class Importer:
                 self._check_shape(proto.domain, node, self._values[name])
         values = [self._values.get(name) if name else None for name in proto.output]
         self._signs.note(node.operator, inputs, values)
+        self._note_condition(node, values)
 
     def _results(self, proto: "onnx.NodeProto", node: Node) -> Sequence[Value]:
+        if node.operator in SUBGRAPHS and _in_default_domain(proto):
+            return SUBGRAPHS[node.operator](node, self._around)
         folded = _constant(node) if node.operator == "Constant" else fold(proto, node.inputs, self._opsets)
         if folded is not None:
             return folded
@@ -150,78 +152,17 @@ class Importer:
             ) from None
         return self.builder.emit_output(value, name_hint=identifier(name))
 
-    def _note_condition(self, proto: "onnx.NodeProto", node: Node) -> None:
-        passed_on = self._empty.get(proto.input[0]) if proto.op_type in ("Cast", "Identity") else None
-        extent = passed_on if passed_on is not None else empty_extent(node)
-        if extent is not None:
-            self._empty[proto.output[0]] = extent
-
-    def _inline_branch(self, proto: "onnx.NodeProto", inputs: tuple[Value, ...]) -> None:
-        condition = inputs[0]
-        if isinstance(condition, np.ndarray):
-            wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
-            values = self._branch(proto, wanted)
+    def _note_condition(self, node: Node, results: Sequence[Value]) -> None:
+        if node.operator in ("Cast", "Identity"):
+            extent = self._empty_extent(node.inputs[0])
         else:
-            values = self._branch_for_elements(proto)
-        for name, value in zip(proto.output, values, strict=True):
-            self._values[name] = value
-
-    def _branch_for_elements(self, proto: "onnx.NodeProto") -> list[Value]:
-        """The branch for a tensor with elements, where it gives what the one for an empty tensor gives."""
-        extent = self._empty.get(proto.input[0])
+            extent = empty_extent(node)
         if extent is not None:
-            empty, other = self._branch(proto, "then_branch"), self._branch(proto, "else_branch")
-            if all(map(lambda one, two: self._counts.agree_where_empty(one, two, extent), empty, other)):
-                return other
-        raise Unsupported("chooses between branches at run time, which is not supported")
+            # By identity, which is another's once the object is gone: hence the value itself.
+            self._empty[id(results[0])] = results[0], extent
 
-    def _branch(self, proto: "onnx.NodeProto", wanted: str) -> list[Value]:
-        branch = next(attribute.g for attribute in proto.attribute if attribute.name == wanted)
-        self._values.update(read_tensors(branch.initializer, self._label))
-        names = [output.name for output in branch.output]
-        self._run(needed(branch.node, names))
-        return [self._values[name] for name in names]
-
-
-def needed(nodes: Sequence["onnx.NodeProto"], outputs: Iterable[str]) -> list["onnx.NodeProto"]:
-    """The nodes that ``outputs`` depend on, in the given order."""
-    wanted = set(outputs)
-    kept = []
-    for node in reversed(nodes):
-        if wanted.intersection(node.output):
-            wanted.update(used_names(node))
-            kept.append(node)
-    return kept[::-1]
-
-
-def used_names(node: "onnx.NodeProto") -> set[str]:
-    """The names a node reads, those its subgraphs read from outside included."""
-    names = set(node.input)
-    for attribute in node.attribute:
-        for graph in [attribute.g, *attribute.graphs]:
-            for inner in graph.node:
-                names |= used_names(inner)
-            names.update(output.name for output in graph.output)
-    return names
-
-
-def read_tensors(tensors: Iterable["onnx.TensorProto"], label: str) -> dict[str, Any]:
-    """Initializers as numpy arrays; ModelError for one that is damaged or holds strings."""
-    from onnx import TensorProto, numpy_helper
-
-    result = {}
-    for tensor in tensors:
-        place = f"{label}: initializer '{tensor.name}'"
-        if tensor.data_type not in TensorProto.DataType.values():
-            raise ModelError(f"{place} has the unknown element type {tensor.data_type}")
-        try:
-            array = numpy_helper.to_array(tensor)
-        except Exception as error:
-            raise ModelError(f"{place} is damaged: {reason(error)}") from None
-        if array.dtype.kind in "OSUc":
-            raise ModelError(f"{place} holds strings or complex numbers, which is not supported")
-        result[tensor.name] = array
-    return result
+    def _empty_extent(self, condition: Value) -> Any:
+        return self._empty.get(id(condition), (None, None))[1]
 
 
 def _in_default_domain(proto: "onnx.NodeProto") -> bool:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from relay_layout.frontend.onnx_graphs import subgraphs
 from relay_layout.frontend.onnx_values import FAR, Array
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ class RowLimits:
         self, nodes: Iterable["onnx.NodeProto"], tensors: Mapping[str, Array], outputs: Sequence[str]
     ) -> None:
         self._tensors = tensors
-        self._constants: dict[str, onnx.TensorProto] = {}
+        # Graphs beside each other may use a name for different things.
+        self._constants: dict[str, list[onnx.TensorProto]] = defaultdict(list)
         self._outputs = frozenset(outputs)
         self._readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
         self._given_out: dict[str, list[str]] = defaultdict(list)
@@ -31,11 +33,11 @@ class RowLimits:
                 self._readers[name].append(node)
             for attribute in node.attribute:
                 if node.op_type == "Constant" and attribute.name == "value":
-                    self._constants[node.output[0]] = attribute.t
-                for graph in [attribute.g, *attribute.graphs]:
-                    self._read(graph.node)
-                    for inner, outer in zip(graph.output, node.output, strict=False):
-                        self._given_out[inner.name].append(outer if node.op_type == "If" else "")
+                    self._constants[node.output[0]].append(attribute.t)
+            for graph in subgraphs(node):
+                self._read(graph.node)
+                for inner, outer in zip(graph.output, node.output, strict=False):
+                    self._given_out[inner.name].append(outer if node.op_type == "If" else "")
 
     def rows(self, name: str) -> int | None:
         """The number of first rows of a result that anything reads; None where it may be all."""
@@ -78,7 +80,8 @@ class RowLimits:
         if name in self._constants:
             from onnx import numpy_helper
 
-            return numpy_helper.to_array(self._constants[name]).reshape(-1).tolist()
+            found = [numpy_helper.to_array(tensor).reshape(-1).tolist() for tensor in self._constants[name]]
+            return found[0] if all(other == found[0] for other in found) else None
         return self._tensors[name].reshape(-1).tolist() if name in self._tensors else None
 
 

@@ -143,7 +143,7 @@ def _loaded(model: Any) -> Any:
 
 def _initializers(model: Any) -> dict[tuple[str, tuple[int, ...], bytes], str]:
     """Names of initializers by their dtype, shape and values."""
-    from relay_layout.frontend.onnx_import import read_tensors
+    from relay_layout.frontend.onnx_graphs import read_tensors
 
     return {_key(array): name for name, array in read_tensors(model.graph.initializer, "model").items()}
 

@@ -10,7 +10,7 @@ from tvm import relax
 
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_operators import activations
-from relay_layout.frontend.onnx_values import Unsupported, Value, dtype_of, shape_of
+from relay_layout.frontend.onnx_values import Unsupported, Value, dtype_of, product, shape_of
 
 _INTEGERS = ("int", "uint")
 
@@ -21,6 +21,21 @@ def _unary(operator: Callable[[Any], Any]) -> Converter:
 
 def _binary(operator: Callable[[Any, Any], Any]) -> Converter:
     def convert(node: Node) -> Value:
+        return operator(node.tensor(0), _second(node))
+
+    return convert
+
+
+def _decided(operator: Callable[[Any, Any], Any], deciding: bool) -> Converter:
+    """A conjunction or disjunction, which an operand that is ``deciding`` settles."""
+
+    def convert(node: Node) -> Value:
+        for known, other in (node.inputs, node.inputs[::-1]):
+            if isinstance(known, np.ndarray) and known.size == 1 and known.ndim <= len(shape_of(other)):
+                if bool(known.item()) != deciding:
+                    return other
+                if product(shape_of(other)) == 1:
+                    return np.full(shape_of(other), deciding)
         return operator(node.tensor(0), _second(node))
 
     return convert
@@ -242,7 +257,7 @@ CONVERTERS: dict[str, Converter] = {
     "Acos": _unary(relax.op.acos),
     "Acosh": _unary(relax.op.acosh),
     "Add": _binary(relax.op.add),
-    "And": _binary(relax.op.logical_and),
+    "And": _decided(relax.op.logical_and, False),
     "Asin": _unary(relax.op.asin),
     "Asinh": _unary(relax.op.asinh),
     "Atan": _unary(relax.op.atan),
@@ -279,7 +294,7 @@ CONVERTERS: dict[str, Converter] = {
     "Mul": _binary(relax.op.multiply),
     "Neg": _unary(relax.op.negative),
     "Not": _unary(relax.op.logical_not),
-    "Or": _binary(relax.op.logical_or),
+    "Or": _decided(relax.op.logical_or, True),
     "PRelu": _parametric_relu,
     "Pow": _power,
     "Reciprocal": _reciprocal,

@@ -12,6 +12,7 @@ from tvm import relax
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_operators.shapes import joined, parts
 from relay_layout.frontend.onnx_values import (
+    Array,
     Extents,
     TensorSequence,
     Unsupported,
@@ -136,15 +137,40 @@ def _concat(node: Node) -> Value:
     tensors = _given(node).tensors
     if not tensors:
         raise Unsupported("joins the tensors of an empty sequence")
-    stacked = bool(node.attributes.get("new_axis", 0))
-    axis = node.axis(node.attributes["axis"], len(shape_of(tensors[0])) + stacked)
-    if all(isinstance(tensor, np.ndarray | Extents) for tensor in tensors):
-        arrays = [tensor.array if isinstance(tensor, Extents) else tensor for tensor in tensors]
-        result = np.stack(arrays, axis) if stacked else np.concatenate(arrays, axis)
-        return extents(result, dtype_of(tensors[0])) if result.dtype == object else result
-    if stacked:
-        return relax.op.stack([node.expression(tensor) for tensor in tensors], axis)
-    return joined(node, tensors, axis)
+    stacks = bool(node.attributes.get("new_axis", 0))
+    axis = node.axis(node.attributes["axis"], len(shape_of(tensors[0])) + stacks)
+    if stacks:
+        return stacked(node, tensors, axis)
+    known = _arrays(tensors)
+    return joined(node, tensors, axis) if known is None else _as_known(np.concatenate(known, axis), tensors)
+
+
+def stacked(node: Node, tensors: Sequence[Value], axis: int) -> Value:
+    """One tensor or more, of one shape, along a new ``axis``, which is counted from the front."""
+    known = _arrays(tensors)
+    if known is not None:
+        return _as_known(np.stack(known, axis), tensors)
+    return relax.op.stack([node.expression(tensor) for tensor in tensors], axis)
+
+
+def unstacked(node: Node, value: Value, axis: int) -> list[Value]:
+    """The elements of a tensor along ``axis``, whose extent is known, without that axis."""
+    extent = shape_of(value)[axis]
+    if extent > _MOST_PARTS:
+        raise Unsupported(f"takes axis {axis} of {written(shape_of(value))} apart: more than {_MOST_PARTS}")
+    cut = [_taken(node, part) for part in parts(node, value, [1] * extent, axis)] if extent else []
+    return [_taken(node, _without_axis(part, axis)) for part in cut]
+
+
+def _arrays(tensors: Sequence[Value]) -> list[Array] | None:
+    """The elements of tensors that are all known; None where one is computed at run time."""
+    if not all(isinstance(tensor, np.ndarray | Extents) for tensor in tensors):
+        return None
+    return [tensor.array if isinstance(tensor, Extents) else tensor for tensor in tensors]
+
+
+def _as_known(elements: Array, tensors: Sequence[Value]) -> Value:
+    return extents(elements, dtype_of(tensors[0])) if elements.dtype == object else elements
 
 
 def _optional(node: Node) -> Value:

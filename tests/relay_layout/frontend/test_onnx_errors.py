@@ -268,12 +268,6 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "only its inference form is supported",
         ),
         (
-            "y = If <then_branch = t () => (float[2] p) { p = Abs(x) },"
-            " else_branch = e () => (float[2] q) { q = Neg(x) }> (c)",
-            "float[2] x, bool c",
-            "(If) chooses between branches at run time, which is not supported",
-        ),
-        (
             "s = Constant <value_ints=[1000000, 1000000]> ()  c = ConstantOfShape(s)  y = Add(x, c)",
             "float[1] x",
             "(ConstantOfShape) makes a constant of 1000000000000 elements",
