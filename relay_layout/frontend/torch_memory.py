@@ -75,6 +75,11 @@ def check_outputs(program: Any, module: Any, label: str) -> None:
 
 def _check_operation(node: Any, label: str) -> None:
     """ModelError for what TVM's importer would take for something else."""
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        raise ModelError(
+            f"{label}: node '{node.name}' ({node.target.name()}) holds programs of its own, which is not "
+            "supported; torch.onnx.export(dynamo=True) writes branches and loops to ONNX, which is"
+        )
     name = getattr(node.target, "__name__", "")
     if name in _DROPOUTS and node.args[1] and node.args[2] is not False:
         raise ModelError(

@@ -205,6 +205,11 @@ class Counting(nn.Module):
         return x + self.count
 
 
+class Choosing(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, torch.exp, torch.sin, (x,))
+
+
 class Sorting(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.svd(x)[1]
@@ -241,6 +246,12 @@ class Outside(nn.Module):
             Sorting().eval(),
             (torch.zeros(2, 2),),
             "torch program cannot be imported: Unsupported function types",
+        ),
+        (
+            Choosing().eval(),
+            (torch.zeros(2, 2),),
+            "torch program: node 'cond' (cond) holds programs of its own, which is not supported; "
+            "torch.onnx.export(dynamo=True) writes branches and loops to ONNX, which is",
         ),
         (
             Outside().eval(),
