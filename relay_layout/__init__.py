@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from relay_layout.versions import __version__ as __version__
 from relay_layout.versions import check_versions
+from relay_layout.without_torch import without_torch
 
 check_versions()
 
@@ -65,4 +66,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'relay_layout' has no attribute '{name}'")
-    return getattr(import_module(f"relay_layout.{_HOMES[name]}"), name)
+    with without_torch():
+        return getattr(import_module(f"relay_layout.{_HOMES[name]}"), name)

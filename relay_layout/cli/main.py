@@ -23,6 +23,7 @@ from relay_layout.cli.output import (
 )
 from relay_layout.errors import InputError, RelayLayoutError
 from relay_layout.versions import __version__
+from relay_layout.without_torch import without_torch
 
 VERBS = {
     "compile": "compile a model into an artifact",
@@ -131,12 +132,13 @@ def perform(parser: Parser, words: Sequence[str], run: Callable[[Namespace], Out
     if any(word in ("-h", "--help") for word in words):
         return Printed(parser.format_help().rstrip())
     arguments = parser.parse_args(words)
-    if not arguments.json:
-        outcome = run(arguments)
-        return Printed(outcome.text, outcome.exit_status)
-    with stdout_to_stderr():
-        outcome = run(arguments)
-        note(outcome.text)
+    with without_torch():
+        if not arguments.json:
+            outcome = run(arguments)
+            return Printed(outcome.text, outcome.exit_status)
+        with stdout_to_stderr():
+            outcome = run(arguments)
+            note(outcome.text)
     return Printed(outcome.json_line(), outcome.exit_status)
 
 
