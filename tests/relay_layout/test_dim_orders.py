@@ -21,6 +21,7 @@ from relay_layout.errors import LayoutError
 from relay_layout.graph.border import DECLARED
 from relay_layout.ir import as_extent, operator_name
 from relay_layout.rewrite.canonicalize import canonicalize
+from tests.module_operators import operators
 
 LAST, PLAIN = [0, 2, 3, 1], [0, 1, 2, 3]
 Emit = Callable[[relax.Expr], relax.Var]
@@ -68,10 +69,6 @@ def bindings(module: tvm.IRModule) -> dict[str, Any]:
 
 def extents(expression: Any) -> list[int]:
     return [int(extent) for extent in expression.ty.shape.values]
-
-
-def operators(module: tvm.IRModule) -> list[str]:
-    return [operator_name(value) for value in bindings(module).values() if operator_name(value)]
 
 
 def run(module: tvm.IRModule, x: np.ndarray) -> list[np.ndarray]:

@@ -7,10 +7,10 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.ir import operator_name
 from relay_layout.lower.scattering import scatter_rows
 from tests.attention_graphs import Build, module_of
 from tests.layout_graphs import compiled
+from tests.module_operators import operators
 
 op = relax.op
 
@@ -25,10 +25,8 @@ def build_of(axis: int = 0, reduction: str = "update", shape: tuple[Any, ...] = 
     return build
 
 
-def operators(module: tvm.IRModule) -> list[str]:
-    main = module["main"]
-    values = [binding.value for block in main.body.blocks for binding in block.bindings]
-    return [name for name in map(operator_name, values) if name.startswith("scatter")]
+def scatters(module: tvm.IRModule) -> list[str]:
+    return [name for name in operators(module) if name.startswith("scatter")]
 
 
 def run(module: tvm.IRModule, shapes: dict[str, tuple[int, ...]], extent: int) -> tuple[np.ndarray, ...]:
@@ -49,7 +47,7 @@ def test_places_of_whole_rows(rows: Any) -> None:
         build_of(shape=(count, 3, 4)), data=(5, 3, 4), updates=(count, 3, 4), places=(count, 1, 1)
     )
     module = scatter_rows(module)
-    assert operators(module) == ["scatter_nd"]
+    assert scatters(module) == ["scatter_nd"]
     found, expected, updates, places = run(module, SHAPES, 5)
     expected[places.ravel()] = updates
     np.testing.assert_array_equal(found, expected)
@@ -57,7 +55,7 @@ def test_places_of_whole_rows(rows: Any) -> None:
 
 def test_rows_are_added_up() -> None:
     module = scatter_rows(module_of(build_of(reduction="add"), **SHAPES))
-    assert operators(module) == ["scatter_nd"]
+    assert scatters(module) == ["scatter_nd"]
     found, expected, updates, places = run(module, SHAPES, 5)
     expected[places.ravel()] += updates
     np.testing.assert_array_equal(found, expected)
@@ -70,7 +68,7 @@ def test_other_places_are_those_of_elements(axis: int, places: tuple[int, ...]) 
         "data": tuple(7 if at == axis else n for at, n in enumerate((2, 3, 4))),
     }
     module = scatter_rows(module_of(build_of(axis), **shapes))
-    assert operators(module) == ["scatter_elements"]
+    assert scatters(module) == ["scatter_elements"]
     found, expected, updates, at = run(module, shapes, 7)
     np.put_along_axis(expected, np.broadcast_to(at, updates.shape), updates, axis)
     np.testing.assert_array_equal(found, expected)

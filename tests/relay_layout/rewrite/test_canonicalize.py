@@ -5,13 +5,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.ir import operator_name
 from relay_layout.rewrite.canonicalize import canonicalize
-
-
-def operators(module: tvm.IRModule) -> list[str]:
-    bindings = (binding for block in module["main"].body.blocks for binding in block.bindings)
-    return [operator_name(binding.value) for binding in bindings]
+from tests.module_operators import operators
 
 
 def run(module: tvm.IRModule, image: np.ndarray) -> np.ndarray:

@@ -9,8 +9,9 @@ import tvm
 from tvm import relax
 
 import relay_layout
-from relay_layout.ir import Emit, Expression, operator_name
+from relay_layout.ir import Emit, Expression
 from relay_layout.rewrite.canonicalize import canonicalize
+from tests.module_operators import canonical_operators
 
 
 def network(rows: Callable[[Emit, relax.Var], Expression], *, bias: bool = True) -> tvm.IRModule:
@@ -35,21 +36,15 @@ def as_rows(emit: Emit, image: relax.Var) -> relax.Var:
     return emit(relax.op.permute_dims(emit(relax.op.reshape(image, (1, 6, 35))), (0, 2, 1)))
 
 
-def operators(module: tvm.IRModule) -> list[str]:
-    """The operators of "main" after canonicalization, in order."""
-    bindings = canonicalize(module)["main"].body.blocks[0].bindings
-    return [operator_name(binding.value) for binding in bindings if isinstance(binding.value, relax.Call)]
-
-
 @pytest.mark.parametrize("bias", [True, False])
 def test_comes_before_all_views(bias: bool) -> None:
-    found = operators(network(lambda emit, image: relax.op.nn.gelu(as_rows(emit, image)), bias=bias))
+    module = network(lambda emit, image: relax.op.nn.gelu(as_rows(emit, image)), bias=bias)
     epilogue = ["add"] if bias else []
-    assert found == ["nn.conv2d", *epilogue, "nn.gelu", "reshape", "permute_dims"]
+    assert canonical_operators(module) == ["nn.conv2d", *epilogue, "nn.gelu", "reshape", "permute_dims"]
 
 
 def test_several_keep_their_order() -> None:
-    found = operators(
+    found = canonical_operators(
         network(lambda emit, image: relax.op.tanh(emit(relax.op.nn.relu(as_rows(emit, image)))), bias=False)
     )
     assert found == ["nn.conv2d", "nn.relu", "tanh", "reshape", "permute_dims"]
@@ -60,7 +55,7 @@ def test_stays_where_views_are_read_elsewhere() -> None:
         rows = as_rows(emit, image)
         return relax.op.add(emit(relax.op.nn.gelu(rows)), rows)
 
-    found = operators(network(twice, bias=False))
+    found = canonical_operators(network(twice, bias=False))
     assert found == ["nn.conv2d", "reshape", "permute_dims", "nn.gelu", "add"]
 
 
@@ -71,7 +66,7 @@ def test_stays_where_the_image_is_read_elsewhere() -> None:
             gelu, emit(relax.op.permute_dims(emit(relax.op.reshape(image, (1, 6, 35))), (0, 2, 1)))
         )
 
-    found = operators(network(both, bias=False))
+    found = canonical_operators(network(both, bias=False))
     assert found.index("nn.gelu") > found.index("reshape")
 
 
@@ -79,7 +74,7 @@ def test_stays_behind_what_is_no_convolution() -> None:
     def pooled(emit: Emit, image: relax.Var) -> Expression:
         return relax.op.nn.gelu(as_rows(emit, emit(relax.op.nn.max_pool2d(image, (3, 3), padding=1))))
 
-    found = operators(network(pooled, bias=False))
+    found = canonical_operators(network(pooled, bias=False))
     assert found == ["nn.conv2d", "nn.max_pool2d", "reshape", "permute_dims", "nn.gelu"]
 
 
@@ -87,7 +82,7 @@ def test_stays_where_the_dtype_changes() -> None:
     def cast(emit: Emit, image: relax.Var) -> Expression:
         return relax.op.astype(as_rows(emit, image), "float64")
 
-    found = operators(network(cast, bias=False))
+    found = canonical_operators(network(cast, bias=False))
     assert found == ["nn.conv2d", "reshape", "permute_dims", "astype"]
 
 

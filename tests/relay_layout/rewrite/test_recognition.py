@@ -10,9 +10,10 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax import op
 
-from relay_layout.ir import constant, operator_name
+from relay_layout.ir import constant
 from relay_layout.rewrite.canonicalize import canonicalize
 from tests.layout_graphs import execute
+from tests.module_operators import canonical_operators
 
 Step = Callable[[Any], Any]
 RNG = np.random.default_rng(0)
@@ -30,11 +31,6 @@ def module_of(step: Callable[[relax.BlockBuilder, Any], Any], shape: tuple[Any, 
             output = builder.emit_output(relax.Tuple([builder.emit(step(builder, data))]))
         builder.emit_func_output(output)
     return builder.finalize()
-
-
-def operators(module: tvm.IRModule) -> list[str]:
-    (block,) = canonicalize(module)["main"].body.blocks
-    return [operator_name(binding.value) for binding in block.bindings if operator_name(binding.value)]
 
 
 def equal(module: tvm.IRModule, expected: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]) -> None:
@@ -86,7 +82,7 @@ def steps(
 )
 def test_a_layer_norm_is_known_however_it_is_written(build: Any) -> None:
     module = module_of(build, (2, 9, 24))
-    assert operators(module) == ["nn.layer_norm"]
+    assert canonical_operators(module) == ["nn.layer_norm"]
     equal(module, lambda data: normalized(data, (2,)), (2, 9, 24))
 
 
@@ -97,7 +93,7 @@ def test_a_variance_may_be_an_operator() -> None:
         return op.divide(builder.emit(centred), op.sqrt(builder.emit(op.add(number(1e-5), variance))))
 
     module = module_of(build, (2, 9, 24))
-    assert operators(module) == ["nn.layer_norm"]
+    assert canonical_operators(module) == ["nn.layer_norm"]
     equal(module, lambda data: normalized(data, (2,)), (2, 9, 24))
 
 
@@ -125,14 +121,14 @@ def test_factors_and_terms_are_scale_and_shift(
 ) -> None:
     scale, shift = (RNG.normal(1, 1, parameter).astype("float32") for _ in range(2))
     module = module_of(affine(steps(axes, epsilon=1e-3), scale, shift), shape)
-    assert operators(module) == [name]
+    assert canonical_operators(module) == [name]
     equal(module, lambda data: normalized(data, tuple(axes), 1e-3) * scale + shift, shape)
 
 
 def test_factors_along_other_axes_stay() -> None:
     scale, shift = (RNG.normal(1, 1, (9, 1)).astype("float32") for _ in range(2))
     module = module_of(affine(steps([2]), scale, shift), (2, 9, 24))
-    assert operators(module) == ["nn.layer_norm", "multiply", "add"]
+    assert canonical_operators(module) == ["nn.layer_norm", "multiply", "add"]
 
 
 def test_a_second_term_stays() -> None:
@@ -141,7 +137,7 @@ def test_a_second_term_stays() -> None:
     def build(builder: relax.BlockBuilder, data: Any) -> Any:
         return op.add(builder.emit(affine(steps([2]), shift, shift)(builder, data)), constant(shift))
 
-    assert operators(module_of(build, (2, 9, 24))) == ["nn.layer_norm", "add"]
+    assert canonical_operators(module_of(build, (2, 9, 24))) == ["nn.layer_norm", "add"]
 
 
 def test_a_norm_that_something_else_reads_keeps_its_parameters() -> None:
@@ -149,7 +145,7 @@ def test_a_norm_that_something_else_reads_keeps_its_parameters() -> None:
         norm = builder.emit(steps([2])(builder, data))
         return op.add(builder.emit(op.multiply(norm, constant(np.ones(24, "float32")))), norm)
 
-    assert operators(module_of(build, (2, 9, 24))) == ["nn.layer_norm", "multiply", "add"]
+    assert canonical_operators(module_of(build, (2, 9, 24))) == ["nn.layer_norm", "multiply", "add"]
 
 
 def test_a_norm_without_shift_gets_none() -> None:
@@ -158,16 +154,16 @@ def test_a_norm_without_shift_gets_none() -> None:
         norm = op.nn.layer_norm(data, ones, constant(np.zeros(24, "float32")), [2], center=False)
         return op.add(builder.emit(norm), ones)
 
-    assert operators(module_of(build, (2, 9, 24))) == ["nn.layer_norm", "add"]
+    assert canonical_operators(module_of(build, (2, 9, 24))) == ["nn.layer_norm", "add"]
 
 
 def test_an_image_that_is_normalized_as_a_whole_stays() -> None:
-    assert "mean" in operators(module_of(steps([1, 2, 3]), (1, 3, 64, 64)))
+    assert "mean" in canonical_operators(module_of(steps([1, 2, 3]), (1, 3, 64, 64)))
 
 
 def test_a_symbolic_batch() -> None:
     module = module_of(steps([-1]), (tirx.Var("n", "int64"), 9, 24))
-    assert operators(module) == ["nn.layer_norm"]
+    assert canonical_operators(module) == ["nn.layer_norm"]
     equal(module, lambda data: normalized(data, (2,)), (3, 9, 24))
 
 
@@ -181,7 +177,7 @@ def test_an_instance_norm_of_groups_is_a_group_norm() -> None:
         return op.reshape(builder.emit(norm), (2, 12, 5, 7))
 
     module = module_of(affine(build, scale, shift), (2, 12, 5, 7))
-    assert operators(module) == ["nn.group_norm"]
+    assert canonical_operators(module) == ["nn.group_norm"]
 
     def expected(data: np.ndarray) -> np.ndarray:
         return normalized(data.reshape(2, 4, 105), (2,)).reshape(data.shape) * 2 * scale + shift
@@ -212,7 +208,7 @@ def _unbiased(builder: relax.BlockBuilder, data: Any) -> Any:
     ids=["no epsilon", "fourth power", "product", "variance", "unbiased", "of a difference"],
 )
 def test_what_is_no_norm_stays(build: Any, norms: int) -> None:
-    assert sum("norm" in name for name in operators(module_of(build, (2, 9, 24)))) == norms
+    assert sum("norm" in name for name in canonical_operators(module_of(build, (2, 9, 24)))) == norms
 
 
 def gelu(divide: bool, half_first: bool, root: float = 2**0.5) -> Callable[[relax.BlockBuilder, Any], Any]:
@@ -230,9 +226,9 @@ def gelu(divide: bool, half_first: bool, root: float = 2**0.5) -> Callable[[rela
 @pytest.mark.parametrize("divide", [False, True])
 def test_a_gelu_is_known_however_it_is_written(divide: bool, half_first: bool) -> None:
     module = module_of(gelu(divide, half_first), (2, 9, 24))
-    assert operators(module) == ["nn.gelu"]
+    assert canonical_operators(module) == ["nn.gelu"]
     equal(module, lambda data: data * 0.5 * (1 + np.vectorize(erf)(data / 2**0.5)), (2, 9, 24))
 
 
 def test_another_root_is_no_gelu() -> None:
-    assert "erf" in operators(module_of(gelu(True, True, 1.5), (2, 9, 24)))
+    assert "erf" in canonical_operators(module_of(gelu(True, True, 1.5), (2, 9, 24)))

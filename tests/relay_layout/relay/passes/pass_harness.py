@@ -21,16 +21,6 @@ def function(build: Callable[..., Any], *shapes: Sequence[int]) -> tvm.IRModule:
     return builder.finalize()
 
 
-def operators(module: tvm.IRModule) -> list[str]:
-    """The operators of main without ``relax.``, in order."""
-    return [
-        str(binding.value.op.name).removeprefix("relax.")
-        for block in module["main"].body.blocks
-        for binding in block.bindings
-        if isinstance(binding.value, relax.Call)
-    ]
-
-
 def attributes(module: tvm.IRModule, operator: str) -> Any:
     """The attributes of the first call of an operator."""
     for block in module["main"].body.blocks:

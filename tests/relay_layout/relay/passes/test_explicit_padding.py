@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pass_harness import assert_same, attributes, function, operators
+from pass_harness import assert_same, attributes, function
 from tvm import relax
 
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
+from tests.module_operators import operators
 
 op = relax.op
 X, W = (1, 4, 6, 6), (8, 4, 3, 3)

@@ -1,10 +1,11 @@
 """Batch norm and dropout at inference."""
 
 import pytest
-from pass_harness import assert_same, function, operators
+from pass_harness import assert_same, function
 from tvm import relax
 
 from relay_layout.relay.passes.inference import simplify_inference
+from tests.module_operators import operators
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
