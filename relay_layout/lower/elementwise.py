@@ -5,7 +5,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tvm import relax, te, tirx
 
-from relay_layout.ir import Constant, Expression, constant_array, dtype_of, operator_name, shape_of
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant_array,
+    dtype_of,
+    operator_name,
+    shape_of,
+    with_attributes,
+)
 from relay_layout.lower.patterns import ELEMENTWISE, PATTERN
 from topi_ext.compute import transcendental
 
@@ -49,4 +57,28 @@ def full_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return builder.call_te(compute, list(call.ty.shape.values), primfunc_name_hint="full")
 
 
-__all__ = ["COMPUTES", "full_call", "transcendental_call"]
+def quotient_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """A quotient or remainder; by a divisor of 0, which ends the process if it is an integer, that of 1."""
+    dividend, divisor = call.args
+    safe = isinstance(divisor, Constant) and constant_array(divisor).all()
+    if (
+        safe
+        or not isinstance(divisor.ty, relax.TensorType)
+        or not dtype_of(divisor).startswith(("int", "uint"))
+    ):
+        return call.op.get_attr("FLegalize")(builder, call)
+
+    def nonzero(tensor: te.Tensor) -> te.Tensor:
+        one = tirx.const(1, tensor.dtype)
+        return te.compute(tensor.shape, lambda *index: tirx.Select(tensor(*index) == 0, one, tensor(*index)))
+
+    name = "divisor"
+    known = builder.call_te(nonzero, divisor, primfunc_name_hint=name, primfunc_attrs={PATTERN: ELEMENTWISE})
+    return call.op.get_attr("FLegalize")(
+        builder, with_attributes(call, [dividend, builder.emit(known, name_hint=name)])
+    )
+
+
+QUOTIENTS = "divide", "floor_divide", "mod", "floor_mod"
+
+__all__ = ["COMPUTES", "QUOTIENTS", "full_call", "quotient_call", "transcendental_call"]

@@ -34,7 +34,13 @@ from relay_layout.lower.convolutions import (
     packed_weight,
     stored_weight,
 )
-from relay_layout.lower.elementwise import COMPUTES, full_call, transcendental_call
+from relay_layout.lower.elementwise import (
+    COMPUTES,
+    QUOTIENTS,
+    full_call,
+    quotient_call,
+    transcendental_call,
+)
 from relay_layout.lower.reductions import extreme_call, rms_norm_call, softmax_call
 from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
@@ -298,6 +304,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(("max", "min"), extreme_call),
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), softmax_call),
     **dict.fromkeys(("full", "full_like"), full_call),
+    **dict.fromkeys(QUOTIENTS, quotient_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,

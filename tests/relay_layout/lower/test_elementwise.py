@@ -1,0 +1,44 @@
+"""Elementwise operators in whole functions."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from tests.layout_graphs import execute
+
+DIVIDENDS = np.array([[7, -7, 5, 0], [-5, 9, 1, -1]])
+DIVISORS = np.array([2, 0, -3, 0])
+BY_ONE = np.where(DIVISORS == 0, 1, DIVISORS)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    ("operator", "wanted"),
+    [
+        (relax.op.divide, np.trunc(DIVIDENDS / BY_ONE)),
+        (relax.op.floor_divide, DIVIDENDS // BY_ONE),
+        (relax.op.mod, np.fmod(DIVIDENDS, BY_ONE)),
+        (relax.op.floor_mod, DIVIDENDS % BY_ONE),
+    ],
+    ids=["divide", "floor_divide", "mod", "floor_mod"],
+)
+def test_integers_divided_by_zero_do_not_end_the_process(
+    operator: Callable[..., relax.Expr], wanted: np.ndarray, constant: bool, dtype: str
+) -> None:
+    builder = relax.BlockBuilder()
+    variables = [
+        relax.Var(name, relax.TensorType(array.shape, dtype))
+        for name, array in (("dividend", DIVIDENDS), ("divisor", DIVISORS))
+    ]
+    divisor = relax.const(DIVISORS, dtype) if constant else variables[1]
+    with builder.function("main", variables):
+        with builder.dataflow():
+            result = builder.emit_output(relax.Tuple([builder.emit(operator(variables[0], divisor))]))
+        builder.emit_func_output(result)
+    module: tvm.IRModule = builder.finalize()
+    (found,) = execute(module, DIVIDENDS.astype(dtype), DIVISORS.astype(dtype))
+    np.testing.assert_array_equal(found, wanted)
