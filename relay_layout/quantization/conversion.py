@@ -34,16 +34,15 @@ def _tidied(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _calls(module: tvm.IRModule) -> list[relax.Call]:
-    found: list[relax.Call] = []
-
-    def keep(expression: relax.Expr) -> None:
-        if isinstance(expression, relax.Call):
-            found.append(expression)
-
-    for _, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, keep)
-    return found
+    # TVM's visitor calls back for every number of every shape.
+    return [
+        binding.value
+        for _, function in module.functions_items()
+        if isinstance(function, relax.Function)
+        for block in function.body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, relax.Call)
+    ]
 
 
 __all__ = ["to_integers"]
