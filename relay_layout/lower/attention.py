@@ -85,7 +85,9 @@ class _Search:
             return None
         last = self.values[variable]
         members = self._members(last.args[0])
-        if not members:
+        # Rows are computed once for each batch, so that each batch of values has to have its own.
+        batches = [(shape_of(one) or ())[:-2] for one in (last.args[0], variable)]
+        if not members or not _same_shape(*batches):
             return None
         members.append(variable)
         if [operator_name(self.values[member]) for member in members].count(SOFTMAX) != 1:

@@ -48,7 +48,26 @@ class _Regrouping(PyExprMutator):
         call = super().visit_call_(call)
         if operator_name(call) == _VIEW:
             return self._of_operands(call)
-        return self._of_scores(call) if _is_softmax(call) else self._of_result(call)
+        if _is_softmax(call):
+            return self._of_scores(call)
+        level = self._levelled(call)
+        if level is None:
+            return self._of_result(call)
+        return relax.op.reshape(self.builder_.emit(self._of_result(level)), _shape(call))
+
+    def _levelled(self, product: relax.Call) -> relax.Call | None:
+        """A product without leading ones that one operand alone has; None for others."""
+        if operator_name(product) != PRODUCT:
+            return None
+        ranks = [len(_shape(operand)) for operand in product.args]
+        least = min(ranks)
+        if least < 3 or ranks[0] == ranks[1] or set(_shape(product)[:-least]) != {1}:
+            return None
+        operands = [self._view(operand, _shape(operand)[-least:]) for operand in product.args]
+        found: relax.Call = self.builder_.normalize(
+            relax.Call(product.op, operands, product.attrs, product.ty_args)
+        )
+        return found
 
     def _of_operands(self, view: relax.Call) -> Expression:
         made = call_read_once(view.args[0], self.uses, self.lookup_binding)

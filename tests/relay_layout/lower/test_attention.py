@@ -37,13 +37,15 @@ def calls(module: tvm.IRModule) -> list[str]:
     ]
 
 
-def run(module: tvm.IRModule, arrays: list[np.ndarray], *, precision: str | None = None) -> np.ndarray:
+def run(
+    module: tvm.IRModule, arrays: list[np.ndarray], *, precision: str | None = None, is_joined: bool = True
+) -> np.ndarray:
     """The result of all passes; every attention must be taken by its rule."""
     target = resolve_target("native") if precision is None else resolve_target("native", precision=precision)
     with target.tvm_target:
         lowered = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes(target)])(module)
         names = [variable.name_hint for variable in lowered.get_global_vars()]
-        assert any("attention" in name for name in names), names
+        assert any("attention" in name for name in names) == is_joined, names
         scheduled, _ = schedule_functions(lowered, target)
         for variable, function in scheduled.functions_items():
             if "attention" in variable.name_hint:
@@ -159,6 +161,32 @@ def _other_rows(emit: Any, given: dict[str, relax.Var]) -> Any:
 @pytest.mark.parametrize("build", [_scores_are_read, _no_softmax, _along_rows, _constant_values, _other_rows])
 def test_what_is_not_joined(build: Build) -> None:
     assert "attention" not in calls(join_attention(module_of(build, **SHAPES)))
+
+
+BATCHES = {
+    "values have a one before": ((4,), (4,), (1, 4), True),
+    "rows have a one before": ((1, 4), (4,), (4,), True),
+    "columns have ones before": ((4,), (1, 1, 4), (4,), True),
+    "values of each batch": ((1,), (1,), (4,), False),
+    "values of more batches": ((4,), (4,), (3, 4), False),
+    "values for all batches": ((4,), (4,), (1,), True),
+    "rows for all columns": ((1,), (4,), (4,), True),
+    "columns for all rows": ((2, 3), (1, 3), (2, 1), True),
+    "fewer dimensions": ((2, 3), (3,), (3,), True),
+}
+"""Batches of rows, columns and values, and whether they are joined."""
+
+
+@pytest.mark.parametrize("case", BATCHES)
+def test_batches_of_other_shapes(case: str) -> None:
+    *batches, is_joined = BATCHES[case]
+    query, key, value = ((17, 8), (8, 21), (21, 12))
+    shapes = {"q": (*batches[0], *query), "k": (*batches[1], *key), "v": (*batches[2], *value)}
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes.values()]
+    found = run(module_of(plain, **shapes), arrays, is_joined=is_joined)
+    rows, columns, values = (array.astype("float64") for array in arrays)
+    np.testing.assert_allclose(found, softmax(rows @ columns) @ values, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["q", "k", "v"])
