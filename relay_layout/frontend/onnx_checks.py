@@ -7,7 +7,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.input_shapes import Input
 from relay_layout.frontend.onnx_functions import weightless
-from relay_layout.frontend.onnx_graphs import with_subgraphs
+from relay_layout.frontend.onnx_graphs import subgraphs, with_subgraphs
 from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_operators import converter_of
 from relay_layout.frontend.onnx_subgraphs import SUBGRAPHS
@@ -68,7 +68,8 @@ def check_structure(model: "onnx.ModelProto", label: str) -> None:
                 f"while the installed onnx package knows those up to {newest}: upgrade onnx, "
                 "or export the model with an older opset"
             )
-    if model.graph.sparse_initializer:
+    inner = [graph for node in with_subgraphs(model.graph.node) for graph in subgraphs(node)]
+    if any(graph.sparse_initializer for graph in (model.graph, *inner)):
         raise ModelError(f"{label} has sparse initializers, which is not supported")
     try:
         checker.check_model(_checkable(model))
@@ -79,7 +80,7 @@ def check_structure(model: "onnx.ModelProto", label: str) -> None:
 def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":
     """The model without weights, and without what the checker alone is strict about."""
     light = weightless(model)
-    for node in light.graph.node:
+    for node in with_subgraphs(light.graph.node):
         if node.op_type in _STILL_READ and not node.domain:
             # A domain the checker does not know: it looks at the node's place only.
             node.domain = _STILL_READ_DOMAIN

@@ -49,7 +49,7 @@ class Counts:
 
     def plain(self, extent: Extent, name: str) -> Extent:
         """``extent``, or a variable for it if it is computed from counts."""
-        if isinstance(extent, int | tirx.IntImm | tirx.Var) or not self._reads_counts(extent):
+        if isinstance(extent, int | tirx.IntImm | tirx.Var) or not self.reads_counts(extent):
             return extent
         simplest = simplify(extent)
         if isinstance(simplest, int | tirx.Var):
@@ -64,7 +64,8 @@ class Counts:
         self._computed.append((simplest, variable))
         return variable
 
-    def _reads_counts(self, extent: Extent) -> bool:
+    def reads_counts(self, extent: Extent) -> bool:
+        """Whether the data decide an extent that is no number."""
         return any(variable in self._most for variable in tirx.analysis.undefined_vars(extent))
 
     def agree_where_empty(self, one: Value, other: Value, extent: tirx.Var) -> bool:

@@ -27,7 +27,7 @@ def with_subgraphs(nodes: Iterable["onnx.NodeProto"]) -> Iterator["onnx.NodeProt
 
 
 def used_names(node: "onnx.NodeProto") -> set[str]:
-    """The names a node reads, those its subgraphs read from outside included."""
+    """The names a node reads, and all that its subgraphs read, of their own nodes too."""
     names = set(node.input)
     for graph in subgraphs(node):
         for inner in graph.node:

@@ -1,5 +1,6 @@
 """The walk over an ONNX graph that builds a Relax function."""
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,6 @@ class Importer:
     def __init__(self, label: str, opsets: Mapping[str, int]) -> None:
         self._label = label
         self._opsets = opsets
-        self._values: dict[str, Value] = {}
         self._outputs: frozenset[str] = frozenset()
         self._limits = RowLimits((), {}, ())
         self.builder = relax.BlockBuilder()
@@ -39,6 +39,9 @@ class Importer:
         self._signs = Signs()
         # Conditions, each with the extent of which it says whether it is 0.
         self._empty: dict[int, tuple[Value, Any]] = {}
+        # By identity, too: what a loop reads once is the same constant in all its trips.
+        self._attributes: dict[int, tuple[onnx.NodeProto, dict[str, Any]]] = {}
+        self._around = Surroundings(label, ChainMap(), self._run, self._counts, self._empty_extent)
 
     def build(
         self,
@@ -52,10 +55,9 @@ class Importer:
         ``tensors`` are the initializers.
         """
         attributes = {"input_names": list(inputs), "output_names": list(outputs)}
-        self._values = {**tensors, **inputs}
+        self._around.values.update({**tensors, **inputs})
         self._outputs = frozenset(outputs)
         self._limits = RowLimits(nodes, tensors, outputs)
-        self._around = Surroundings(self._label, self._values, self._run, self._counts, self._empty_extent)
         failure: ModelError | None = None
         results: list[Any] = []
         with self.builder.function("main", list(inputs.values()), attributes):
@@ -84,14 +86,14 @@ class Importer:
                 raise ModelError(f"{self._label}: {place} cannot be imported: {reason(error)}") from None
 
     def _convert(self, proto: "onnx.NodeProto") -> None:
-        inputs = tuple(self._values[name] if name else None for name in proto.input)
+        inputs = tuple(self._around.values[name] if name else None for name in proto.input)
         node = Node(
             operator=proto.op_type,
             name=proto.name,
             opset=self._opsets.get("" if _in_default_domain(proto) else proto.domain, 1),
             inputs=inputs,
             outputs=tuple(proto.output),
-            attributes=_attributes(proto),
+            attributes=self._attributes_of(proto),
             builder=self.builder,
             expressions=self._expressions,
             counts=self._counts,
@@ -103,11 +105,18 @@ class Importer:
             raise Unsupported(f"has more than {len(results)} of its outputs in use, which is not supported")
         for name, value in zip(proto.output, results, strict=False):
             if name:
-                self._values[name] = self._bound(name, value)
-                self._check_shape(proto.domain, node, self._values[name])
-        values = [self._values.get(name) if name else None for name in proto.output]
+                self._around.values[name] = self._bound(name, value)
+                self._check_shape(proto.domain, node, self._around.values[name])
+        values = [self._around.values.get(name) if name else None for name in proto.output]
         self._signs.note(node.operator, inputs, values)
         self._note_condition(node, values)
+
+    def _attributes_of(self, proto: "onnx.NodeProto") -> dict[str, Any]:
+        if not self._around.is_inside:
+            return _attributes(proto)
+        if id(proto) not in self._attributes:
+            self._attributes[id(proto)] = proto, _attributes(proto)
+        return self._attributes[id(proto)][1]
 
     def _results(self, proto: "onnx.NodeProto", node: Node) -> Sequence[Value]:
         if node.operator in SUBGRAPHS and _in_default_domain(proto):
@@ -127,7 +136,8 @@ class Importer:
         """An expression bound to a variable of that name; other values as they are."""
         if not isinstance(value, relax.Expr) or isinstance(value, relax.Var):
             return value
-        emit = self.builder.emit_output if name in self._outputs else self.builder.emit
+        is_output = name in self._outputs and not self._around.is_inside
+        emit = self.builder.emit_output if is_output else self.builder.emit
         return self._counts.sized(emit(value, name_hint=identifier(name)), identifier(name))
 
     def _check_shape(self, domain: str, node: Node, value: Value) -> None:
@@ -141,7 +151,7 @@ class Importer:
             )
 
     def _result(self, name: str) -> Any:
-        value = self._values[name]
+        value = self._around.values[name]
         if isinstance(value, relax.Var) and not isinstance(value, relax.DataflowVar):
             return value
         try:

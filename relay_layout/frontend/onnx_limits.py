@@ -20,8 +20,8 @@ class RowLimits:
         self, nodes: Iterable["onnx.NodeProto"], tensors: Mapping[str, Array], outputs: Sequence[str]
     ) -> None:
         self._tensors = tensors
-        # Graphs beside each other may use a name for different things.
-        self._constants: dict[str, list[onnx.TensorProto]] = defaultdict(list)
+        # By name what it stands for in each graph that uses it: a constant, or None for anything else.
+        self._made: dict[str, list[onnx.TensorProto | None]] = defaultdict(list)
         self._outputs = frozenset(outputs)
         self._readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
         self._given_out: dict[str, list[str]] = defaultdict(list)
@@ -31,24 +31,29 @@ class RowLimits:
         for node in nodes:
             for name in set(node.input):
                 self._readers[name].append(node)
-            for attribute in node.attribute:
-                if node.op_type == "Constant" and attribute.name == "value":
-                    self._constants[node.output[0]].append(attribute.t)
+            for name in node.output:
+                self._made[name].append(_constant(node))
             for graph in subgraphs(node):
+                for value in graph.input:
+                    self._made[value.name].append(None)
                 self._read(graph.node)
                 for inner, outer in zip(graph.output, node.output, strict=False):
                     self._given_out[inner.name].append(outer if node.op_type == "If" else "")
 
-    def rows(self, name: str) -> int | None:
-        """The number of first rows of a result that anything reads; None where it may be all."""
-        if name in self._outputs:
+    def rows(self, name: str, seen: frozenset[str] = frozenset()) -> int | None:
+        """The number of first rows of a result that anything reads; None where it may be all.
+
+        ``seen`` are names on the way to this one.
+        """
+        if name in self._outputs or name in seen:
             return None
-        limits = [self.rows(outer) if outer else None for outer in self._given_out.get(name, ())]
-        limits += [self._rows_read(node, name) for node in self._readers.get(name, ())]
+        seen |= {name}
+        limits = [self.rows(outer, seen) if outer else None for outer in self._given_out.get(name, ())]
+        limits += [self._rows_read(node, name, seen) for node in self._readers.get(name, ())]
         known = [limit for limit in limits if limit is not None]
         return max(known) if known and len(known) == len(limits) else None
 
-    def _rows_read(self, node: "onnx.NodeProto", name: str) -> int | None:
+    def _rows_read(self, node: "onnx.NodeProto", name: str, seen: frozenset[str]) -> int | None:
         if list(node.input).count(name) != 1 or node.input[0] != name:
             return None
         match node.op_type:
@@ -60,7 +65,7 @@ class RowLimits:
                 passes = any(attribute.name == "axis" and attribute.i == 1 for attribute in node.attribute)
             case operator:
                 passes = operator in _ROW_BY_ROW
-        return self.rows(node.output[0]) if passes else None
+        return self.rows(node.output[0], seen) if passes else None
 
     def _end(self, node: "onnx.NodeProto") -> int | None:
         """Where a slice of the first rows ends."""
@@ -77,12 +82,21 @@ class RowLimits:
         if index >= len(node.input) or not node.input[index]:
             return default
         name = node.input[index]
-        if name in self._constants:
+        if name in self._made:
             from onnx import numpy_helper
 
-            found = [numpy_helper.to_array(tensor).reshape(-1).tolist() for tensor in self._constants[name]]
-            return found[0] if all(other == found[0] for other in found) else None
+            constants = [tensor for tensor in self._made[name] if tensor is not None]
+            found = [numpy_helper.to_array(tensor).reshape(-1).tolist() for tensor in constants]
+            is_known = len(found) == len(self._made[name]) and all(other == found[0] for other in found)
+            return found[0] if is_known else None
         return self._tensors[name].reshape(-1).tolist() if name in self._tensors else None
+
+
+def _constant(node: "onnx.NodeProto") -> "onnx.TensorProto | None":
+    """What a node holds, where it is a tensor and nothing else."""
+    if node.op_type != "Constant":
+        return None
+    return next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
 
 
 __all__ = ["RowLimits"]

@@ -7,24 +7,29 @@ once. Where a loop may end early at run time, all its trips are computed, and it
 from the end on.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import relax
 
+from relay_layout.errors import ModelError
 from relay_layout.frontend.onnx_counts import Counts
 from relay_layout.frontend.onnx_graphs import dependent, needed, read_tensors
 from relay_layout.frontend.onnx_node import Node
 from relay_layout.frontend.onnx_operators.sequences import stacked, unstacked
 from relay_layout.frontend.onnx_values import (
+    Array,
     Extents,
     TensorSequence,
     Unsupported,
     Value,
     dtype_of,
+    product,
     same,
     shape_of,
     written,
@@ -39,58 +44,80 @@ _MOST_NODES = 20_000
 _REFUSED = "which is not supported"
 
 
+class _TooMany(Unsupported):
+    """More nodes than there may be."""
+
+
 @dataclass
 class Surroundings:
-    """The graph that others are inlined into.
+    """The graphs that others are inlined into.
 
-    ``values`` holds what names stand for, and ``run`` converts nodes and adds theirs. ``empty_extent`` gives
-    the extent which a condition tests for being 0. ``written_out`` counts the nodes of all trips so far.
+    ``values`` holds what names stand for, those of the innermost graph first; ``run`` converts nodes and adds
+    theirs. ``empty_extent`` gives the extent which a condition tests for being 0. ``written_out`` counts the
+    nodes of graphs that were inlined so far.
     """
 
     label: str
-    values: dict[str, Value]
+    values: ChainMap[str, Value]
     run: Callable[[Iterable["onnx.NodeProto"]], None]
     counts: Counts
     empty_extent: Callable[[Value], Any]
     written_out: int = 0
+    _tensors: dict[int, tuple["onnx.GraphProto", Mapping[str, Value]]] = field(default_factory=dict)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether nodes are those of a graph that another holds."""
+        return len(self.values.maps) > 1
+
+    @contextmanager
+    def inside(self, names: dict[str, Value]) -> Iterator[None]:
+        """Nodes are those of a graph that knows ``names`` besides, and add theirs to them."""
+        self.values = self.values.new_child(names)
+        try:
+            yield
+        finally:
+            self.values = self.values.parents
+
+    def tensors(self, graph: "onnx.GraphProto") -> Mapping[str, Value]:
+        """The initializers of a graph, the same ones each time."""
+        # By identity, which is another's once the object is gone: hence the graph itself.
+        if id(graph) not in self._tensors:
+            self._tensors[id(graph)] = graph, read_tensors(graph.initializer, self.label)
+        return self._tensors[id(graph)][1]
 
 
 class _Body:
     """A graph whose nodes are converted each time it is called; those that read no input of it, once."""
 
     def __init__(self, graph: "onnx.GraphProto", around: Surroundings) -> None:
-        self.inputs = [value.name for value in graph.input]
+        self.inputs = list(graph.input)
         self.outputs = list(graph.output)
-        self._names = [value.name for value in graph.output]
+        self._graph = graph
         self._around = around
-        self._tensors = graph.initializer
-        self._repeated, self._once = dependent(needed(graph.node, self._names), self.inputs)
-        self._called = False
+        self._names: dict[str, Value] = {}
+        nodes = needed(graph.node, [value.name for value in self.outputs])
+        self._repeated, self._once = dependent(nodes, [value.name for value in self.inputs])
 
     def __call__(self, *given: Value) -> list[Value]:
-        """The outputs, for the inputs in order."""
-        if not self._called:
-            self._around.values.update(read_tensors(self._tensors, self._around.label))
-            self._around.run(self._once)
-            self._called = True
-        self._around.values.update(zip(self.inputs, given, strict=True))
-        self._around.run(self._repeated)
-        return [self._around.values[name] for name in self._names]
-
-    def trip(self, *given: Value) -> list[Value]:
-        """As a call; Unsupported where loops of the model take too many nodes already."""
-        self._around.written_out += max(len(self._repeated), 1)
+        """The outputs, for the inputs in order; Unsupported where the model has too many nodes already."""
+        once, self._once = self._once, []
+        self._around.written_out += max(len(self._repeated) + len(once), 1)
         if self._around.written_out > _MOST_NODES:
-            raise Unsupported(
-                f"takes more than {_MOST_NODES} nodes when its trips are written out, which is not supported"
-            )
-        return self(*given)
+            raise _TooMany(f"takes more than {_MOST_NODES} nodes when trips are written out, {_REFUSED}")
+        with self._around.inside(self._names):
+            if once:
+                self._names.update(self._around.tensors(self._graph))
+                self._around.run(once)
+            self._names.update(zip((value.name for value in self.inputs), given, strict=True))
+            self._around.run(self._repeated)
+            return [self._around.values[value.name] for value in self.outputs]
 
 
 def _branch(node: Node, around: Surroundings) -> list[Value]:
     condition = node.input(0)
     if isinstance(condition, np.ndarray):
-        wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
+        wanted = "then_branch" if _single(condition).item() else "else_branch"
         return _Body(node.attributes[wanted], around)()
     results = [_Body(node.attributes[name], around)() for name in ("then_branch", "else_branch")]
     extent = around.empty_extent(condition)
@@ -120,12 +147,23 @@ def _loop(node: Node, around: Surroundings) -> list[Value]:
     for trip in count() if trips is None else range(trips):
         if ending.is_over:
             break
-        if trips is None and ending.is_open:
+        number, due = (
+            _as_declared(value, kind)
+            for value, kind in zip((np.array(trip), np.array(True)), body.inputs, strict=False)
+        )
+        try:
+            goes_on, *given = body(number, due, *results)
+        except _TooMany:
+            if not ending.is_open:
+                raise
             raise Unsupported(
-                "goes on for as long as a tensor computed at run time says, without a number of trips "
-                f"that it takes at most, {_REFUSED}"
-            )
-        goes_on, *given = body.trip(np.array(trip), np.array(True), *results)
+                "goes on for as long as a tensor computed at run time says, and no number of trips ends it "
+                f"before there are {_MOST_NODES} nodes, {_REFUSED}"
+            ) from None
+        except ModelError as error:
+            if not ending.is_open:
+                raise
+            raise ModelError(f"{error} (in trip {trip} of a loop that may end before, from 0)") from None
         results = given[: len(carried)]
         for known, row in zip(rows, given[len(carried) :], strict=True):
             known.append(row)
@@ -136,18 +174,23 @@ def _loop(node: Node, around: Surroundings) -> list[Value]:
     return [*carried, *ending.shortened(found)]
 
 
+def _as_declared(value: Array, declared: "onnx.ValueInfoProto") -> Array:
+    """One element, without dimensions or in one, as a body declares it."""
+    return value.reshape([1] * len(declared.type.tensor_type.shape.dim))
+
+
 class _Ending:
     """Whether a loop goes on: as the condition says, which is a constant or computed at run time."""
 
     def __init__(self, node: Node, alive: Value) -> None:
-        self.alive = alive
+        self.alive = alive if isinstance(alive, np.ndarray) else _scalar(node, alive)
         self._node = node
         self._taken: Any = np.array([0])
 
     @property
     def is_over(self) -> bool:
         """Whether it is known that no trip follows."""
-        return isinstance(self.alive, np.ndarray) and not self.alive.all()
+        return isinstance(self.alive, np.ndarray) and not _single(self.alive).item()
 
     @property
     def is_open(self) -> bool:
@@ -156,7 +199,7 @@ class _Ending:
 
     def kept(self, new: Value, old: Value) -> Value:
         """What is carried on: ``new`` if the trip was due."""
-        return _selected(self._node, _scalar(self._node, self.alive), new, old) if self.is_open else new
+        return _selected(self._node, self.alive, new, old) if self.is_open else new
 
     def after_trip(self, goes_on: Value) -> None:
         """Count the trip, and go on if ``goes_on`` says so."""
@@ -166,11 +209,14 @@ class _Ending:
             self._taken = node.emit(relax.op.add(node.expression(self._taken), due), "trips")
         else:
             self._taken = self._taken + 1
-        if not self.is_open or (isinstance(goes_on, np.ndarray) and not goes_on.all()):
-            self.alive = goes_on
-        elif not isinstance(goes_on, np.ndarray):
-            both = relax.op.logical_and(_scalar(node, self.alive), _scalar(node, goes_on))
+        if isinstance(goes_on, np.ndarray):
+            if not self.is_open or not _single(goes_on).item():
+                self.alive = goes_on
+        elif self.is_open:
+            both = relax.op.logical_and(self.alive, _scalar(node, goes_on))
             self.alive = node.emit(both, "alive")
+        else:
+            self.alive = _scalar(node, goes_on)
 
     def shortened(self, rows: Sequence[Value]) -> list[Value]:
         """Tensors of one row for each trip written out, as those of trips that were due."""
@@ -192,8 +238,11 @@ def _trips(node: Node) -> int | None:
     if value is None:
         return None
     if isinstance(value, Extents):
+        extent = value.array.item()
+        if node.counts.reads_counts(extent):
+            raise Unsupported(f"takes as many trips as there are elements found at run time, {_REFUSED}")
         raise Unsupported(
-            f"takes as many trips as the symbolic extent '{value.array.item()}' says: "
+            f"takes as many trips as the symbolic extent '{extent}' says: "
             "give the model's inputs fixed shapes (--input-shape)"
         )
     if not isinstance(value, np.ndarray):
@@ -208,32 +257,40 @@ def _scan(node: Node, around: Surroundings) -> list[Value]:
     number = node.attributes["num_scan_inputs"]
     states = len(node.inputs) - number
     carried = list(node.inputs[:states])
-    if len(body.inputs) != len(node.inputs) or len(body.outputs) < states or number < 1:
-        raise Unsupported(f"has {len(node.inputs)} inputs, {number} of them scanned, for its body")
+    declared = body.outputs[states:]
+    if len(body.inputs) != len(node.inputs) or states < 0 or len(body.outputs) < states or number < 1:
+        raise Unsupported(
+            f"has {len(node.inputs)} inputs, {number} of them scanned, "
+            f"for a body of {len(body.inputs)} inputs and {len(body.outputs)} outputs"
+        )
+    axes, directions = (_for_each(node, f"scan_input_{name}", number) for name in ("axes", "directions"))
     steps = [
         _steps(node, value, axis, backwards)
-        for value, axis, backwards in zip(
-            node.inputs[states:],
-            node.attributes.get("scan_input_axes", [0] * number),
-            node.attributes.get("scan_input_directions", [0] * number),
-            strict=True,
-        )
+        for value, axis, backwards in zip(node.inputs[states:], axes, directions, strict=True)
     ]
     if len({len(step) for step in steps}) != 1:
         raise Unsupported(f"scans {' and '.join(str(len(step)) for step in steps)} elements at once")
-    declared = body.outputs[states:]
     rows: list[list[Value]] = [[] for _ in declared]
     for scanned in zip(*steps, strict=True):
-        results = body.trip(*carried, *scanned)
+        results = body(*carried, *scanned)
         carried = results[:states]
         for known, row in zip(rows, results[states:], strict=True):
             known.append(row)
-    axes = node.attributes.get("scan_output_axes", [0] * len(declared))
-    directions = node.attributes.get("scan_output_directions", [0] * len(declared))
+    axes, directions = (
+        _for_each(node, f"scan_output_{name}", len(declared)) for name in ("axes", "directions")
+    )
     return carried + [
         _rows(node, known[::-1] if backwards else known, axis, kind)
         for known, axis, backwards, kind in zip(rows, axes, directions, declared, strict=True)
     ]
+
+
+def _for_each(node: Node, attribute: str, number: int) -> list[int]:
+    """An attribute with an integer for each of ``number`` tensors, zeros if left out."""
+    given = list(node.attributes.get(attribute, [0] * number))
+    if len(given) != number:
+        raise Unsupported(f"has {attribute} {given} for {number} tensors")
+    return given
 
 
 def _steps(node: Node, value: Value, axis: int, backwards: int) -> list[Value]:
@@ -267,13 +324,13 @@ def _no_rows(node: Node, axis: int, declared: "onnx.ValueInfoProto") -> Value:
 
     tensor = declared.type.tensor_type
     shape = [extent.dim_value for extent in tensor.shape.dim]
-    if not tensor.HasField("shape") or 0 in shape:
+    if not tensor.HasField("shape"):
         raise Unsupported(f"takes no trip, and the file does not say what '{declared.name}' would be")
     shape.insert(node.axis(axis, len(shape) + 1), 0)
     return np.zeros(shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type))
 
 
-def _selected(node: Node, condition: Any, one: Value, other: Value) -> Value:
+def _selected(node: Node, condition: Value, one: Value, other: Value) -> Value:
     """``one`` where ``condition``, a boolean of no dimension, holds, and ``other`` where it does not."""
     if one is other:
         return one
@@ -285,6 +342,9 @@ def _selected(node: Node, condition: Any, one: Value, other: Value) -> Value:
     if not _of_one_type(one, other):
         raise Unsupported(f"chooses at run time between {_kind(one)} and {_kind(other)}, {_REFUSED}")
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.tobytes() == other.tobytes():
+        return one
+    shapes = isinstance(one, Extents) and isinstance(other, Extents)
+    if shapes and all(map(same, one.array.flat, other.array.flat)):
         return one
     chosen = relax.op.where(condition, node.expression(one), node.expression(other))
     return node.emit(chosen, "chosen")
@@ -300,9 +360,18 @@ def _kind(value: Value) -> str:
 
 
 def _scalar(node: Node, condition: Value) -> Any:
-    """A condition, one element of any rank, as an expression without dimensions."""
-    value = node.reshaped(condition, [])
+    """A condition, one element of any rank, as a variable without dimensions."""
+    value = node.reshaped(_single(condition), [])
     return value if isinstance(value, relax.Var) else node.emit(node.expression(value), "condition")
+
+
+def _single(condition: Value) -> Value:
+    """The condition; Unsupported if it has not one element."""
+    if product(shape_of(condition)) != 1:
+        raise Unsupported(
+            f"has a condition of shape {written(shape_of(condition))}, where one element is due"
+        )
+    return condition
 
 
 SUBGRAPHS: Mapping[str, Callable[[Node, Surroundings], list[Value]]] = {

@@ -88,7 +88,7 @@ def _non_max_suppression(node: Node) -> Value:
         return np.zeros((0, 3), "int64")
     rows_read = node.rows_read()
     if isinstance(limit, np.ndarray) and rows_read is not None and (scores[0], scores[1]) == (1, 1):
-        limit = np.minimum(limit, rows_read)
+        limit = np.asarray(np.minimum(limit, rows_read))
     fixed = int(limit.reshape(-1)[0]) if isinstance(limit, np.ndarray) and limit.size == 1 else None
     most = None if fixed is None or not isinstance(boxes[1], int) else min(max(fixed, 0), boxes[1])
     sides = from_center if node.attributes.get("center_point_box", 0) else from_corners

@@ -157,7 +157,10 @@ def unstacked(node: Node, value: Value, axis: int) -> list[Value]:
     """The elements of a tensor along ``axis``, whose extent is known, without that axis."""
     extent = shape_of(value)[axis]
     if extent > _MOST_PARTS:
-        raise Unsupported(f"takes axis {axis} of {written(shape_of(value))} apart: more than {_MOST_PARTS}")
+        raise Unsupported(
+            f"takes axis {axis} of {written(shape_of(value))} apart into more than {_MOST_PARTS} tensors, "
+            "which is not supported"
+        )
     cut = [_taken(node, part) for part in parts(node, value, [1] * extent, axis)] if extent else []
     return [_taken(node, _without_axis(part, axis)) for part in cut]
 

@@ -245,6 +245,37 @@ def test_every_box_is_chosen_where_another_reader_wants_it() -> None:
     assert limit_of(model) == FAR
 
 
+SUPPRESSED = "n = NonMaxSuppression(b, s, limit, overlap, overlap)"
+"""Of boxes [1,40,4] and scores [1,1,40]."""
+
+BOXES = "float[1,40,4] b, float[1,1,40] s"
+
+NAMED = {
+    # Of two graphs beside each other, where one adds what is a constant in the other.
+    "a constant of another graph": (
+        f"{SUPPRESSED}  w = If <then_branch = t () => (int64[m] p)"
+        " { k = Constant <value=int64[1] {1}> ()  p = Add(k, first) }, else_branch = f () => (int64[m] r)"
+        " { r = Identity(first) }> (true)  y = If <then_branch = u () => (int64[m,3] o)"
+        " { k = Add(first, first)  o = Slice(n, zero, k) }, else_branch = g () => (int64[m,3] q)"
+        " { q = Slice(n, zero, first) }> (true)"
+    ),
+    "its own name within": (
+        f"n = If <then_branch = t () => (int64[m,3] n) {{ {SUPPRESSED} }},"
+        f" else_branch = f () => (int64[m,3] n) {{ {SUPPRESSED} }}> (true)  y = Slice(n, zero, few)"
+    ),
+    "a limit without dimensions": f"{SUPPRESSED}  y = Slice(n, zero, few)".replace("limit", "most"),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_rows_that_are_read_by_names_used_twice(case: str, tmp_path: Path) -> None:
+    nodes = NAMED[case]
+    constants = {**CONSTANTS, "true": np.array(True), "most": np.array(10)}
+    used = {name: value for name, value in constants.items() if name in nodes}
+    model = model_of(nodes, BOXES, "int64[k,3] y", used)
+    check(model, [{"b": boxes(1, 40), "s": RANDOM.random((1, 1, 40)).astype("float32")}], tmp_path)
+
+
 def test_a_branch_that_gives_more_than_none_is_refused() -> None:
     other = CONSTANTS | {"no_places": np.array([3])}
     model = model_of(BRANCHES, "float[40] x, float[40,4] b", "float[n,4] y", other)

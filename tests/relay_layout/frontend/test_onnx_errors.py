@@ -136,6 +136,13 @@ def test_versions_outputs_and_sparse_initializers() -> None:
     sparse = _model("y = Relu(x)")
     sparse.graph.sparse_initializer.add()
     assert _message(sparse) == "ONNX model 'bad' has sparse initializers, which is not supported"
+    within = _model(
+        "y = If <then_branch = t () => (float[] p) { p = Abs(x) },"
+        " else_branch = e () => (float[] q) { q = Neg(x) }> (c)",
+        "float[2] x, bool c",
+    )
+    within.graph.node[0].attribute[0].g.sparse_initializer.add()
+    assert _message(within) == "ONNX model 'bad' has sparse initializers, which is not supported"
 
 
 @pytest.mark.parametrize(

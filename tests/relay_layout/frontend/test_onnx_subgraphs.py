@@ -110,6 +110,35 @@ CASES: dict[str, dict[str, Any]] = {
         ours=["add"] * 3 + ["exp", "multiply"],
     ),
     "loop_of_products": _loop("d = Identity(c)  p = MatMul(a, w)  e = Tanh(p)", "three, true, x"),
+    # What a graph calls its own values is nothing to the graph around it, which uses the name later.
+    "names_of_the_graph_within": _loop(
+        "d = Identity(c)  h = Loop <body = u (int64 j, bool k, float[] g) => (bool l, float[] o)"
+        " { l = Identity(k)  p = Mul(g, half)  o = Add(p, p) }> (three, true, a)  p = Exp(x)  e = Add(p, h)",
+        "three, true, x",
+    ),
+    "number_in_one_dimension": _nodes(
+        "y, r = Loop <body = b (int64[1] i, bool c, float[] a) => (bool d, float[] e, int64[] q)"
+        " { d = Identity(c)  e = Neg(a)  q = Concat <axis=0> (i, i) }> (three, true, x)",
+        outputs={"y": "float32", "r": "int64"},
+    ),
+    "condition_in_one_dimension": _nodes(
+        "m = Abs(x)  l = ReduceMax <keepdims=0> (m)  s = Less(l, half)  g = Unsqueeze(s, first)"
+        "  y = Loop <body = b (int64 i, bool[] c, float[] a) => (bool[] d, float[] e)"
+        " { d = Identity(c)  e = Mul(a, half) }> (three, g, x)",
+        symbolic=False,
+    ),
+    "loop_that_turns_around": _loop("d = Not(c)  e = Neg(a)", "far, true, x", ours=["negative"]),
+    "loop_without_a_number_that_may_end": _nodes(
+        "v, n = Loop <body = b (int64 i, bool c, float[] a, int64 k) => (bool d, float[] e, int64 o)"
+        f" {{ {_HALVES}  o = Add(k, one)  m = Abs(e)  l = ReduceMax <keepdims=0> (m)  u = Greater(l, half)"
+        "  h = Less(o, three)  d = And(u, h) }> (, true, x, zero)  f = Cast <to=1> (n)  y = Add(v, f)",
+        symbolic=False,
+    ),
+    "shapes_chosen_at_run_time": _nodes(
+        "s = ReduceSum <keepdims=0> (x)  g = Greater(s, half)"
+        "  h = If <then_branch = t () => (int64[n] p) { p = Shape(x) },"
+        " else_branch = f () => (int64[n] q) { o = Exp(x)  q = Shape(o) }> (g)  n = Neg(x)  y = Reshape(n, h)"
+    ),
     "loop_that_may_end": _loop(f"{_HALVES}  {_LARGEST}", "three, true, x", symbolic=False),
     # As scripts of PyTorch have them: a counter that is carried, and no number of trips that ends the loop.
     "loop_that_may_end_by_a_counter": _nodes(
@@ -272,14 +301,34 @@ def test_rows_are_as_many_as_trips(largest: float, trips: int) -> None:
             "y = Loop <body = b (int64 i, bool c, float a) => (bool d, float e)"
             " { e = Mul(a, h)  d = Greater(e, h) }> (, t, x)",
             "float x",
-            "(Loop) goes on for as long as a tensor computed at run time says, without a number of trips "
-            "that it takes at most, which is not supported",
+            "(Loop) goes on for as long as a tensor computed at run time says, and no number of trips ends "
+            "it before there are 20000 nodes, which is not supported",
+        ),
+        (
+            "i = NonZero(x)  s = Shape(i)  n = Gather(s, k0)"
+            "  y = Loop <body = b (int64 j, bool c, float[N] a) => (bool d, float[N] e)"
+            " { d = Identity(c)  e = Neg(a) }> (n, t, x)",
+            "float[4] x",
+            "(Loop) takes as many trips as there are elements found at run time, which is not supported",
+        ),
+        (
+            "y = Loop <body = b (int64 i, bool c, float[] a) => (bool d, float[] e)"
+            " { p = Gather(x, i)  e = Add(a, p)  d = Less(e, o) }> (k3, t, h)",
+            "float[2] x, float o",
+            "(Gather) picks elements of axis 0 of [2] that do not exist "
+            "(in trip 2 of a loop that may end before, from 0)",
+        ),
+        (
+            "y = If <then_branch = t () => (float[] p) { p = Abs(x) },"
+            " else_branch = e () => (float[] q) { q = Neg(x) }> (c)",
+            "float[2] x, bool[3] c",
+            "(If) has a condition of shape [3], where one element is due",
         ),
         (
             "y = Loop <body = b (int64 i, bool c, float a) => (bool d, float e)"
             " { d = Identity(c)  e = Neg(a) }> (, , x)",
             "float x",
-            "(Loop) takes more than 20000 nodes when its trips are written out, which is not supported",
+            "(Loop) takes more than 20000 nodes when trips are written out, which is not supported",
         ),
         (
             "v, y = Loop <body = b (int64 i, bool c, float[] a) => (bool d, float[] e, "
@@ -316,10 +365,10 @@ def test_rows_are_as_many_as_trips(largest: float, trips: int) -> None:
 def test_refused(nodes: str, inputs: str, message: str) -> None:
     text = (
         f'<ir_version: 8, opset_import: ["" : 17]> bad ({inputs}) => (float[] y)'
-        " <bool t = {1}, float h = {0.5}, int64 k = {2}, int64 z = {0}> "
+        " <bool t = {1}, float h = {0.5}, int64 k = {2}, int64 z = {0}, int64 k0 = {1}, int64 k3 = {3}> "
         f"{{ {nodes} }}"
     )
-    node = "v" if " v, y = " in f" {nodes}" else "y"
+    node = "p" if "Gather(x, i)" in nodes else "v" if " v, y = " in f" {nodes}" else "y"
     with pytest.raises(ModelError) as caught:
         from_onnx(onnx.parser.parse_model(text))
     assert str(caught.value) == f"ONNX model 'bad': node '{node}' {message}"
