@@ -24,7 +24,13 @@ from topi_ext.schedule.blocks import (
     open_schedule,
     temporaries,
 )
-from topi_ext.schedule.cpu.reductions import MAXIMUM_VECTOR, Arrangement, arrange_reduction, arrange_whole
+from topi_ext.schedule.cpu.reductions import (
+    MAXIMUM_VECTOR,
+    Arrangement,
+    arrange_reduction,
+    arrange_whole,
+    start_before,
+)
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.last_turn import apply_last_apart
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
@@ -61,6 +67,8 @@ class LoopNest(ProcessorRule):
         """None for a function without blocks, e.g. one that was lowered by hand: it is compiled as it is."""
         sch = open_schedule(func)
         arrange_loops(sch, child_blocks(sch), processor.lanes(4), processor.parallel_cycles)
+        for block in child_blocks(sch):
+            start_before(sch, block)
         return open_schedule(finished(sch.mod["main"]))
 
 

@@ -5,10 +5,12 @@ from math import prod
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlockRealize, Schedule
+from tvm_ffi import structural_walk
 
 from topi_ext.schedule.blocks import (
     SBlock,
+    fixed,
     fusible,
     holds,
     largest_divisor,
@@ -106,6 +108,30 @@ def arrange_whole(sch: Schedule, block: SBlock, how: Arrangement) -> None:
     sch.decompose_reduction(block, sch.get_loops(block)[0])
 
 
+def start_before(sch: Schedule, block: SBlock) -> None:
+    """Let the results of a block begin before the loops over what it reduces, which may be nothing.
+
+    TVM begins in the first turn of these, and so not at all where there is none.
+    """
+    node = sch.get(block)
+    axes = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce]
+    if node.init is None or all(fixed(axis.dom.extent) is not None for axis in axes):
+        return
+    loops = sch.get_loops(block)
+    found: list[SBlockRealize] = []
+    structural_walk(
+        sch.get(loops[-1]),
+        (SBlockRealize, lambda one: found.append(one) if one.block.same_as(node) else None),
+    )
+    values = [
+        value
+        for axis, value in zip(node.iter_vars, found[0].iter_values, strict=True)
+        if axis.iter_type == tirx.IterVar.CommReduce
+    ]
+    first = next(loop for loop in loops if any(uses(value, sch.get(loop).loop_var) for value in values))
+    sch.decompose_reduction(block, first)
+
+
 def _in_vectors(sch: Schedule, block: SBlock, loops: Any) -> None:
     """The innermost of ``loops`` as a vector, the others reduced."""
     sch.vectorize(loops[-1])
@@ -191,4 +217,4 @@ def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any]
     sch.decompose_reduction(block, reduction[0])
 
 
-__all__ = ["MAXIMUM_VECTOR", "Arrangement", "arrange_reduction", "arrange_whole"]
+__all__ = ["MAXIMUM_VECTOR", "Arrangement", "arrange_reduction", "arrange_whole", "start_before"]

@@ -2,8 +2,17 @@
 
 import numpy as np
 import pytest
-from kernel_harness import check_loops, data_of
-from tvm import te, topi
+import tvm
+from kernel_harness import (
+    apply_rules,
+    check_loops,
+    compile_function,
+    data_of,
+    host_cpus,
+    prim_func,
+    target_for,
+)
+from tvm import te, tirx, topi
 
 either = pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic batch"])
 
@@ -64,6 +73,32 @@ def test_to_one_element(shape: tuple[int, ...], reduce: str, symbolic: bool) -> 
     data = data_of(*shape)
     expected = np.asarray(getattr(data.astype("float64"), reduce)(), "float32")
     check_loops([data], getattr(topi, reduce), expected, symbolic, tolerance=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((0,), (0,)),
+        ((0, 64), (0, 1)),
+        ((64, 0), (0, 1)),
+        ((64, 0), (1,)),
+        ((0, 40), (0,)),
+        ((2, 0, 3), (1, 2)),
+    ],
+)
+@pytest.mark.parametrize(("reduce", "least"), [("sum", 0.0), ("max", np.finfo("float32").min)])
+def test_nothing_is_reduced_to_what_results_begin_with(
+    shape: tuple[int, ...], axes: tuple[int, ...], reduce: str, least: float
+) -> None:
+    symbol = tirx.Var("n", "int64")
+    data = te.placeholder([extent or symbol for extent in shape])
+    func = prim_func([data, getattr(topi, reduce)(data, axis=axes)], "int64")
+    _, scheduled = apply_rules(func, target_for(host_cpus()[-1]))
+    kept = [extent for axis, extent in enumerate(shape) if axis not in axes]
+    result = tvm.runtime.tensor(np.full(kept, 7, "float32"))
+    library = compile_function(scheduled.mod["main"], target_for(host_cpus()[-1]))
+    library["main"](tvm.runtime.tensor(np.zeros(shape, "float32")), result)
+    np.testing.assert_array_equal(result.numpy(), np.full(kept, least, "float32"))
 
 
 @either
