@@ -1,4 +1,4 @@
-"""ONNX operators of images: padding, regions, columns of windows, space against channels.
+"""ONNX operators of images: padding, regions, samples, columns of windows, space against channels.
 
 Resizing is in :mod:`.resizing`.
 """
@@ -187,9 +187,42 @@ def _block(node: Node, channels: int | None = None) -> int:
     return block
 
 
+_SAMPLED = {4: ("NCHW", [0, 3, 1, 2]), 5: ("NCDHW", [0, 4, 1, 2, 3])}
+"""By rank the layout of images, and the order in which coordinates come first."""
+
+_SAMPLING = {"linear": "bilinear", "cubic": "bicubic"}
+"""ONNX's names since opset 20 for those before."""
+
+
+def _grid_sample(node: Node) -> Value:
+    image, dtype = node.input(0), dtype_of(node.input(0))
+    shape, places = shape_of(image), shape_of(node.input(1))
+    method = node.attributes.get("mode", "bilinear")
+    method = _SAMPLING.get(method, method)
+    if len(shape) not in _SAMPLED or len(places) != len(shape) or not dtype.startswith("float"):
+        raise Unsupported(
+            f"samples {dtype}{written(shape)} at {written(places)}; "
+            "supported are images and volumes of floats"
+        )
+    if len(shape) == 5 and method == "bicubic":
+        raise Unsupported("samples a volume by cubic interpolation, which is not supported")
+    layout, order = _SAMPLED[len(shape)]
+    # Places may be of another type; the result has that of the image.
+    coordinates = relax.op.permute_dims(node.emit(node.cast(node.input(1), dtype), "places"), order)
+    return relax.op.image.grid_sample(
+        node.tensor(0),
+        node.emit(coordinates, "coordinates"),
+        method=method,
+        layout=layout,
+        padding_mode=node.attributes.get("padding_mode", "zeros"),
+        align_corners=bool(node.attributes.get("align_corners", 0)),
+    )
+
+
 CONVERTERS: dict[str, Converter] = {
     "Col2Im": _columns_to_image,
     "DepthToSpace": _depth_to_space,
+    "GridSample": _grid_sample,
     "Pad": _pad,
     "Resize": resizing.resize,
     "RoiAlign": _region_average,

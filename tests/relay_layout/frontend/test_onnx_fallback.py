@@ -82,11 +82,6 @@ CASES: dict[str, dict[str, Any]] = {
         constants={"w": _bytes(4, 5), "zx": _scalar(7, "uint8"), "zw": _scalar(-2, "int8")},
         outputs={"y": "int32"},
     ),
-    "grid_sample": {
-        "nodes": "y = GridSample(x, g)",
-        "inputs": {"x": X, "g": RANDOM.uniform(-1.1, 1.1, (2, 3, 4, 2)).astype("float32")},
-        "atol": 1e-5,
-    },
     "scatter_elements": _nodes(
         "y = ScatterElements <axis=1> (x, i, u)",
         _random(2, 4),

@@ -66,7 +66,41 @@ _REGION = {
     "r": np.array([0, 0, 0.2, -0.1, 1, 1, 0.8, 1.3], "float32"),
 }
 
+
+def _sampled(attributes: str, *extents: int, oracle: str = "", dtype: str = "float32", **options: Any) -> Any:
+    """An image or a volume sampled at places, some of them beyond its borders."""
+    places = RANDOM.uniform(-1.2, 1.2, (2, *extents, len(extents))).astype(dtype)
+    image = X if len(extents) == 2 else _random(2, 3, 4, 6, 5)
+    known = {"oracle": oracle} if oracle else {}
+    inputs = {"x": image, "g": places}
+    return {
+        "nodes": f"y = GridSample <{attributes}> (x, g)",
+        "inputs": inputs,
+        "atol": 1e-5,
+        **known,
+        **options,
+    }
+
+
 CASES: dict[str, dict[str, Any]] = {
+    **{
+        f"sample_{mode}_{padding}_{corners}": _sampled(
+            f'mode="{mode}", padding_mode="{padding}", align_corners={corners}', 4, 3
+        )
+        for mode, padding, corners in product(("bilinear", "nearest"), ("zeros", "border"), (0, 1))
+    },
+    "sample": {**_sampled("align_corners=0", 4, 3), "nodes": "y = GridSample(x, g)"},
+    "sample_reflection": _sampled('padding_mode="reflection"', 4, 3),
+    "sample_cubic": _sampled('mode="bicubic"', 4, 3),
+    "sample_linear": _sampled('mode="linear"', 4, 3, opset=20),
+    "sample_volume": _sampled('mode="linear"', 2, 4, 3, opset=20),
+    "sample_at_doubles": _sampled(
+        "align_corners=1",
+        4,
+        3,
+        dtype="float64",
+        oracle="f = Cast <to=1> (g)  y = GridSample <align_corners=1> (x, f)",
+    ),
     "pad": _pad("constant", 0, 0, 1, 2, 0, 0, 0, 3, ours=["nn.pad"]),
     "pad_channels": _pad("constant", 0, 2, 0, 0, 0, 1, 0, 0),
     "pad_value": _nodes(
