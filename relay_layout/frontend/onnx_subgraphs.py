@@ -106,9 +106,8 @@ class _Body:
         if self._around.written_out > _MOST_NODES:
             raise _TooMany(f"takes more than {_MOST_NODES} nodes when trips are written out, {_REFUSED}")
         with self._around.inside(self._names):
-            if once:
-                self._names.update(self._around.tensors(self._graph))
-                self._around.run(once)
+            self._names.update(self._around.tensors(self._graph))
+            self._around.run(once)
             self._names.update(zip((value.name for value in self.inputs), given, strict=True))
             self._around.run(self._repeated)
             return [self._around.values[value.name] for value in self.outputs]

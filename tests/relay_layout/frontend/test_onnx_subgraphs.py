@@ -116,6 +116,11 @@ CASES: dict[str, dict[str, Any]] = {
         " { l = Identity(k)  p = Mul(g, half)  o = Add(p, p) }> (three, true, a)  p = Exp(x)  e = Add(p, h)",
         "three, true, x",
     ),
+    "weights_of_the_graph_within": _nodes(
+        "y = Loop <body = b (int64 i, bool c, float[] a) => (bool d, float[] e) <float f = {1.5}>"
+        " { d = Identity(c)  e = Mul(a, f) }> (three, true, x)",
+        ours=["multiply"] * 3,
+    ),
     "number_in_one_dimension": _nodes(
         "y, r = Loop <body = b (int64[1] i, bool c, float[] a) => (bool d, float[] e, int64[] q)"
         " { d = Identity(c)  e = Neg(a)  q = Concat <axis=0> (i, i) }> (three, true, x)",
