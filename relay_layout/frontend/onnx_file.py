@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
+from relay_layout.frontend.onnx_graphs import subgraphs, with_subgraphs
 
 if TYPE_CHECKING:
     import onnx
@@ -81,17 +82,10 @@ def _location(tensor: "onnx.TensorProto") -> str:
 
 
 def _external_tensors(model: "onnx.ModelProto") -> Iterator["onnx.TensorProto"]:
-    graphs = [model.graph]
-    nodes = [node for function in model.functions for node in function.node]
-    while graphs or nodes:
-        if graphs:
-            graph = graphs.pop()
-            yield from (tensor for tensor in graph.initializer if tensor.data_location == tensor.EXTERNAL)
-            nodes.extend(graph.node)
-        else:
-            for attribute in nodes.pop().attribute:
-                tensors = [attribute.t, *attribute.tensors]
-                yield from (tensor for tensor in tensors if tensor.data_location == tensor.EXTERNAL)
-                graphs.extend(attribute.graphs)
-                if attribute.HasField("g"):
-                    graphs.append(attribute.g)
+    functions = [node for function in model.functions for node in function.node]
+    nodes = list(with_subgraphs([*model.graph.node, *functions]))
+    for graph in (model.graph, *(graph for node in nodes for graph in subgraphs(node))):
+        yield from (tensor for tensor in graph.initializer if tensor.data_location == tensor.EXTERNAL)
+    for attribute in (attribute for node in nodes for attribute in node.attribute):
+        tensors = [attribute.t, *attribute.tensors]
+        yield from (tensor for tensor in tensors if tensor.data_location == tensor.EXTERNAL)

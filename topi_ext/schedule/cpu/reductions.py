@@ -1,6 +1,7 @@
 """Loops of sums and maxima: partial results side by side in a vector, or for each thread."""
 
 from dataclasses import dataclass, replace
+from itertools import compress
 from math import prod
 from typing import Any
 
@@ -114,8 +115,9 @@ def start_before(sch: Schedule, block: SBlock) -> None:
     TVM begins in the first turn of these, and so not at all where there is none.
     """
     node = sch.get(block)
-    axes = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce]
-    if node.init is None or all(fixed(axis.dom.extent) is not None for axis in axes):
+    reduced = [axis.iter_type == tirx.IterVar.CommReduce for axis in node.iter_vars]
+    extents = [fixed(axis.dom.extent) for axis in compress(node.iter_vars, reduced)]
+    if node.init is None or None not in extents:
         return
     loops = sch.get_loops(block)
     found: list[SBlockRealize] = []
@@ -123,11 +125,7 @@ def start_before(sch: Schedule, block: SBlock) -> None:
         sch.get(loops[-1]),
         (SBlockRealize, lambda one: found.append(one) if one.block.same_as(node) else None),
     )
-    values = [
-        value
-        for axis, value in zip(node.iter_vars, found[0].iter_values, strict=True)
-        if axis.iter_type == tirx.IterVar.CommReduce
-    ]
+    values = list(compress(found[0].iter_values, reduced))
     first = next(loop for loop in loops if any(uses(value, sch.get(loop).loop_var) for value in values))
     sch.decompose_reduction(block, first)
 
