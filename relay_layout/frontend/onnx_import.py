@@ -9,6 +9,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import onnx_fallback
+from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx_arithmetic import arithmetic, empty_extent
 from relay_layout.frontend.onnx_counts import Counts
 from relay_layout.frontend.onnx_fold import fold
@@ -38,10 +39,10 @@ class Importer:
         self._counts = Counts(self.builder)
         self._signs = Signs()
         # Conditions, each with the extent of which it says whether it is 0.
-        self._empty: dict[int, tuple[Value, Any]] = {}
-        # By identity, too: what a loop reads once is the same constant in all its trips.
-        self._attributes: dict[int, tuple[onnx.NodeProto, dict[str, Any]]] = {}
-        self._around = Surroundings(label, ChainMap(), self._run, self._counts, self._empty_extent)
+        self._empty: ByIdentity[Value, Any] = ByIdentity()
+        # Read once, so that what the body of a loop holds is the same constant in all its trips.
+        self._attributes: ByIdentity[onnx.NodeProto, dict[str, Any]] = ByIdentity()
+        self._around = Surroundings(label, ChainMap(), self._run, self._counts, self._empty.get)
 
     def build(
         self,
@@ -114,9 +115,7 @@ class Importer:
     def _attributes_of(self, proto: "onnx.NodeProto") -> dict[str, Any]:
         if not self._around.is_inside:
             return _attributes(proto)
-        if id(proto) not in self._attributes:
-            self._attributes[id(proto)] = proto, _attributes(proto)
-        return self._attributes[id(proto)][1]
+        return self._attributes.kept(proto, _attributes)
 
     def _results(self, proto: "onnx.NodeProto", node: Node) -> Sequence[Value]:
         if node.operator in SUBGRAPHS and _in_default_domain(proto):
@@ -164,15 +163,11 @@ class Importer:
 
     def _note_condition(self, node: Node, results: Sequence[Value]) -> None:
         if node.operator in ("Cast", "Identity"):
-            extent = self._empty_extent(node.inputs[0])
+            extent = self._empty.get(node.inputs[0])
         else:
             extent = empty_extent(node)
         if extent is not None:
-            # By identity, which is another's once the object is gone: hence the value itself.
-            self._empty[id(results[0])] = results[0], extent
-
-    def _empty_extent(self, condition: Value) -> Any:
-        return self._empty.get(id(condition), (None, None))[1]
+            self._empty[results[0]] = extent
 
 
 def _in_default_domain(proto: "onnx.NodeProto") -> bool:

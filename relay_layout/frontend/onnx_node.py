@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx_counts import Counts
 from relay_layout.frontend.onnx_limits import RowLimits
 from relay_layout.frontend.onnx_signs import Signs
@@ -28,13 +29,13 @@ class Expressions:
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
-        self._constants: dict[int, tuple[Array, Any]] = {}
+        self._constants: ByIdentity[Array, Any] = ByIdentity()
         self._scalars: dict[tuple[str, str], Any] = {}
 
     def __call__(self, value: Value, name: str) -> Any:
         """Any tensor value as a Relax expression; variables that it takes are named after ``name``."""
         if isinstance(value, np.ndarray):
-            return self._constant(value)
+            return self._constants.kept(value, lambda array: relax.const(array, str(array.dtype)))
         if isinstance(value, Extents):
             return self._computed(value, identifier(f"{name}_shape"))
         # A call has no type until the builder has taken it; every one made here gives a tensor.
@@ -48,14 +49,6 @@ class Expressions:
         if key not in self._scalars:
             self._scalars[key] = relax.const(number, dtype)
         return self._scalars[key]
-
-    def _constant(self, array: Array) -> Any:
-        # The array is kept with its constant: an identity may be reused once the object is gone.
-        kept = self._constants.get(id(array))
-        if kept is None:
-            kept = (array, relax.const(array, str(array.dtype)))
-            self._constants[id(array)] = kept
-        return kept[1]
 
     def _computed(self, value: Extents, name: str) -> Any:
         flat = relax.op.shape_to_tensor(relax.ShapeExpr(list(value.array.reshape(-1))))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx_values import Extents, Value
 
 _NATURAL = {"ArgMax": 0, "ArgMin": 0, "NonMaxSuppression": 0, "NonZero": 0, "TopK": 1}
@@ -21,8 +22,7 @@ class Signs:
     """Which values of one graph are known to hold no negative numbers."""
 
     def __init__(self) -> None:
-        # By identity, which is another's once the object is gone: hence the values themselves.
-        self._natural: dict[int, Value] = {}
+        self._natural: ByIdentity[Value, bool] = ByIdentity()
 
     def note(self, operator: str, inputs: Sequence[Value], results: Sequence[Any]) -> None:
         """What is known of the results of a node, in order."""
@@ -33,13 +33,15 @@ class Signs:
             found = results if all(map(self.is_natural, moved)) else []
         else:
             found = []
-        self._natural.update((id(value), value) for value in found if value is not None)
+        for value in found:
+            if value is not None:
+                self._natural[value] = True
 
     def is_natural(self, value: Value) -> bool:
         """Whether a value holds no negative numbers, as far as is known."""
         if isinstance(value, np.ndarray):
             return value.dtype.kind in "iu" and bool((value >= 0).all())
-        return isinstance(value, Extents) or id(value) in self._natural
+        return isinstance(value, Extents) or value in self._natural
 
 
 __all__ = ["Signs"]

@@ -18,6 +18,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx_counts import Counts
 from relay_layout.frontend.onnx_graphs import dependent, needed, read_tensors
 from relay_layout.frontend.onnx_node import Node
@@ -63,7 +64,7 @@ class Surroundings:
     counts: Counts
     empty_extent: Callable[[Value], Any]
     written_out: int = 0
-    _tensors: dict[int, tuple["onnx.GraphProto", Mapping[str, Value]]] = field(default_factory=dict)
+    _tensors: ByIdentity["onnx.GraphProto", Mapping[str, Value]] = field(default_factory=ByIdentity)
 
     @property
     def is_inside(self) -> bool:
@@ -81,10 +82,7 @@ class Surroundings:
 
     def tensors(self, graph: "onnx.GraphProto") -> Mapping[str, Value]:
         """The initializers of a graph, the same ones each time."""
-        # By identity, which is another's once the object is gone: hence the graph itself.
-        if id(graph) not in self._tensors:
-            self._tensors[id(graph)] = graph, read_tensors(graph.initializer, self.label)
-        return self._tensors[id(graph)][1]
+        return self._tensors.kept(graph, lambda graph: read_tensors(graph.initializer, self.label))
 
 
 class _Body:
