@@ -108,17 +108,26 @@ def _is_plain(block: SBlock) -> bool:
     )
 
 
-def _parts(value: Any, variables: Sequence[tirx.Var], part: Part) -> list[tuple[Part, Any]]:
-    """The parts of ``part`` that need not ask, in order, and what is computed in each of them."""
-    value = _within(value, variables, part)
-    cut = _first_cut(value, variables, part)
-    if cut is None:
-        return [(part, value)]
-    axis, place = cut
-    begin, end = part[axis]
-    below, above = list(part), list(part)
-    below[axis], above[axis] = (begin, place), (place, end)
-    return [*_parts(value, variables, below), *_parts(value, variables, above)]
+def _parts(value: Any, variables: Sequence[tirx.Var], whole: Part) -> list[tuple[Part, Any]]:
+    """The parts of ``whole`` that need not ask, in order, and what is computed in each of them.
+
+    There are more than ``MOST_PARTS`` of them where that many do not suffice; those may have to ask.
+    """
+    done: list[tuple[Part, Any]] = []
+    left = [(whole, value)]
+    while left and len(done) + len(left) <= MOST_PARTS:
+        part, value = left.pop()
+        value = _within(value, variables, part)
+        cut = _first_cut(value, variables, part)
+        if cut is None:
+            done.append((part, value))
+            continue
+        axis, place = cut
+        begin, end = part[axis]
+        below, above = list(part), list(part)
+        below[axis], above[axis] = (begin, place), (place, end)
+        left += [(above, value), (below, value)]
+    return [*done, *reversed(left)]
 
 
 def _within(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
