@@ -40,12 +40,17 @@ class _Compiled:
 
     def __init__(self, graph: torch.fx.GraphModule, options: Mapping[str, Any]) -> None:
         self._graph = graph
+        self._numbers = _read_as_numbers(graph)
         self._options = options
         self._sessions: dict[tuple[Any, ...], Session] = {}
         self._weights: list[_Weight] = []
 
-    def __call__(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
-        _check(arguments)
+    def __call__(self, *given: Any) -> tuple[torch.Tensor, ...]:
+        _check(given)
+        arguments = [
+            argument.item() if number and isinstance(argument, torch.Tensor) else argument
+            for argument, number in zip(given, self._numbers, strict=True)
+        ]
         fixed = [_is_fixed(argument) for argument in arguments]
         weights = [
             (argument, argument._version, argument.data_ptr())
@@ -54,14 +59,14 @@ class _Compiled:
         ]
         if not _same(weights, self._weights):
             self._sessions, self._weights = {}, weights
-        given = [argument for argument, kept in zip(arguments, fixed, strict=True) if not kept]
+        tensors = [argument for argument, kept in zip(arguments, fixed, strict=True) if not kept]
         numbers = [argument for argument in arguments if not isinstance(argument, torch.Tensor)]
-        key = (*numbers, *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in given))
+        key = (*numbers, *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors))
         if key not in self._sessions:
-            self._sessions[key] = self._compiled(arguments, fixed, given)
+            self._sessions[key] = self._compiled(arguments, fixed, tensors)
         session = self._sessions[key]
         names = [spec.name for spec in session.inputs]
-        outputs = session.run(dict(zip(names, given, strict=True)))
+        outputs = session.run(dict(zip(names, tensors, strict=True)))
         return tuple(torch.from_numpy(array) for array in outputs.values())
 
     def _compiled(self, arguments: Sequence[Any], fixed: Sequence[bool], given: Sequence[Any]) -> Session:
@@ -93,6 +98,23 @@ class _Program(torch.nn.Module):
             for place, (held, kept) in enumerate(zip(self._held, self._fixed, strict=True))
         ]
         return self._graph(*arguments)
+
+
+def _read_as_numbers(graph: torch.fx.GraphModule) -> list[bool]:
+    """Which inputs are only asked for their one element, as a dynamic graph's epsilon is; changes ``graph``.
+
+    Such an input becomes that number, since nothing could be compiled for one that is not known.
+    """
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    found = []
+    for node in inputs:
+        users = list(node.users)
+        found.append(bool(users) and all(user.target == "item" for user in users))
+        for user in users if found[-1] else ():
+            user.replace_all_uses_with(node)
+            graph.graph.erase_node(user)
+    graph.recompile()
+    return found
 
 
 def _is_fixed(argument: Any) -> bool:

@@ -18,6 +18,7 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.bindings import flatten_bindings
 from topi_ext.brain import lower_brain_floats
+from topi_ext.comparisons import exact_comparisons
 from topi_ext.dot_products import lower_dot_products
 from topi_ext.identities import begin_with_infinity
 from topi_ext.llvm_functions import import_functions
@@ -64,6 +65,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
             [
                 lower_dot_products(),
                 lower_brain_floats(),
+                exact_comparisons(),
                 import_functions(),
                 keep_on_stack(),
                 accept_any_address(),

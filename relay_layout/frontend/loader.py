@@ -1,9 +1,10 @@
 """Any kind of model to a Relax module."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import IRModule
@@ -95,8 +96,7 @@ def _read(
             raise ModelError("input shapes cannot be given for a module, which has its own")
         return model
     if not isinstance(model, str | os.PathLike):
-        of_torch = type(model).__module__.partition(".")[0] == "torch"
-        return from_torch(model, input_shapes=shapes) if of_torch else from_onnx(model, input_shapes=shapes)
+        return _of_object(model, shapes)
     if model in models.names():
         if params is not None:
             raise ModelError(f"model '{model}' is built in and has weights; params go with Relay's files")
@@ -111,6 +111,20 @@ def _read(
     if loader is not None:
         return loader(path, shapes, params)
     raise ModelError(f"model '{path}': its suffix names no kind of model; supported is {', '.join(LOADERS)}")
+
+
+def _of_object(model: Any, shapes: Shapes) -> IRModule:
+    kind = type(model)
+    if kind.__module__.partition(".")[0] == "onnx":
+        return from_onnx(model, input_shapes=shapes)
+    # A program of PyTorch's comes from a process that has imported it.
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module | torch.export.ExportedProgram):
+        return from_torch(model, input_shapes=shapes)
+    raise ModelError(
+        f"a {kind.__name__} is no model: give the path of a file, the name of a built-in network, a Relax "
+        "module, an onnx.ModelProto or a torch.export.ExportedProgram"
+    )
 
 
 def builtin_network(name: str, shapes: Shapes) -> models.Network:

@@ -36,10 +36,10 @@ def from_onnx(
     ``input_shapes`` gives inputs a shape. An extent that the file names, such as "N", stays symbolic where
     none is given, and one that the file fixes cannot be given otherwise.
 
-    Numbers agree with ONNX Runtime, with three exceptions. A NaN that meets a comparison (``Clip``, ``Relu``,
-    ``HardSigmoid``, ``Max``, ``Min``, ``MaxPool``, ``ReduceMax``, ``Sign``) may give a number; ``Clip`` gives
-    its maximum. An index out of range in ``Gather`` takes the nearest element instead of failing. An integer
-    divided by zero is divided by one.
+    Numbers agree with ONNX Runtime, with three exceptions. A NaN that is compared with other elements
+    (``Max``, ``Min``, ``MaxPool``, ``ReduceMax``, ``ArgMax``, ``TopK``), and its ``Sign``, may be a number;
+    ``Relu``, ``Clip`` and other bounds keep it. An index out of range in ``Gather`` takes the nearest element
+    instead of failing. An integer divided by zero is divided by one.
 
     ModelError for a file that is missing or damaged, an operator or a use of one that is not supported, a
     shape that does not fit, and without the onnx package.

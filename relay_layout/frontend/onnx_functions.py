@@ -39,11 +39,28 @@ def expanded(
             light = inliner.inline_local_functions(light)
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
         if operators:
+            for node in with_subgraphs(light.graph.node):
+                if node.op_type in operators:
+                    _state_defaults(node, _version(light))
             selected = [("", operator) for operator in operators]
             light = inliner.inline_selected_functions(light, selected, False, True)
     except Exception as error:
         raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
     return light.graph.node
+
+
+def _state_defaults(node: "onnx.NodeProto", version: int) -> None:
+    """Give a node the attributes that it leaves out: the function that defines it refers to them."""
+    from onnx import defs
+
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in defs.get_schema(node.op_type, version, "").attributes.items():
+        if name not in given and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)
+
+
+def _version(model: "onnx.ModelProto") -> int:
+    return max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
 
 
 def weightless(model: "onnx.ModelProto") -> "onnx.ModelProto":

@@ -11,7 +11,7 @@ from relay_layout.ir import Emit, Expression, shape_of
 def scattered(
     emit: Emit, data: Expression, index: Expression, source: Expression, axis: int, reduction: str
 ) -> Expression:
-    """``data`` with ``source`` written to where ``index`` says along ``axis``; all are of known shapes.
+    """``data`` with ``source`` written to where ``index`` says along ``axis``; the index is of a known shape.
 
     The source may be larger than the index, and so may the data, as PyTorch and ONNX have it. Relax writes to
     the right places only where index and data have the same extents beside the axis.
@@ -36,7 +36,7 @@ def _block(emit: Emit, data: Expression, begins: Sequence[int], ends: Sequence[A
     if not axes:
         return data
     first, last = [begins[axis] for axis in axes], [ends[axis] for axis in axes]
-    return emit(relax.op.strided_slice(data, axes, first, last))
+    return emit(relax.op.strided_slice(data, axes, first, last, assume_inbound=True))
 
 
 __all__ = ["scattered"]

@@ -14,10 +14,9 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
-from relay_layout.frontend.input_shapes import Input, settle_shapes
 from relay_layout.frontend.onnx_messages import reason
+from relay_layout.frontend.torch_extents import with_plain_extents, with_shapes
 from relay_layout.graph.border import DECLARED
-from relay_layout.ir import shape_of
 
 if TYPE_CHECKING:
     import torch
@@ -54,17 +53,10 @@ def from_torch(
     # Only now: these lean on torch and on TVM's importer, which needs it.
     from tvm.relax.frontend.torch import from_exported_program
 
-    from relay_layout.frontend import (
-        torch_arithmetic,
-        torch_folding,
-        torch_images,
-        torch_indexing,
-        torch_memory,
-        torch_pooling,
-        torch_products,
-        torch_quantized,
-        torch_resize,
-    )
+    from relay_layout.frontend import torch_folding
+    from relay_layout.frontend.torch_converters import converters, is_convertible
+    from relay_layout.frontend.torch_decompositions import apart
+    from relay_layout.frontend.torch_images import WHOLE
     from relay_layout.frontend.torch_memory import (
         check_inputs,
         check_outputs,
@@ -75,26 +67,14 @@ def from_torch(
 
     try:
         with _quiet():
-            apart = torch.export.default_decompositions()
-            for operation in torch_images.WHOLE:
-                apart.pop(operation, None)
-            decomposed = without_checks(program.run_decompositions(apart))
+            decomposed = without_checks(apart(program, WHOLE, is_convertible))
             check_inputs(decomposed, label)
             check_strides(program, decomposed, label)
             torch_folding.fold_constants(decomposed)
             module = from_exported_program(
                 decomposed,
                 unwrap_unit_return_tuple=True,
-                custom_convert_map={
-                    **torch_memory.CONVERTERS,
-                    **torch_quantized.converters(decomposed),
-                    **torch_arithmetic.CONVERTERS,
-                    **torch_images.CONVERTERS,
-                    **torch_indexing.CONVERTERS,
-                    **torch_pooling.CONVERTERS,
-                    **torch_products.CONVERTERS,
-                    **torch_resize.CONVERTERS,
-                },
+                custom_convert_map=converters(decomposed),
                 run_ep_decomposition=False,
             )
         check_outputs(decomposed, module, label)
@@ -102,7 +82,7 @@ def from_torch(
         inputs, outputs = declared_orders(program)
         for name, order in (dim_orders or {}).items():
             inputs[_place(name, names, label)] = _checked(order, name, label)
-        module = _with_shapes(module, names, input_shapes or {}, label)
+        module = with_plain_extents(with_shapes(module, names, input_shapes or {}, label), label)
         main = module["main"].with_attr("input_names", names)
         for attribute, orders in zip(DECLARED, (inputs, outputs), strict=True):
             main = main.with_attr(attribute, orders)
@@ -127,7 +107,9 @@ def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: A
     """The exported program of any kind of model."""
     if isinstance(model, torch.nn.Module):
         if not isinstance(examples, list | tuple):
-            raise ModelError("a torch module needs example inputs: from_torch(module, (example,))")
+            raise ModelError(
+                "a torch module needs example inputs, in a tuple: relay_layout.from_torch(module, (example,))"
+            )
         if model.training and not _is_exported(torch, model):
             raise ModelError("the torch module is in training mode: call its eval() first")
         try:
@@ -210,27 +192,6 @@ def _checked(order: Sequence[int], name: str, label: str) -> list[int]:
             "such as (0, 2, 3, 1) for NHWC over NCHW"
         )
     return [int(axis) for axis in order]
-
-
-def _with_shapes(module: tvm.IRModule, names: Sequence[str], given: Shapes, label: str) -> tvm.IRModule:
-    """The module with given extents in the place of symbolic ones."""
-    if not given:
-        return module
-    declared = {}
-    symbols: dict[str, Any] = {}
-    for name, parameter in zip(names, module["main"].params, strict=True):
-        shape = shape_of(parameter) or ()
-        symbols |= {str(extent): extent for extent in shape if not isinstance(extent, int)}
-        extents = tuple(extent if isinstance(extent, int) else str(extent) for extent in shape)
-        declared[name] = Input(name, 0, extents)
-    settled = settle_shapes(declared, given, label)
-    values = {
-        symbols[before]: after
-        for name, spec in declared.items()
-        for before, after in zip(spec.shape or (), settled[name], strict=True)
-        if isinstance(before, str) and isinstance(after, int)
-    }
-    return relax.transform.BindSymbolicVars(values, "main")(module)
 
 
 __all__ = ["from_torch"]

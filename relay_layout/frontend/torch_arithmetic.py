@@ -1,6 +1,5 @@
 """PyTorch's arithmetic where TVM's importer lacks an operation or drops one of its arguments."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -91,13 +90,12 @@ def _elu(node: Any, importer: Any) -> Expression:
 
 
 def _clamp(node: Any, importer: Any) -> Expression:
-    """``clamp`` between numbers, either of them left out; integers know no infinity."""
+    """``clamp`` between numbers, either of them left out; the upper one where they contradict each other."""
     dtype, emit = _dtype(node), importer.block_builder.emit
     value = _operand(importer, node.args[0], dtype)
     low, high = (*node.args[1:], *[None] * 2)[:2]
     low, high = node.kwargs.get("min", low), node.kwargs.get("max", high)
-    if node.meta["val"].dtype.is_floating_point:
-        low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
+    if node.meta["val"].dtype.is_floating_point and None not in (low, high) and low <= high:
         return emit(relax.op.clip(value, low, high))
     if low is not None:
         value = emit(relax.op.maximum(value, _operand(importer, low, dtype)))
@@ -174,6 +172,15 @@ CONVERTERS: dict[str, Converter] = {
     "div.Scalar_mode": _rounded_division,
     "div.Tensor": _binary(relax.op.divide),
     "div.Scalar": _binary(relax.op.divide),
+    **{
+        f"{name}.{kind}": _binary(shift)
+        for shift, names in (
+            (relax.op.left_shift, ("__lshift__", "bitwise_left_shift")),
+            (relax.op.right_shift, ("__rshift__", "bitwise_right_shift")),
+        )
+        for name in names
+        for kind in ("Scalar", "Tensor", "Tensor_Scalar")
+    },
     "floor_divide.default": _binary(relax.op.floor_divide),
     "elu.default": _elu,
     "clamp.default": _clamp,

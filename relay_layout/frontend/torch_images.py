@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of, shape_of
+from relay_layout.ir import Expression, shape_of
 
 WHOLE = (
     torch.ops.aten.instance_norm.default,
@@ -57,6 +56,9 @@ def _pad(node: Any, importer: Any) -> Expression:
     before, after = [0] * len(shape), [0] * len(shape)
     for place in range(len(given) // 2):
         before[-1 - place], after[-1 - place] = given[2 * place : 2 * place + 2]
+    for axis in range(len(shape)):
+        if mode == "replicate" and isinstance(shape[axis], int):
+            _keep_one(shape[axis], before, after, axis)
     axes = [axis for axis in range(len(shape)) if min(before[axis], after[axis]) < 0]
     if axes:
         begins = [-min(before[axis], 0) for axis in axes]
@@ -66,28 +68,18 @@ def _pad(node: Any, importer: Any) -> Expression:
     return emit(relax.op.nn.pad(value, widths, mode, fill or 0.0)) if any(widths) else value
 
 
-def _instance_norm(node: Any, importer: Any) -> Expression:
-    """Of the image's own mean and variance, or, where the module kept them in training, of those."""
-    value, emit = importer.env[node.args[0]], importer.block_builder.emit
-    shape = shape_of(value) or ()
-    gamma, beta, mean, variance = (
-        None if argument is None else importer.env[argument] for argument in node.args[1:5]
-    )
-    own, epsilon = node.args[5], float(node.args[7])
-    fill = np.ones(int(shape[1]), dtype_of(value))
-    gamma = relax.const(fill) if gamma is None else gamma
-    beta = relax.const(0 * fill) if beta is None else beta
-    if own:
-        axes = list(range(2, len(shape)))
-        return emit(relax.op.nn.instance_norm(value, gamma, beta, channel_axis=1, axes=axes, epsilon=epsilon))
-    normalized = emit(relax.op.nn.batch_norm(value, gamma, beta, mean, variance, 1, epsilon, training=False))
-    return emit(relax.TupleGetItem(normalized, 0))
+def _keep_one(extent: int, before: list[int], after: list[int], axis: int) -> None:
+    """Change widths that cut all of an axis, so that the element at the edge is left to be repeated."""
+    padded = extent + before[axis] + after[axis]
+    if before[axis] <= -extent:
+        before[axis], after[axis] = 1 - extent, padded - 1
+    elif after[axis] <= -extent:
+        before[axis], after[axis] = padded - 1, 1 - extent
 
 
 CONVERTERS: dict[str, Converter] = {
     "grid_sampler_2d.default": _grid_sample(2),
     "grid_sampler_3d.default": _grid_sample(3),
-    "instance_norm.default": _instance_norm,
     "pad.default": _pad,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""

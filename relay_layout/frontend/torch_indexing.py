@@ -129,6 +129,20 @@ def _bound(bound: Any, otherwise: Any, extent: Any) -> Any:
     return bound
 
 
+def _select(node: Any, importer: Any) -> Expression:
+    """``select(data, dim, index)``; a negative index counts from the end."""
+    data, emit = importer.env[node.args[0]], importer.block_builder.emit
+    shape, index = shape_of(data), importer.env.get(node.args[2], node.args[2])
+    if shape is None:
+        raise ModelError(f"node '{node.name}': one of a tensor of unknown shape is not supported")
+    axis = int(node.args[1]) % len(shape)
+    place = index + shape[axis] if isinstance(index, int) and index < 0 else index
+    if isinstance(place, int):
+        return emit(relax.op.take(data, relax.const(place, "int64"), axis=axis))
+    listed = emit(relax.op.shape_to_tensor(relax.ShapeExpr([place])))
+    return emit(relax.op.take(data, emit(relax.op.squeeze(listed, [0])), axis=axis))
+
+
 @dataclass(frozen=True)
 class _Scattering:
     """The operands of a scatter."""
@@ -237,6 +251,7 @@ CONVERTERS: dict[str, Converter] = {
     "scatter.value_reduce": _scatter,
     "scatter_add.default": _scatter_add,
     "scatter_reduce.two": _scatter_reduce,
+    "select.int": _select,
     "slice.Tensor": _slice,
     "unfold.default": _windows,
 }

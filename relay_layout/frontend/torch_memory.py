@@ -81,9 +81,15 @@ def _check_operation(node: Any, label: str) -> None:
             "supported; torch.onnx.export(dynamo=True) writes branches and loops to ONNX, which is"
         )
     name = getattr(node.target, "__name__", "")
-    if name in _DROPOUTS and node.args[1] and node.args[2] is not False:
+    if name in _DROPOUTS:
+        if node.args[1] and node.args[2] is not False:
+            raise ModelError(
+                f"{label}: node '{node.name}' drops at random, as in training; call eval() before export"
+            )
+    elif torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
         raise ModelError(
-            f"{label}: node '{node.name}' drops at random, as in training; call eval() before export"
+            f"{label}: node '{node.name}' ({name}) draws random numbers, which is not supported; call eval() "
+            "before export, or make the numbers an input"
         )
 
 

@@ -79,6 +79,35 @@ def quotient_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
+def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``equal`` or ``not_equal``; of a float and itself a question for NaN, which TVM simplifies away."""
+    left, right = call.args
+    if not left.same_as(right) or "float" not in dtype_of(left):
+        return call.op.get_attr("FLegalize")(builder, call)
+    differs = operator_name(call) == "not_equal"
+
+    def compare(tensor: te.Tensor) -> te.Tensor:
+        def element(*index: tirx.Expr) -> tirx.Expr:
+            unknown = tirx.isnan(tensor(*index))
+            return unknown if differs else tirx.Not(unknown)
+
+        return te.compute(tensor.shape, element)
+
+    return builder.call_te(
+        compare, left, primfunc_name_hint="is_number", primfunc_attrs={PATTERN: ELEMENTWISE}
+    )
+
+
+EQUALITIES = "equal", "not_equal"
+
 QUOTIENTS = "divide", "floor_divide", "mod", "floor_mod"
 
-__all__ = ["COMPUTES", "QUOTIENTS", "full_call", "quotient_call", "transcendental_call"]
+__all__ = [
+    "COMPUTES",
+    "EQUALITIES",
+    "QUOTIENTS",
+    "equality_call",
+    "full_call",
+    "quotient_call",
+    "transcendental_call",
+]

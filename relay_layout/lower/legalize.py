@@ -36,17 +36,20 @@ from relay_layout.lower.convolutions import (
 )
 from relay_layout.lower.elementwise import (
     COMPUTES,
+    EQUALITIES,
     QUOTIENTS,
+    equality_call,
     full_call,
     quotient_call,
     transcendental_call,
 )
-from relay_layout.lower.reductions import extreme_call, rms_norm_call, softmax_call
+from relay_layout.lower.reductions import extreme_call, layer_norm_call, rms_norm_call, softmax_call
 from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.sampling import grid_sample_call
 from relay_layout.lower.scattering import scatter_elements_call, scatter_nd_call
 from relay_layout.lower.transposed import phased_call
+from relay_layout.lower.views import reshape_call
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import BuildTarget, dense
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
@@ -304,14 +307,17 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(("max", "min"), extreme_call),
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), softmax_call),
     **dict.fromkeys(("full", "full_like"), full_call),
+    **dict.fromkeys(EQUALITIES, equality_call),
     **dict.fromkeys(QUOTIENTS, quotient_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,
     "image.grid_sample": grid_sample_call,
     "image.resize2d": resize2d_call,
+    "nn.layer_norm": layer_norm_call,
     "nn.pixel_shuffle": _pixel_shuffle,
     "nn.rms_norm": rms_norm_call,
+    "reshape": reshape_call,
     "scatter_elements": scatter_elements_call,
     "scatter_nd": scatter_nd_call,
     "take": _take,

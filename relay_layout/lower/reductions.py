@@ -31,6 +31,32 @@ def rms_norm_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return relax.op.reshape(found, shape)
 
 
+def layer_norm_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Layer norm; of types that TVM has no loops for, as arithmetic."""
+    data, gamma, beta = call.args
+    shape, dtype = shape_of(data), dtype_of(data)
+    if shape is None or dtype in ("float32", "float16"):
+        return call.op.get_attr("FLegalize")(builder, call)
+    axes = [int(axis) % len(shape) for axis in call.attrs.axes]
+
+    def mean(tensor: Expression) -> Expression:
+        return builder.emit(relax.op.mean(tensor, axes, keepdims=True))
+
+    def lined_up(parameter: Expression) -> Expression:
+        in_order = builder.emit(relax.op.permute_dims(parameter, [axes.index(axis) for axis in sorted(axes)]))
+        extents = [extent if axis in axes else 1 for axis, extent in enumerate(shape)]
+        return builder.emit(relax.op.reshape(in_order, relax.ShapeExpr(extents)))
+
+    deviation = builder.emit(relax.op.subtract(data, mean(data)))
+    variance = mean(builder.emit(relax.op.multiply(deviation, deviation)))
+    margin = relax.const(float(call.attrs.epsilon), dtype)
+    factor = builder.emit(relax.op.rsqrt(builder.emit(relax.op.add(variance, margin))))
+    result = builder.emit(relax.op.multiply(deviation, factor))
+    if call.attrs.scale:
+        result = builder.emit(relax.op.multiply(result, lined_up(gamma)))
+    return builder.emit(relax.op.add(result, lined_up(beta))) if call.attrs.center else result
+
+
 def extreme_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """The largest or smallest elements of floats; those of integers are TVM's."""
     data, shape = call.args[0], shape_of(call.args[0])
@@ -43,4 +69,4 @@ def extreme_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return builder.call_te(compute, data, places, bool(call.attrs.keepdims), primfunc_name_hint=name)
 
 
-__all__ = ["extreme_call", "rms_norm_call", "softmax_call"]
+__all__ = ["extreme_call", "layer_norm_call", "rms_norm_call", "softmax_call"]

@@ -1,10 +1,11 @@
 """Views of views as one."""
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from relay_layout.ir import (
     Expression,
+    Extent,
     function_attributes,
     is_static,
     operator_name,
@@ -49,4 +50,22 @@ def _merged(function: relax.Function) -> relax.Function:
     return rebuilt.with_attrs(function_attributes(function))
 
 
-__all__ = ["merge_views"]
+def reshape_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """The reshape itself, a view, where loops would divide by extents that are computed of others.
+
+    TVM makes views of loops where it can prove that these only copy, which it cannot then.
+    """
+    shapes = shape_of(call.args[0]), shape_of(call)
+    if any(_is_computed(extent) for shape in shapes for extent in shape or ()):
+        return call
+    return call.op.get_attr("FLegalize")(builder, call)
+
+
+def _is_computed(extent: Extent) -> bool:
+    """Whether an extent is a quotient, a bound or the like, rather than a product of extents."""
+    if isinstance(extent, int | tirx.Var | tirx.IntImm):
+        return False
+    return not isinstance(extent, tirx.Mul) or _is_computed(extent.a) or _is_computed(extent.b)
+
+
+__all__ = ["merge_views", "reshape_call"]

@@ -22,7 +22,8 @@ def lift_weights(module: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, np.ndarr
 
     def lift(value: Constant) -> relax.Expr:
         array = constant_array(value)
-        if array.nbytes <= INLINE_BYTES:
+        # TVM writes constants of no elements, and does not read them.
+        if 0 < array.nbytes <= INLINE_BYTES:
             return value
         key = value.__chandle__()
         if key not in lifted:

@@ -93,7 +93,8 @@ class ChannelNorm:
         own = [1] * len(apart.ty.shape.values)
         for axis in (outer, place, *gone):
             own[axis] = int(apart.ty.shape.values[axis])
-        zeros = relax.const(np.zeros(own, str(mean.ty.dtype)))
+        dtype = str(mean.ty.dtype)
+        zeros = relax.const(np.zeros(own, dtype), dtype)
         spread = builder.emit(relax.op.add(together, zeros))
         return builder.emit(relax.op.reshape(spread, shape))
 

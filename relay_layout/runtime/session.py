@@ -1,6 +1,7 @@
 """Running an artifact: load it once, then feed arrays by name."""
 
 import os
+import re
 import tempfile
 import threading
 import weakref
@@ -25,6 +26,9 @@ WORKER_GROUP_BIG = 1
 
 _BOUND = "bound_main"
 """What "main" is called with its weights and the memory of its intermediate results."""
+
+_MISFIT = re.compile(r"\((\d+) vs\. (\d+)\) : ErrorContext\(match_cast.*shape\[(\d+)\]", re.DOTALL)
+"""What TVM says of an extent that is not what others make of it."""
 
 _THREAD = threading.local()
 """``count``: how many threads the pool of this thread was last told to use."""
@@ -90,7 +94,7 @@ class Session:
                 # What was fed is overwritten.
                 self._fed = None
             self._use_threads()
-            found = self._entry(*tensors)
+            found = self._called(tensors)
             arrays = [self._device.fetched(tensor) for tensor in _tensors(found)]
         return {spec.name: _as_shaped(array, spec) for spec, array in zip(self.outputs, arrays, strict=True)}
 
@@ -121,6 +125,18 @@ class Session:
         """Have ``observer`` called before and after every kernel, as :meth:`Machine.observe` does."""
         self._machine.observe(observer)
 
+    def _called(self, tensors: Sequence[Any]) -> Any:
+        try:
+            return self._entry(*tensors)
+        except RuntimeError as error:
+            found = _MISFIT.search(str(error))
+            if found is None:
+                raise
+            present, wanted, axis = found.groups()
+            raise InputError(
+                f"inputs: dimension {axis} of one is {present}; the extents of the others make it {wanted}"
+            ) from None
+
     def _staged(self, inputs: Mapping[str, Any], *, borrow: bool) -> list[Any]:
         """Tensors of the inputs, once checked: over the caller's memory where it may be, or in buffers."""
         if not isinstance(inputs, Mapping):
@@ -144,7 +160,7 @@ class Session:
         if self._fed is None:
             raise InputError("there is nothing to run before the inputs are fed")
         self._use_threads()
-        return _tensors(self._entry(*self._fed))
+        return _tensors(self._called(self._fed))
 
     def _use_threads(self) -> None:
         if not self._owns_threads and getattr(_THREAD, "count", None) != self._threads:
@@ -218,8 +234,12 @@ def as_array(value: Any, name: str) -> Any:
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
         return value
     try:
-        # A tensor of PyTorch that records gradients gives no memory away.
-        return np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
+        # PyTorch gives no memory away that records gradients, and any whose signs are to be turned.
+        if hasattr(value, "detach"):
+            value = value.detach()
+        if hasattr(value, "resolve_neg"):
+            value = value.resolve_neg()
+        return np.from_dlpack(value)
     except Exception as error:
         kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
         raise InputError(

@@ -68,6 +68,16 @@ def test_shapes_and_memory_formats(compiled_shapes: list[list[int]]) -> None:
 
 
 @torch.no_grad()
+def test_dynamic_shapes(compiled_shapes: list[list[int]]) -> None:
+    """Dynamo then passes what layers are told, such as an epsilon, as tensors without dimensions."""
+    model = Network().eval()
+    compiled = torch.compile(model, backend=torch_backend.relay_layout, dynamic=True)
+    for batch in (2, 3, 2):
+        assert_same(compiled, model, image(batch))
+    assert [shape[0] for shape in compiled_shapes] == [2, 3]
+
+
+@torch.no_grad()
 def test_weights_that_change(compiled_shapes: list[list[int]]) -> None:
     """They are constants of what was compiled, so that it is compiled anew."""
     model = Network().eval()

@@ -8,6 +8,7 @@ from tvm import relax
 
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_values import Unsupported, Value, dtype_of, product, shape_of, written
+from relay_layout.ir import is_static
 
 
 def _only_first_output(node: Node) -> None:
@@ -88,6 +89,12 @@ def _layer_normalization(node: Node) -> Value:
     shape = shape_of(data)
     first = node.axis(node.attributes.get("axis", -1), len(shape))
     normalized = shape[first:]
+    axes, epsilon = list(range(first, len(shape))), node.attributes.get("epsilon", 1e-5)
+    if not is_static(normalized):
+        deviation, variance = _moments(node, data, axes)
+        factor = relax.op.rsqrt(relax.op.add(variance, node.like(epsilon, data)))
+        result = relax.op.multiply(relax.op.multiply(deviation, factor), node.tensor(1))
+        return relax.op.add(result, node.tensor(2)) if node.has(2) else result
     scale = _spread(node, node.input(1), normalized)
     if node.has(2):
         bias = _spread(node, node.input(2), normalized)
@@ -97,9 +104,35 @@ def _layer_normalization(node: Node) -> Value:
         data,
         scale,
         bias,
-        axes=list(range(first, len(shape))),
-        epsilon=node.attributes.get("epsilon", 1e-5),
+        axes=axes,
+        epsilon=epsilon,
     )
+
+
+def _root_mean_square_normalization(node: Node) -> Value:
+    data = node.tensor(0)
+    shape, dtype = shape_of(data), dtype_of(data)
+    axes = list(range(node.axis(node.attributes.get("axis", -1), len(shape)), len(shape)))
+    epsilon = node.attributes.get("epsilon", 1e-5)
+    if is_static(shape[axes[0] :]) and isinstance(node.input(1), np.ndarray):
+        scale = _spread(node, node.input(1), shape[axes[0] :])
+        return relax.op.nn.rms_norm(data, scale, axes=axes, epsilon=epsilon)
+    # Half precision is normalized in single precision, as the default stash_type says, and scaled in its own.
+    wide = "float32" if dtype in ("float16", "bfloat16") else dtype
+    value = data if wide == dtype else node.emit(relax.op.astype(data, wide), "wide")
+    square = relax.op.mean(relax.op.multiply(value, value), axes, keepdims=True)
+    factor = relax.op.rsqrt(relax.op.add(square, relax.const(epsilon, wide)))
+    result = relax.op.multiply(value, factor)
+    if wide != dtype:
+        result = relax.op.astype(node.emit(result, "normalized"), dtype)
+    return relax.op.multiply(result, node.tensor(1))
+
+
+def _moments(node: Node, data: Any, axes: list[int]) -> tuple[Any, Any]:
+    """The deviations from the mean, and their mean square."""
+    mean = relax.op.mean(data, axes, keepdims=True)
+    deviation = node.emit(relax.op.subtract(data, mean), "deviation")
+    return deviation, relax.op.mean(relax.op.multiply(deviation, deviation), axes, keepdims=True)
 
 
 def _spread(node: Node, value: Value, shape: list[Any]) -> Any:
@@ -151,10 +184,8 @@ def _power_normalization(node: Node) -> Value:
 def _mean_variance_normalization(node: Node) -> Value:
     data = node.tensor(0)
     axes = node.axes(node.attributes.get("axes", (0, 2, 3)), len(shape_of(data)))
-    centered = node.emit(relax.op.subtract(data, relax.op.mean(data, axes, keepdims=True)), "centered")
-    variance = relax.op.mean(relax.op.multiply(centered, centered), axes, keepdims=True)
-    deviation = relax.op.add(relax.op.sqrt(variance), node.like(1e-9, data))
-    return relax.op.divide(centered, deviation)
+    deviation, variance = _moments(node, data, axes)
+    return relax.op.divide(deviation, relax.op.add(relax.op.sqrt(variance), node.like(1e-9, data)))
 
 
 def _softmax(operator: Callable[..., Any]) -> Converter:
@@ -188,5 +219,6 @@ CONVERTERS: dict[str, Converter] = {
     "LogSoftmax": _softmax(relax.op.nn.log_softmax),
     "LpNormalization": _power_normalization,
     "MeanVarianceNormalization": _mean_variance_normalization,
+    "RMSNormalization": _root_mean_square_normalization,
     "Softmax": _softmax(relax.op.nn.softmax),
 }

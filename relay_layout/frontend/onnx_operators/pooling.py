@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from relay_layout.frontend.maxima import SlidingWindow, places_of_maxima
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_operators.windows import Window, window
 from relay_layout.frontend.onnx_values import Extent, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import is_static
 
 _MAX_POOLS = {1: relax.op.nn.max_pool1d, 2: relax.op.nn.max_pool2d, 3: relax.op.nn.max_pool3d}
 _AVERAGE_POOLS = {1: relax.op.nn.avg_pool1d, 2: relax.op.nn.avg_pool2d, 3: relax.op.nn.avg_pool3d}
@@ -61,7 +63,30 @@ def _power_pool(node: Node) -> Value:
 def _pool(node: Node, operators: dict[int, Callable[..., Any]], options: dict[str, Any]) -> Value:
     data = node.tensor(0)
     operator, sliding = _sliding(node, operators, shape_of(data))
-    return operator(data, **_arguments(node, sliding), **options)
+    arguments = _arguments(node, sliding)
+    if _rounds_up(node) and not is_static(shape_of(data)[2:]):
+        # How many windows there are would be a choice, and TVM works out no shapes from choices.
+        data, sliding, options = _rounded_up(node, data, sliding, options)
+        arguments |= {"padding": sliding.padding, "ceil_mode": False}
+    return operator(data, **arguments, **options)
+
+
+def _rounded_up(
+    node: Node, data: Any, sliding: Window, options: dict[str, Any]
+) -> tuple[Any, Window, dict[str, Any]]:
+    """What to pool, the window and the options with which rounding down gives what rounding up is to give.
+
+    Padding counts in averages, if it is to count at all, but not what windows reach beyond it.
+    """
+    wider = sliding.reaching_up()
+    if not options.get("count_include_pad"):
+        return data, wider, options
+    after = tuple(map(min, sliding.after, wider.after))
+    widths = [side for pair in zip(sliding.before, after, strict=True) for side in pair]
+    padded = node.emit(relax.op.nn.pad(data, [0, 0, 0, 0, *widths]), "padded")
+    beyond = tuple(end - own for end, own in zip(wider.after, after, strict=True))
+    window = replace(wider, before=(0,) * len(beyond), after=beyond)
+    return padded, window, {"count_include_pad": False}
 
 
 def _sliding(

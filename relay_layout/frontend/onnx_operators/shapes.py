@@ -18,6 +18,7 @@ from relay_layout.frontend.onnx_values import (
     clamped,
     dtype_of,
     extents,
+    greatest,
     product,
     same,
     shape_of,
@@ -242,7 +243,14 @@ def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Exten
         return first, last + 1, abs(step)
     if step < 0:
         raise Unsupported(f"goes backwards along the symbolic extent '{extent}', which is not supported")
-    return _bound(start, extent), _bound(end, extent), step
+    begin, stop = _bound(start, extent), _bound(end, extent)
+    if is_static((start, end)):
+        if end == 0 or ((start < 0) == (end < 0) and end <= start):
+            return 0, 0, 1
+        if (start < 0) != (end < 0) and begin != 0 and not same(stop, extent):
+            # Whether there are any depends on the extent.
+            stop = greatest(begin, stop)
+    return begin, stop, step
 
 
 def _bound(bound: Extent, extent: Extent) -> Extent:

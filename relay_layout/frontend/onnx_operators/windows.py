@@ -31,6 +31,16 @@ class Window:
             dilation * (kernel - 1) + 1 for kernel, dilation in zip(self.kernel, self.dilation, strict=True)
         )
 
+    def reaching_up(self) -> "Window":
+        """This window with padding after that gives it, rounded down, as many places as it has rounded up.
+
+        The last of them begins before that padding does.
+        """
+        sides = zip(self.after, self.strides, self.reach, strict=True)
+        return replace(
+            self, after=tuple(min(after + stride - 1, reach - 1) for after, stride, reach in sides)
+        )
+
     def counts(self, spatial: Sequence[int]) -> tuple[int, ...]:
         """How many places the window has along each dimension of an image."""
         sides = zip(self.before, self.after, self.strides, strict=True)

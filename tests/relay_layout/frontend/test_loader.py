@@ -39,6 +39,21 @@ def test_module_without_main() -> None:
     assert _message(IRModule({})) == "the module has no function 'main', which is what is compiled"
 
 
+@pytest.mark.parametrize("model", [None, 3, ["resnet18"]], ids=["nothing", "a number", "a list"])
+def test_what_is_no_model(model: Any) -> None:
+    assert _message(model) == (
+        f"a {type(model).__name__} is no model: give the path of a file, the name of a built-in network, "
+        "a Relax module, an onnx.ModelProto or a torch.export.ExportedProgram"
+    )
+
+
+def test_a_torch_module_lacks_examples() -> None:
+    torch = pytest.importorskip("torch")
+    assert _message(torch.nn.ReLU()) == (
+        "a torch module needs example inputs, in a tuple: relay_layout.from_torch(module, (example,))"
+    )
+
+
 def test_built_in_network() -> None:
     assert _shape(load_model("squeezenet1_1")) == [1, 3, 224, 224]
     module = load_model("squeezenet1_1", input_shapes={"input": (2, 3, 64, 48)})

@@ -83,6 +83,15 @@ CASES: dict[str, dict[str, Any]] = {
     "layer_norm_axis": _nodes("y = LayerNormalization <axis=-3> (x, s, b)", constants=_weights(6, 5, 4)),
     "layer_norm_no_bias": _nodes("y = LayerNormalization <axis=2> (x, s)", constants={"s": _random(5, 4)}),
     "layer_norm_broadcast": _nodes("y = LayerNormalization <axis=2> (x, s, b)", constants=_weights(4)),
+    "rms_norm_of_one_scale": _nodes("y = RMSNormalization(x, s)", opset=23, constants={"s": _random(1)}),
+    "rms_norm_broadcast": _nodes(
+        "y = RMSNormalization <axis=1> (x, s)", opset=23, constants={"s": _random(6, 1, 4)}
+    ),
+    "rms_norm_computed_scale": {
+        "nodes": "y = RMSNormalization <axis=1> (x, s)",
+        "inputs": {"x": X, "s": _random(6, 1, 4)},
+        "opset": 23,
+    },
     "rms_norm": _nodes("y = RMSNormalization(x, s)", opset=23, constants={"s": _random(4)}),
     "lrn": _nodes("y = LRN <size=3, alpha=0.5, beta=0.6, bias=1.5> (x)"),
     "lrn_even": _nodes("y = LRN <size=4, alpha=0.5> (x)", expected=[_normalized_over_four(X)]),

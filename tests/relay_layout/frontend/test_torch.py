@@ -1,6 +1,6 @@
 """PyTorch programs: memory formats keep their meaning, and what is declared reaches the manifest."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -220,15 +220,50 @@ class Outside(nn.Module):
         return x[:1].as_strided((2, 3), (3, 1))
 
 
+class Drawing(nn.Module):
+    def __init__(self, draw: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.draw = draw
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.draw(x)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        nn.functional.dropout2d,
+        nn.functional.gumbel_softmax,
+        torch.bernoulli,
+        torch.randn_like,
+        lambda x: x + torch.randn(2, 3),
+        lambda x: x.clone().exponential_(),
+        lambda x: nn.functional.alpha_dropout(x, training=True),
+    ],
+)
+def test_what_draws_at_random_is_refused(draw: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(ModelError) as raised:
+        relay_layout.from_torch(Drawing(draw).eval(), (torch.rand(2, 3),))
+    assert "\n" not in str(raised.value)
+    assert str(raised.value).endswith(
+        "draws random numbers, which is not supported; call eval() before export, "
+        "or make the numbers an input"
+    )
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "words"),
     [
         (nn.ReLU().train(), (torch.zeros(2),), "the torch module is in training mode: call its eval() first"),
-        (nn.ReLU().eval(), None, "a torch module needs example inputs: from_torch(module, (example,))"),
+        (
+            nn.ReLU().eval(),
+            None,
+            "a torch module needs example inputs, in a tuple: relay_layout.from_torch(module, (example,))",
+        ),
         (
             nn.ReLU().eval(),
             torch.zeros(2),
-            "a torch module needs example inputs: from_torch(module, (example,))",
+            "a torch module needs example inputs, in a tuple: relay_layout.from_torch(module, (example,))",
         ),
         ({}, (torch.zeros(2),), "a dict is no torch program: give a module, an exported program or a"),
         (3, None, "a int is no torch program: give a module, an exported program or a .pt2 file"),

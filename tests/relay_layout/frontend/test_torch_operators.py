@@ -158,12 +158,15 @@ MOVEMENTS: Functions = {
     "chunk": lambda x: x.chunk(3, 1)[2] * 3,
     "slice": lambda x: x[:, 1::2, 2:-1, :-2] + 0,
     "select": lambda x: x[:, 2] + 0,
+    "select the last": lambda x: x[:, -1] + 0,
+    "select from the end": lambda x: x[..., -3] * x[-1, 0, -2, :6, None],
     "pad": lambda x: F.pad(x, (1, 2, 0, 3), value=0.5),
     "pad reflect": lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"),
     "pad circular": lambda x: F.pad(x, (1, 2, 2, 1), mode="circular"),
     "pad and cut": lambda x: F.pad(x, (-1, 2, 3, -2, 1, 0), value=1.5),
     "pad integers": lambda x: F.pad((x * 9).int(), (1, 0), value=7),
     "pad rows": lambda x: F.pad(x[:, :, 0], (3, 1), mode="reflect"),
+    "pad by what is left of all": lambda x: F.pad(x, (-7, 5, 4, -9), mode="replicate"),
     "pad replicate": lambda x: F.pad(x, (1, 2, 2, 1), mode="replicate"),
     "shuffle": lambda x: F.pixel_shuffle(x[:, :4], 2),
     "unshuffle": lambda x: F.pixel_unshuffle(x[:, :, :8, :6], 2),
@@ -298,6 +301,18 @@ def test_the_first_of_open_extents(tmp_path: Path) -> None:
     session = session_of(model, tmp_path, (randoms(1, 3, 9, 5),), dynamic_shapes={"image": {2: rows}})
     for count in (9, 6):
         assert_agrees(session, model, (randoms(1, 3, count, 5),))
+
+
+def test_one_of_open_extents(tmp_path: Path) -> None:
+    class Last(nn.Module):
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            return image[:, -1] * image[:, :, -2:-1].sum(2) + image[:, 1]
+
+    rows = torch.export.Dim("rows", min=3, max=64)
+    model = Last().eval()
+    session = session_of(model, tmp_path, (randoms(1, 5, 9),), dynamic_shapes={"image": {1: rows, 2: None}})
+    for count in (5, 3):
+        assert_agrees(session, model, (randoms(1, count, 9),))
 
 
 def test_open_extents_are_numbers(tmp_path: Path) -> None:

@@ -14,6 +14,20 @@ DIVISORS = np.array([2, 0, -3, 0])
 BY_ONE = np.where(DIVISORS == 0, 1, DIVISORS)
 
 
+@pytest.mark.parametrize(("operator", "wanted"), [(relax.op.equal, [1, 0]), (relax.op.not_equal, [0, 1])])
+def test_what_is_no_number_differs_from_itself(
+    operator: Callable[..., relax.Expr], wanted: list[int]
+) -> None:
+    builder = relax.BlockBuilder()
+    value = relax.Var("value", relax.TensorType([2], "float32"))
+    with builder.function("main", [value]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.Tuple([builder.emit(operator(value, value))]))
+        builder.emit_func_output(result)
+    (found,) = execute(builder.finalize(), np.array([1, np.nan], "float32"))
+    np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize(

@@ -290,6 +290,18 @@ def test_tensors_that_numpy_cannot_hold_are_refused(artifacts: Path) -> None:
     session.run({"x": torch.zeros(3, 5, requires_grad=True)})
 
 
+def test_signs_that_pytorch_has_yet_to_turn(artifacts: Path) -> None:
+    """Such as imaginary parts of conjugates: what lies in memory are their negatives."""
+    torch = pytest.importorskip("torch")
+    session = relay_layout.load(artifact("matrix", None, artifacts), permute=True)
+    turned = torch.fft.fft(torch.rand(3, 5)).conj().imag
+    assert turned.is_neg()
+    (found,), (wanted,) = (
+        session.run({"x": given}).values() for given in (turned, turned.resolve_neg().contiguous())
+    )
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_masked_elements_are_refused(artifacts: Path) -> None:
     """A mask would be lost without a word."""
     session = relay_layout.load(artifact("matrix", None, artifacts))

@@ -1,0 +1,51 @@
+"""All converters of PyTorch's operations: those here, and TVM's where there is none."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+from relay_layout.frontend import (
+    torch_arithmetic,
+    torch_images,
+    torch_indexing,
+    torch_memory,
+    torch_norms,
+    torch_pooling,
+    torch_products,
+    torch_quantized,
+    torch_resize,
+)
+from relay_layout.ir import Expression
+
+Converter = Callable[[Any, Any], Expression]
+
+_CONVERTERS: Mapping[str, Converter] = {
+    **torch_memory.CONVERTERS,
+    **torch_arithmetic.CONVERTERS,
+    **torch_images.CONVERTERS,
+    **torch_indexing.CONVERTERS,
+    **torch_norms.CONVERTERS,
+    **torch_pooling.CONVERTERS,
+    **torch_products.CONVERTERS,
+    **torch_resize.CONVERTERS,
+}
+
+
+def converters(program: Any) -> dict[str, Converter]:
+    """Ours, for TVM's ``from_exported_program`` of this program, as its ``custom_convert_map``."""
+    return {**_CONVERTERS, **torch_quantized.converters(program)}
+
+
+def is_convertible(name: str) -> bool:
+    """Whether there is a converter for the operation of that name, such as "add.Tensor"."""
+    return name in _CONVERTERS or name in _of_tvm()
+
+
+@cache
+def _of_tvm() -> frozenset[str]:
+    return frozenset(name for name in ExportedProgramImporter().convert_map if isinstance(name, str))
+
+
+__all__ = ["converters", "is_convertible"]

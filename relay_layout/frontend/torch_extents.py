@@ -1,0 +1,133 @@
+"""Inputs of which a program says that extents are multiples, as ``2 * Dim("h")`` of ``torch.export`` does.
+
+What such an extent is a multiple of is computed, and checked, when the program runs: TVM takes the extents of
+inputs as they come, and solves no equations.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax, sym, tirx
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend.input_shapes import Input, settle_shapes
+from relay_layout.ir import Extent, function_attributes, shape_of
+
+_MAIN = "main"
+
+
+def with_shapes(
+    module: tvm.IRModule, names: Sequence[str], given: Mapping[str, Sequence[int]], label: str
+) -> tvm.IRModule:
+    """The module with ``given`` extents, by the names of inputs, in the place of symbolic ones.
+
+    ModelError for shapes that do not fit the inputs.
+    """
+    if not given:
+        return module
+    shapes = {
+        name: shape_of(parameter) or () for name, parameter in zip(names, module[_MAIN].params, strict=True)
+    }
+    declared = {
+        name: Input(name, 0, tuple(extent if isinstance(extent, int) else str(extent) for extent in shape))
+        for name, shape in shapes.items()
+    }
+    settled = settle_shapes(declared, given, label)
+    values: dict[tirx.Var, int] = {}
+    for name, shape in shapes.items():
+        for extent, number in zip(shape, settled[name], strict=True):
+            if isinstance(extent, int) or not isinstance(number, int):
+                continue
+            variable, factor, addend = _linear(extent, f"{label}: input '{name}'")
+            if (number - addend) % factor or values.setdefault(variable, (number - addend) // factor) < 1:
+                raise ModelError(f"{label}: input '{name}' has the extent {extent}, which {number} is not")
+    return _bound(module, values)
+
+
+def _bound(module: tvm.IRModule, values: Mapping[tirx.Var, int]) -> tvm.IRModule:
+    """The module with numbers for variables, of which each is an extent or a factor of one."""
+    variable, main = module.get_global_var(_MAIN), module[_MAIN]
+    # TVM binds what parameters define by themselves.
+    defining = relax.Var("bound", relax.ShapeType(list(values)))
+    with_all = relax.Function([*main.params, defining], main.body, main.ret_ty, main.is_pure)
+    module.update_func(variable, with_all.with_attrs(function_attributes(main)))
+    found = relax.transform.BindSymbolicVars(values, _MAIN)(module)[_MAIN]
+    plain = relax.Function(list(found.params)[:-1], found.body, found.ret_ty, found.is_pure)
+    module.update_func(variable, plain.with_attrs(function_attributes(found)))
+    return module
+
+
+def with_plain_extents(module: tvm.IRModule, label: str) -> tvm.IRModule:
+    """The module with a number or a variable of its own for every extent of an input of "main".
+
+    ModelError for an extent that is no multiple of a variable and a number added to it.
+    """
+    main = module[_MAIN]
+    shapes = {parameter: shape_of(parameter) or () for parameter in main.params}
+    known = set(_variables(main.params))
+    parameters, solved, casts = [], {}, []
+    for parameter, shape in shapes.items():
+        plain = [_plain(extent, f"{parameter.name}_{axis}") for axis, extent in enumerate(shape)]
+        for held, extent in zip(plain, shape, strict=True):
+            unknown = set() if held is extent else {*tirx.analysis.undefined_vars(extent)} - known
+            if unknown:
+                known |= unknown
+                variable, factor, addend = _linear(extent, f"{label}: input '{parameter.name}'")
+                solved[variable] = tirx.floordiv(held - addend, factor)
+        if any(held is not extent for held, extent in zip(plain, shape, strict=True)):
+            own = relax.Var(parameter.name, relax.TensorType(relax.ShapeExpr(plain), parameter.ty.dtype))
+            casts.append(relax.MatchCast(parameter, own, parameter.ty))
+            parameter = own
+        parameters.append(parameter)
+    if not casts:
+        return module
+    blocks = [relax.BindingBlock([*_definitions(solved), *casts]), *main.body.blocks]
+    own = _variables(parameters)
+    result = relax.analysis.erase_to_well_defined(main.ret_ty, dict(zip(own, own, strict=True)))
+    function = relax.Function(parameters, relax.SeqExpr(blocks, main.body.body), result, main.is_pure)
+    module.update_func(module.get_global_var(_MAIN), function.with_attrs(function_attributes(main)))
+    return tvm.transform.Sequential([relax.transform.ConvertToDataflow(), relax.transform.Normalize()])(
+        module
+    )
+
+
+def _variables(parameters: Iterable[relax.Var]) -> list[tirx.Var]:
+    """Extents of parameters that are variables."""
+    extents = [extent for parameter in parameters for extent in shape_of(parameter) or ()]
+    return [extent for extent in extents if isinstance(extent, tirx.Var)]
+
+
+def _plain(extent: Extent, name: str) -> Extent:
+    """A number or a variable as it is, else a new variable."""
+    return extent if isinstance(extent, int | tirx.Var | tirx.IntImm) else tirx.Var(name, "int64")
+
+
+def _linear(extent: Extent, place: str) -> tuple[tirx.Var, int, int]:
+    """The variable of which an extent is a multiple, the factor, and what is added."""
+    variables = list(tirx.analysis.undefined_vars(extent))
+    factor, addend = (*sym.detect_linear_equation(extent, variables), None, None)[:2]
+    if len(variables) != 1 or not all(isinstance(number, tirx.IntImm) for number in (factor, addend)):
+        raise ModelError(f"{place} has the extent {extent}, which is not supported")
+    return variables[0], int(factor), int(addend)
+
+
+def _definitions(solved: Mapping[tirx.Var, Extent]) -> list[Any]:
+    """Bindings that define variables by expressions, by way of tensors, which TVM does not see through."""
+    builder = relax.BlockBuilder()
+    bindings: list[Any] = []
+
+    def bound(name: str, call: relax.Call) -> relax.Var:
+        value = builder.normalize(call)
+        bindings.append(relax.VarBinding(relax.Var(name, value.ty), value))
+        return bindings[-1].var
+
+    for variable, extent in solved.items():
+        number = bound(f"{variable.name}_number", relax.op.shape_to_tensor(relax.ShapeExpr([extent])))
+        shape = bound(f"{variable.name}_shape", relax.op.tensor_to_shape(number))
+        kind = relax.ShapeType([variable])
+        bindings.append(relax.MatchCast(relax.Var(f"{variable.name}_count", kind), shape, kind))
+    return bindings
+
+
+__all__ = ["with_plain_extents", "with_shapes"]

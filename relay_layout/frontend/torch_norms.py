@@ -1,0 +1,105 @@
+"""PyTorch's norms: with and without parameters, with the statistics that they give out besides."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.ir import Emit, Expression, dtype_of, shape_of
+
+Converter = Callable[[Any, Any], Expression]
+
+_HALVES = ("float16", "bfloat16")
+
+
+def _layer_norm(node: Any, importer: Any) -> Expression:
+    """``native_layer_norm(data, normalized_shape, weight, bias, eps)``: what is normalized, mean and rstd."""
+    data, emit = importer.env[node.args[0]], importer.block_builder.emit
+    extents, epsilon = [int(extent) for extent in node.args[1]], float(node.args[4])
+    axes = [place - len(extents) for place in range(len(extents))]
+    gamma, beta = _parameters(node.args[2:4], importer, extents, dtype_of(data))
+    normalized = emit(relax.op.nn.layer_norm(data, gamma, beta, axes=axes, epsilon=epsilon))
+    return relax.Tuple([normalized, *_statistics(node, emit, data, axes, epsilon, keepdims=True)])
+
+
+def _group_norm(node: Any, importer: Any) -> Expression:
+    """``native_group_norm(data, weight, bias, N, C, HxW, group, eps)``: what is normalized, mean and rstd."""
+    data, emit = importer.env[node.args[0]], importer.block_builder.emit
+    shape, groups, epsilon = list(shape_of(data) or ()), int(node.args[6]), float(node.args[7])
+    gamma, beta = _parameters(node.args[1:3], importer, [int(node.args[4])], dtype_of(data))
+    normalized = emit(
+        relax.op.nn.group_norm(
+            data,
+            gamma,
+            beta,
+            num_groups=groups,
+            channel_axis=1,
+            axes=list(range(2, len(shape))),
+            epsilon=epsilon,
+        )
+    )
+    if not _gives_statistics(node):
+        return relax.Tuple([normalized])
+    members = relax.ShapeExpr([shape[0], groups, int(node.args[4]) // groups, *shape[2:]])
+    grouped = emit(relax.op.reshape(data, members))
+    axes = list(range(2, len(shape) + 1))
+    return relax.Tuple([normalized, *_statistics(node, emit, grouped, axes, epsilon, keepdims=False)])
+
+
+def _instance_norm(node: Any, importer: Any) -> Expression:
+    """Of the image's own mean and variance, or, where the module kept them in training, of those."""
+    value, emit = importer.env[node.args[0]], importer.block_builder.emit
+    shape = shape_of(value) or ()
+    gamma, beta = _parameters(node.args[1:3], importer, [int(shape[1])], dtype_of(value))
+    mean, variance = (None if argument is None else importer.env[argument] for argument in node.args[3:5])
+    own, epsilon = node.args[5], float(node.args[7])
+    if own:
+        axes = list(range(2, len(shape)))
+        return emit(relax.op.nn.instance_norm(value, gamma, beta, channel_axis=1, axes=axes, epsilon=epsilon))
+    normalized = emit(relax.op.nn.batch_norm(value, gamma, beta, mean, variance, 1, epsilon, training=False))
+    return emit(relax.TupleGetItem(normalized, 0))
+
+
+def _parameters(
+    given: Sequence[Any], importer: Any, extents: Sequence[int], dtype: str
+) -> tuple[Expression, Expression]:
+    """Scale and shift, in the type of the data; ones and zeros where there are none."""
+    found = []
+    for argument, number in zip(given, (1, 0), strict=True):
+        if argument is None:
+            found.append(relax.const(np.full(extents, number), dtype))
+            continue
+        value = importer.env[argument]
+        same = dtype_of(value) == dtype
+        found.append(value if same else importer.block_builder.emit(relax.op.astype(value, dtype)))
+    return found[0], found[1]
+
+
+def _gives_statistics(node: Any) -> bool:
+    return any(user.args[1] != 0 for user in node.users)
+
+
+def _statistics(
+    node: Any, emit: Emit, data: Expression, axes: Sequence[int], epsilon: float, *, keepdims: bool
+) -> list[Expression]:
+    """The mean and the reciprocal of the standard deviation, where the program reads one of them."""
+    if not _gives_statistics(node):
+        return []
+    dtype = dtype_of(data)
+    wide = "float32" if dtype in _HALVES else dtype
+    value = data if wide == dtype else emit(relax.op.astype(data, wide))
+    mean, variance = (
+        emit(reduce(value, list(axes), keepdims)) for reduce in (relax.op.mean, relax.op.variance)
+    )
+    return [mean, emit(relax.op.rsqrt(emit(relax.op.add(variance, relax.const(epsilon, wide)))))]
+
+
+CONVERTERS: dict[str, Converter] = {
+    "instance_norm.default": _instance_norm,
+    "native_group_norm.default": _group_norm,
+    "native_layer_norm.default": _layer_norm,
+}
+"""By the names that TVM's importer has for operations, whose own converters they replace."""
+
+__all__ = ["CONVERTERS"]

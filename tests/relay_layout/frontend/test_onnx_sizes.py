@@ -1,0 +1,127 @@
+"""Models for images of any size: one artifact, images of several sizes, ONNX Runtime's numbers for each."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import relay_layout
+from tests.onnx_reference import reference_session
+
+SIZES = [(1, 4, 8, 6), (3, 4, 12, 10), (2, 4, 2, 4)]
+
+
+def ints(*numbers: int) -> np.ndarray:
+    return np.array(numbers, "int64")
+
+
+def model_of(nodes: str, constants: dict[str, np.ndarray], opset: int) -> Any:
+    header = f'<ir_version: 8, opset_import: ["" : {opset}]> sizes () => ()'
+    model = onnx.parser.parse_model(f"{header} {{ {nodes} }}")
+    graph = model.graph
+    graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4, "h", "w"]))
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    return model
+
+
+def check(
+    folder: Path,
+    nodes: str,
+    constants: dict[str, np.ndarray],
+    sizes: Sequence[tuple[int, ...]] = SIZES,
+    opset: int = 19,
+) -> None:
+    model = model_of(nodes, constants, opset)
+    relay_layout.compile(model).save(folder / "sizes.rla")
+    session, reference = relay_layout.load(folder / "sizes.rla"), reference_session(model.SerializeToString())
+    for size in sizes:
+        image = np.random.default_rng(0).standard_normal(size).astype("float32")
+        (wanted,) = reference.run(None, {"x": image})
+        found = session.run({"x": image})["y"]
+        assert found.shape == wanted.shape, size
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=str(size))
+
+
+HALVES = """
+    shape = Shape(x)  n, c, h, w = Split <num_outputs=4> (shape)
+    rows = Div(h, two)  columns = Div(w, two)  channels = Mul(c, four)
+    six = Concat <axis=0> (n, c, rows, two, columns, two)
+    four_ways = Concat <axis=0> (n, channels, rows, columns)
+"""
+TWO_AND_FOUR = {"two": ints(2), "four": ints(4)}
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "y = SpaceToDepth <blocksize=2> (x)",
+        f"{HALVES} y = Reshape(x, six)",
+        f"{HALVES} r = Relu(x) t = Reshape(r, six) y = Relu(t)",
+        f"{HALVES} t = Reshape(x, six) p = Transpose <perm=[0, 1, 3, 5, 2, 4]> (t) y = Reshape(p, four_ways)",
+    ],
+    ids=["space to depth", "a view of an input", "a view between others", "as PyTorch exports it"],
+)
+def test_extents_that_are_quotients(nodes: str, tmp_path: Path) -> None:
+    check(tmp_path, nodes, TWO_AND_FOUR if "two" in nodes else {})
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "AveragePool included"])
+@pytest.mark.parametrize(
+    "window",
+    [
+        "kernel_shape=[2, 2], strides=[2, 2], pads=[0, 0, 1, 1]",
+        "kernel_shape=[3, 2], strides=[2, 3], pads=[1, 0, 1, 1]",
+        "kernel_shape=[2, 2], strides=[3, 3]",
+        "kernel_shape=[2, 3], strides=[4, 2], dilations=[1, 2], pads=[1, 2, 0, 2]",
+        "kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]",
+    ],
+)
+def test_windows_that_are_rounded_up(kind: str, window: str, tmp_path: Path) -> None:
+    operator, _, included = kind.partition(" ")
+    counted = ", count_include_pad=1" if included else ""
+    check(
+        tmp_path, f"y = {operator} <ceil_mode=1, {window}{counted}> (x)", {}, [(1, 4, 9, 8), (2, 4, 13, 11)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [(1, -1), (-3, 2**60), (5, 2), (5, -3), (-4, -2), (-2, -4), (-3, 0), (-5, 4), (3, 3), (0, -3)],
+)
+def test_slices_that_may_be_empty(start: int, end: int, tmp_path: Path) -> None:
+    bounds = {"s": ints(start), "e": ints(end), "a": ints(2)}
+    check(tmp_path, "y = Slice(x, s, e, a)", bounds, [(1, 4, extent, 2) for extent in (12, 1, 3, 6)])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "names"),
+    [
+        ("y = LayerNormalization <axis=1> (x, s)", "s"),
+        ("y = LayerNormalization <axis=-3> (x, s, b)", "sb"),
+        ("y = RMSNormalization <axis=1> (x, s)", "s"),
+    ],
+)
+def test_norms_over_the_image(nodes: str, names: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    scales = {name: random.standard_normal((4, 1, 1)).astype("float32") for name in names}
+    check(tmp_path, nodes, scales, opset=23)
+
+
+def test_windows_of_which_nodes_leave_out_attributes(tmp_path: Path) -> None:
+    """ONNX defines these by functions, which refer to attributes that a node need not have."""
+    nodes = """
+        hann = HannWindow(count)  black = BlackmanWindow <periodic=0> (count)
+        both = Mul(hann, black)  sum = ReduceSum <keepdims=0> (both)  y = Mul(x, sum)
+    """
+    check(tmp_path, nodes, {"count": np.array(6, "int64")})
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_scattering_to_a_corner(reduction: str, tmp_path: Path) -> None:
+    constants = {"i": ints(-1, 0).reshape(1, 1, 2, 1), "u": np.ones((1, 1, 2, 1), "float32")}
+    check(tmp_path, f'y = ScatterElements <axis=2, reduction="{reduction}"> (x, i, u)', constants)

@@ -1,0 +1,80 @@
+"""Inputs of which extents are multiples of others, beside PyTorch's numbers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.export import Dim  # noqa: E402
+from torch_harness import assert_agrees, session_of  # noqa: E402
+
+import relay_layout  # noqa: E402
+from relay_layout.errors import InputError, ModelError  # noqa: E402
+
+torch.manual_seed(0)
+
+
+class Halved(nn.Module):
+    """Down to half the size and up again, as U-Nets are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.inner = nn.Conv2d(8, 16, 3, padding=1)
+        self.last = nn.Conv2d(24, 8, 3, padding=1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        wide = torch.relu(self.norm(self.first(image)))
+        inner = torch.relu(self.inner(nn.functional.max_pool2d(wide, 2)))
+        up = nn.functional.interpolate(inner, scale_factor=2, mode="bilinear")
+        return self.last(torch.cat([wide, up], 1))
+
+
+def shapes() -> Any:
+    rows, columns = Dim("rows", min=2, max=90), Dim("columns", min=2, max=90)
+    return {"image": {0: Dim("batch"), 2: 2 * rows, 3: 2 * columns}}
+
+
+@pytest.mark.parametrize("desired_layout", ["auto", "NHWC", "NCHW8c"])
+def test_every_even_size(desired_layout: str, tmp_path: Path) -> None:
+    model = Halved().eval()
+    example = (torch.randn(2, 3, 16, 20),)
+    session = session_of(model, tmp_path, example, dynamic_shapes=shapes(), desired_layout=desired_layout)
+    for size in ((2, 3, 16, 20), (1, 3, 6, 34), (3, 3, 30, 8)):
+        assert_agrees(session, model, (torch.randn(*size),), str(size))
+
+
+def test_odd_sizes_are_refused_where_they_come(tmp_path: Path) -> None:
+    session = session_of(Halved().eval(), tmp_path, (torch.randn(2, 3, 16, 20),), dynamic_shapes=shapes())
+    with pytest.raises(InputError) as caught:
+        session.run({"image": torch.zeros(1, 3, 17, 20)})
+    assert str(caught.value) == "inputs: dimension 2 of one is 17; the extents of the others make it 16"
+
+
+def test_one_multiple_decides_for_others(tmp_path: Path) -> None:
+    class Both(nn.Module):
+        def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+            return (left * 2)[:, ::2] + right[:, :-1]
+
+    width = Dim("width", min=2, max=50)
+    model, inputs = Both().eval(), (torch.randn(3, 12), torch.randn(3, 7))
+    given = {"left": {1: 2 * width}, "right": {1: width + 1}}
+    session = session_of(model, tmp_path, inputs, dynamic_shapes=given)
+    for count in (6, 9):
+        assert_agrees(session, model, (torch.randn(3, 2 * count), torch.randn(3, count + 1)))
+    with pytest.raises(
+        InputError, match="inputs: dimension 1 of one is 6; the extents of the others make it 7"
+    ):
+        session.run({"left": torch.zeros(3, 12), "right": torch.zeros(3, 6)})
+
+
+def test_sizes_may_be_given() -> None:
+    program = torch.export.export(Halved().eval(), (torch.randn(2, 3, 16, 20),), dynamic_shapes=shapes())
+    with pytest.raises(ModelError, match="torch program"):
+        relay_layout.from_torch(program, input_shapes={"image": (1, 3, 15, 20)})
+    module = relay_layout.from_torch(program, input_shapes={"image": (1, 3, 14, 20)})
+    assert [int(extent) for extent in module["main"].params[0].ty.shape] == [1, 3, 14, 20]
