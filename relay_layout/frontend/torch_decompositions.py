@@ -130,7 +130,12 @@ def _of_one(operation: Any) -> Rule:
     return rule
 
 
-for _operation in (aten._softmax.default, aten._log_softmax.default, aten.cumsum.default):
+for _operation in (
+    aten._softmax.default,
+    aten._log_softmax.default,
+    aten.cumsum.default,
+    aten.cumprod.default,
+):
     RULES[_operation] = _of_one(_operation)
 
 
@@ -168,9 +173,22 @@ def _any_along(value: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return (value != 0).to(_FEW).amax(dims, keepdim).to(torch.bool)
 
 
-@_rule(aten.sign.default, aten.sgn.default)
+@_rule(aten.sign.default)
 def _sign(value: Tensor) -> Any:
     return value.clone() if value.dtype == torch.bool else NotImplemented
+
+
+@_rule(aten.sgn.default)
+def _sign_of_any(value: Tensor) -> Any:
+    return NotImplemented if value.is_complex() else torch.sign(value)
+
+
+@_rule(aten.hypot.default)
+def _hypotenuse(left: Tensor, right: Tensor) -> Tensor:
+    # By the longer side, so that its square is not infinite.
+    longer, shorter = torch.maximum(left.abs(), right.abs()), torch.minimum(left.abs(), right.abs())
+    ratio = torch.where(longer == 0, 0.0, shorter / longer)
+    return longer * torch.sqrt(1 + ratio * ratio)
 
 
 @_rule(aten.isnan.default, aten.isinf.default)

@@ -41,7 +41,10 @@ def _indexed(node: Any, importer: Any) -> _Indexed:
     indexed = [axis for axis, index in enumerate(node.args[1]) if index is not None]
     indices = [importer.env[node.args[1][axis]] for axis in indexed]
     if any(str(index.ty.dtype) in ("bool", "uint8") for index in indices):
-        raise ModelError(f"node '{node.name}': indexing with a mask is not supported")
+        raise ModelError(
+            f"node '{node.name}': indexing with a mask is not supported in programs of PyTorch; "
+            "torch.onnx.export(dynamo=True) writes it to ONNX, where it is"
+        )
     extents = [shape[axis] for axis in indexed] if shape else []
     if not shape or not all(isinstance(extent, int) for extent in extents):
         raise ModelError(f"node '{node.name}': indexing dimensions of open extents is not supported")

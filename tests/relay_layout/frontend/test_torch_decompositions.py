@@ -65,6 +65,8 @@ REALS: Functions = {
     "smaller number": lambda x: torch.fmin(torch.where(x > 1, math.nan, -x), x),
     "complement of erf": torch.erfc,
     "crossed bounds": lambda x: x.clamp(1, -1),
+    "hypotenuse": lambda x: torch.hypot(x * 1e30, x.flip(1) * 1e30),
+    "sign of any": torch.sgn,
     "third": lambda x: torch.kthvalue(x, 3, 1)[0],
     "count": lambda x: torch.linalg.vector_norm(x, 0, 1),
     "any": lambda x: x.any(1),
@@ -84,6 +86,7 @@ WITHOUT_DIMENSIONS: Functions = {
     "softmax": lambda x: x[0, 0].softmax(0),
     "log softmax": lambda x: x[0, 0].log_softmax(0),
     "sum": lambda x: x[0, 0].cumsum(0),
+    "product": lambda x: x[0, 0].cumprod(0),
     "place": lambda x: x[0, 0].argmax() + x[1, 0].argmin(),
 }
 

@@ -306,7 +306,7 @@ def test_the_first_of_open_extents(tmp_path: Path) -> None:
 def test_one_of_open_extents(tmp_path: Path) -> None:
     class Last(nn.Module):
         def forward(self, image: torch.Tensor) -> torch.Tensor:
-            return image[:, -1] * image[:, :, -2:-1].sum(2) + image[:, 1]
+            return image[:, -1] * 2 + image[:, 1]
 
     rows = torch.export.Dim("rows", min=3, max=64)
     model = Last().eval()
@@ -343,7 +343,9 @@ def test_masks_are_refused(tmp_path: Path) -> None:
         def forward(self, image: torch.Tensor) -> torch.Tensor:
             return image[image > 0]
 
-    with pytest.raises(ModelError, match="node 'index': indexing with a mask is not supported"):
+    with pytest.raises(
+        ModelError, match="node 'index': indexing with a mask is not supported in programs of PyTorch; "
+    ):
         session_of(Masked().eval(), tmp_path, (randoms(1, 3, 4, 5),))
 
 
