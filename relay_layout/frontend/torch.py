@@ -54,9 +54,8 @@ def from_torch(
     from tvm.relax.frontend.torch import from_exported_program
 
     from relay_layout.frontend import torch_folding
-    from relay_layout.frontend.torch_converters import converters, is_convertible
+    from relay_layout.frontend.torch_converters import converters
     from relay_layout.frontend.torch_decompositions import apart
-    from relay_layout.frontend.torch_images import WHOLE
     from relay_layout.frontend.torch_memory import (
         check_inputs,
         check_outputs,
@@ -67,7 +66,7 @@ def from_torch(
 
     try:
         with _quiet():
-            decomposed = without_checks(apart(program, WHOLE, is_convertible))
+            decomposed = without_checks(apart(program))
             check_inputs(decomposed, label)
             check_strides(program, decomposed, label)
             torch_folding.fold_constants(decomposed)
@@ -127,7 +126,7 @@ def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: A
         return model
     # For what is wrong with the path itself; torch reads the file on its own.
     read_bytes(Path(model))
-    from relay_layout.frontend.torch_quantized import register
+    from relay_layout.frontend.torch_operators.quantized import register
 
     register()
     said, log = _Said(), logging.getLogger("torch.export")

@@ -6,16 +6,16 @@ from typing import Any
 
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-from relay_layout.frontend import (
-    torch_arithmetic,
-    torch_images,
-    torch_indexing,
-    torch_memory,
-    torch_norms,
-    torch_pooling,
-    torch_products,
-    torch_quantized,
-    torch_resize,
+from relay_layout.frontend import torch_memory
+from relay_layout.frontend.torch_operators import (
+    arithmetic,
+    images,
+    indexing,
+    norms,
+    pooling,
+    products,
+    quantized,
+    resizing,
 )
 from relay_layout.ir import Expression
 
@@ -23,19 +23,19 @@ Converter = Callable[[Any, Any], Expression]
 
 _CONVERTERS: Mapping[str, Converter] = {
     **torch_memory.CONVERTERS,
-    **torch_arithmetic.CONVERTERS,
-    **torch_images.CONVERTERS,
-    **torch_indexing.CONVERTERS,
-    **torch_norms.CONVERTERS,
-    **torch_pooling.CONVERTERS,
-    **torch_products.CONVERTERS,
-    **torch_resize.CONVERTERS,
+    **arithmetic.CONVERTERS,
+    **images.CONVERTERS,
+    **indexing.CONVERTERS,
+    **norms.CONVERTERS,
+    **pooling.CONVERTERS,
+    **products.CONVERTERS,
+    **resizing.CONVERTERS,
 }
 
 
 def converters(program: Any) -> dict[str, Converter]:
     """Ours, for TVM's ``from_exported_program`` of this program, as its ``custom_convert_map``."""
-    return {**_CONVERTERS, **torch_quantized.converters(program)}
+    return {**_CONVERTERS, **quantized.converters(program)}
 
 
 def is_convertible(name: str) -> bool:

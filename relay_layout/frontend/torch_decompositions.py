@@ -1,395 +1,49 @@
-"""PyTorch's operations in terms of others, where TVM's importer lacks them or gets them wrong.
+"""Programs of PyTorch by operations that have converters."""
 
-A rule is written in PyTorch, so that its own rules of types and broadcasting hold; one that gives
-NotImplemented leaves the operation as it is. Rules see shapes and types, no numbers.
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch._decomp import decomposition_table
 
-aten: Any = torch.ops.aten
-Rule = Callable[..., Any]
+from relay_layout.frontend.torch_converters import is_convertible
+from relay_layout.frontend.torch_operators import rules, type_rules
+from relay_layout.frontend.torch_operators.images import WHOLE
+from relay_layout.frontend.torch_operators.rules import Rule
+
+_RULES = {**rules.RULES, **type_rules.RULES}
 
 _MOST_ROUNDS = 8
 """How often what operations are taken apart into is taken apart again."""
 
-_PAIRWISE = 25
-"""Rows of either operand up to which PyTorch sums the squares of differences for distances."""
 
-RULES: dict[Any, Rule] = {}
-"""By operation."""
-
-
-def _rule(*operations: Any) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(operations, rule))
-        return rule
-
-    return register
-
-
-def apart(program: Any, whole: Iterable[Any], known: Callable[[str], bool]) -> Any:
-    """The exported program by operations that the importer knows, as far as PyTorch or RULES have them so.
-
-    Those of ``whole`` stay as they are; ``known`` says of an operation's name whether the importer has it.
-    """
+def apart(program: Any) -> Any:
+    """The exported program by operations that have converters, as far as our rules or PyTorch's allow."""
     table = torch.export.default_decompositions()
-    for operation in whole:
+    for operation in WHOLE:
         table.pop(operation, None)
-    program = program.run_decompositions({**table, **RULES})
+    program = program.run_decompositions(_with_rules(table))
     for _ in range(_MOST_ROUNDS):
         called = {node.target for node in program.graph.nodes if node.op == "call_function"}
-        unknown = {operation for operation in called if not known(getattr(operation, "__name__", ""))}
-        further = {
-            operation: decomposition_table[operation] for operation in unknown & {*decomposition_table}
-        }
+        lacking = {one for one in called if not is_convertible(getattr(one, "__name__", ""))}
+        further = {one: decomposition_table[one] for one in lacking & {*decomposition_table}}
         if not further:
             break
-        program = program.run_decompositions({**further, **RULES})
+        program = program.run_decompositions(_with_rules(further))
     return program
 
 
-def _in_floats(operation: Any) -> Rule:
-    """Functions of integers and truth values are those of floats."""
+def _with_rules(table: Mapping[Any, Rule]) -> dict[Any, Rule]:
+    """Our rules, and those of ``table`` for what ours leave as it is."""
+    return {**table, **{operation: _first(rule, table.get(operation)) for operation, rule in _RULES.items()}}
 
-    def rule(value: Tensor) -> Any:
-        return NotImplemented if value.is_floating_point() else operation(value.to(torch.get_default_dtype()))
 
-    return rule
+def _first(rule: Rule, other: Rule | None) -> Rule:
+    def decompose(*arguments: Any, **options: Any) -> Any:
+        result = rule(*arguments, **options)
+        return other(*arguments, **options) if result is NotImplemented and other is not None else result
 
+    return decompose
 
-for _name in (
-    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2", "expm1", "log"),
-    *("log10", "log1p", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
-):
-    RULES[getattr(aten, _name).default] = _in_floats(getattr(torch, _name))
 
-
-def _in_integers(operation: Any) -> Rule:
-    """What compares or orders truth values does it with integers; what were truth values are so again."""
-
-    def rule(value: Tensor, *arguments: Any, **options: Any) -> Any:
-        if value.dtype != torch.bool or any(_is_number(argument) for argument in arguments):
-            return NotImplemented
-        results = operation(
-            *(_replaced(argument, torch.bool, _FEW) for argument in (value, *arguments)), **options
-        )
-        if isinstance(results, Tensor):
-            return _replaced(results, _FEW, torch.bool)
-        return tuple(_replaced(one, _FEW, torch.bool) for one in results)
-
-    return rule
-
-
-_FEW = torch.int32
-"""The type of truth values that are compared; places are of another."""
-
-
-def _replaced(argument: Any, dtype: torch.dtype, other: torch.dtype) -> Any:
-    """A tensor of one type in the other; anything else as it is."""
-    return argument.to(other) if isinstance(argument, Tensor) and argument.dtype == dtype else argument
-
-
-def _is_number(argument: Any) -> bool:
-    """Whether an operand is of numbers, so that types are already promoted."""
-    return isinstance(argument, Tensor) and argument.dtype not in (torch.bool, torch.int64)
-
-
-for _operation in (
-    *(
-        getattr(getattr(aten, name), kind)
-        for name in ("ge", "gt", "le", "lt")
-        for kind in ("Scalar", "Tensor")
-    ),
-    *(
-        aten.maximum.default,
-        aten.minimum.default,
-        aten.amax.default,
-        aten.amin.default,
-        aten.max.default,
-        aten.min.default,
-    ),
-    *(aten.max.dim, aten.min.dim, aten.sort.default, aten.topk.default),
-):
-    RULES[_operation] = _in_integers(_operation)
-
-
-def _of_one(operation: Any) -> Rule:
-    """Of a tensor without dimensions, as of one with one element."""
-
-    def rule(value: Tensor, *arguments: Any, **options: Any) -> Any:
-        if value.ndim:
-            return NotImplemented
-        results = operation(value.unsqueeze(0), *arguments, **options)
-        return results.squeeze(0) if isinstance(results, Tensor) else tuple(one.squeeze(0) for one in results)
-
-    return rule
-
-
-for _operation in (
-    aten._softmax.default,
-    aten._log_softmax.default,
-    aten.cumsum.default,
-    aten.cumprod.default,
-):
-    RULES[_operation] = _of_one(_operation)
-
-
-@_rule(aten.argmax.default)
-def _argmax(value: Tensor, *arguments: Any, **options: Any) -> Any:
-    return NotImplemented if value.ndim else torch.zeros((), dtype=torch.int64)
-
-
-@_rule(aten.argmin.default)
-def _argmin(value: Tensor, *arguments: Any, **options: Any) -> Any:
-    return NotImplemented if value.ndim else torch.zeros((), dtype=torch.int64)
-
-
-@_rule(aten.sort.stable)
-def _stable_sort(value: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> Any:
-    # Every sort of ours is.
-    return torch.sort(value, dim=dim, descending=descending)
-
-
-@_rule(aten.kthvalue.default)
-def _kth_value(value: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    values, places = torch.sort(value, dim=dim)
-    found, place = (one.narrow(dim, k - 1, 1) for one in (values, places))
-    return (found, place) if keepdim else (found.squeeze(dim), place.squeeze(dim))
-
-
-@_rule(aten.any.default)
-def _any(value: Tensor) -> Tensor:
-    return (value != 0).to(_FEW).amax().to(torch.bool)
-
-
-@_rule(aten.any.dim, aten.any.dims)
-def _any_along(value: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    dims = list(range(value.ndim)) if dim is None else dim
-    return (value != 0).to(_FEW).amax(dims, keepdim).to(torch.bool)
-
-
-@_rule(aten.sign.default)
-def _sign(value: Tensor) -> Any:
-    return value.clone() if value.dtype == torch.bool else NotImplemented
-
-
-@_rule(aten.sgn.default)
-def _sign_of_any(value: Tensor) -> Any:
-    return NotImplemented if value.is_complex() else torch.sign(value)
-
-
-@_rule(aten.hypot.default)
-def _hypotenuse(left: Tensor, right: Tensor) -> Tensor:
-    # By the longer side, so that its square is not infinite.
-    longer, shorter = torch.maximum(left.abs(), right.abs()), torch.minimum(left.abs(), right.abs())
-    ratio = torch.where(longer == 0, 0.0, shorter / longer)
-    return longer * torch.sqrt(1 + ratio * ratio)
-
-
-@_rule(aten.isnan.default, aten.isinf.default)
-def _is_no_number(value: Tensor) -> Any:
-    exact = not value.is_floating_point()
-    return torch.zeros_like(value, dtype=torch.bool) if exact else NotImplemented
-
-
-@_rule(aten.signbit.default)
-def _sign_bit(value: Tensor) -> Tensor:
-    if not value.is_floating_point():
-        return value < 0
-    # Only the quotient tells the zeros apart.
-    return (value < 0) | ((value == 0) & (value.reciprocal() < 0))
-
-
-@_rule(aten.copysign.Tensor)
-def _copy_sign(magnitude: Tensor, sign: Tensor) -> Tensor:
-    size = magnitude.abs().to(torch.result_type(magnitude, 1.0))
-    return torch.where(torch.signbit(sign), -size, size)
-
-
-@_rule(aten.angle.default)
-def _angle(value: Tensor) -> Any:
-    if value.is_complex():
-        return NotImplemented
-    turned = torch.where(value < 0, torch.pi, 0.0)
-    return torch.where(torch.isnan(value), value, turned) if value.is_floating_point() else turned
-
-
-@_rule(aten.fmax.default)
-def _fmax(left: Tensor, right: Tensor) -> Tensor:
-    return _without_nan(left, right, torch.maximum(left, right))
-
-
-@_rule(aten.fmin.default)
-def _fmin(left: Tensor, right: Tensor) -> Tensor:
-    return _without_nan(left, right, torch.minimum(left, right))
-
-
-def _without_nan(left: Tensor, right: Tensor, extreme: Tensor) -> Tensor:
-    """The extreme of two numbers, or the one of them that is a number."""
-    return torch.where(torch.isnan(left), right, torch.where(torch.isnan(right), left, extreme))
-
-
-@_rule(aten.clamp.Tensor)
-def _clamp(value: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-    bounded = value if min is None else torch.maximum(value, min)
-    return bounded if max is None else torch.minimum(bounded, max)
-
-
-@_rule(aten.clamp_min.Tensor)
-def _clamp_min(value: Tensor, min: Tensor) -> Tensor:
-    return torch.maximum(value, min)
-
-
-@_rule(aten.clamp_max.Tensor)
-def _clamp_max(value: Tensor, max: Tensor) -> Tensor:
-    return torch.minimum(value, max)
-
-
-@_rule(aten.neg.default)
-def _negative(value: Tensor) -> Any:
-    return torch.zeros_like(value) - value if value.dtype == torch.uint8 else NotImplemented
-
-
-@_rule(aten.pow.Tensor_Tensor)
-def _power(base: Tensor, exponent: Tensor) -> Any:
-    if base.is_floating_point() or exponent.is_floating_point():
-        return NotImplemented
-    return _integer_power(base, exponent, torch.result_type(base, exponent))
-
-
-@_rule(aten.pow.Scalar)
-def _power_of_number(base: float, exponent: Tensor) -> Any:
-    if isinstance(base, float) or exponent.is_floating_point():
-        return NotImplemented
-    return _integer_power(torch.full_like(exponent, base), exponent, torch.result_type(base, exponent))
-
-
-@_rule(aten.pow.Tensor_Scalar)
-def _power_by_number(base: Tensor, exponent: float) -> Any:
-    if base.is_floating_point() or isinstance(exponent, float):
-        return NotImplemented
-    dtype = torch.result_type(base, exponent)
-    if exponent == 2:
-        return base.to(dtype) * base.to(dtype)
-    return _integer_power(base, torch.full_like(base, exponent, dtype=dtype), dtype)
-
-
-def _integer_power(base: Tensor, exponent: Tensor, dtype: torch.dtype) -> Tensor:
-    """Exact as far as float64 counts in ones; what is less than one is none."""
-    power = torch.pow(base.to(torch.float64), exponent.to(torch.float64))
-    return torch.where(torch.isinf(power), 0.0, power).trunc().to(dtype)
-
-
-@_rule(aten.erfc.default)
-def _complement_of_erf(value: Tensor) -> Tensor:
-    """Press et al., Numerical Recipes, 6.2: the relative error is below 1.2e-7 everywhere."""
-    if not value.is_floating_point():
-        value = value.to(torch.get_default_dtype())
-    size = value.abs()
-    step = 1 / (1 + 0.5 * size)
-    sum_ = torch.full_like(value, _COMPLEMENT[-1])
-    for coefficient in reversed(_COMPLEMENT[:-1]):
-        sum_ = sum_ * step + coefficient
-    tail = step * torch.exp(-size * size + sum_)
-    return torch.where(value < 0, 2 - tail, tail)
-
-
-_COMPLEMENT = (
-    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
-    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
-)
-
-
-@_rule(aten.atan2.default)
-def _arc_tangent(y: Tensor, x: Tensor) -> Any:
-    if y.is_floating_point() or x.is_floating_point():
-        return NotImplemented
-    return torch.atan2(y.to(torch.get_default_dtype()), x.to(torch.get_default_dtype()))
-
-
-@_rule(aten.addbmm.default)
-def _sum_of_products(
-    addend: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
-) -> Tensor:
-    return beta * addend + alpha * torch.bmm(left, right).sum(0)
-
-
-@_rule(aten._cdist_forward.default)
-def _distances(left: Tensor, right: Tensor, p: float, mode: int | None) -> Tensor:
-    by_product = mode != 2 and (mode == 1 or left.shape[-2] > _PAIRWISE or right.shape[-2] > _PAIRWISE)
-    if p == 2 and by_product:
-        squares = (left * left).sum(-1, keepdim=True) + (right * right).sum(-1).unsqueeze(-2)
-        return (squares - 2 * left @ right.transpose(-1, -2)).clamp_min(0).sqrt()
-    difference = (left.unsqueeze(-2) - right.unsqueeze(-3)).abs()
-    if p == float("inf"):
-        return difference.amax(-1)
-    if p == 0:
-        return (difference != 0).to(left.dtype).sum(-1)
-    if p in (1, 2):
-        return difference.sum(-1) if p == 1 else (difference * difference).sum(-1).sqrt()
-    return difference.pow(p).sum(-1).pow(1 / p)
-
-
-@_rule(aten.searchsorted.Tensor)
-def _search_sorted(
-    edges: Tensor,
-    value: Tensor,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Tensor | None = None,
-) -> Tensor:
-    if sorter is not None:
-        edges = edges.gather(-1, sorter)
-    # One row of edges serves all values; else each row of values has its own.
-    own = edges if edges.ndim == 1 else edges.unsqueeze(-2)
-    looked_up = value.unsqueeze(-1)
-    before = own <= looked_up if right or side == "right" else own < looked_up
-    return before.to(torch.int32).sum(-1).to(torch.int32 if out_int32 else torch.int64)
-
-
-@_rule(aten.rrelu_with_noise_functional.default)
-def _randomized_relu(
-    value: Tensor, noise: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, *_: Any
-) -> Any:
-    if training:
-        return NotImplemented
-    return torch.nn.functional.leaky_relu(value, (lower + upper) / 2), noise
-
-
-@_rule(aten.linalg_vector_norm.default)
-def _vector_norm(
-    value: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Any:
-    if ord != 0:
-        return NotImplemented
-    dims = list(range(value.ndim)) if dim is None else dim
-    return (value != 0).to(dtype or value.dtype).sum(dims, keepdim)
-
-
-@_rule(aten.avg_pool2d.default)
-def _average_pool(value: Tensor, *arguments: Any, **options: Any) -> Any:
-    if value.ndim == 3:
-        return aten.avg_pool2d(value.unsqueeze(0), *arguments, **options).squeeze(0)
-    if value.is_floating_point():
-        return NotImplemented
-    return aten.avg_pool2d(value.to(torch.float64), *arguments, **options).trunc().to(value.dtype)
-
-
-@_rule(aten._native_batch_norm_legit_no_training.default)
-def _batch_norm(value: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, *numbers: Any) -> Any:
-    """Of halves by single precision parameters, as autocast has it."""
-    if value.dtype == mean.dtype:
-        return NotImplemented
-    operation = aten._native_batch_norm_legit_no_training
-    normalized, *rest = operation(value.to(mean.dtype), weight, bias, mean, variance, *numbers)
-    return normalized.to(value.dtype), *rest
-
-
-__all__ = ["RULES", "apart"]
+__all__ = ["apart"]

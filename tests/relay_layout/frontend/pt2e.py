@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
 
-import relay_layout.frontend.torch_quantized as torch_quantized
+import relay_layout.frontend.torch_operators.quantized as torch_quantized
 
 torch_quantized.register()
 OPERATORS = torch.ops.quantized_decomposed

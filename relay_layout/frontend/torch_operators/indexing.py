@@ -90,6 +90,8 @@ def _index_put(node: Any, importer: Any) -> Expression:
     index = builder.emit(relax.op.reshape(found.place, (*[1] * len(before), count, *[1] * len(after))))
     index = builder.emit(relax.op.broadcast_to(index, (*before, count, *after)))
     adds = len(node.args) > 3 and bool(node.args[3])
+    if adds:
+        _check_sum(node, dtype_of(found.data))
     put = builder.emit(
         relax.op.scatter_elements(found.data, index, values, found.axis, "add" if adds else "update")
     )
@@ -192,7 +194,13 @@ def _scatter(node: Any, importer: Any) -> Expression:
 def _scatter_add(node: Any, importer: Any) -> Expression:
     """``scatter_add(data, dim, index, source)``."""
     found = _scattering(node, importer)
+    _check_sum(node, found.dtype)
     return found.into(found.data, found.source, "add")
+
+
+def _check_sum(node: Any, dtype: str) -> None:
+    if dtype == "bool":
+        raise ModelError(f"node '{node.name}': adding truth values at indices is not supported")
 
 
 def _scatter_reduce(node: Any, importer: Any) -> Expression:

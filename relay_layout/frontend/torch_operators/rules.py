@@ -1,0 +1,207 @@
+"""PyTorch's operations in terms of others, where there is no converter for them.
+
+A rule is written in PyTorch, so that its own rules of types and broadcasting hold; one that gives
+NotImplemented leaves the operation as it is. Rules see shapes and types, no numbers.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten: Any = torch.ops.aten
+Rule = Callable[..., Any]
+
+_PAIRWISE = 25
+"""Rows of either operand up to which PyTorch sums the squares of differences for distances."""
+
+_FEW = torch.int32
+"""The type in which truth values are counted."""
+
+RULES: dict[Any, Rule] = {}
+"""By operation."""
+
+
+def _rule(*operations: Any) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        RULES.update(dict.fromkeys(operations, rule))
+        return rule
+
+    return register
+
+
+@_rule(aten.sort.stable)
+def _stable_sort(value: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> Any:
+    # Every sort of ours is.
+    return torch.sort(value, dim=dim, descending=descending)
+
+
+@_rule(aten.kthvalue.default)
+def _kth_value(value: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    values, places = torch.sort(value, dim=dim)
+    found, place = (one.narrow(dim, k - 1, 1) for one in (values, places))
+    return (found, place) if keepdim else (found.squeeze(dim), place.squeeze(dim))
+
+
+@_rule(aten.any.default)
+def _any(value: Tensor) -> Tensor:
+    return (value != 0).to(_FEW).amax().to(torch.bool)
+
+
+@_rule(aten.any.dim, aten.any.dims)
+def _any_along(value: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    dims = list(range(value.ndim)) if dim is None else dim
+    return (value != 0).to(_FEW).amax(dims, keepdim).to(torch.bool)
+
+
+@_rule(aten.sgn.default)
+def _sign_of_any(value: Tensor) -> Any:
+    return NotImplemented if value.is_complex() else torch.sign(value)
+
+
+@_rule(aten.hypot.default)
+def _hypotenuse(left: Tensor, right: Tensor) -> Tensor:
+    # By the longer side, so that its square is not infinite.
+    longer, shorter = torch.maximum(left.abs(), right.abs()), torch.minimum(left.abs(), right.abs())
+    ratio = torch.where(longer == 0, 0.0, shorter / longer)
+    return longer * torch.sqrt(1 + ratio * ratio)
+
+
+@_rule(aten.signbit.default)
+def _sign_bit(value: Tensor) -> Tensor:
+    if not value.is_floating_point():
+        return value < 0
+    # Only the quotient tells the zeros apart.
+    return (value < 0) | ((value == 0) & (value.reciprocal() < 0))
+
+
+@_rule(aten.copysign.Tensor)
+def _copy_sign(magnitude: Tensor, sign: Tensor) -> Tensor:
+    size = magnitude.abs().to(torch.result_type(magnitude, 1.0))
+    return torch.where(torch.signbit(sign), -size, size)
+
+
+@_rule(aten.angle.default)
+def _angle(value: Tensor) -> Any:
+    if value.is_complex():
+        return NotImplemented
+    turned = torch.where(value < 0, torch.pi, 0.0)
+    return torch.where(torch.isnan(value), value, turned) if value.is_floating_point() else turned
+
+
+@_rule(aten.fmax.default)
+def _fmax(left: Tensor, right: Tensor) -> Tensor:
+    return _without_nan(left, right, torch.maximum(left, right))
+
+
+@_rule(aten.fmin.default)
+def _fmin(left: Tensor, right: Tensor) -> Tensor:
+    return _without_nan(left, right, torch.minimum(left, right))
+
+
+def _without_nan(left: Tensor, right: Tensor, extreme: Tensor) -> Tensor:
+    """The extreme of two numbers, or the one of them that is a number."""
+    return torch.where(torch.isnan(left), right, torch.where(torch.isnan(right), left, extreme))
+
+
+@_rule(aten.clamp.Tensor)
+def _clamp(value: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+    bounded = value if min is None else torch.maximum(value, min)
+    return bounded if max is None else torch.minimum(bounded, max)
+
+
+@_rule(aten.clamp_min.Tensor)
+def _clamp_min(value: Tensor, min: Tensor) -> Tensor:
+    return torch.maximum(value, min)
+
+
+@_rule(aten.clamp_max.Tensor)
+def _clamp_max(value: Tensor, max: Tensor) -> Tensor:
+    return torch.minimum(value, max)
+
+
+@_rule(aten.erfc.default)
+def _complement_of_erf(value: Tensor) -> Any:
+    """Press et al., Numerical Recipes, 6.2: the relative error is below 1.2e-7, as singles need it."""
+    if value.dtype == torch.float64:
+        return NotImplemented
+    if not value.is_floating_point():
+        value = value.to(torch.get_default_dtype())
+    size = value.abs()
+    step = 1 / (1 + 0.5 * size)
+    sum_ = torch.full_like(value, _COMPLEMENT[-1])
+    for coefficient in reversed(_COMPLEMENT[:-1]):
+        sum_ = sum_ * step + coefficient
+    tail = step * torch.exp(-size * size + sum_)
+    return torch.where(value < 0, 2 - tail, tail)
+
+
+_COMPLEMENT = (
+    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
+    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
+)
+
+
+@_rule(aten.addbmm.default)
+def _sum_of_products(
+    addend: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    return beta * addend + alpha * torch.bmm(left, right).sum(0)
+
+
+@_rule(aten._cdist_forward.default)
+def _distances(left: Tensor, right: Tensor, p: float, mode: int | None) -> Tensor:
+    by_product = mode != 2 and (mode == 1 or left.shape[-2] > _PAIRWISE or right.shape[-2] > _PAIRWISE)
+    if p == 2 and by_product:
+        squares = (left * left).sum(-1, keepdim=True) + (right * right).sum(-1).unsqueeze(-2)
+        return (squares - 2 * left @ right.transpose(-1, -2)).clamp_min(0).sqrt()
+    difference = (left.unsqueeze(-2) - right.unsqueeze(-3)).abs()
+    if p == float("inf"):
+        return difference.amax(-1)
+    if p == 0:
+        return (difference != 0).to(left.dtype).sum(-1)
+    if p in (1, 2):
+        return difference.sum(-1) if p == 1 else (difference * difference).sum(-1).sqrt()
+    return difference.pow(p).sum(-1).pow(1 / p)
+
+
+@_rule(aten.searchsorted.Tensor)
+def _search_sorted(
+    edges: Tensor,
+    value: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    if sorter is not None:
+        edges = edges.gather(-1, sorter)
+    # One row of edges serves all values; else each row of values has its own.
+    own = edges if edges.ndim == 1 else edges.unsqueeze(-2)
+    looked_up = value.unsqueeze(-1)
+    before = own <= looked_up if right or side == "right" else own < looked_up
+    return before.to(torch.int32).sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+@_rule(aten.rrelu_with_noise_functional.default)
+def _randomized_relu(
+    value: Tensor, noise: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, *_: Any
+) -> Any:
+    if training:
+        return NotImplemented
+    return torch.nn.functional.leaky_relu(value, (lower + upper) / 2), noise
+
+
+@_rule(aten.linalg_vector_norm.default)
+def _vector_norm(
+    value: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    if ord != 0:
+        return NotImplemented
+    dims = list(range(value.ndim)) if dim is None else dim
+    return (value != 0).to(dtype or value.dtype).sum(dims, keepdim)
+
+
+__all__ = ["RULES"]
