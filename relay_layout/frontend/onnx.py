@@ -38,8 +38,8 @@ def from_onnx(
 
     Numbers agree with ONNX Runtime, with three exceptions. A NaN that is compared with other elements
     (``Max``, ``Min``, ``MaxPool``, ``ReduceMax``, ``ArgMax``, ``TopK``), and its ``Sign``, may be a number;
-    ``Relu``, ``Clip`` and other bounds keep it. An index out of range in ``Gather`` takes the nearest element
-    instead of failing. An integer divided by zero is divided by one.
+    ``Relu``, ``Clip`` and other constant bounds keep it on CPUs. An index out of range in ``Gather`` takes
+    the nearest element instead of failing. An integer divided by zero is divided by one.
 
     ModelError for a file that is missing or damaged, an operator or a use of one that is not supported, a
     shape that does not fit, and without the onnx package.

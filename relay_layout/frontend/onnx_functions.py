@@ -40,7 +40,7 @@ def expanded(
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
         if operators:
             for node in with_subgraphs(light.graph.node):
-                if node.op_type in operators:
+                if node.op_type in operators and node.domain in ("", "ai.onnx"):
                     _state_defaults(node, _version(light))
             selected = [("", operator) for operator in operators]
             light = inliner.inline_selected_functions(light, selected, False, True)

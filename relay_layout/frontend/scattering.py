@@ -36,6 +36,12 @@ def _block(emit: Emit, data: Expression, begins: Sequence[int], ends: Sequence[A
     if not axes:
         return data
     first, last = [begins[axis] for axis in axes], [ends[axis] for axis in axes]
+    for axis in axes:
+        if not isinstance(shape[axis], int) and isinstance(ends[axis], int) and ends[axis] > 1:
+            # Nothing would keep it from reading what lies behind a smaller one.
+            raise ValueError(
+                f"writes {ends[axis]} elements along the open extent '{shape[axis]}' of the data"
+            )
     return emit(relax.op.strided_slice(data, axes, first, last, assume_inbound=True))
 
 

@@ -45,7 +45,11 @@ def from_torch(
     Operations that only change memory order stand in the module as calls of
     :func:`relay_layout.dim_orders.to_dim_order`; ``as_strided`` reads the memory that PyTorch has there.
 
-    ModelError for what cannot be read or exported, for operations that are not supported, and without torch.
+    An extent of an input may be a multiple of a dimension, or that and a number. NaN is treated as
+    :func:`.from_onnx` has it.
+
+    ModelError for what cannot be read or exported, for programs that draw random numbers, for operations that
+    are not supported, and without torch.
     """
     torch = _require_torch()
     label = f"model '{Path(model)}'" if isinstance(model, str | os.PathLike) else "torch program"

@@ -8,10 +8,16 @@ from torch._decomp import decomposition_table
 
 from relay_layout.frontend.torch_converters import is_convertible
 from relay_layout.frontend.torch_operators import rules, type_rules
-from relay_layout.frontend.torch_operators.images import WHOLE
 from relay_layout.frontend.torch_operators.rules import Rule
 
 _RULES = {**rules.RULES, **type_rules.RULES}
+
+_WHOLE = (
+    torch.ops.aten.instance_norm.default,
+    torch.ops.aten.pad.default,
+    torch.ops.aten.pixel_shuffle.default,
+)
+"""Operations that are not to be taken apart: into index arithmetic, or into reshapes that fix the layout."""
 
 _MOST_ROUNDS = 8
 """How often what operations are taken apart into is taken apart again."""
@@ -20,7 +26,7 @@ _MOST_ROUNDS = 8
 def apart(program: Any) -> Any:
     """The exported program by operations that have converters, as far as our rules or PyTorch's allow."""
     table = torch.export.default_decompositions()
-    for operation in WHOLE:
+    for operation in _WHOLE:
         table.pop(operation, None)
     program = program.run_decompositions(_with_rules(table))
     for _ in range(_MOST_ROUNDS):
@@ -29,7 +35,7 @@ def apart(program: Any) -> Any:
         further = {one: decomposition_table[one] for one in lacking & {*decomposition_table}}
         if not further:
             break
-        program = program.run_decompositions(_with_rules(further))
+        program = program.run_decompositions(_with_rules({**table, **further}))
     return program
 
 

@@ -16,6 +16,9 @@ from relay_layout.ir import Extent, function_attributes, shape_of
 
 _MAIN = "main"
 
+_BOUNDS = ("tir_var_lower_bound", "tir_var_upper_bound")
+"""Attributes of a function with the least and the most that extents are, by the names of their variables."""
+
 
 def with_shapes(
     module: tvm.IRModule, names: Sequence[str], given: Mapping[str, Sequence[int]], label: str
@@ -40,8 +43,15 @@ def with_shapes(
             if isinstance(extent, int) or not isinstance(number, int):
                 continue
             variable, factor, addend = _linear(extent, f"{label}: input '{name}'")
-            if (number - addend) % factor or values.setdefault(variable, (number - addend) // factor) < 1:
+            solution = (number - addend) // factor
+            known = values.setdefault(variable, solution)
+            if (number - addend) % factor or solution < 1:
                 raise ModelError(f"{label}: input '{name}' has the extent {extent}, which {number} is not")
+            if known != solution:
+                raise ModelError(
+                    f"{label}: input '{name}' has the extent {extent}, which other shapes given make "
+                    f"{known * factor + addend}, not {number}"
+                )
     return _bound(module, values)
 
 
@@ -67,14 +77,17 @@ def with_plain_extents(module: tvm.IRModule, label: str) -> tvm.IRModule:
     shapes = {parameter: shape_of(parameter) or () for parameter in main.params}
     known = set(_variables(main.params))
     parameters, solved, casts = [], {}, []
+    attributes = function_attributes(main)
     for parameter, shape in shapes.items():
         plain = [_plain(extent, f"{parameter.name}_{axis}") for axis, extent in enumerate(shape)]
         for held, extent in zip(plain, shape, strict=True):
+            if held is not extent:
+                _carry_bounds(attributes, held, *_linear(extent, f"{label}: input '{parameter.name}'"))
             unknown = set() if held is extent else {*tirx.analysis.undefined_vars(extent)} - known
             if unknown:
                 known |= unknown
                 variable, factor, addend = _linear(extent, f"{label}: input '{parameter.name}'")
-                solved[variable] = tirx.floordiv(held - addend, factor)
+                solved[variable] = tirx.max(tirx.floordiv(held - addend, factor), 0)
         if any(held is not extent for held, extent in zip(plain, shape, strict=True)):
             own = relax.Var(parameter.name, relax.TensorType(relax.ShapeExpr(plain), parameter.ty.dtype))
             casts.append(relax.MatchCast(parameter, own, parameter.ty))
@@ -86,7 +99,7 @@ def with_plain_extents(module: tvm.IRModule, label: str) -> tvm.IRModule:
     own = _variables(parameters)
     result = relax.analysis.erase_to_well_defined(main.ret_ty, dict(zip(own, own, strict=True)))
     function = relax.Function(parameters, relax.SeqExpr(blocks, main.body.body), result, main.is_pure)
-    module.update_func(module.get_global_var(_MAIN), function.with_attrs(function_attributes(main)))
+    module.update_func(module.get_global_var(_MAIN), function.with_attrs(attributes))
     return tvm.transform.Sequential([relax.transform.ConvertToDataflow(), relax.transform.Normalize()])(
         module
     )
@@ -103,11 +116,23 @@ def _plain(extent: Extent, name: str) -> Extent:
     return extent if isinstance(extent, int | tirx.Var | tirx.IntImm) else tirx.Var(name, "int64")
 
 
+def _carry_bounds(
+    attributes: dict[str, Any], held: tirx.Var, variable: tirx.Var, factor: int, addend: int
+) -> None:
+    """What ``variable`` is bounded by, times the factor and with what is added, bounds ``held``."""
+    for bound in _BOUNDS:
+        bounds = dict(attributes.get(bound) or {})
+        if variable.name in bounds:
+            bounds[held.name] = factor * int(bounds[variable.name]) + addend
+            attributes[bound] = bounds
+
+
 def _linear(extent: Extent, place: str) -> tuple[tirx.Var, int, int]:
     """The variable of which an extent is a multiple, the factor, and what is added."""
     variables = list(tirx.analysis.undefined_vars(extent))
     factor, addend = (*sym.detect_linear_equation(extent, variables), None, None)[:2]
-    if len(variables) != 1 or not all(isinstance(number, tirx.IntImm) for number in (factor, addend)):
+    known = all(isinstance(number, tirx.IntImm) for number in (factor, addend))
+    if len(variables) != 1 or not known or int(factor) < 1:
         raise ModelError(f"{place} has the extent {extent}, which is not supported")
     return variables[0], int(factor), int(addend)
 

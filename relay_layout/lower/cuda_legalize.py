@@ -14,11 +14,12 @@ from relay_layout.ir import Constant, Expression, constant, constant_array, dtyp
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.lower.convolutions import call_compute
-from relay_layout.lower.elementwise import full_call
+from relay_layout.lower.elementwise import equality_call, full_call
 from relay_layout.lower.half import KEEPS_DTYPE
 from relay_layout.lower.patterns import OPAQUE, PATTERN
-from relay_layout.lower.reductions import extreme_call, rms_norm_call
+from relay_layout.lower.reductions import extreme_call, layer_norm_call, rms_norm_call
 from relay_layout.lower.transposed import phased_call
+from relay_layout.lower.views import reshape_call
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.cuda import (
@@ -72,9 +73,13 @@ def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
         "relax.matmul": matmul,
         "relax.full": full_call,
         "relax.full_like": full_call,
+        "relax.equal": equality_call,
         "relax.max": extreme_call,
         "relax.min": extreme_call,
+        "relax.nn.layer_norm": layer_norm_call,
         "relax.nn.rms_norm": rms_norm_call,
+        "relax.not_equal": equality_call,
+        "relax.reshape": reshape_call,
     }
 
 

@@ -94,7 +94,7 @@ def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         return te.compute(tensor.shape, element)
 
     return builder.call_te(
-        compare, left, primfunc_name_hint="is_number", primfunc_attrs={PATTERN: ELEMENTWISE}
+        compare, left, primfunc_name_hint="equality", primfunc_attrs={PATTERN: ELEMENTWISE}
     )
 
 

@@ -134,7 +134,7 @@ class Session:
                 raise
             present, wanted, axis = found.groups()
             raise InputError(
-                f"inputs: dimension {axis} of one is {present}; the extents of the others make it {wanted}"
+                f"inputs: dimension {axis} of one is {present}, where the model's extents make it {wanted}"
             ) from None
 
     def _staged(self, inputs: Mapping[str, Any], *, borrow: bool) -> list[Any]:

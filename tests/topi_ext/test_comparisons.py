@@ -34,8 +34,9 @@ def computed(function: Callable[..., Any], *given: np.ndarray, cpu: str | None) 
         (lambda x: tirx.max(x, ZERO), np.maximum(NUMBERS, 0)),
         (lambda x: tirx.min(tirx.max(x, ZERO), SIX), np.clip(NUMBERS, 0, 6)),
         (lambda x: tirx.max(tirx.min(x, SIX), ZERO), np.clip(NUMBERS, 0, 6)),
+        (lambda x: tirx.max(ZERO, tirx.min(SIX, x)), np.clip(NUMBERS, 0, 6)),
     ],
-    ids=["relu", "relu6", "bounded below at last"],
+    ids=["relu", "relu6", "bounded below at last", "constants first"],
 )
 def test_bounds_keep_what_is_no_number(
     function: Callable[..., Any], wanted: np.ndarray, cpu: str | None

@@ -91,9 +91,11 @@ def _layer_normalization(node: Node) -> Value:
     normalized = shape[first:]
     axes, epsilon = list(range(first, len(shape))), node.attributes.get("epsilon", 1e-5)
     if not is_static(normalized):
-        deviation, variance = _moments(node, data, axes)
-        factor = relax.op.rsqrt(relax.op.add(variance, node.like(epsilon, data)))
-        result = relax.op.multiply(relax.op.multiply(deviation, factor), node.tensor(1))
+        wide = _widened(node, data)
+        deviation, variance = _moments(node, wide, axes)
+        factor = relax.op.rsqrt(relax.op.add(variance, node.like(epsilon, wide)))
+        result = node.cast(node.emit(relax.op.multiply(deviation, factor), "normalized"), dtype_of(data))
+        result = relax.op.multiply(result, node.tensor(1))
         return relax.op.add(result, node.tensor(2)) if node.has(2) else result
     scale = _spread(node, node.input(1), normalized)
     if node.has(2):
@@ -111,21 +113,24 @@ def _layer_normalization(node: Node) -> Value:
 
 def _root_mean_square_normalization(node: Node) -> Value:
     data = node.tensor(0)
-    shape, dtype = shape_of(data), dtype_of(data)
+    shape = shape_of(data)
     axes = list(range(node.axis(node.attributes.get("axis", -1), len(shape)), len(shape)))
     epsilon = node.attributes.get("epsilon", 1e-5)
     if is_static(shape[axes[0] :]) and isinstance(node.input(1), np.ndarray):
         scale = _spread(node, node.input(1), shape[axes[0] :])
         return relax.op.nn.rms_norm(data, scale, axes=axes, epsilon=epsilon)
-    # Half precision is normalized in single precision, as the default stash_type says, and scaled in its own.
-    wide = "float32" if dtype in ("float16", "bfloat16") else dtype
-    value = data if wide == dtype else node.emit(relax.op.astype(data, wide), "wide")
-    square = relax.op.mean(relax.op.multiply(value, value), axes, keepdims=True)
-    factor = relax.op.rsqrt(relax.op.add(square, relax.const(epsilon, wide)))
-    result = relax.op.multiply(value, factor)
-    if wide != dtype:
-        result = relax.op.astype(node.emit(result, "normalized"), dtype)
+    wide = _widened(node, data)
+    square = relax.op.mean(relax.op.multiply(wide, wide), axes, keepdims=True)
+    factor = relax.op.rsqrt(relax.op.add(square, node.like(epsilon, wide)))
+    result = node.cast(node.emit(relax.op.multiply(wide, factor), "normalized"), dtype_of(data))
     return relax.op.multiply(result, node.tensor(1))
+
+
+def _widened(node: Node, data: Any) -> Any:
+    """Halves in single precision, as the default stash_type has statistics; other types as they are."""
+    if dtype_of(data) not in ("float16", "bfloat16"):
+        return data
+    return node.emit(relax.op.astype(data, "float32"), "wide")
 
 
 def _moments(node: Node, data: Any, axes: list[int]) -> tuple[Any, Any]:

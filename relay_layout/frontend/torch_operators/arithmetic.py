@@ -95,7 +95,8 @@ def _clamp(node: Any, importer: Any) -> Expression:
     value = _operand(importer, node.args[0], dtype)
     low, high = (*node.args[1:], *[None] * 2)[:2]
     low, high = node.kwargs.get("min", low), node.kwargs.get("max", high)
-    if node.meta["val"].dtype.is_floating_point and None not in (low, high) and low <= high:
+    known = all(isinstance(bound, int | float) for bound in (low, high))
+    if node.meta["val"].dtype.is_floating_point and known and low <= high:
         return emit(relax.op.clip(value, low, high))
     if low is not None:
         value = emit(relax.op.maximum(value, _operand(importer, low, dtype)))

@@ -3,18 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, shape_of
-
-WHOLE = (
-    torch.ops.aten.instance_norm.default,
-    torch.ops.aten.pad.default,
-    torch.ops.aten.pixel_shuffle.default,
-)
-"""Operations that are not to be taken apart: into index arithmetic, or into reshapes that fix the layout."""
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -84,4 +76,4 @@ CONVERTERS: dict[str, Converter] = {
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
 
-__all__ = ["CONVERTERS", "WHOLE"]
+__all__ = ["CONVERTERS"]

@@ -16,10 +16,19 @@ _HALVES = ("float16", "bfloat16")
 def _layer_norm(node: Any, importer: Any) -> Expression:
     """``native_layer_norm(data, normalized_shape, weight, bias, eps)``: what is normalized, mean and rstd."""
     data, emit = importer.env[node.args[0]], importer.block_builder.emit
-    extents, epsilon = [int(extent) for extent in node.args[1]], float(node.args[4])
+    extents, epsilon = node.args[1], float(node.args[4])
     axes = [place - len(extents) for place in range(len(extents))]
-    gamma, beta = _parameters(node.args[2:4], importer, extents, dtype_of(data))
-    normalized = emit(relax.op.nn.layer_norm(data, gamma, beta, axes=axes, epsilon=epsilon))
+    if all(isinstance(extent, int) for extent in extents):
+        gamma, beta = _parameters(node.args[2:4], importer, extents, dtype_of(data))
+        normalized = emit(relax.op.nn.layer_norm(data, gamma, beta, axes=axes, epsilon=epsilon))
+        return relax.Tuple([normalized, *_statistics(node, emit, data, axes, epsilon, keepdims=True)])
+    wide = _widened(emit, data)
+    mean, scale = _moments(emit, wide, axes, epsilon, keepdims=True)
+    deviation = emit(relax.op.subtract(wide, mean))
+    normalized = emit(relax.op.astype(emit(relax.op.multiply(deviation, scale)), dtype_of(data)))
+    for argument, combine in zip(node.args[2:4], (relax.op.multiply, relax.op.add), strict=True):
+        if argument is not None:
+            normalized = emit(combine(normalized, importer.env[argument]))
     return relax.Tuple([normalized, *_statistics(node, emit, data, axes, epsilon, keepdims=True)])
 
 
@@ -86,13 +95,25 @@ def _statistics(
     """The mean and the reciprocal of the standard deviation, where the program reads one of them."""
     if not _gives_statistics(node):
         return []
-    dtype = dtype_of(data)
-    wide = "float32" if dtype in _HALVES else dtype
-    value = data if wide == dtype else emit(relax.op.astype(data, wide))
+    own = str(node.meta["val"][1].dtype).removeprefix("torch.")
+    moments = _moments(emit, _widened(emit, data), axes, epsilon, keepdims=keepdims)
+    return [value if dtype_of(value) == own else emit(relax.op.astype(value, own)) for value in moments]
+
+
+def _moments(
+    emit: Emit, data: Expression, axes: Sequence[int], epsilon: float, *, keepdims: bool
+) -> tuple[Expression, Expression]:
+    """The mean and the reciprocal of the standard deviation."""
     mean, variance = (
-        emit(reduce(value, list(axes), keepdims)) for reduce in (relax.op.mean, relax.op.variance)
+        emit(reduce(data, list(axes), keepdims)) for reduce in (relax.op.mean, relax.op.variance)
     )
-    return [mean, emit(relax.op.rsqrt(emit(relax.op.add(variance, relax.const(epsilon, wide)))))]
+    margin = relax.const(epsilon, dtype_of(data))
+    return mean, emit(relax.op.rsqrt(emit(relax.op.add(variance, margin))))
+
+
+def _widened(emit: Emit, data: Expression) -> Expression:
+    """Halves in single precision, other types as they are."""
+    return emit(relax.op.astype(data, "float32")) if dtype_of(data) in _HALVES else data
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -16,8 +16,8 @@ Rule = Callable[..., Any]
 _PAIRWISE = 25
 """Rows of either operand up to which PyTorch sums the squares of differences for distances."""
 
-_FEW = torch.int32
-"""The type in which truth values are counted."""
+COUNTED = torch.int32
+"""The type in which truth values are ordered and counted."""
 
 RULES: dict[Any, Rule] = {}
 """By operation."""
@@ -39,6 +39,8 @@ def _stable_sort(value: Tensor, *, stable: bool | None, dim: int = -1, descendin
 
 @_rule(aten.kthvalue.default)
 def _kth_value(value: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    if not value.ndim:
+        return value.clone(), torch.zeros((), dtype=torch.int64)
     values, places = torch.sort(value, dim=dim)
     found, place = (one.narrow(dim, k - 1, 1) for one in (values, places))
     return (found, place) if keepdim else (found.squeeze(dim), place.squeeze(dim))
@@ -46,13 +48,16 @@ def _kth_value(value: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> A
 
 @_rule(aten.any.default)
 def _any(value: Tensor) -> Tensor:
-    return (value != 0).to(_FEW).amax().to(torch.bool)
+    return _any_along(value, list(range(value.ndim)))
 
 
 @_rule(aten.any.dim, aten.any.dims)
 def _any_along(value: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    truths = value != 0
     dims = list(range(value.ndim)) if dim is None else dim
-    return (value != 0).to(_FEW).amax(dims, keepdim).to(torch.bool)
+    if dims != []:
+        truths = truths.to(COUNTED).sum(dims, keepdim) > 0
+    return truths.to(torch.uint8) if value.dtype == torch.uint8 else truths
 
 
 @_rule(aten.sgn.default)
@@ -65,7 +70,9 @@ def _hypotenuse(left: Tensor, right: Tensor) -> Tensor:
     # By the longer side, so that its square is not infinite.
     longer, shorter = torch.maximum(left.abs(), right.abs()), torch.minimum(left.abs(), right.abs())
     ratio = torch.where(longer == 0, 0.0, shorter / longer)
-    return longer * torch.sqrt(1 + ratio * ratio)
+    # Extremes of two need not keep NaN, which loses to infinity alone.
+    length = torch.where(torch.isnan(left + right), torch.nan, longer * torch.sqrt(1 + ratio * ratio))
+    return torch.where(torch.isinf(left) | torch.isinf(right), torch.inf, length)
 
 
 @_rule(aten.signbit.default)
@@ -78,7 +85,8 @@ def _sign_bit(value: Tensor) -> Tensor:
 
 @_rule(aten.copysign.Tensor)
 def _copy_sign(magnitude: Tensor, sign: Tensor) -> Tensor:
-    size = magnitude.abs().to(torch.result_type(magnitude, 1.0))
+    common = torch.result_type(magnitude, sign)
+    size = magnitude.abs().to(common if common.is_floating_point else torch.get_default_dtype())
     return torch.where(torch.signbit(sign), -size, size)
 
 
@@ -86,8 +94,9 @@ def _copy_sign(magnitude: Tensor, sign: Tensor) -> Tensor:
 def _angle(value: Tensor) -> Any:
     if value.is_complex():
         return NotImplemented
-    turned = torch.where(value < 0, torch.pi, 0.0)
-    return torch.where(torch.isnan(value), value, turned) if value.is_floating_point() else turned
+    real = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+    turned = torch.where(real < 0, torch.full_like(real, torch.pi), torch.zeros_like(real))
+    return torch.where(torch.isnan(real), real, turned)
 
 
 @_rule(aten.fmax.default)
@@ -147,7 +156,8 @@ _COMPLEMENT = (
 def _sum_of_products(
     addend: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    return beta * addend + alpha * torch.bmm(left, right).sum(0)
+    total = alpha * torch.bmm(left, right).sum(0, dtype=left.dtype)
+    return total if beta == 0 else beta * addend + total
 
 
 @_rule(aten._cdist_forward.default)
@@ -182,7 +192,9 @@ def _search_sorted(
     own = edges if edges.ndim == 1 else edges.unsqueeze(-2)
     looked_up = value.unsqueeze(-1)
     before = own <= looked_up if right or side == "right" else own < looked_up
-    return before.to(torch.int32).sum(-1).to(torch.int32 if out_int32 else torch.int64)
+    # NaN comes behind all edges. (That it is not before one would be taken for being behind it.)
+    before = before | torch.isnan(looked_up)
+    return before.to(COUNTED).sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 
 @_rule(aten.rrelu_with_noise_functional.default)
@@ -204,4 +216,4 @@ def _vector_norm(
     return (value != 0).to(dtype or value.dtype).sum(dims, keepdim)
 
 
-__all__ = ["RULES"]
+__all__ = ["COUNTED", "RULES", "Rule", "aten"]

@@ -8,17 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch_operators.rules import Rule, aten
+from relay_layout.frontend.torch_operators.rules import COUNTED, Rule, aten
 
-_FEW = torch.int32
-"""The type of truth values that are compared or ordered; places are of another."""
+
+def _is_exact(value: Tensor) -> bool:
+    """Whether a tensor holds integers or truth values."""
+    return not (value.is_floating_point() or value.is_complex())
 
 
 def _in_floats(operation: Any) -> Rule:
     """Functions of integers and truth values are those of floats."""
 
     def rule(*values: Tensor) -> Any:
-        if any(value.is_floating_point() for value in values):
+        if not all(map(_is_exact, values)):
             return NotImplemented
         return operation(*(value.to(torch.get_default_dtype()) for value in values))
 
@@ -26,14 +28,13 @@ def _in_floats(operation: Any) -> Rule:
 
 
 def _in_common(operation: Any) -> Rule:
-    """Operands of which some are truth values in the type that all have in common, or in integers."""
+    """Operands in the type that they have in common; truth values, which nothing orders, as integers."""
 
     def rule(left: Tensor, right: Any) -> Any:
-        truths = [_is_truth(value) for value in (left, right)]
-        if not any(truths):
-            return NotImplemented
         common = torch.result_type(left, right)
-        wide = _FEW if common == torch.bool else common
+        wide = COUNTED if common == torch.bool else common
+        if all(value.dtype == wide for value in (left, right) if isinstance(value, Tensor)):
+            return NotImplemented
         found = operation(
             *(value.to(wide) if isinstance(value, Tensor) else value for value in (left, right))
         )
@@ -48,7 +49,7 @@ def _in_integers(operation: Any) -> Rule:
     def rule(value: Tensor, *arguments: Any, **options: Any) -> Any:
         if not _is_truth(value):
             return NotImplemented
-        results = operation(value.to(_FEW), *arguments, **options)
+        results = operation(value.to(COUNTED), *arguments, **options)
         if isinstance(results, Tensor):
             return results.to(torch.bool)
         return results[0].to(torch.bool), *results[1:]
@@ -81,8 +82,7 @@ def _as_it_is(value: Tensor) -> Any:
 
 
 def _is_no_number(value: Tensor) -> Any:
-    exact = not value.is_floating_point()
-    return torch.zeros_like(value, dtype=torch.bool) if exact else NotImplemented
+    return torch.zeros_like(value, dtype=torch.bool) if _is_exact(value) else NotImplemented
 
 
 def _negative(value: Tensor) -> Any:
@@ -90,22 +90,38 @@ def _negative(value: Tensor) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """Of integers, which no converter takes, and of integers and floats."""
+    """Of integers by integers that are not known, and of both by floats."""
     tensors = [value for value in (base, exponent) if isinstance(value, Tensor)]
-    if all(value.is_floating_point() for value in tensors):
+    if not any(map(_is_exact, tensors)) or any(value.is_complex() for value in tensors):
         return NotImplemented
     dtype = torch.result_type(base, exponent)
+    if not isinstance(exponent, Tensor) and base.dtype == dtype and exponent >= 0:
+        # A number of products, for which there is a converter.
+        return NotImplemented
     left, right = (
         value.to(dtype) if isinstance(value, Tensor) else torch.full_like(tensors[0], value, dtype=dtype)
         for value in (base, exponent)
     )
-    if dtype.is_floating_point:
-        return torch.pow(left, right)
-    if not isinstance(exponent, Tensor) and exponent == 2:
-        return left * left
-    # Exact as far as float64 counts in ones; what is less than one is none.
-    power = torch.pow(left.to(torch.float64), right.to(torch.float64))
-    return torch.where(torch.isinf(power), 0.0, power).trunc().to(dtype)
+    if not isinstance(exponent, Tensor):
+        return (
+            torch.pow(left, exponent) if exponent >= 0 or dtype.is_floating_point else _inverse(left, right)
+        )
+    return torch.pow(left, right) if dtype.is_floating_point else _integer_power(left, right)
+
+
+def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:
+    """Squares for the bits of the exponent, multiplied; products may overflow, as PyTorch's do."""
+    power, square = torch.ones_like(base * exponent), base
+    for bit in range(torch.iinfo(exponent.dtype).bits - 1):
+        power = torch.where((exponent >> bit) & 1 == 1, power * square, power)
+        square = square * square
+    return torch.where(exponent < 0, _inverse(base, exponent), power)
+
+
+def _inverse(base: Tensor, exponent: Tensor) -> Tensor:
+    """Powers with exponents below zero: only of one and minus one is any left."""
+    sign = torch.where(exponent & 1 == 1, -1, 1).to(base.dtype)
+    return torch.where(base == 1, 1, torch.where(base == -1, sign, 0)).to(base.dtype)
 
 
 def _average_pool(value: Tensor, *arguments: Any, **options: Any) -> Any:
@@ -126,39 +142,11 @@ def _batch_norm(value: Tensor, weight: Any, bias: Any, mean: Tensor, variance: T
 
 
 _FLOATS = (
-    *(
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atan",
-        "atan2",
-        "atanh",
-        "cos",
-        "cosh",
-        "erf",
-        "exp",
-        "exp2",
-        "expm1",
-    ),
-    *(
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "reciprocal",
-        "rsqrt",
-        "sigmoid",
-        "sin",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-    ),
+    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp", "exp2"),
+    *("expm1", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt"),
+    *("tan", "tanh"),
 )
-_COMPARISONS = tuple(
-    getattr(getattr(aten, name), kind) for name in ("ge", "gt", "le", "lt") for kind in ("Scalar", "Tensor")
-)
+_COMMON = ("eq", "fmod", "ge", "gt", "le", "lt", "ne", "remainder")
 _ORDERS = (
     *(aten.amax.default, aten.amin.default, aten.max.default, aten.max.dim, aten.min.default, aten.min.dim),
     *(aten.sort.default, aten.topk.default),
@@ -169,7 +157,11 @@ RULES: dict[Any, Rule] = {
     **{getattr(aten, name).default: _in_floats(getattr(torch, name)) for name in _FLOATS},
     **{
         operation: _in_common(operation)
-        for operation in (*_COMPARISONS, aten.maximum.default, aten.minimum.default)
+        for operation in (
+            *(getattr(getattr(aten, name), kind) for name in _COMMON for kind in ("Scalar", "Tensor")),
+            aten.maximum.default,
+            aten.minimum.default,
+        )
     },
     **{operation: _in_integers(operation) for operation in _ORDERS},
     **{operation: _of_one(operation) for operation in _RANKED},

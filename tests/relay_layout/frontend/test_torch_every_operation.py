@@ -36,6 +36,19 @@ OTHERS = (
 )
 """Families of which next to nothing is supported, or that are other operations by another name."""
 
+_LAYERS = (
+    *("avg_pool2d", "batch_norm", "conv2d", "conv_transpose2d", "gelu", "grid_sample"),
+    *("group_norm", "layer_norm", "linear", "max_pool2d", "pad", "relu", "softmax"),
+)
+SUPPORTED = {
+    *("add", "amax", "argmax", "bmm", "cat", "clamp", "cumsum", "div", "einsum", "eq", "exp"),
+    *("expand", "flip", "gather", "index_select", "le", "log_softmax", "logsumexp", "matmul"),
+    *("max", "mean", "mul", "permute", "pow", "reshape", "scatter", "select", "sigmoid"),
+    *("sort", "split", "sub", "sum", "tanh", "topk", "transpose", "where"),
+    *(f"nn.functional.{name}" for name in _LAYERS),
+}
+"""Operations of which not all samples may be refused."""
+
 UNDEFINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"}
 """Whatever lies in memory is as good as any."""
 
@@ -90,13 +103,13 @@ def computed(model: Operation, folder: Path) -> list[np.ndarray] | str:
 
 
 def compared(found: list[np.ndarray], wanted: tuple[torch.Tensor, ...], ties: bool) -> None:
-    for have, tensor in zip(found, wanted, strict=True):
+    for place, (have, tensor) in enumerate(zip(found, wanted, strict=True)):
         want = tensor.numpy()
         assert (have.shape, have.dtype) == (want.shape, want.dtype)
         if want.dtype.kind == "f":
             scale = np.abs(want[np.isfinite(want)]).max(initial=1e-3)
             np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-4 * scale)
-        elif not ties:
+        elif not ties or (place == 0 and len(wanted) > 1):
             np.testing.assert_array_equal(have, want)
 
 
@@ -104,6 +117,7 @@ def compared(found: list[np.ndarray], wanted: tuple[torch.Tensor, ...], ties: bo
     "operation", [one for one in op_db if not one.name.startswith(OTHERS)], ids=lambda one: one.full_name
 )
 def test_is_right_or_refused(operation: Any, tmp_path: Path) -> None:
+    right = 0
     for place, (dtype, sample) in enumerate(samples(operation)):
         torch.manual_seed(0)
         model = Operation(operation.op, sample).eval()
@@ -128,3 +142,5 @@ def test_is_right_or_refused(operation: Any, tmp_path: Path) -> None:
             compared(found, wanted, operation.name in TIES)
         except AssertionError as error:
             raise AssertionError(f"{operation.full_name}, {dtype}, sample {place}: {error}") from None
+        right += 1
+    assert right or operation.full_name not in SUPPORTED

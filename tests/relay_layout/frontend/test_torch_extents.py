@@ -34,6 +34,11 @@ class Halved(nn.Module):
         return self.last(torch.cat([wide, up], 1))
 
 
+class Both(nn.Module):
+    def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        return (left * 2)[:, ::2] + right[:, :-1]
+
+
 def shapes() -> Any:
     rows, columns = Dim("rows", min=2, max=90), Dim("columns", min=2, max=90)
     return {"image": {0: Dim("batch"), 2: 2 * rows, 3: 2 * columns}}
@@ -52,14 +57,10 @@ def test_odd_sizes_are_refused_where_they_come(tmp_path: Path) -> None:
     session = session_of(Halved().eval(), tmp_path, (torch.randn(2, 3, 16, 20),), dynamic_shapes=shapes())
     with pytest.raises(InputError) as caught:
         session.run({"image": torch.zeros(1, 3, 17, 20)})
-    assert str(caught.value) == "inputs: dimension 2 of one is 17; the extents of the others make it 16"
+    assert str(caught.value) == "inputs: dimension 2 of one is 17, where the model's extents make it 16"
 
 
 def test_one_multiple_decides_for_others(tmp_path: Path) -> None:
-    class Both(nn.Module):
-        def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-            return (left * 2)[:, ::2] + right[:, :-1]
-
     width = Dim("width", min=2, max=50)
     model, inputs = Both().eval(), (torch.randn(3, 12), torch.randn(3, 7))
     given = {"left": {1: 2 * width}, "right": {1: width + 1}}
@@ -67,14 +68,36 @@ def test_one_multiple_decides_for_others(tmp_path: Path) -> None:
     for count in (6, 9):
         assert_agrees(session, model, (torch.randn(3, 2 * count), torch.randn(3, count + 1)))
     with pytest.raises(
-        InputError, match="inputs: dimension 1 of one is 6; the extents of the others make it 7"
+        InputError, match="inputs: dimension 1 of one is 6, where the model's extents make it 7"
     ):
         session.run({"left": torch.zeros(3, 12), "right": torch.zeros(3, 6)})
 
 
+def test_sizes_beyond_the_bounds_are_refused(tmp_path: Path) -> None:
+    """The program was exported for up to 90 times two rows, and from two on."""
+    session = session_of(Halved().eval(), tmp_path, (torch.randn(2, 3, 16, 20),), dynamic_shapes=shapes())
+    for rows in (2, 182):
+        with pytest.raises(InputError, match=f"input 'image': .*{rows}"):
+            session.run({"image": torch.zeros(1, 3, rows, 20)})
+
+
+def test_shapes_that_contradict_each_other() -> None:
+    width = Dim("width", min=2, max=50)
+    given = {"left": {1: 2 * width}, "right": {1: width + 1}}
+    program = torch.export.export(
+        Both().eval(), (torch.randn(3, 12), torch.randn(3, 7)), dynamic_shapes=given
+    )
+    with pytest.raises(
+        ModelError, match=r"input 'right' has the extent .*, which other shapes given make 5, not 6"
+    ):
+        relay_layout.from_torch(program, input_shapes={"left": (3, 8), "right": (3, 6)})
+    module = relay_layout.from_torch(program, input_shapes={"left": (3, 8)})
+    assert [int(extent) for extent in module["main"].params[1].ty.shape] == [3, 5]
+
+
 def test_sizes_may_be_given() -> None:
     program = torch.export.export(Halved().eval(), (torch.randn(2, 3, 16, 20),), dynamic_shapes=shapes())
-    with pytest.raises(ModelError, match="torch program"):
+    with pytest.raises(ModelError, match=r"input 'image' has the extent .*, which 15 is not"):
         relay_layout.from_torch(program, input_shapes={"image": (1, 3, 15, 20)})
     module = relay_layout.from_torch(program, input_shapes={"image": (1, 3, 14, 20)})
     assert [int(extent) for extent in module["main"].params[0].ty.shape] == [1, 3, 14, 20]

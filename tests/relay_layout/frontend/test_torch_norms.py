@@ -32,7 +32,8 @@ def test_types(dtype: torch.dtype, tmp_path: Path) -> None:
     assert_agrees(session_of(model, tmp_path, (image,)), model, (image,))
 
 
-def test_statistics(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_statistics(dtype: torch.dtype, tmp_path: Path) -> None:
     model = Every(
         {
             "mean of layers": lambda x: torch.native_layer_norm(x, [5, 7], None, None, 1e-3)[1],
@@ -41,12 +42,24 @@ def test_statistics(tmp_path: Path) -> None:
             "deviation of groups": lambda x: torch.native_group_norm(x, None, None, 2, 6, 35, 2, 1e-3)[2],
         }
     ).eval()
+    image = torch.randn(2, 6, 5, 7).to(dtype)
+    assert_agrees(session_of(model, tmp_path, (image,)), model, (image,))
+
+
+def test_halves_with_parameters_in_single_precision(tmp_path: Path) -> None:
+    scale = torch.rand(7)
+    model = Every({"layer": lambda x: F.layer_norm(x.half(), (7,), scale)}).eval()
     image = torch.randn(2, 6, 5, 7)
     assert_agrees(session_of(model, tmp_path, (image,)), model, (image,))
 
 
-def test_parameters_of_another_type(tmp_path: Path) -> None:
-    scale = torch.rand(6)
-    model = Every({"group": lambda x: F.group_norm(x.double(), 2, scale.double())}).eval()
-    image = torch.randn(2, 6, 5, 7)
-    assert_agrees(session_of(model, tmp_path, (image,)), model, (image,))
+def test_layers_of_any_size(tmp_path: Path) -> None:
+    class Images(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.layer_norm(x, x.shape[1:])
+
+    rows = torch.export.Dim("rows", min=2, max=50)
+    model = Images().eval()
+    session = session_of(model, tmp_path, (torch.randn(2, 3, 5, 4),), dynamic_shapes={"x": {2: rows}})
+    for count in (5, 9):
+        assert_agrees(session, model, (torch.randn(2, 3, count, 4),))
