@@ -84,31 +84,30 @@ def _per_channel(node: Node, index: int, channels: int, groups: int) -> Any:
 
 
 def _layer_normalization(node: Node) -> Value:
-    _only_first_output(node)
     data = node.tensor(0)
     shape = shape_of(data)
     first = node.axis(node.attributes.get("axis", -1), len(shape))
     normalized = shape[first:]
     axes, epsilon = list(range(first, len(shape))), node.attributes.get("epsilon", 1e-5)
-    if not is_static(normalized):
-        wide = _widened(node, data)
-        deviation, variance = _moments(node, wide, axes)
-        factor = relax.op.rsqrt(relax.op.add(variance, node.like(epsilon, wide)))
-        result = node.cast(node.emit(relax.op.multiply(deviation, factor), "normalized"), dtype_of(data))
-        result = relax.op.multiply(result, node.tensor(1))
-        return relax.op.add(result, node.tensor(2)) if node.has(2) else result
+    if not is_static(normalized) or any(node.outputs[1:]):
+        return _written_out(node, axes, epsilon)
     scale = _spread(node, node.input(1), normalized)
     if node.has(2):
         bias = _spread(node, node.input(2), normalized)
     else:
-        bias = node.expression(np.zeros([int(extent) for extent in normalized], dtype_of(data)))
-    return relax.op.nn.layer_norm(
-        data,
-        scale,
-        bias,
-        axes=axes,
-        epsilon=epsilon,
-    )
+        bias = node.expression(np.zeros(normalized, dtype_of(data)))
+    return relax.op.nn.layer_norm(data, scale, bias, axes=axes, epsilon=epsilon)
+
+
+def _written_out(node: Node, axes: list[int], epsilon: float) -> list[Any]:
+    """What is normalized by layers, the mean, and the reciprocal of the standard deviation."""
+    data = node.tensor(0)
+    wide = _widened(node, data)
+    mean, deviation, variance = _moments(node, wide, axes)
+    factor = node.emit(relax.op.rsqrt(relax.op.add(variance, node.like(epsilon, wide))), "factor")
+    result = node.cast(node.emit(relax.op.multiply(deviation, factor), "normalized"), dtype_of(data))
+    result = relax.op.multiply(result, node.tensor(1))
+    return [relax.op.add(result, node.tensor(2)) if node.has(2) else result, mean, factor]
 
 
 def _root_mean_square_normalization(node: Node) -> Value:
@@ -133,11 +132,11 @@ def _widened(node: Node, data: Any) -> Any:
     return node.emit(relax.op.astype(data, "float32"), "wide")
 
 
-def _moments(node: Node, data: Any, axes: list[int]) -> tuple[Any, Any]:
-    """The deviations from the mean, and their mean square."""
-    mean = relax.op.mean(data, axes, keepdims=True)
+def _moments(node: Node, data: Any, axes: list[int]) -> tuple[Any, Any, Any]:
+    """The mean, the deviations from it, and their mean square."""
+    mean = node.emit(relax.op.mean(data, axes, keepdims=True), "mean")
     deviation = node.emit(relax.op.subtract(data, mean), "deviation")
-    return deviation, relax.op.mean(relax.op.multiply(deviation, deviation), axes, keepdims=True)
+    return mean, deviation, relax.op.mean(relax.op.multiply(deviation, deviation), axes, keepdims=True)
 
 
 def _spread(node: Node, value: Value, shape: list[Any]) -> Any:
@@ -189,7 +188,7 @@ def _power_normalization(node: Node) -> Value:
 def _mean_variance_normalization(node: Node) -> Value:
     data = node.tensor(0)
     axes = node.axes(node.attributes.get("axes", (0, 2, 3)), len(shape_of(data)))
-    deviation, variance = _moments(node, data, axes)
+    _, deviation, variance = _moments(node, data, axes)
     return relax.op.divide(deviation, relax.op.add(relax.op.sqrt(variance), node.like(1e-9, data)))
 
 

@@ -1,6 +1,6 @@
 """ONNX operators that move, join or pick elements without computing with them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -362,14 +362,17 @@ def _range_of(node: Node) -> Value:
     return relax.op.add(node.emit(relax.op.multiply(places, delta), "moved"), start)
 
 
-def _cumulative_sum(node: Node) -> Value:
-    data = node.tensor(0)
-    axis = node.axis(int(node.constant(1).reshape(-1)[0]), len(shape_of(data)))
-    exclusive = bool(node.attributes.get("exclusive", 0))
-    if not node.attributes.get("reverse", 0):
-        return relax.op.cumsum(data, axis, exclusive=exclusive)
-    total = relax.op.cumsum(relax.op.flip(data, axis), axis, exclusive=exclusive)
-    return relax.op.flip(node.emit(total, "backwards"), axis)
+def _cumulative(operator: Callable[..., Any]) -> Converter:
+    def convert(node: Node) -> Value:
+        data = node.tensor(0)
+        axis = node.axis(int(node.constant(1).reshape(-1)[0]), len(shape_of(data)))
+        exclusive = bool(node.attributes.get("exclusive", 0))
+        if not node.attributes.get("reverse", 0):
+            return operator(data, axis, exclusive=exclusive)
+        total = operator(relax.op.flip(data, axis), axis, exclusive=exclusive)
+        return relax.op.flip(node.emit(total, "backwards"), axis)
+
+    return convert
 
 
 def _one_hot(node: Node) -> Value:
@@ -396,7 +399,8 @@ def _scatter_elements(node: Node) -> Value:
 CONVERTERS: dict[str, Converter] = {
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
-    "CumSum": _cumulative_sum,
+    "CumProd": _cumulative(relax.op.cumprod),
+    "CumSum": _cumulative(relax.op.cumsum),
     "Dropout": _dropout,
     "Expand": _expand,
     "Flatten": _flatten,

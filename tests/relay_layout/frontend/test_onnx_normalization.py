@@ -82,6 +82,11 @@ CASES: dict[str, dict[str, Any]] = {
     ),
     "layer_norm_axis": _nodes("y = LayerNormalization <axis=-3> (x, s, b)", constants=_weights(6, 5, 4)),
     "layer_norm_no_bias": _nodes("y = LayerNormalization <axis=2> (x, s)", constants={"s": _random(5, 4)}),
+    "layer_norm_statistics": _nodes(
+        "y, m, d = LayerNormalization <axis=2, epsilon=0.01> (x, s, b)",
+        constants=_weights(5, 4),
+        outputs=dict.fromkeys("ymd", "float32"),
+    ),
     "layer_norm_broadcast": _nodes("y = LayerNormalization <axis=2> (x, s, b)", constants=_weights(4)),
     "rms_norm_of_one_scale": _nodes("y = RMSNormalization(x, s)", opset=23, constants={"s": _random(1)}),
     "rms_norm_broadcast": _nodes(

@@ -136,6 +136,13 @@ CASES: dict[str, dict[str, Any]] = {
     "tile": _nodes("y = Tile(x, r)", constants={"r": _integers(1, 2, 1, 3)}, ours=["tile"]),
     "tile_nothing": _nodes("y = Tile(x, r)", constants={"r": _integers(1, 1, 1, 1)}, ours=[]),
     "cumsum": _nodes("y = CumSum(x, a)", constants={"a": np.array(1, "int64")}, ours=["cumsum"]),
+    "cumprod": _nodes(
+        "y = CumProd <exclusive=1> (x, a)",
+        constants={"a": np.array(2, "int64")},
+        opset=26,
+        expected=[np.concatenate([np.ones((2, 3, 1, 5), "float32"), X[:, :, :-1]], 2).cumprod(2)],
+        symbolic=False,
+    ),
     "cumsum_reverse": _nodes(
         "y = CumSum <reverse=1, exclusive=1> (x, a)", constants={"a": np.array(-1, "int64")}
     ),
