@@ -23,6 +23,7 @@ from topi_ext.dot_products import lower_dot_products
 from topi_ext.identities import begin_with_infinity
 from topi_ext.llvm_functions import import_functions
 from topi_ext.processor import is_aarch64
+from topi_ext.remainders import hide_remainders
 from topi_ext.schedule.blocks import holds
 from topi_ext.schedule.cpu.matrices import SUMS
 from topi_ext.schedule.start import START
@@ -66,6 +67,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 lower_dot_products(),
                 lower_brain_floats(),
                 exact_comparisons(),
+                hide_remainders(),
                 import_functions(),
                 keep_on_stack(),
                 accept_any_address(),

@@ -170,6 +170,9 @@ class Node:
         present = shape_of(value)
         if len(present) == len(shape) and all(map(same, present, shape)):
             return value
+        if any(isinstance(extent, int) and extent == 0 for extent in shape):
+            # Relax takes 0 for the extent that there was; what has no elements needs no source.
+            return relax.op.zeros(relax.ShapeExpr(list(shape)), dtype_of(value))
         return relax.op.reshape(self.expression(value), relax.ShapeExpr(list(shape)))
 
 

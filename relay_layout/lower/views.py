@@ -51,12 +51,12 @@ def _merged(function: relax.Function) -> relax.Function:
 
 
 def reshape_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """The reshape itself, a view, where loops would divide by extents that are computed of others.
+    """The reshape itself, a view, where loops would divide by 0 or by extents that are computed of others.
 
     TVM makes views of loops where it can prove that these only copy, which it cannot then.
     """
     shapes = shape_of(call.args[0]), shape_of(call)
-    if any(_is_computed(extent) for shape in shapes for extent in shape or ()):
+    if any(_is_computed(extent) or extent == 0 for shape in shapes for extent in shape or ()):
         return call
     return call.op.get_attr("FLegalize")(builder, call)
 

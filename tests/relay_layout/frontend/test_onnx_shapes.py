@@ -44,6 +44,7 @@ CASES: dict[str, dict[str, Any]] = {
     "reshape_same": _reshape(-1, 3, 7, 5, ours=[]),
     "reshape_all": _reshape(-1, symbolic=True),
     "reshape_allowzero": _reshape(2, -1, attributes="<allowzero=1>", symbolic=False),
+    "reshape_of_nothing": _reshape(5, 0, 3, x=_random(0, 3, 5), attributes="<allowzero=1>", symbolic=False),
     "reshape_scalar": _reshape(x=_random(1, 1), symbolic=False),
     **{f"flatten_{axis}": _nodes(f"y = Flatten <axis={axis}> (x)") for axis in (0, 1, 2, 4, -1)},
     "flatten_matrix": _nodes("y = Flatten(x)", _random(3, 4), ours=[]),
