@@ -3,7 +3,7 @@
 Two numbers differ if they are not equal, so that NaN differs from itself; LLVM is asked for "ordered and
 not equal" instead. Truth values are compared as if they were floats, which LLVM refuses. And a maximum is
 "left if it is greater, else right": with a constant on the left, as no simplification leaves it, NaN on the
-right stays NaN, by the same instruction.
+right stays NaN, on x86 by the same instruction.
 """
 
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm_ffi import structural_map
+
+from topi_ext.processor import is_aarch64
 
 _TRUTH = "bool"
 
@@ -20,11 +22,10 @@ def exact_comparisons() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        rules = [
-            (tirx.NE, _different),
-            (tirx.EQ, _equal),
-            ((tirx.Max, tirx.Min), _constant_first),
-        ]
+        rules: list[Any] = [(tirx.NE, _different), (tirx.EQ, _equal)]
+        # ARM has one instruction for the order that there is, and none for this one.
+        if not is_aarch64(func.attrs["target"]):
+            rules.append(((tirx.Max, tirx.Min), _constant_first))
         return func.with_body(structural_map(func.body, rules))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.exact_comparisons")

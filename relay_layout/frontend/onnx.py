@@ -38,7 +38,7 @@ def from_onnx(
 
     Numbers agree with ONNX Runtime, with three exceptions. A NaN that is compared with other elements
     (``Max``, ``Min``, ``MaxPool``, ``ReduceMax``, ``ArgMax``, ``TopK``), and its ``Sign``, may be a number;
-    ``Relu``, ``Clip`` and other constant bounds keep it on CPUs. An index out of range in ``Gather`` takes
+    ``Relu``, ``Clip`` and other constant bounds keep it on x86-64. An index out of range in ``Gather`` takes
     the nearest element instead of failing. An integer divided by zero is divided by one.
 
     ModelError for a file that is missing or damaged, an operator or a use of one that is not supported, a

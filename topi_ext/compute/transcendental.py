@@ -20,6 +20,9 @@ LARGEST_EXPONENT = math.log(float.fromhex("0x1.fffffep+127"))
 SMALLEST_EXPONENT = -87.0
 """Beyond them the exponential is infinite, or taken for zero, in float32."""
 
+_LARGEST_PATTERN = 0x7F7FFFFF
+"""The bits of the largest float32."""
+
 _INFINITE_EXPONENT = 89.0
 
 _EXPONENTIAL = (
@@ -124,9 +127,9 @@ def _power(value: Any, scaled: Callable[[Any, Any], Any], bias: int = 0) -> Any:
 
 def _raised(small: Any, rounded: Any) -> Any:
     """Up to the largest number: n is added to the exponent."""
-    power = tirx.reinterpret("float32", tirx.reinterpret("int32", small) + _in_exponent(rounded))
-    # One that was rounded up to 2**128 is no number.
-    return tirx.min(power, tirx.max_value("float32"))
+    power = tirx.reinterpret("int32", small) + _in_exponent(rounded)
+    # The bits of one that was rounded up to 2**128 are no number's.
+    return tirx.reinterpret("float32", tirx.min(power, tirx.const(_LARGEST_PATTERN, "int32")))
 
 
 def _multiplied(small: Any, rounded: Any) -> Any:
