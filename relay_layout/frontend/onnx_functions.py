@@ -39,9 +39,9 @@ def expanded(
             light = inliner.inline_local_functions(light)
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
         if operators:
-            for node in with_subgraphs(light.graph.node):
-                if node.op_type in operators and node.domain in ("", "ai.onnx"):
-                    _state_defaults(node, _version(light))
+            version = _version(light)
+            for node in filter(wanted, with_subgraphs(light.graph.node)):
+                _state_defaults(node, version)
             selected = [("", operator) for operator in operators]
             light = inliner.inline_selected_functions(light, selected, False, True)
     except Exception as error:

@@ -81,12 +81,12 @@ def with_plain_extents(module: tvm.IRModule, label: str) -> tvm.IRModule:
     for parameter, shape in shapes.items():
         plain = [_plain(extent, f"{parameter.name}_{axis}") for axis, extent in enumerate(shape)]
         for held, extent in zip(plain, shape, strict=True):
-            if held is not extent:
-                _carry_bounds(attributes, held, *_linear(extent, f"{label}: input '{parameter.name}'"))
-            unknown = set() if held is extent else {*tirx.analysis.undefined_vars(extent)} - known
-            if unknown:
-                known |= unknown
-                variable, factor, addend = _linear(extent, f"{label}: input '{parameter.name}'")
+            if held is extent:
+                continue
+            variable, factor, addend = _linear(extent, f"{label}: input '{parameter.name}'")
+            _carry_bounds(attributes, held, variable, factor, addend)
+            if variable not in known:
+                known.add(variable)
                 solved[variable] = tirx.max(tirx.floordiv(held - addend, factor), 0)
         if any(held is not extent for held, extent in zip(plain, shape, strict=True)):
             own = relax.Var(parameter.name, relax.TensorType(relax.ShapeExpr(plain), parameter.ty.dtype))
