@@ -18,6 +18,9 @@ Emit = Callable[[Expression], Expression]
 Extent = Any
 """An int, or a symbolic ``tvm.tirx`` expression."""
 
+HALVES = ("float16", "bfloat16")
+"""Floats of 16 bits, of which sums and statistics are taken in single precision."""
+
 
 def operator_name(expression: Expression) -> str:
     """``"nn.conv2d"`` for a call of ``relax.nn.conv2d``; "" for anything that is no operator call."""
@@ -133,6 +136,7 @@ def rebuild_functions(
 
 
 __all__ = [
+    "HALVES",
     "Constant",
     "Emit",
     "Expression",

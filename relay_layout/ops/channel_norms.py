@@ -12,14 +12,13 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.graph import Node
-from relay_layout.ir import Expression, operator_name
+from relay_layout.ir import HALVES, Expression, operator_name
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import Labels, letters, outer_position, positions
 from relay_layout.ops.parameter_rules import along, in_type, over_axes_attributes
 from relay_layout.ops.signature import Replacement
 
 _SINGLE = "float32"
-_HALVES = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class ChannelNorm:
         """The operator on data, gamma and beta in ``layout``, in single precision where they are halves."""
         data, gamma, beta = operands
         dtype = str(data.ty.dtype)
-        wide = _SINGLE if dtype in _HALVES else dtype
+        wide = _SINGLE if dtype in HALVES else dtype
 
         def deviation() -> Expression:
             # Written for each reader, so that none of them has to wait for a tensor as large as the data.

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.graph import Graph, Node, build_graph
-from relay_layout.ir import Expression
+from relay_layout.ir import HALVES, Expression
 
 
 def expansion(node: Node) -> Graph | None:
@@ -109,7 +109,7 @@ def _channel_norm(node: Node, builder: relax.BlockBuilder, operands: list[relax.
         return builder.emit(relax.op.reshape(spread, kept))
 
     dtype = node.operands[0].dtype
-    wide = "float32" if dtype in ("float16", "bfloat16") else dtype
+    wide = "float32" if dtype in HALVES else dtype
     data, gamma, beta = (_in_type(builder, operand, wide) for operand in operands)
     centered = builder.emit(relax.op.subtract(data, averaged(data)))
     variance = averaged(builder.emit(relax.op.square(centered)))

@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_values import Unsupported, Value, dtype_of, product, shape_of, written
-from relay_layout.ir import is_static
+from relay_layout.ir import HALVES, is_static
 
 
 def _only_first_output(node: Node) -> None:
@@ -32,7 +32,7 @@ def _batch_normalization(node: Node) -> Value:
     dtype = dtype_of(data)
     mixed = any(dtype_of(node.input(index)) != dtype for index in range(1, 5))
     # Statistics wider than the data are not rounded: the data are widened instead.
-    wide = "float32" if mixed and dtype in ("float16", "bfloat16") else dtype
+    wide = "float32" if mixed and dtype in HALVES else dtype
     result = relax.op.nn.batch_norm(
         *(node.cast(node.input(index), wide) for index in range(5)),
         axis=1,
@@ -127,7 +127,7 @@ def _root_mean_square_normalization(node: Node) -> Value:
 
 def _widened(node: Node, data: Any) -> Any:
     """Halves in single precision, as the default stash_type has statistics; other types as they are."""
-    if dtype_of(data) not in ("float16", "bfloat16"):
+    if dtype_of(data) not in HALVES:
         return data
     return node.emit(relax.op.astype(data, "float32"), "wide")
 

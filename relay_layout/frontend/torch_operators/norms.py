@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Emit, Expression, dtype_of, shape_of
+from relay_layout.ir import HALVES, Emit, Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
-
-_HALVES = ("float16", "bfloat16")
 
 
 def _layer_norm(node: Any, importer: Any) -> Expression:
@@ -113,7 +111,7 @@ def _moments(
 
 def _widened(emit: Emit, data: Expression) -> Expression:
     """Halves in single precision, other types as they are."""
-    return emit(relax.op.astype(data, "float32")) if dtype_of(data) in _HALVES else data
+    return emit(relax.op.astype(data, "float32")) if dtype_of(data) in HALVES else data
 
 
 CONVERTERS: dict[str, Converter] = {
