@@ -14,10 +14,10 @@ Build = Callable[[Callable[[Any], relax.Var], dict[str, relax.Var]], Any]
 op = relax.op
 
 
-def module_of(build: Build, **shapes: tuple[Any, ...]) -> tvm.IRModule:
+def module_of(build: Build, dtype: str = "float32", **shapes: tuple[Any, ...]) -> tvm.IRModule:
     """A module whose main has parameters of these shapes, and computes what ``build`` gives."""
     builder = relax.BlockBuilder()
-    parameters = {name: relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items()}
+    parameters = {name: relax.Var(name, relax.TensorType(shape, dtype)) for name, shape in shapes.items()}
     with builder.function("main", list(parameters.values())):
         with builder.dataflow():
             result = builder.emit_output(build(builder.emit, parameters))

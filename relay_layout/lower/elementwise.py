@@ -98,6 +98,21 @@ def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
+def negation_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``logical_not`` by bytes, as TVM makes ``x < y`` of the opposite of ``x >= y``, NaN or not."""
+    if dtype_of(call.args[0]) != "bool":
+        return call.op.get_attr("FLegalize")(builder, call)
+
+    def negated(tensor: te.Tensor) -> te.Tensor:
+        return te.compute(tensor.shape, lambda *index: tirx.EQ(tensor(*index).astype("uint8"), _FALSE))
+
+    return builder.call_te(
+        negated, call.args[0], primfunc_name_hint="negation", primfunc_attrs={PATTERN: ELEMENTWISE}
+    )
+
+
+_FALSE = tirx.const(0, "uint8")
+
 EQUALITIES = "equal", "not_equal"
 
 QUOTIENTS = "divide", "floor_divide", "mod", "floor_mod"
@@ -108,6 +123,7 @@ __all__ = [
     "QUOTIENTS",
     "equality_call",
     "full_call",
+    "negation_call",
     "quotient_call",
     "transcendental_call",
 ]

@@ -40,6 +40,7 @@ from relay_layout.lower.elementwise import (
     QUOTIENTS,
     equality_call,
     full_call,
+    negation_call,
     quotient_call,
     transcendental_call,
 )
@@ -48,6 +49,7 @@ from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.sampling import grid_sample_call
 from relay_layout.lower.scattering import scatter_elements_call, scatter_nd_call
+from relay_layout.lower.sorting import sort_call, topk_call
 from relay_layout.lower.transposed import phased_call
 from relay_layout.lower.views import reshape_call
 from relay_layout.ops.channel_norms import channel_norm_call
@@ -57,7 +59,6 @@ from relay_layout.targets.phases import PLAIN
 from topi_ext import compute
 from topi_ext.compute.joining import joined
 from topi_ext.compute.pair_product import FEWEST_ROWS, pair_product
-from topi_ext.compute.ranking import top_of_rows
 from topi_ext.indexing import physical_axes
 from topi_ext.workload import ConvolutionWorkload
 
@@ -247,26 +248,6 @@ def _concat(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
-def _topk(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """Few of many floats along the last axis are found before they are sorted."""
-    (data,), attributes = call.args, call.attrs
-    shape, count = shape_of(data) or (), int(attributes.k)
-    last = bool(shape) and int(attributes.axis) in (-1, len(shape) - 1)
-    known = last and isinstance(shape[-1], int) and 1 <= count <= shape[-1] // 2
-    if not known or str(data.ty.dtype) != "float32":
-        # Left to TVM's pass for sorts.
-        return call
-
-    top = partial(
-        top_of_rows, count=count, largest=bool(attributes.largest), index_dtype=str(attributes.dtype)
-    )
-    found = builder.call_te(top, data, primfunc_name_hint="topk")
-    wanted = str(attributes.ret_type)
-    if wanted == "both":
-        return found
-    return relax.TupleGetItem(builder.emit(found), ("values", "indices").index(wanted))
-
-
 def _pixel_shuffle(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """Channel ``(o * r + i) * r + j`` of pixel (y, x) to channel o of pixel ``(y * r + i, x * r + j)``."""
     factor = int(call.attrs.upscale_factor)
@@ -309,11 +290,13 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(("full", "full_like"), full_call),
     **dict.fromkeys(EQUALITIES, equality_call),
     **dict.fromkeys(QUOTIENTS, quotient_call),
+    **dict.fromkeys(("sort", "argsort"), sort_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,
     "image.grid_sample": grid_sample_call,
     "image.resize2d": resize2d_call,
+    "logical_not": negation_call,
     "nn.layer_norm": layer_norm_call,
     "nn.pixel_shuffle": _pixel_shuffle,
     "nn.rms_norm": rms_norm_call,
@@ -321,7 +304,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "scatter_elements": scatter_elements_call,
     "scatter_nd": scatter_nd_call,
     "take": _take,
-    "topk": _topk,
+    "topk": topk_call,
     "nn.max_pool2d": _max_pool2d,
     "nn.avg_pool2d": _avg_pool2d,
     "nn.adaptive_avg_pool2d": _adaptive_avg_pool2d,

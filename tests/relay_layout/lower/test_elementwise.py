@@ -1,13 +1,46 @@
 """Elementwise operators in whole functions."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
 from tvm import relax
 
+import relay_layout
 from tests.layout_graphs import execute
+
+
+@pytest.mark.parametrize(
+    ("compare", "wanted"),
+    [
+        (relax.op.greater_equal, np.greater_equal),
+        (relax.op.greater, np.greater),
+        (relax.op.less_equal, np.less_equal),
+        (relax.op.less, np.less),
+        (relax.op.equal, np.equal),
+        (relax.op.not_equal, np.not_equal),
+    ],
+    ids=["greater_equal", "greater", "less_equal", "less", "equal", "not_equal"],
+)
+def test_the_opposite_of_a_comparison_holds_for_nan(
+    compare: Callable[..., relax.Expr], wanted: Callable[..., np.ndarray], tmp_path: Path
+) -> None:
+    """Where both are in one function, which is what compilation makes of them."""
+    left = np.array([np.nan, 1, 2, 3, np.nan] * 7, "float32")
+    right = np.array([1, np.nan, 2, 2, np.nan] * 7, "float32")
+    builder = relax.BlockBuilder()
+    variables = [relax.Var(name, relax.TensorType(left.shape, "float32")) for name in "ab"]
+    with builder.function("main", variables):
+        with builder.dataflow():
+            opposite = builder.emit(relax.op.logical_not(builder.emit(compare(*variables))))
+            result = builder.emit_output(builder.emit(relax.op.where(opposite, *variables)))
+        builder.emit_func_output(result)
+    relay_layout.compile(builder.finalize()).save(tmp_path / "opposite.rla")
+    (found,) = relay_layout.load(tmp_path / "opposite.rla").run({"a": left, "b": right}).values()
+    np.testing.assert_array_equal(found, np.where(~wanted(left, right), left, right))
+
 
 DIVIDENDS = np.array([[7, -7, 5, 0], [-5, 9, 1, -1]])
 DIVISORS = np.array([2, 0, -3, 0])

@@ -1,0 +1,72 @@
+"""Sorts of all numbers, also of those that TVM's sort does not take."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from tests.attention_graphs import Build, module_of
+from tests.layout_graphs import compiled
+
+op = relax.op
+
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+
+
+def numbers(dtype: str) -> np.ndarray:
+    """All different, the least and the greatest among them."""
+    limits = np.iinfo(dtype)
+    rng = np.random.default_rng(0)
+    rows = [rng.permutation(20).astype(dtype) for _ in range(3)]
+    rows[0][[3, 7]] = limits.min, limits.max
+    rows[1][[9, 2]] = limits.max - 1, limits.max
+    return np.stack(rows)
+
+
+def results(build: Build, data: np.ndarray) -> list[np.ndarray]:
+    module = module_of(build, dtype=str(data.dtype), data=data.shape)
+    found = compiled(module)["main"](tvm.runtime.tensor(data))
+    return [found.numpy()] if isinstance(found, tvm.runtime.Tensor) else [one.numpy() for one in found]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_sorted_integers(dtype: str, descending: bool) -> None:
+    data = numbers(dtype)
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        return op.sort(given["data"], 1, descending)
+
+    (found,) = results(build, data)
+    wanted = np.sort(data, 1)
+    np.testing.assert_array_equal(found, wanted[:, ::-1] if descending else wanted)
+    assert found.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_the_order_of_integers(dtype: str) -> None:
+    data = numbers(dtype)
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        return op.argsort(given["data"], 0, dtype="int64")
+
+    (found,) = results(build, data)
+    np.testing.assert_array_equal(np.take_along_axis(data, found, 0), np.sort(data, 0))
+
+
+@pytest.mark.parametrize("wanted", ["both", "values", "indices"])
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float32", "float64"])
+def test_the_greatest_numbers(dtype: str, wanted: str) -> None:
+    data = numbers(dtype) if dtype in INTEGERS else np.random.default_rng(0).random((3, 20)).astype(dtype)
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        return op.topk(given["data"], 4, 1, wanted, True, "int64")
+
+    greatest = np.sort(data, 1)[:, ::-1][:, :4]
+    found = results(build, data)
+    for name, array in zip(["values", "indices"] if wanted == "both" else [wanted], found, strict=True):
+        values = array if name == "values" else np.take_along_axis(data, array, 1)
+        np.testing.assert_array_equal(values, greatest)
+        assert array.dtype == (dtype if name == "values" else "int64")
