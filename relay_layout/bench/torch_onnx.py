@@ -20,6 +20,7 @@ from torch import Tensor
 from relay_layout.bench.torch_node import Node, Operation
 from relay_layout.bench.torch_ops import BUILDERS
 from relay_layout.errors import ModelError
+from relay_layout.frontend.onnx_graphs import OWN_DOMAINS, opset_version
 
 Array = np.ndarray[Any, Any]
 
@@ -73,9 +74,8 @@ def convert(onnx_path: str | Path) -> OnnxModule:
         model = onnx.load(path)
     except Exception as error:  # onnx raises whatever its parser or the file system raise
         raise ModelError(f"{path}: not a readable ONNX model: {error}") from error
-    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
     try:
-        return OnnxModule(model.graph, opset).eval()
+        return OnnxModule(model.graph, opset_version(model) or 1).eval()
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
 
@@ -90,7 +90,7 @@ def _read_nodes(graph: onnx.GraphProto, constants: dict[str, Array], opset: int)
         node = Node(
             proto.op_type, proto.name, tuple(proto.input), tuple(proto.output), attributes, constants, opset
         )
-        if proto.domain not in ("", "ai.onnx") or proto.op_type not in BUILDERS:
+        if proto.domain not in OWN_DOMAINS or proto.op_type not in BUILDERS:
             domain = f"{proto.domain}." if proto.domain else ""
             raise node.unsupported(f"operator {domain}{proto.op_type}")
         yield node

@@ -7,7 +7,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend import onnx_fallback
 from relay_layout.frontend.input_shapes import Input
 from relay_layout.frontend.onnx_functions import weightless
-from relay_layout.frontend.onnx_graphs import subgraphs, with_subgraphs
+from relay_layout.frontend.onnx_graphs import OWN_DOMAINS, opset_version, subgraphs, with_subgraphs
 from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_operators import converter_of
 from relay_layout.frontend.onnx_subgraphs import SUBGRAPHS
@@ -44,7 +44,7 @@ def supported(node: "onnx.NodeProto") -> bool:
     """Whether there is a converter for the node's operator."""
     if converter_of(node.domain, node.op_type) is not None:
         return True
-    if node.domain in ("", "ai.onnx") and node.op_type in _WALKED:
+    if node.domain in OWN_DOMAINS and node.op_type in _WALKED:
         return True
     return node.op_type in onnx_fallback.operators(node.domain)
 
@@ -61,13 +61,12 @@ def check_structure(model: "onnx.ModelProto", label: str) -> None:
     if not model.graph.output:
         raise ModelError(f"{label} is not a valid ONNX model: it has no outputs")
     newest = defs.onnx_opset_version()
-    for opset in model.opset_import:
-        if opset.domain in ("", "ai.onnx") and opset.version > newest:
-            raise ModelError(
-                f"{label} uses opset {opset.version}, "
-                f"while the installed onnx package knows those up to {newest}: upgrade onnx, "
-                "or export the model with an older opset"
-            )
+    opset = opset_version(model)
+    if opset is not None and opset > newest:
+        raise ModelError(
+            f"{label} uses opset {opset}, while the installed onnx package knows those up to {newest}: "
+            "upgrade onnx, or export the model with an older opset"
+        )
     inner = [graph for node in with_subgraphs(model.graph.node) for graph in subgraphs(node)]
     if any(graph.sparse_initializer for graph in (model.graph, *inner)):
         raise ModelError(f"{label} has sparse initializers, which is not supported")

@@ -13,6 +13,7 @@ from onnx import helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_layout.frontend.onnx_graphs import OWN_DOMAINS
 from relay_layout.frontend.onnx_node import Node
 from relay_layout.frontend.onnx_values import Unsupported, Value
 
@@ -35,7 +36,7 @@ def operators(domain: str) -> frozenset[str]:
     table = frozenset(onnx_frontend._get_convert_map())
     if domain == "com.microsoft":
         return table & _CONTRIBUTED
-    return table - _FOREIGN if domain in ("", "ai.onnx") else frozenset()
+    return table - _FOREIGN if domain in OWN_DOMAINS else frozenset()
 
 
 def convert(proto: "onnx.NodeProto", node: Node) -> Value:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.onnx_graphs import with_subgraphs
+from relay_layout.frontend.onnx_graphs import OWN_DOMAINS, opset_version, with_subgraphs
 from relay_layout.frontend.onnx_messages import reason
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ def expandable(node: "onnx.NodeProto", version: int) -> bool:
     """Whether ONNX defines an operator of its own domain by other operators."""
     from onnx import defs
 
-    if node.domain not in ("", "ai.onnx"):
+    if node.domain not in OWN_DOMAINS:
         return False
     try:
         schema: Any = defs.get_schema(node.op_type, version, "")
@@ -39,7 +39,7 @@ def expanded(
             light = inliner.inline_local_functions(light)
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
         if operators:
-            version = _version(light)
+            version = opset_version(light) or 1
             for node in filter(wanted, with_subgraphs(light.graph.node)):
                 _state_defaults(node, version)
             selected = [("", operator) for operator in operators]
@@ -57,10 +57,6 @@ def _state_defaults(node: "onnx.NodeProto", version: int) -> None:
     for name, attribute in defs.get_schema(node.op_type, version, "").attributes.items():
         if name not in given and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
-
-
-def _version(model: "onnx.ModelProto") -> int:
-    return max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
 
 
 def weightless(model: "onnx.ModelProto") -> "onnx.ModelProto":

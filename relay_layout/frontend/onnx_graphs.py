@@ -9,6 +9,14 @@ from relay_layout.frontend.onnx_messages import reason
 if TYPE_CHECKING:
     import onnx
 
+OWN_DOMAINS = "", "ai.onnx"
+"""The domain of ONNX's own operators, by both of its names."""
+
+
+def opset_version(model: "onnx.ModelProto") -> int | None:
+    """The version of ONNX's own operators in a model; None where it says none."""
+    return max((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS), default=None)
+
 
 def subgraphs(node: "onnx.NodeProto") -> Iterator["onnx.GraphProto"]:
     """The graphs that a node holds itself: branches, or the body of a loop."""

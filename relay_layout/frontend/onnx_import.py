@@ -13,7 +13,7 @@ from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx_arithmetic import arithmetic, empty_extent
 from relay_layout.frontend.onnx_counts import Counts
 from relay_layout.frontend.onnx_fold import fold
-from relay_layout.frontend.onnx_graphs import needed
+from relay_layout.frontend.onnx_graphs import OWN_DOMAINS, needed
 from relay_layout.frontend.onnx_limits import RowLimits
 from relay_layout.frontend.onnx_messages import reason
 from relay_layout.frontend.onnx_node import Expressions, Node, identifier
@@ -171,7 +171,7 @@ class Importer:
 
 
 def _in_default_domain(proto: "onnx.NodeProto") -> bool:
-    return proto.domain in ("", "ai.onnx")
+    return proto.domain in OWN_DOMAINS
 
 
 def _attributes(proto: "onnx.NodeProto") -> dict[str, Any]:

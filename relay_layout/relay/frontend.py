@@ -17,6 +17,7 @@ from tvm_ffi import structural_map
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx as import_onnx
+from relay_layout.frontend.onnx_graphs import opset_version
 from relay_layout.graph.border import input_names
 from relay_layout.ir import Constant, constant_array, dtype_of, shape_of
 from relay_layout.relay.build_module import main_function
@@ -58,9 +59,9 @@ def from_onnx(
     if freeze_params and opset is None:
         return import_onnx(model, input_shapes=shapes), {}
     loaded = _loaded(model)
-    versions = [entry.version for entry in loaded.opset_import if entry.domain in ("", "ai.onnx")]
-    if opset is not None and versions and opset != versions[0]:
-        raise ValueError(f"the model is of opset {versions[0]}; it cannot be read as opset {opset}")
+    version = opset_version(loaded)
+    if opset is not None and version is not None and opset != version:
+        raise ValueError(f"the model is of opset {version}; it cannot be read as opset {opset}")
     module = import_onnx(loaded, input_shapes=shapes)
     return (module, {}) if freeze_params else _thawed(module, _initializers(loaded))
 
