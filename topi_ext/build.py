@@ -21,6 +21,7 @@ from topi_ext.brain import lower_brain_floats
 from topi_ext.comparisons import exact_comparisons
 from topi_ext.dot_products import lower_dot_products
 from topi_ext.identities import begin_with_infinity
+from topi_ext.interleave import interleave_stores
 from topi_ext.llvm_functions import import_functions
 from topi_ext.processor import is_aarch64
 from topi_ext.remainders import hide_remainders
@@ -64,6 +65,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
         tvm.transform.module_pass(lower, 0, PIPELINE),
         lambda: tvm.transform.Sequential(
             [
+                interleave_stores(),
                 lower_dot_products(),
                 lower_brain_floats(),
                 exact_comparisons(),

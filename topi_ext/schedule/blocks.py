@@ -248,9 +248,28 @@ def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
         below = analyzer.simplify(tirx.LT(node.b, node.a))
         return tirx.LE(below.b, below.a) if isinstance(below, tirx.LT) else analyzer.simplify(node)
 
+    def rounded_down(node: tirx.Div) -> Any:
+        is_index = str(node.ty.dtype).startswith("int") and fixed(node.b)
+        if is_index and analyzer.can_prove(node.a >= 0) and analyzer.can_prove(node.b > 0):
+            return analyzer.simplify(tirx.floordiv(node.a, node.b))
+        return node
+
+    def bounded(node: Any) -> Any:
+        return analyzer.simplify(node) if str(node.ty.dtype).startswith("int") else node
+
     structural_walk(func.body, (SBlockNode, bound))
     plain = (tirx.FloorDiv, tirx.FloorMod, tirx.LT)
-    return func.with_body(structural_map(func.body, [(plain, analyzer.simplify), (tirx.LE, at_least)]))
+    return func.with_body(
+        structural_map(
+            func.body,
+            [
+                (plain, analyzer.simplify),
+                (tirx.LE, at_least),
+                (tirx.Div, rounded_down),
+                ((tirx.Min, tirx.Max), bounded),
+            ],
+        )
+    )
 
 
 def is_reduction(sch: Schedule, block: SBlock) -> bool:

@@ -9,6 +9,7 @@ from tvm.s_tir.dlight import ScheduleRule
 from topi_ext.chooser import KernelChooser
 from topi_ext.schedule.cpu.attention import Attention
 from topi_ext.schedule.cpu.convolution import Convolution
+from topi_ext.schedule.cpu.interleaved import Interleaved
 from topi_ext.schedule.cpu.joined import Joined
 from topi_ext.schedule.cpu.loops import LoopNest
 from topi_ext.schedule.cpu.pooling import WindowPooling
@@ -30,8 +31,19 @@ def cpu_rules(chooser: KernelChooser | None = None) -> list[ScheduleRule]:
         Joined(),
         Rows(),
         Transpose(),
+        Interleaved(),
         LoopNest(),
     ]
 
 
-__all__ = ["Convolution", "Joined", "LoopNest", "Product", "Rows", "Transpose", "WindowPooling", "cpu_rules"]
+__all__ = [
+    "Convolution",
+    "Interleaved",
+    "Joined",
+    "LoopNest",
+    "Product",
+    "Rows",
+    "Transpose",
+    "WindowPooling",
+    "cpu_rules",
+]

@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-import tvm
 from tvm import tirx
-from tvm.ir import Range
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.analysis import get_sblock_read_write_region
-from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
@@ -26,6 +23,8 @@ from topi_ext.schedule.blocks import (
     open_schedule,
     temporaries,
 )
+from topi_ext.schedule.choices import Part, choices, range_of, within
+from topi_ext.schedule.cpu.interleaved import Interleaved
 from topi_ext.schedule.cpu.loops import LoopNest, kept_blocks
 from topi_ext.schedule.cpu.rows import Rows
 from topi_ext.schedule.cpu.rule import ProcessorRule
@@ -38,18 +37,13 @@ MOST_PARTS = 16
 SHORTEST_ROW = 4
 """Elements of the innermost axis for which a part is worth its own loops."""
 
-_EITHER = "prim.if_then_else"
-
-Part = list[tuple[int, int]]
-"""Where a part begins and ends along every axis of the result."""
-
 
 class Joined(ProcessorRule):
     """Functions that choose what an element of a result is by where along an axis it lies."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for all others, and where parts would share what they compute."""
-        if not _choices(func.body):
+        if not choices(func.body):
             return None
         sch = open_schedule(func)
         left = kept_blocks(sch, child_blocks(sch))
@@ -117,7 +111,7 @@ def _parts(value: Any, variables: Sequence[tirx.Var], whole: Part) -> list[tuple
     left = [(whole, value)]
     while left and len(done) + len(left) <= MOST_PARTS:
         part, value = left.pop()
-        value = _within(value, variables, part)
+        value = within(value, variables, part)
         cut = _first_cut(value, variables, part)
         if cut is None:
             done.append((part, value))
@@ -130,25 +124,10 @@ def _parts(value: Any, variables: Sequence[tirx.Var], whole: Part) -> list[tuple
     return [*done, *reversed(left)]
 
 
-def _within(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
-    """``value`` without the divisions and the choices that the extents of ``part`` decide."""
-    analyzer = tvm.sym.Analyzer()
-    for variable, (begin, end) in zip(variables, part, strict=True):
-        analyzer.bind(variable, _range(variable, begin, end))
-
-    def either(call: tvm.ir.Call) -> Any:
-        if call.op.name != _EITHER or not isinstance(call.args[0], tirx.IntImm):
-            return call
-        return call.args[1] if int(call.args[0]) else call.args[2]
-
-    plain = (tirx.FloorDiv, tirx.FloorMod, tirx.LT, tirx.LE, tirx.EQ)
-    return structural_map(value, [(plain, analyzer.simplify), (tvm.ir.Call, either)])
-
-
 def _first_cut(value: Any, variables: Sequence[tirx.Var], part: Part) -> tuple[int, int] | None:
     """The axis and the place of an edge at which a choice changes."""
     # A choice comes before those inside of it.
-    for call in reversed(_choices(value)):
+    for call in reversed(choices(value)):
         for chosen_by, place in _edges(call.args[0]):
             for axis, variable in enumerate(variables):
                 begin, end = part[axis]
@@ -156,13 +135,6 @@ def _first_cut(value: Any, variables: Sequence[tirx.Var], part: Part) -> tuple[i
                 if variable.same_as(chosen_by) and begin + least <= place <= end - least:
                     return axis, place
     return None
-
-
-def _choices(body: Any) -> list[Any]:
-    """The choices of a statement or an expression, inner ones first."""
-    calls: list[Any] = []
-    structural_walk(body, (tvm.ir.Call, calls.append))
-    return [call for call in calls if call.op.name == _EITHER]
 
 
 def _edges(condition: Any) -> list[tuple[tirx.Var, int]]:
@@ -187,12 +159,12 @@ def _part(block: SBlock, part: Part, value: Any, place: int) -> _Nest:
     for axis, (begin, end) in zip(block.iter_vars, part, strict=True):
         variable = tirx.Var(axis.var.name, axis.var.ty)
         moved[axis.var] = variable + begin if begin else variable
-        axes.append(tirx.IterVar(_range(variable, 0, end - begin), variable, tirx.IterVar.DataPar))
+        axes.append(tirx.IterVar(range_of(variable, 0, end - begin), variable, tirx.IterVar.DataPar))
         counters.append(tirx.Var(f"{axis.var.name}_part", axis.var.ty))
     extents = [(0, end - begin) for begin, end in part]
     store = block.body
     indices = [substitute(index, moved) for index in store.indices]
-    inside = _within(substitute(value, moved), [axis.var for axis in axes], extents)
+    inside = within(substitute(value, moved), [axis.var for axis in axes], extents)
     body = tirx.BufferStore(store.buffer, inside, indices)
     name = f"{block.name_hint}_part{place}"
     buffers = {buffer: buffer for buffer in (*(load.source for load in loads_of(body)), store.buffer)}
@@ -202,11 +174,6 @@ def _part(block: SBlock, part: Part, value: Any, place: int) -> _Nest:
     for counter, axis in zip(reversed(counters), reversed(axes), strict=True):
         loops = tirx.For(counter, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, loops)
     return _Nest(moved_block, loops)
-
-
-def _range(variable: tirx.Var, begin: int, end: int) -> Range:
-    first, last = (tirx.IntImm(str(variable.ty), number) for number in (begin, end))
-    return Range(first, last)
 
 
 def _function(func: tirx.PrimFunc, nests: Sequence[_Nest]) -> tirx.PrimFunc:
@@ -230,7 +197,7 @@ def _with_body(func: tirx.PrimFunc, roots: Sequence[SBlock], allocated: Sequence
 
 def _arranged(func: tirx.PrimFunc, processor: Processor) -> SBlock:
     """The root of a part's function by the first rule that takes it."""
-    for rule in (Rows(), Transpose(), LoopNest()):
+    for rule in (Rows(), Transpose(), Interleaved(), LoopNest()):
         sch = rule.schedule(func, processor)
         if sch is not None:
             return sch.mod["main"].body.block

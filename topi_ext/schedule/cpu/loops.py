@@ -172,20 +172,32 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
             sch.parallel(sch.fuse(*fusible(sch, rows)))
         return
     width = _row_vector(sch, block, extent, how) if extent is not None else None
+    whole = True
     if width is not None:
         outer, vector = sch.split(spatial.pop(), [None, width])
         spatial.append(outer)
         if extent is not None and extent % width:
+            whole = False
             (overlap_tail if _may_repeat(sch, block) else mark_ragged)(sch, outer)
     elif (size := _size([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
         outer, vector = sch.split(sch.fuse(*spatial), [None, how.lanes])
-        if size > how.lanes and size % how.lanes:
-            mark_ragged(sch, outer)
         spatial = [outer]
+        if size > how.lanes and size % how.lanes:
+            whole = False
+            mark_ragged(sch, outer)
     if spatial and how.parallel:
-        sch.parallel(sch.fuse(*fusible(sch, spatial)))
+        sch.parallel(_shared(sch, spatial, whole))
     if vector is not None:
         sch.vectorize(vector)
+
+
+def _shared(sch: Schedule, loops: list[Any], whole: bool) -> Any:
+    """The loop that threads share; the last one stays as it is where not all of its vectors are whole."""
+    if whole:
+        return sch.fuse(*fusible(sch, loops))
+    *rows, last = loops
+    enough = (_size([sch.get(loop).extent for loop in rows]) or ENOUGH_ROWS) >= ENOUGH_ROWS
+    return sch.fuse(*fusible(sch, rows)) if enough and rows else last
 
 
 def _gathers(sch: Schedule, block: SBlock) -> bool:

@@ -178,6 +178,17 @@ def test_large_work_is_split_among_threads_and_small_work_is_not() -> None:
         assert "T.vectorized" in script
 
 
+@pytest.mark.parametrize(
+    ("shape", "broadcast"),
+    [((1, 64, 64, 29), True), ((1, 1, 3, 30001), True), ((1, 67, 67, 61), False)],
+    ids=["many rows", "few rows", "one row"],
+)
+def test_rows_that_whole_vectors_do_not_fill_are_shared(shape: tuple[int, ...], broadcast: bool) -> None:
+    data, scale = data_of(*shape), data_of(*(shape[-1:] if broadcast else shape), seed=1)
+    script = check_loops([data, scale], topi.multiply, data * scale, False)
+    assert "T.parallel" in script and "T.vectorized" in script
+
+
 Build = Callable[..., Any]
 
 
