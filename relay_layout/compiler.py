@@ -12,7 +12,16 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_layout.artifact import Build, Content, Manifest, Producer, Quantization, TensorSpec, write_artifact
+from relay_layout.artifact import (
+    Build,
+    Condition,
+    Content,
+    Manifest,
+    Producer,
+    Quantization,
+    TensorSpec,
+    write_artifact,
+)
 from relay_layout.artifact.fields import DTYPES
 from relay_layout.artifact.memory_order import channels_last
 from relay_layout.choice.plan import LayoutPlan
@@ -25,6 +34,7 @@ from relay_layout.graph.border import (
     memory_orders,
     output_names,
     size_bounds,
+    size_conditions,
 )
 from relay_layout.ir import shape_of
 from relay_layout.lower.calls import (
@@ -211,7 +221,7 @@ def compile(
     targets = _in_precision(target if isinstance(target, list | tuple) else [target], precision, resolve)
     _check_targets(targets)
     module = load_model(model, input_shapes=input_shapes, params=params)
-    border = _border(module["main"])
+    border, conditions = _border(module["main"]), size_conditions(module["main"])
     specs: tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]] = (), ()
     builds, contents, reports = [], [], []
     for resolved in targets:
@@ -241,7 +251,9 @@ def compile(
     if report is not None:
         say(f"writing {os.fspath(report)}")
         write_report(report, model_report(model, producer, reports))
-    return CompiledModel(Manifest(producer, *specs, tuple(builds)), tuple(contents))
+    ranks = {spec.name: len(spec.shape) for spec in specs[0]}
+    checked = tuple(Condition(text, ranks) for text in conditions)
+    return CompiledModel(Manifest(producer, *specs, tuple(builds), checked), tuple(contents))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 Needs numpy alone, so an artifact can be inspected where no TVM is installed.
 """
 
+from relay_layout.artifact.conditions import Condition
 from relay_layout.artifact.container import Artifact, read_artifact, write_artifact
 from relay_layout.artifact.manifest import Build, Manifest, Producer, Section, WeightEntry
 from relay_layout.artifact.placement import Content
@@ -13,6 +14,7 @@ from relay_layout.artifact.tensors import TensorSpec, check_inputs
 __all__ = [
     "Artifact",
     "Build",
+    "Condition",
     "Content",
     "Manifest",
     "Producer",

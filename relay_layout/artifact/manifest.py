@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from relay_layout.artifact import fields as check
+from relay_layout.artifact.conditions import Condition
 from relay_layout.artifact.target import check_target
 from relay_layout.artifact.tensors import TensorSpec
 from relay_layout.errors import ArtifactError
@@ -124,6 +125,7 @@ class Manifest:
     producer: the versions that built it.
     inputs, outputs: in the order of the model's entry function, alike for all builds.
     builds: one for each target, at least one; where a machine runs several, it takes the last.
+    conditions: what the sizes of inputs have to be; see :class:`relay_layout.artifact.conditions.Condition`.
     sections: filled in by :func:`relay_layout.artifact.write_artifact`.
 
     Raises ArtifactError, on construction, for a field of the wrong type or out of bounds.
@@ -133,6 +135,7 @@ class Manifest:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     builds: tuple[Build, ...]
+    conditions: tuple[Condition, ...] = ()
     sections: tuple[Section, ...] = ()
 
     def __post_init__(self) -> None:
@@ -141,6 +144,9 @@ class Manifest:
             object.__setattr__(self, where, _table(getattr(self, where), where, kind))
         if not self.builds:
             raise ArtifactError("builds: must not be empty")
+        for index, condition in enumerate(check.sequence(self.conditions, "conditions")):
+            check.instance(condition, f"conditions[{index}]", Condition)
+        object.__setattr__(self, "conditions", tuple(self.conditions))
 
     @property
     def section_names(self) -> tuple[str, ...]:
@@ -158,6 +164,7 @@ class Manifest:
                 | {"weights": [_plain(entry) | {"shape": list(entry.shape)} for entry in build.weights]}
                 for build in self.builds
             ],
+            "conditions": [condition.text for condition in self.conditions],
             "sections": [_plain(section) for section in self.sections],
         }
 
@@ -176,6 +183,15 @@ class Manifest:
             build["weights"] = _build_all(WeightEntry, build["weights"], f"{where}.weights")
             builds.append(_build(Build, build, where))
         found["builds"] = tuple(builds)
+        ranks = {spec.name: len(spec.shape) for spec in found["inputs"]}
+        conditions = []
+        for index, text in enumerate(check.sequence(found["conditions"], "conditions")):
+            where = f"conditions[{index}]"
+            try:
+                conditions.append(Condition(check.text(text, where), ranks))
+            except ArtifactError as error:
+                raise ArtifactError(f"{where}: {error}") from None
+        found["conditions"] = tuple(conditions)
         found["sections"] = _build_all(Section, found["sections"], "sections")
         return cls(**found)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from relay_layout.artifact import fields
+from relay_layout.artifact.conditions import Condition
 from relay_layout.artifact.memory_order import how_to_order, is_in_order, show_memory, show_order
 from relay_layout.artifact.quantization import Quantization
 from relay_layout.errors import ArtifactError, InputError
@@ -186,7 +187,11 @@ def _checked_bounds(bounds: object, shape: Sequence[int | str]) -> dict[str, tup
 
 
 def check_inputs(
-    specs: Sequence[TensorSpec], arrays: Mapping[str, Array], *, permute: bool | None = None
+    specs: Sequence[TensorSpec],
+    arrays: Mapping[str, Array],
+    conditions: Sequence[Condition] = (),
+    *,
+    permute: bool | None = None,
 ) -> dict[str, Array]:
     """The arrays as their specs have them in memory: C-contiguous, dimensions in the order of ``dim_order``.
 
@@ -195,7 +200,7 @@ def check_inputs(
     refused where ``permute`` is False, and for None is refused just where its order is ``declared``.
 
     Raises InputError for a missing or unexpected name, for an array that its spec does not take, for one in
-    another order, and for a named dimension that has two sizes.
+    another order, for a named dimension that has two sizes, and for sizes that do not meet ``conditions``.
     """
     _check_names(specs, arrays)
     sizes: dict[str, tuple[int, str]] = {}
@@ -220,6 +225,8 @@ def check_inputs(
         physical = array if plain else array.transpose(spec.memory_order)
         # ascontiguousarray would turn a 0-d array into a 1-d one.
         result[spec.name] = np.asarray(physical, dtype=spec.dtype, order="C")
+    for condition in conditions:
+        condition.check({name: array.shape for name, array in arrays.items()})
     return result
 
 

@@ -15,8 +15,10 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.onnx_messages import reason
-from relay_layout.frontend.torch_extents import with_plain_extents, with_shapes
-from relay_layout.graph.border import DECLARED
+from relay_layout.frontend.torch_extents import with_numbers, with_plain_extents, with_shapes
+from relay_layout.frontend.torch_guards import conditions
+from relay_layout.graph.border import CONDITIONS, DECLARED
+from relay_layout.ir import shape_of
 
 if TYPE_CHECKING:
     import torch
@@ -85,8 +87,11 @@ def from_torch(
         inputs, outputs = declared_orders(program)
         for name, order in (dim_orders or {}).items():
             inputs[_place(name, names, label)] = _checked(order, name, label)
-        module = with_plain_extents(with_shapes(module, names, input_shapes or {}, label), label)
+        module = with_shapes(with_numbers(module), names, input_shapes or {}, label)
+        module = with_plain_extents(module, label)
         main = module["main"].with_attr("input_names", names)
+        ranks = {name: len(shape_of(one) or ()) for name, one in zip(names, main.params, strict=True)}
+        main = main.with_attr(CONDITIONS, conditions(program, ranks, input_shapes or {}, label))
         for attribute, orders in zip(DECLARED, (inputs, outputs), strict=True):
             main = main.with_attr(attribute, orders)
         module.update_func(module.get_global_var("main"), main)

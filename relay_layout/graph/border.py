@@ -14,6 +14,9 @@ ASSUMED = 2
 DECLARED = ("input_dim_orders", "output_dim_orders")
 """Attributes of a function whose tensors are to lie so: a list of ints for each, empty where nobody said."""
 
+CONDITIONS = "size_conditions"
+"""Attribute of a function with what the sizes of inputs have to be, such as ``x.shape[2] % 4 == 0``."""
+
 IN_MEMORY = ("input_memory_orders", "output_memory_orders")
 """Attributes of a function whose tensors lie so: its types are the shapes in memory."""
 
@@ -55,6 +58,11 @@ def size_bounds(function: relax.Function) -> dict[str, tuple[int, int | None]]:
     asked = {str(name): int(least) for name, least in lower.items() if int(least) > ASSUMED}
     largest = {str(name): int(most) for name, most in upper.items()}
     return {name: (asked.get(name, 0), largest.get(name)) for name in {**asked, **largest}}
+
+
+def size_conditions(function: relax.Function) -> list[str]:
+    """What the sizes of inputs have to be, as the front end recorded it."""
+    return [str(text) for text in function_attributes(function).get(CONDITIONS, ())]
 
 
 def dimension_letters(graph: Graph) -> dict[int, str]:

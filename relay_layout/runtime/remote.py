@@ -46,6 +46,7 @@ class RemoteSession:
         self.target = build.name
         self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
+        self._conditions = artifact.manifest.conditions
         count = threads or build.num_threads_hint
         if count is not None and not set_own_threads(library, count):
             connection.get_function("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
@@ -71,7 +72,8 @@ class RemoteSession:
 
     def _store(self, inputs: Mapping[str, np.ndarray]) -> None:
         """Send the inputs and keep them and the weights as arguments of a function of its own."""
-        tensors = [self._send(array) for array in check_inputs(self.inputs, inputs).values()]
+        accepted = check_inputs(self.inputs, inputs, self._conditions)
+        tensors = [self._send(array) for array in accepted.values()]
         self._machine.save_function(ALONE, _STORED, *tensors, *self._weights)
 
     def _send(self, array: np.ndarray) -> Any:

@@ -143,7 +143,7 @@ class Session:
             names = ", ".join(f"'{spec.name}': ..." for spec in self.inputs)
             raise InputError(f"inputs: expected a dict {{{names}}}, got {type(inputs).__name__}")
         given = {name: as_array(value, name) for name, value in inputs.items()}
-        accepted = check_inputs(self.inputs, given, permute=self.permute)
+        accepted = check_inputs(self.inputs, given, self.artifact.manifest.conditions, permute=self.permute)
         tensors, copied = [], []
         for name, array in accepted.items():
             shared = borrow and np.may_share_memory(array, given[name])

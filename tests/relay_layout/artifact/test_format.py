@@ -75,10 +75,12 @@ def test_what_another_writes_the_package_reads(tmp_path: Path) -> None:
             producer={"relay_layout": "1", "tvm": "2"},
             inputs=[spec.to_json() for spec in SPECS],
             outputs=[],
+            conditions=["mask.shape[0] > 3"],
         )
     )
     artifact = read_artifact(path)
     assert artifact.manifest.inputs == SPECS
+    assert [condition.text for condition in artifact.manifest.conditions] == ["mask.shape[0] > 3"]
     assert [bytes(content.library) for content in artifact.contents] == [LIBRARY, LIBRARY[::-1]]
     for content, arrays in zip(artifact.contents, weights, strict=True):
         for name, array in arrays.items():

@@ -57,7 +57,10 @@ def test_odd_sizes_are_refused_where_they_come(tmp_path: Path) -> None:
     session = session_of(Halved().eval(), tmp_path, (torch.randn(2, 3, 16, 20),), dynamic_shapes=shapes())
     with pytest.raises(InputError) as caught:
         session.run({"image": torch.zeros(1, 3, 17, 20)})
-    assert str(caught.value) == "inputs: dimension 2 of one is 17, where the model's extents make it 16"
+    assert str(caught.value) == (
+        "the model was exported for inputs of which 2 * (image.shape[2] // 2) == image.shape[2], "
+        "got image.shape[2] = 17"
+    )
 
 
 def test_one_multiple_decides_for_others(tmp_path: Path) -> None:
@@ -67,9 +70,7 @@ def test_one_multiple_decides_for_others(tmp_path: Path) -> None:
     session = session_of(model, tmp_path, inputs, dynamic_shapes=given)
     for count in (6, 9):
         assert_agrees(session, model, (torch.randn(3, 2 * count), torch.randn(3, count + 1)))
-    with pytest.raises(
-        InputError, match="inputs: dimension 1 of one is 6, where the model's extents make it 7"
-    ):
+    with pytest.raises(InputError, match=r"got left.shape\[1\] = 12, right.shape\[1\] = 6"):
         session.run({"left": torch.zeros(3, 12), "right": torch.zeros(3, 6)})
 
 

@@ -1,0 +1,84 @@
+"""What a program of PyTorch was exported for: sizes by which it branched, which it then took as decided.
+
+``if x.shape[2] % 4`` leaves one branch in the program and a guard, in Python, beside it.
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from relay_layout.artifact import Condition
+from relay_layout.errors import ArtifactError, InputError, ModelError
+
+_OF_MEMORY = "stride", "storage_offset"
+"""What a guard may ask of a tensor that conditions do not say: inputs are put in order."""
+
+
+def conditions(
+    program: Any, ranks: Mapping[str, int], given: Mapping[str, Sequence[int]], label: str
+) -> list[str]:
+    """The guards of an exported program, as :class:`relay_layout.artifact.Condition` has them.
+
+    ``ranks`` of all inputs by name, and shapes that are ``given`` for some. A guard that cannot be read is
+    told in a warning. ModelError where the given shapes do not fit.
+    """
+    found: list[str] = []
+    for guard in getattr(program, "_guards_code", None) or ():
+        if any(f".{method}()" in guard for method in _OF_MEMORY):
+            continue
+        try:
+            text = _rewritten(guard, list(ranks))
+            condition = Condition(text, ranks)
+        except (ArtifactError, ValueError, SyntaxError):
+            warnings.warn(
+                f"{label} was exported for inputs of which {guard}, which is not checked", stacklevel=3
+            )
+            continue
+        if condition.inputs <= given.keys():
+            try:
+                condition.check(given)
+            except InputError as error:
+                raise ModelError(f"{label}: {error}") from None
+        found.append(text)
+    return found
+
+
+def _rewritten(guard: str, names: Sequence[str]) -> str:
+    """``L['x'].size()[2]`` as ``x.shape[2]``; ValueError for an input that is not known."""
+
+    class Sources(ast.NodeTransformer):
+        def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+            match node.value:
+                case ast.Call(func=ast.Attribute(value=source, attr="size"), args=[], keywords=[]):
+                    name = ast.Name(_input(_path(source), names))
+                    return ast.Subscript(ast.Attribute(name, "shape"), node.slice)
+            return node
+
+    return ast.unparse(ast.fix_missing_locations(Sources().visit(ast.parse(guard, mode="eval"))))
+
+
+def _path(source: ast.AST) -> list[Any]:
+    """The keys of ``L['d']['q'][0]``."""
+    match source:
+        case ast.Name(id="L"):
+            return []
+        case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
+            return [*_path(inner), key]
+        case ast.Attribute(value=inner, attr=key):
+            return [*_path(inner), key]
+    raise ValueError(ast.unparse(source))
+
+
+def _input(path: Sequence[Any], names: Sequence[str]) -> str:
+    """The input at a path of the program's arguments: torch joins what leads to it to a name."""
+    if len(path) == 2 and path[0] == "flat_args":
+        return names[path[1]]
+    name = re.sub(r"\W", "_", "_".join(map(str, path)))
+    if name not in names:
+        raise ValueError(name)
+    return name
+
+
+__all__ = ["conditions"]
