@@ -15,6 +15,9 @@ from topi_ext.cuda.window_maps import provide_window_maps
 class Gpu:
     """A GPU and its memory: all is copied, each input to an address of its own, as CUDA graphs need it."""
 
+    kept_for = 64
+    """As of :class:`relay_layout.runtime.cpu.Cpu`; memory of a GPU is given back less readily."""
+
     def __init__(self, device: Any) -> None:
         """``device`` is one of ``tvm.runtime``."""
         self.devices = (device, tvm.cpu())

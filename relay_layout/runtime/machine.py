@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tvm_ffi
+
 POOLED_ALLOCATOR = 2
-"""TVM's number of the allocator that keeps memory for the next call."""
+"""TVM's number of the allocator that keeps memory for the next call, every size that it ever gave out."""
 
 
 class Machine:
@@ -28,6 +30,11 @@ class Machine:
         """The function ``name`` with ``arguments`` as its last ones, under the name ``bound`` from now on."""
         self._module["save_function"](name, bound, int(True), *arguments)
         return self[bound]
+
+    @staticmethod
+    def release() -> None:
+        """Give back the memory that is kept for the next calls of all machines."""
+        tvm_ffi.get_global_func("vm.builtin.memory_manager.clear")()
 
     def observe(self, observer: Callable[..., int]) -> None:
         """Have ``observer`` called before and after every call.

@@ -77,6 +77,7 @@ class Session:
         # Calls pass and convert the inputs alone.
         self._entry = self._machine.bind(MAIN, _BOUND, *weights, *self._machine[WORKSPACE]())
         self._fed: list[Any] | None = None
+        self._calls = 0
         self._lock = threading.Lock()
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -126,6 +127,10 @@ class Session:
         self._machine.observe(observer)
 
     def _called(self, tensors: Sequence[Any]) -> Any:
+        self._calls += 1
+        # What is kept is of use for a call of the same sizes, and sizes may differ in every call.
+        if self._calls % self._device.kept_for == 0:
+            self._machine.release()
         try:
             return self._entry(*tensors)
         except RuntimeError as error:

@@ -50,6 +50,33 @@ def test_one_thread_uses_one_core(artifact: Path) -> None:
     assert after.ru_utime - before.ru_utime < 1.6 * wall
 
 
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_memory_does_not_grow_with_the_number_of_sizes(tmp_path: Path) -> None:
+    builder = relax.BlockBuilder()
+    extents = [tvm.tirx.Var(name, "int64") for name in ("h", "w")]
+    image = relax.Var("image", relax.TensorType((1, 4, *extents), "float32"))
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            shrunk = builder.emit(relax.op.nn.max_pool2d(image, (3, 3), padding=(1, 1)))
+            mean = builder.emit(relax.op.mean(builder.emit(relax.op.exp(shrunk)), [2, 3]))
+            result = builder.emit_output(relax.Tuple([mean]))
+        builder.emit_func_output(result)
+    relay_layout.compile(builder.finalize()).save(tmp_path / "sizes.rla")
+    session = relay_layout.load(tmp_path / "sizes.rla", threads=1)
+    name, rng = session.inputs[0].name, np.random.default_rng(0)
+    largest = np.zeros((1, 4, 600, 600), "float32")
+    session.run({name: largest})
+    before = resident()
+    for _ in range(60):
+        rows, columns = rng.integers(400, 600, 2)
+        session.run({name: np.ascontiguousarray(largest[:, :, :rows, :columns])})
+    assert resident() - before < 16 * largest.nbytes
+
+
 def test_outputs_are_not_overwritten_by_the_next_call(artifact: Path) -> None:
     session = relay_layout.load(artifact)
     rng = np.random.default_rng(0)
