@@ -77,19 +77,21 @@ def rules_for(
         return answer
 
     if alter and ALTER:
-        return _rules(graph, altered)
+        return _rules(graph, altered, left_alone)
     if INFER or (desired and not CONVOLUTION_AXES.keys() >= set(desired)) or (desired and CONVERT):
-        return _rules(graph, converted)
+        return _rules(graph, converted, left_alone)
     return table_rule
 
 
-def _rules(graph: Graph, ask: Ask) -> Rules:
+def _rules(graph: Graph, ask: Ask, left_alone: dict[str, str]) -> Rules:
     letters = dimension_letters(graph)
     found: dict[Node, Rule | None] = {}
 
     def rule_of(node: Node) -> Rule | None:
         if node not in found:
-            found[node] = _rule(node, ask, letters)
+            rule = found[node] = _rule(node, ask, letters)
+            if isinstance(rule, _Replaced) and rule.refuses:
+                left_alone[node.name] = rule.refuses
         return found[node]
 
     return rule_of
@@ -148,11 +150,14 @@ class _Replaced:
         self._seen = seen
         self._answer = answer
         self._signature = self._signature_of(node, answer, letters)
+        self.refuses = _misfit(node, self._signature)
+        """What is wrong with what the callback chose; "" where it fits."""
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
-        """The one that the callback chose."""
+        """The one that the callback chose, where it fits."""
         del node, wanted, offers
-        yield self._signature
+        if not self.refuses:
+            yield self._signature
 
     def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
         """Not called: the signature holds a replacement."""
@@ -276,6 +281,19 @@ def _check_told(told: Any, name: str) -> None:
             f"the infer layout callback for {name} returned {type(told).__name__}, "
             "not InferCorrectLayoutOutput"
         )
+
+
+def _misfit(node: Node, signature: Signature) -> str:
+    """The first tensor whose extents the blocks of its layout do not divide."""
+    values = [*node.operands, *node.results]
+    for value, layout in zip(values, (*signature.operands, *signature.results), strict=True):
+        for axis in layout.blocked_axes:
+            extent, block = (value.shape or ())[ascii_uppercase.index(axis)], layout.block(axis)
+            if not isinstance(extent, int):
+                return f"an extent of '{value.name}' is symbolic ({extent}), and a block needs a number"
+            if extent % block:
+                return f"a block of {block} does not divide the {extent} channels of '{value.name}'"
+    return ""
 
 
 def _padded(layouts: Sequence[str], count: int) -> list[str]:

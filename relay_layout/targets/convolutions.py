@@ -121,6 +121,18 @@ def desired_layouts(convolution: Convolution, data: Layout) -> ConvolutionLayout
     return fitting_layouts(convolution, str(data), str(data))
 
 
+def blocks_fit(convolution: Convolution, layouts: ConvolutionLayouts) -> bool:
+    """Whether the blocks of data, kernel and result divide the channels."""
+    inputs, outputs, groups = convolution.in_channels, convolution.out_channels, convolution.groups
+    own = (inputs, outputs // groups) if convolution.is_transposed else (inputs // groups, outputs)
+    sides = [(layouts.data, "C", inputs), (layouts.out, "C", outputs)]
+    sides += [(layouts.kernel, axis, channels) for axis, channels in zip("IO", own, strict=True)]
+    parsed = [(Layout.parse(text).unaligned, axis, channels) for text, axis, channels in sides]
+    return not any(
+        axis in layout.primal and channels % layout.block(axis) for layout, axis, channels in parsed
+    )
+
+
 def plain_layouts(convolution: Convolution, data: str) -> ConvolutionLayouts:
     """The usual kernel layout for plain data; where none is usual, the axes in the order of the data's."""
     named = DEPTHWISE if convolution.operator == "nn.conv2d" and convolution.is_depthwise else ""
@@ -247,6 +259,7 @@ __all__ = [
     "DEPTHWISE",
     "USUAL_KERNELS",
     "Convolution",
+    "blocks_fit",
     "convolution_of",
     "convolution_with",
     "desired_layouts",

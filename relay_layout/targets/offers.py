@@ -13,6 +13,7 @@ from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,
     DEPTHWISE,
     Convolution,
+    blocks_fit,
     convolution_of,
     desired_layouts,
     fitting_layouts,
@@ -62,7 +63,9 @@ class TargetOffers:
     def with_cost(
         self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts
     ) -> ConvolutionLayouts:
-        """The combination with the estimated microseconds of its default kernel."""
+        """The combination with the estimated microseconds of its default kernel, where its blocks fit."""
+        if not blocks_fit(convolution, layouts):
+            return layouts
         cost = convolution_us(node, convolution, layouts, self.target)
         return ConvolutionLayouts(layouts.data, layouts.kernel, layouts.out, cost)
 

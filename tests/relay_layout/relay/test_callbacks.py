@@ -8,6 +8,7 @@ import pytest
 import tvm
 from tvm import relax
 
+import relay_layout
 from relay_layout.errors import LayoutError
 from relay_layout.relay import callbacks, transform
 from relay_layout.relay.exporting import to_tree
@@ -173,3 +174,34 @@ def test_configurations_nest() -> None:
             assert transform.LayoutConfig.current().skip_layers == {2}
         assert transform.LayoutConfig.current().skip_layers == {1}
     assert transform.LayoutConfig.current().skip_layers == frozenset()
+
+
+UNEVEN = {
+    "nn.max_pool2d": "nn.max_pool2d(%x, pool_size=[3, 3], padding=[1, 1, 1, 1])",
+    "nn.avg_pool2d": "nn.avg_pool2d(%x, pool_size=[3, 3], padding=[1, 1, 1, 1])",
+    "nn.global_avg_pool2d": "nn.global_avg_pool2d(%x)",
+    "image.resize2d": "image.resize2d(%x, size=[20, 20])",
+}
+
+
+@pytest.mark.parametrize("operator", UNEVEN)
+def test_an_operator_whose_channels_a_block_does_not_divide_is_left_alone(operator: str) -> None:
+    text = f"""def @main(%x: Tensor[(1, 12, 10, 10), float32], %y: Tensor[(12, 1, 1), float32]) {{
+  %0 = {UNEVEN[operator]};
+  multiply(%0, %y)
+}}"""
+    before = printed(module(text))
+    assert printed(transform.ConvertLayout({operator: ["NCHW8c"]})(module(text))) == before
+    report = relay_layout.convert(module(text), desired_layouts={operator: ["NCHW8c"]}).report
+    assert [reason for reason in report["not_converted"].values() if "block" in reason] == [
+        "a block of 8 does not divide the 12 channels of 'x'"
+    ]
+
+
+@pytest.mark.parametrize("entry", [["NCHW16c", "OIHW16i16o"], ["NCHW16c", "OIHW"], ["NCHW8c", "HWIO"]])
+def test_a_convolution_whose_channels_a_named_block_does_not_divide_is_left_alone(entry: list[str]) -> None:
+    text = """def @main(%x: Tensor[(1, 3, 10, 10), float32], %w: Tensor[(5, 3, 3, 3), float32]) {
+  nn.conv2d(%x, %w, padding=[1, 1, 1, 1])
+}"""
+    (fact,) = relay_layout.explain(module(text), desired_layouts={"nn.conv2d": entry}).operators
+    assert "does not divide" in fact.reason
