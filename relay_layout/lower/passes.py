@@ -6,6 +6,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.lower.attention import join_attention
+from relay_layout.lower.chains import keep_chains_short
 from relay_layout.lower.concat import concat_in_place
 from relay_layout.lower.cuda_graph import capture
 from relay_layout.lower.cuda_integers import integer_kernel
@@ -43,6 +44,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     introducing = tvm.transform.module_pass(
         lambda module, _: keep_introducing_apart(module), 0, "keep_introducing_apart"
     )
+    chains = tvm.transform.module_pass(lambda module, _: keep_chains_short(module), 0, "keep_chains_short")
     return [
         integers,
         merge,
@@ -55,6 +57,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         relax.transform.AnnotateTIROpPattern(),
         growing,
         introducing,
+        chains,
     ]
 
 
