@@ -399,9 +399,10 @@ def _specs(
         border.quantization,
         strict=True,
     )
+    bounds = size_bounds(function)
     inputs, outputs = (
         tuple(
-            _spec(*tensor, layouts, border.letters, size_bounds(function))
+            _spec(*tensor, layouts, border.letters, bounds)
             for tensor in zip(names, types, orders, quantization, strict=True)
         )
         for names, types, layouts, orders, quantization in sides

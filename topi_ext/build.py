@@ -56,10 +56,11 @@ def _pipeline() -> tuple[Any, Any, Any]:
     def lower(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
         module = flatten_bindings()(begin_with_infinity()(module))
         try:
-            return passes(module)
+            lowered = passes(module)
         except InternalError:
             _LOG.debug("functions one by one", exc_info=True)
             return _one_by_one(passes, module, context)
+        return lowered if _is_closed(lowered) else _one_by_one(passes, module, context)
 
     return (
         tvm.transform.module_pass(lower, 0, PIPELINE),
@@ -85,20 +86,31 @@ def _one_by_one(
 ) -> tvm.IRModule:
     """As ``passes`` do, but without looking for common terms in the functions in which TVM fails to.
 
-    In the scope of what an expression binds, it takes variables that it defines elsewhere. LLVM finds common
-    terms itself, but some later than it would have to.
+    In the scope of what an expression binds, and in a second loop, it takes variables it defines elsewhere.
+    LLVM finds common terms itself, but some later than it would have to.
     """
     config = {**dict(context.config), "tirx.disable_cse_tir": True}
     lowered = tvm.IRModule({}, attrs=module.attrs, global_infos=module.global_infos)
     for variable, function in module.functions_items():
         single = tvm.IRModule({variable: function}, attrs=module.attrs, global_infos=module.global_infos)
         try:
-            single = passes(single)
+            found = passes(single)
         except InternalError:
+            found = None
+        if found is None or not _is_closed(found):
             with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
-                single = passes(single)
-        lowered.update(single)
+                found = passes(single)
+        lowered.update(found)
     return lowered
+
+
+def _is_closed(module: tvm.IRModule) -> bool:
+    """Whether functions use variables only where they define them."""
+    return all(
+        tirx.analysis.verify_well_formed(function, assert_mode=False)
+        for _, function in module.functions_items()
+        if isinstance(function, tirx.PrimFunc)
+    )
 
 
 def accept_any_address() -> tvm.transform.Pass:

@@ -209,7 +209,9 @@ def workload_class(fields: Mapping[str, Any]) -> type[ConvolutionWorkload]:
 
 def in_depth(planes: ConvolutionWorkload, depth: tuple[Any, ...]) -> VolumeWorkload:
     """The 3-D convolution whose planes are those of ``planes``, with ``depth`` as :class:`VolumeWorkload`."""
-    return VolumeWorkload(**{**asdict(planes), "operator": "conv3d", "depth": depth})
+    # Not by copies: symbolic extents are the variables of the data's shape.
+    own = {entry.name: getattr(planes, entry.name) for entry in fields(planes)}
+    return VolumeWorkload(**{**own, "operator": "conv3d", "depth": depth})
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from tvm import relax
 
 from relay_layout.graph.nodes import Graph
+from relay_layout.graph.window_bounds import window_bounds
 from relay_layout.ir import function_attributes
 
 USUAL = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
@@ -50,12 +51,13 @@ def memory_orders(function: relax.Function) -> tuple[list[tuple[int, ...]], list
 def size_bounds(function: relax.Function) -> dict[str, tuple[int, int | None]]:
     """The least and the largest size, None for any, of dimensions that take not every size, by name.
 
-    Memory is planned for the largest one. PyTorch assumes two or more of every dimension without being asked,
-    and checks no such bound; neither do we.
+    Memory is planned for the largest one. Windows have to fit into the least one. PyTorch assumes two or more
+    of every dimension without being asked, and checks no such bound; neither do we.
     """
     attributes = function_attributes(function)
     lower, upper = (dict(attributes.get(f"tir_var_{side}_bound", {})) for side in ("lower", "upper"))
     asked = {str(name): int(least) for name, least in lower.items() if int(least) > ASSUMED}
+    asked |= {name: max(least, asked.get(name, 0)) for name, least in window_bounds(function).items()}
     largest = {str(name): int(most) for name, most in upper.items()}
     return {name: (asked.get(name, 0), largest.get(name)) for name in {**asked, **largest}}
 

@@ -13,16 +13,17 @@ from relay_layout.ir import Expression, shape_of
 from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN
 from topi_ext.compute.interpolation import TAPS, interpolate
 
-_ROWS, _COLUMNS = 2, 3
+_ROWS = 2
 _FLOATS = ("float32", "float16", "bfloat16")
 _REGIONAL = "tf_crop_and_resize"
 
 
 def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """A call of ``image.resize2d``: columns and then rows where that is faster, otherwise TVM's compute."""
-    if not _enlarges_rows(call):
+    if not _is_by_axes(call) or not (_enlarges_rows(call) or _may_divide_by_zero(call)):
         return call.op.get_attr("FLegalize")(builder, call)
     data, attributes = call.args[0], call.attrs
+    rows_at, columns_at = (str(attributes.layout).index(axis) for axis in "HW")
     size, dtype = call.ty.shape.values, str(call.ty.dtype)
     along = partial(
         interpolate,
@@ -33,7 +34,7 @@ def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
     def rows(lines: te.Tensor) -> te.Tensor:
-        image = along(lines, _ROWS, size[_ROWS])
+        image = along(lines, rows_at, size[rows_at])
         if dtype == "float32":
             return image
         return te.compute(image.shape, lambda *index: image(*index).astype(dtype), name="narrowed")
@@ -42,29 +43,43 @@ def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     lines = builder.emit_te(
         along,
         data,
-        _COLUMNS,
-        size[_COLUMNS],
+        columns_at,
+        size[columns_at],
         primfunc_name_hint="resize_columns",
         primfunc_attrs={PATTERN: OPAQUE},
     )
     return builder.call_te(rows, lines, primfunc_name_hint="resize_rows", primfunc_attrs={PATTERN: INJECTIVE})
 
 
+def _is_by_axes(call: relax.Call) -> bool:
+    """Whether one axis can be interpolated after the other."""
+    data, attributes = call.args[0], call.attrs
+    if shape_of(data) is None or shape_of(call) is None or str(data.ty.dtype) not in _FLOATS:
+        return False
+    return str(attributes.method) in TAPS and str(attributes.coordinate_transformation_mode) != _REGIONAL
+
+
 def _enlarges_rows(call: relax.Call) -> bool:
-    """Whether an interpolation of an image, columns innermost, has more rows than the image.
+    """Whether the result has more rows than the image, where columns are innermost.
 
     Symbolic extents count as such: sizes that are not known are those of decoders.
     """
-    data, attributes = call.args[0], call.attrs
-    before, after = shape_of(data), shape_of(call)
-    if before is None or after is None or str(attributes.layout) != "NCHW":
+    if str(call.attrs.layout) != "NCHW":
         return False
-    if str(data.ty.dtype) not in _FLOATS or str(attributes.method) not in TAPS:
-        return False
-    if str(attributes.coordinate_transformation_mode) == _REGIONAL:
-        return False
-    rows, out_rows = before[_ROWS], after[_ROWS]
+    rows, out_rows = (tuple(shape_of(side) or ())[_ROWS] for side in (call.args[0], call))
     return not (isinstance(rows, int) and isinstance(out_rows, int)) or out_rows > rows
+
+
+def _may_divide_by_zero(call: relax.Call) -> bool:
+    """Whether corners are aligned with those of a result of which an extent may be one."""
+    if str(call.attrs.coordinate_transformation_mode) != "align_corners":
+        return False
+    sizes = dict(zip(_letters(str(call.attrs.layout)), shape_of(call) or (), strict=False))
+    return any(not isinstance(sizes[axis], int) or sizes[axis] == 1 for axis in "HW")
+
+
+def _letters(layout: str) -> str:
+    return "".join(letter for letter in layout if letter.isalpha())
 
 
 __all__ = ["resize2d_call"]

@@ -35,6 +35,10 @@ def interpolate(
     extent = tirx.const(extent, "int32") if isinstance(extent, int) else extent
 
     def coordinate(element: Any) -> Any:
+        if coordinates == "align_corners":
+            # The only element of a result is at the first one.
+            steps = tirx.Cast("float32", te.max(extent - 1, 1))
+            return tirx.Cast("float32", element) * tirx.Cast("float32", last) / steps
         return source_coordinate(element, size, extent, coordinates)
 
     def first(element: Any) -> Any:

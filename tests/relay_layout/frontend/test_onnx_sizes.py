@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import relay_layout
+from relay_layout.errors import InputError
 from tests.onnx_reference import reference_session
 
 SIZES = [(1, 4, 8, 6), (3, 4, 12, 10), (2, 4, 2, 4)]
@@ -125,3 +126,45 @@ def test_windows_of_which_nodes_leave_out_attributes(tmp_path: Path) -> None:
 def test_scattering_to_a_corner(reduction: str, tmp_path: Path) -> None:
     constants = {"i": ints(-1, 0).reshape(1, 1, 2, 1), "u": np.ones((1, 1, 2, 1), "float32")}
     check(tmp_path, f'y = ScatterElements <axis=2, reduction="{reduction}"> (x, i, u)', constants)
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(2).standard_normal(shape).astype("float32")
+
+
+@pytest.mark.parametrize(
+    "after", ["s = Sigmoid (c)", "t = Sigmoid (c)  s = Mul (c, t)"], ids=["sigmoid", "silu"]
+)
+@pytest.mark.parametrize("last", ["Mul", "Add"])
+def test_what_follows_a_convolution_with_numbers_for_each_channel(
+    after: str, last: str, tmp_path: Path
+) -> None:
+    nodes = f"c = Conv <pads=[1,1,1,1]> (x, w)  {after}  y = {last} (s, k)"
+    check(tmp_path, nodes, {"w": random(4, 4, 3, 3), "k": random(4, 1, 1)})
+
+
+def test_volumes_of_any_size(tmp_path: Path) -> None:
+    nodes = "v = Unsqueeze (x, a)  y = Conv <pads=[1,1,1,1,1,1]> (v, w)"
+    check(tmp_path, nodes, {"a": ints(1), "w": random(3, 1, 3, 3, 3)})
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_aligned_corners_of_a_single_pixel(mode: str, tmp_path: Path) -> None:
+    nodes = f"""
+        shape = Shape <start=2> (x)  outer = Shape <end=2> (x)  size = Concat <axis=0> (outer, shape)
+        small = AveragePool <kernel_shape=[2,2], strides=[2,2], ceil_mode=1> (x)
+        y = Resize <mode="{mode}", coordinate_transformation_mode="align_corners"> (small, , , size)
+    """
+    check(tmp_path, nodes, {}, [(1, 4, 1, 5), (2, 4, 6, 6), (1, 4, 1, 1)])
+
+
+def test_images_that_windows_do_not_fit_into_are_refused(tmp_path: Path) -> None:
+    nodes = "c = Conv (x, w)  p = MaxPool <kernel_shape=[3,2]> (c)  y = GlobalAveragePool (p)"
+    weights = {"w": random(4, 4, 3, 3)}
+    check(tmp_path, nodes, weights, [(1, 4, 5, 4), (2, 4, 9, 7)])
+    session = relay_layout.load(tmp_path / "sizes.rla")
+    with pytest.raises(InputError) as caught:
+        session.run({"x": random(1, 4, 4, 9)})
+    assert str(caught.value) == (
+        "input 'x': dimension 2 ('h') is 4, the model was exported for sizes from 5 on"
+    )
