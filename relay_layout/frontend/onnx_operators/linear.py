@@ -9,7 +9,7 @@ from tvm import relax
 from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS, ConvolutionOperator
 from relay_layout.frontend.onnx_node import Converter, Node
 from relay_layout.frontend.onnx_operators.windows import Window, given_window, integers, window
-from relay_layout.frontend.onnx_values import Array, Extent, Unsupported, Value, shape_of, written
+from relay_layout.frontend.onnx_values import Array, Extent, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import is_static
 
 
@@ -121,7 +121,17 @@ def _transposed_window(
 
 
 def _matrix_product(node: Node) -> Value:
-    return relax.op.matmul(node.tensor(0), node.tensor(1))
+    right = node.input(1)
+    return relax.op.matmul(_of_rows(node, node.tensor(0), right), node.tensor(1))
+
+
+def _of_rows(node: Node, left: Any, right: Value) -> Any:
+    """``left``, checked at run time where its last extent is symbolic and ``right`` has a number for it."""
+    shape, rows = shape_of(left), shape_of(right)
+    if len(rows) < 2 or not isinstance(rows[-2], int) or not shape or isinstance(shape[-1], int):
+        return left
+    kind = relax.TensorType([*shape[:-1], rows[-2]], dtype_of(left))
+    return node.builder.match_cast(left, kind, "of_rows")
 
 
 def _general_matrix_product(node: Node) -> Value:
@@ -133,7 +143,7 @@ def _general_matrix_product(node: Node) -> Value:
         right = _scaled(node, right, alpha)
     else:
         left = _scaled(node, left, alpha)
-    result = relax.op.matmul(node.expression(left), node.expression(right))
+    result = relax.op.matmul(_of_rows(node, node.expression(left), right), node.expression(right))
     if not node.has(2):
         return result
     result = node.emit(result, "unbiased")

@@ -168,3 +168,13 @@ def test_images_that_windows_do_not_fit_into_are_refused(tmp_path: Path) -> None
     assert str(caught.value) == (
         "input 'x': dimension 2 ('h') is 4, the model was exported for sizes from 5 on"
     )
+
+
+@pytest.mark.parametrize("last", ["y = Gemm (f, g)", "y = MatMul (f, g)", "m = MatMul (f, g)  y = Relu (m)"])
+def test_a_matrix_decides_on_the_size_of_images(last: str, tmp_path: Path) -> None:
+    nodes = f"c = Conv <pads=[1,1,1,1]> (x, w)  r = Relu (c)  f = Flatten (r)  {last}"
+    check(tmp_path, nodes, {"w": random(8, 4, 3, 3), "g": random(192, 5)}, [(1, 4, 4, 6), (3, 4, 6, 4)])
+    session = relay_layout.load(tmp_path / "sizes.rla")
+    with pytest.raises(InputError) as caught:
+        session.run({"x": random(1, 4, 5, 5)})
+    assert str(caught.value) == ("inputs: dimension 1 of one is 200, where the model's extents make it 192")
