@@ -1,6 +1,7 @@
 """What the sizes of inputs have to be, beside the bounds of each: text such as ``x.shape[2] % 4 == 0``."""
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ _OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Eq: operator.eq,
@@ -26,11 +28,17 @@ _OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Not: operator.not_,
 }
 
-_FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "ceil": math.ceil,
+    "float": float,
+    "floor": math.floor,
+    "trunc": math.trunc,
+}
+_EXTREMES: dict[str, Callable[[Any], Any]] = {"max": max, "min": min}
 
 
 class Condition:
-    """Whole numbers, sizes of inputs, + - * // % max min, comparisons, and, or, not.
+    """Numbers, sizes of inputs, + - * / // %, ceil floor trunc float max min, comparisons, and, or, not.
 
     Raises ArtifactError, on construction, for text that is anything else, or for a size that no input of
     ``ranks``, by name, has.
@@ -56,7 +64,7 @@ class Condition:
         """InputError where the condition does not hold for these shapes."""
         try:
             holds = self._holds(shapes)
-        except ZeroDivisionError:
+        except ArithmeticError:
             holds = False
         if not holds:
             sizes = ", ".join(f"{name} = {shapes[owner][axis]}" for name, (owner, axis) in self._read.items())
@@ -64,7 +72,7 @@ class Condition:
 
     def _compiled(self, node: ast.AST) -> Callable[[Shapes], Any]:
         match node:
-            case ast.Constant(value=int(number)):
+            case ast.Constant(value=int(number) | float(number)):
                 return lambda shapes: number
             case ast.Subscript(
                 value=ast.Attribute(value=ast.Name(id=name), attr="shape"),
@@ -80,10 +88,13 @@ class Condition:
                 return self._applied(_OPERATIONS[type(operation)], [left, right])
             case ast.UnaryOp(op=operation, operand=operand) if type(operation) in _OPERATIONS:
                 return self._applied(_OPERATIONS[type(operation)], [operand])
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if (
-                name in _FUNCTIONS and arguments
+            case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
+                return self._applied(_FUNCTIONS[name], [argument])
+            case ast.Call(func=ast.Name(id=name), args=[_, *_] as arguments, keywords=[]) if (
+                name in _EXTREMES
             ):
-                return self._applied(lambda *values: _FUNCTIONS[name](values), arguments)
+                extreme = _EXTREMES[name]
+                return self._applied(lambda *values: extreme(values), arguments)
             case ast.BoolOp(op=operation, values=values):
                 every = all if isinstance(operation, ast.And) else any
                 return self._applied(lambda *found: every(found), values)

@@ -28,7 +28,7 @@ def apart(program: Any) -> Any:
     table = torch.export.default_decompositions()
     for operation in _WHOLE:
         table.pop(operation, None)
-    program = program.run_decompositions(_with_rules(table))
+    program = _decomposed(program, _with_rules(table))
     for _ in range(_MOST_ROUNDS):
         called = {node.target for node in program.graph.nodes if node.op == "call_function"}
         lacking = {one for one in called if not is_convertible(getattr(one, "__name__", ""))}
@@ -37,6 +37,26 @@ def apart(program: Any) -> Any:
             break
         program = program.run_decompositions(_with_rules({**table, **further}))
     return program
+
+
+def _decomposed(program: Any, table: dict[Any, Rule]) -> Any:
+    """The program by the rules of ``table``, where a view may be a copy if it has to.
+
+    What is taken apart may lie otherwise than what the program has a view of: attention's result does.
+    """
+    try:
+        return program.run_decompositions(table)
+    except (RuntimeError, ValueError):
+        views = [node for node in program.graph.nodes if node.target is torch.ops.aten.view.default]
+        if not views:
+            raise
+    for node in views:
+        node.target = torch.ops.aten.reshape.default
+    try:
+        return program.run_decompositions(table)
+    finally:
+        for node in views:
+            node.target = torch.ops.aten.view.default
 
 
 def _with_rules(table: Mapping[Any, Rule]) -> dict[Any, Rule]:

@@ -5,7 +5,6 @@
 
 import ast
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,13 +15,21 @@ _OF_MEMORY = "stride", "storage_offset"
 """What a guard may ask of a tensor that conditions do not say: inputs are put in order."""
 
 
+_NAMED = {
+    **{("math", name): name for name in ("ceil", "floor", "trunc")},
+    **{("torch", f"sym_{name}"): name for name in ("float", "max", "min")},
+    ("torch", "sym_int"): "trunc",
+}
+"""Functions that guards call, by the names that conditions have for them."""
+
+
 def conditions(
     program: Any, ranks: Mapping[str, int], given: Mapping[str, Sequence[int]], label: str
 ) -> list[str]:
     """The guards of an exported program, as :class:`relay_layout.artifact.Condition` has them.
 
-    ``ranks`` of all inputs by name, and shapes that are ``given`` for some. A guard that cannot be read is
-    told in a warning. ModelError where the given shapes do not fit.
+    ``ranks`` of all inputs by name, and shapes that are ``given`` for some. ModelError for other guards, and
+    where the given shapes do not fit.
     """
     found: list[str] = []
     for guard in getattr(program, "_guards_code", None) or ():
@@ -32,10 +39,10 @@ def conditions(
             text = _rewritten(guard, list(ranks))
             condition = Condition(text, ranks)
         except (ArtifactError, ValueError, SyntaxError):
-            warnings.warn(
-                f"{label} was exported for inputs of which {guard}, which is not checked", stacklevel=3
-            )
-            continue
+            raise ModelError(
+                f"{label} was exported for inputs of which {guard}, which cannot be checked: "
+                "export it with fixed sizes"
+            ) from None
         if condition.inputs <= given.keys():
             try:
                 condition.check(given)
@@ -54,6 +61,13 @@ def _rewritten(guard: str, names: Sequence[str]) -> str:
                 case ast.Call(func=ast.Attribute(value=source, attr="size"), args=[], keywords=[]):
                     name = ast.Name(_input(_path(source), names))
                     return ast.Subscript(ast.Attribute(name, "shape"), node.slice)
+            return node
+
+        def visit_Call(self, node: ast.Call) -> ast.AST:
+            self.generic_visit(node)
+            match node.func:
+                case ast.Attribute(value=ast.Name(id=module), attr=name) if (module, name) in _NAMED:
+                    return ast.Call(ast.Name(_NAMED[module, name]), node.args, node.keywords)
             return node
 
     return ast.unparse(ast.fix_missing_locations(Sources().visit(ast.parse(guard, mode="eval"))))

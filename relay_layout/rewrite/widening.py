@@ -123,6 +123,9 @@ class _Widening(PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> Expression:
         """The operator on float32; what declares its types is called with them."""
+        if str(getattr(call.op, "name", "")).startswith("prim."):
+            # Of an extent.
+            return call
         found = super().visit_call_(call)
         if not operator_name(call) or len(call.ty_args):
             return self._declared(call, found)

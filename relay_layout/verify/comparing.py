@@ -85,6 +85,10 @@ def require_unchanged(
             raise Mismatch(lies_wrong(entry, expected))
     if old.operator == MATCH_CAST and not structural_equal(old.variable.ty, new.variable.ty):
         raise Mismatch(f"the type is provided as {new.variable.ty}, expected {old.variable.ty}")
+    for before, after in zip(old.results, new.results, strict=True):
+        # What a function computes of no tensors may depend on the shape alone.
+        if extents(before.shape or ()) != extents(after.shape or ()):
+            raise Mismatch(f"the result is provided as {after.shape}, expected {before.shape}")
     require_attributes(old, new, frozenset())
     require_arguments(old, new, variables)
 

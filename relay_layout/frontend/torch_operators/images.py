@@ -6,6 +6,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.torch_operators.open_extents import padded
 from relay_layout.ir import Expression, shape_of
 
 Converter = Callable[[Any, Any], Expression]
@@ -43,6 +44,8 @@ def _pad(node: Any, importer: Any) -> Expression:
     shape, given = shape_of(value), list(node.args[1])
     mode = node.args[2] if len(node.args) > 2 else node.kwargs.get("mode", "constant")
     fill = node.args[3] if len(node.args) > 3 else node.kwargs.get("value")
+    if shape is not None and mode == "constant" and not all(isinstance(width, int) for width in given):
+        return padded(node, importer, value, given, fill or 0.0)
     if shape is None or not all(isinstance(width, int) for width in given):
         raise ModelError(f"node '{node.name}': padding by widths that are not known is not supported")
     before, after = [0] * len(shape), [0] * len(shape)

@@ -7,7 +7,7 @@ one ``scatter_elements`` writes.
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,14 @@ class _Indexed:
     order: list[int] | None
 
 
+def scalar(emit: Callable[[Expression], Expression], extent: Any) -> Expression:
+    """An extent as a tensor of one int64 without dimensions."""
+    if isinstance(extent, int):
+        return relax.const(extent, "int64")
+    listed = emit(relax.op.shape_to_tensor(relax.ShapeExpr([extent])))
+    return emit(relax.op.squeeze(listed, [0]))
+
+
 def _indexed(node: Any, importer: Any) -> _Indexed:
     builder = importer.block_builder
     data, shape = importer.env[node.args[0]], shape_of(importer.env[node.args[0]])
@@ -46,8 +54,8 @@ def _indexed(node: Any, importer: Any) -> _Indexed:
             "torch.onnx.export(dynamo=True) writes it to ONNX, where it is"
         )
     extents = [shape[axis] for axis in indexed] if shape else []
-    if not shape or not all(isinstance(extent, int) for extent in extents):
-        raise ModelError(f"node '{node.name}': indexing dimensions of open extents is not supported")
+    if not shape:
+        raise ModelError(f"node '{node.name}': indexing a tensor of unknown shape is not supported")
     first, order = indexed[0], None
     if indexed != list(range(first, first + len(indexed))):
         # Between them lies a dimension that stays: what is picked comes first.
@@ -61,10 +69,11 @@ def _indexed(node: Any, importer: Any) -> _Indexed:
     for index, extent in zip(indices, extents, strict=True):
         known = builder.emit(relax.op.astype(index, "int64"))
         negative = builder.emit(relax.op.less(known, relax.const(0, "int64")))
-        wrapped = builder.emit(relax.op.add(known, relax.const(extent, "int64")))
+        number = scalar(builder.emit, extent)
+        wrapped = builder.emit(relax.op.add(known, number))
         found = builder.emit(relax.op.where(negative, wrapped, known))
         if place is not None:
-            scaled = builder.emit(relax.op.multiply(place, relax.const(extent, "int64")))
+            scaled = builder.emit(relax.op.multiply(place, number))
             found = builder.emit(relax.op.add(scaled, found))
         place = found
     return _Indexed(data, joined, first, place, order)
@@ -98,35 +107,120 @@ def _index_put(node: Any, importer: Any) -> Expression:
     return builder.emit(relax.op.reshape(put, shape_of(importer.env[node.args[0]])))
 
 
+@dataclass(frozen=True)
+class _Range:
+    """A part of a dimension: every ``step``-th element from ``start`` to before ``end``, of ``extent``."""
+
+    axis: int
+    start: Any
+    end: Any
+    step: int
+    extent: Any
+
+    @property
+    def is_all(self) -> bool:
+        return (self.start, self.step) == (0, 1) and self.end is self.extent
+
+
+def _range(node: Any, importer: Any, shape: Sequence[Any], given: Sequence[Any]) -> _Range:
+    """Of ``dim, start, end, step``; bounds beyond the extent are those of the extent."""
+    axis, start, end, step = [*given, *[None] * 4][:4]
+    from_end = is_negative(start), is_negative(end)
+    start, end, step = (importer.env.get(bound, bound) for bound in (start, end, step or 1))
+    extent = shape[(axis or 0) % len(shape)]
+    start, end = _bound(start, 0, extent, from_end[0]), _bound(end, extent, extent, from_end[1])
+    if isinstance(start, int) and isinstance(end, int):
+        end = max(start, end)
+    return _Range((axis or 0) % len(shape), start, end, step, extent)
+
+
 def _slice(node: Any, importer: Any) -> Expression:
-    """``slice.Tensor(data, dim, start, end, step)``; bounds beyond the extent are those of the extent."""
+    """``slice.Tensor(data, dim, start, end, step)``."""
     data = importer.env[node.args[0]]
-    given = [*node.args[1:], *[None] * 4][:4]
-    axis, start, end, step = given[0] or 0, given[1], given[2], given[3] or 1
-    start, end, step = (importer.env.get(bound, bound) for bound in (start, end, step))
     shape = shape_of(data)
     if shape is None:
         raise ModelError(f"node '{node.name}': a slice of a tensor of unknown shape is not supported")
-    axis %= len(shape)
-    extent = shape[axis]
-    start, end = _bound(start, 0, extent), _bound(end, extent, extent)
-    if isinstance(start, int) and isinstance(end, int):
-        end = max(start, end)
-    if (start, step) == (0, 1) and end is extent:
+    part = _range(node, importer, shape, node.args[1:])
+    if part.is_all:
         return data
     # Else the result's extent would be an expression of minima, though export knows that it lies within.
-    known = isinstance(node.meta["val"].shape[axis], int)
-    inbound = not isinstance(extent, int) and (known or not isinstance(end, int))
+    known = isinstance(node.meta["val"].shape[part.axis], int)
+    inbound = not isinstance(part.extent, int) and (known or not isinstance(part.end, int))
     return importer.block_builder.emit(
-        relax.op.strided_slice(data, [axis], [start], [end], [step], assume_inbound=inbound)
+        relax.op.strided_slice(
+            data, [part.axis], [part.start], [part.end], [part.step], assume_inbound=inbound
+        )
     )
 
 
-def _bound(bound: Any, otherwise: Any, extent: Any) -> Any:
+def _slice_scatter(node: Any, importer: Any) -> Expression:
+    """``slice_scatter(data, source, dim, start, end, step)``: what is before, the source, what is behind."""
+    data, emit = importer.env[node.args[0]], importer.block_builder.emit
+    given = [
+        *node.args[2:],
+        *[node.kwargs.get(name) for name in ("dim", "start", "end", "step")][len(node.args) - 2 :],
+    ]
+    part = _range(node, importer, shape_of(data) or (), given)
+    source = importer.env[node.args[1]]
+    if part.step != 1:
+        return _every_few(node, importer, data, source, part)
+    return _between(emit, data, source, part)
+
+
+def _between(
+    emit: Callable[[Expression], Expression], data: Expression, source: Expression, part: _Range
+) -> Expression:
+    if part.is_all:
+        return source
+
+    def of(begin: Any, end: Any) -> Expression:
+        inbound = not isinstance(part.extent, int)
+        return emit(relax.op.strided_slice(data, [part.axis], [begin], [end], [1], assume_inbound=inbound))
+
+    before = [] if isinstance(part.start, int) and part.start == 0 else [of(0, part.start)]
+    behind = [] if part.end is part.extent or part.end == part.extent else [of(part.end, part.extent)]
+    return emit(relax.op.concat([*before, source, *behind], part.axis))
+
+
+def _every_few(node: Any, importer: Any, data: Expression, source: Expression, part: _Range) -> Expression:
+    """The source at the places of a mask that is known."""
+    if not all(isinstance(bound, int) for bound in (part.start, part.end, part.extent)):
+        raise ModelError(
+            f"node '{node.name}': writing to every {part.step} elements of an open extent is not supported"
+        )
+    emit, rank = importer.block_builder.emit, len(shape_of(data) or ())
+    places = np.arange(part.extent)
+    written = np.isin(places, np.arange(part.start, part.end, part.step))
+    taken = np.where(written, (places - part.start) // part.step, 0)
+    spread = emit(relax.op.take(source, relax.const(taken, "int64"), axis=part.axis, mode="clip"))
+    mask = written.reshape([-1 if axis == part.axis else 1 for axis in range(rank)])
+    return emit(relax.op.where(relax.const(mask), spread, data))
+
+
+def _select_scatter(node: Any, importer: Any) -> Expression:
+    """``select_scatter(data, source, dim, index)``."""
+    data, emit = importer.env[node.args[0]], importer.block_builder.emit
+    shape, index = shape_of(data) or (), importer.env.get(node.args[3], node.args[3])
+    axis = int(node.args[2]) % len(shape)
+    place = index + shape[axis] if is_negative(node.args[3]) else index
+    source = emit(relax.op.expand_dims(importer.env[node.args[1]], axis))
+    return _between(emit, data, source, _Range(axis, place, place + 1, 1, shape[axis]))
+
+
+def is_negative(number: Any) -> bool:
+    """Whether an argument is below zero; a symbolic one, in the example, which the guards keep so."""
+    value = getattr(number, "meta", {}).get("val", number)
+    if isinstance(value, int):
+        return value < 0
+    inner = getattr(value, "node", None)
+    return inner is not None and inner.has_hint() and inner.hint < 0
+
+
+def _bound(bound: Any, otherwise: Any, extent: Any, from_end: bool) -> Any:
     if bound is None:
         return otherwise
     if not isinstance(bound, int):
-        return bound
+        return bound + extent if from_end else bound
     if bound >= sys.maxsize or (isinstance(extent, int) and bound >= extent):
         return extent
     if bound < 0:
@@ -141,11 +235,10 @@ def _select(node: Any, importer: Any) -> Expression:
     if shape is None:
         raise ModelError(f"node '{node.name}': one of a tensor of unknown shape is not supported")
     axis = int(node.args[1]) % len(shape)
-    place = index + shape[axis] if isinstance(index, int) and index < 0 else index
+    place = index + shape[axis] if is_negative(node.args[2]) else index
     if isinstance(place, int):
         return emit(relax.op.take(data, relax.const(place, "int64"), axis=axis))
-    listed = emit(relax.op.shape_to_tensor(relax.ShapeExpr([place])))
-    return emit(relax.op.take(data, emit(relax.op.squeeze(listed, [0])), axis=axis))
+    return emit(relax.op.take(data, scalar(emit, place), axis=axis))
 
 
 @dataclass(frozen=True)
@@ -263,7 +356,9 @@ CONVERTERS: dict[str, Converter] = {
     "scatter_add.default": _scatter_add,
     "scatter_reduce.two": _scatter_reduce,
     "select.int": _select,
+    "select_scatter.default": _select_scatter,
     "slice.Tensor": _slice,
+    "slice_scatter.default": _slice_scatter,
     "unfold.default": _windows,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""

@@ -99,11 +99,25 @@ def test_an_extent_that_export_has_fixed_is_a_number(saved: bool, tmp_path: Path
         session.run({session.inputs[0].name: torch.zeros(3, 1, 12, 8)})
 
 
-def test_a_guard_that_cannot_be_read_is_told() -> None:
-    guards = ["math.sqrt(L['x'].size()[2]) == 4", "L['y'].size()[0] == 1", "L['x'].stride()[0] == 1"]
-    with pytest.warns(UserWarning) as told:
-        found = conditions(SimpleNamespace(_guards_code=guards), {"x": 4}, {}, "model 'm'")
-    assert found == []
-    assert [str(one.message) for one in told] == [
-        f"model 'm' was exported for inputs of which {guard}, which is not checked" for guard in guards[:2]
-    ]
+def test_sizes_that_are_scaled_by_fractions(tmp_path: Path) -> None:
+    class Half(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:, :, : int(x.shape[2] * 0.5)] * 2
+
+    session = session_of(
+        Half().eval(), tmp_path, (torch.randn(2, 3, 48, 40),), dynamic_shapes=({0: ANY, 2: ANY, 3: ANY},)
+    )
+    assert_agrees(session, Half(), (torch.randn(1, 3, 49, 7),))
+    with pytest.raises(InputError, match=r"0\.5"):
+        session.run({"x": torch.zeros(1, 3, 64, 64)})
+
+
+@pytest.mark.parametrize("guard", ["math.sqrt(L['x'].size()[2]) == 4", "L['y'].size()[0] == 1"])
+def test_a_guard_that_cannot_be_read_is_told(guard: str) -> None:
+    guards = SimpleNamespace(_guards_code=["L['x'].stride()[0] == 1", guard])
+    with pytest.raises(ModelError) as caught:
+        conditions(guards, {"x": 4}, {}, "model 'm'")
+    assert str(caught.value) == (
+        f"model 'm' was exported for inputs of which {guard}, which cannot be checked: "
+        "export it with fixed sizes"
+    )
