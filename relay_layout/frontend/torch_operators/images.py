@@ -7,7 +7,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch_operators.open_extents import padded
-from relay_layout.ir import Expression, shape_of
+from relay_layout.ir import Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -60,6 +60,8 @@ def _pad(node: Any, importer: Any) -> Expression:
         ends = [shape[axis] + min(after[axis], 0) for axis in axes]
         value = emit(relax.op.strided_slice(value, axes, begins, ends, assume_inbound=True))
     widths = [max(width, 0) for pair in zip(before, after, strict=True) for width in pair]
+    if dtype_of(value) == "bool":
+        fill = float(bool(fill))
     return emit(relax.op.nn.pad(value, widths, mode, fill or 0.0)) if any(widths) else value
 
 

@@ -79,6 +79,16 @@ def _deviation(is_root: bool) -> Converter:
     return convert
 
 
+def _squeeze(node: Any, importer: Any) -> Expression:
+    """``squeeze(data, dims)``: dimensions that are not of one element stay, and open ones are not."""
+    data, shape = importer.env[node.args[0]], shape_of(importer.env[node.args[0]]) or ()
+    given = _argument(node, 1, "dim")
+    listed = range(len(shape)) if given is None else given if isinstance(given, list | tuple) else [given]
+    axes = sorted({int(axis) % max(1, len(shape)) for axis in listed})
+    axes = [axis for axis in axes if axis < len(shape) and shape[axis] == 1]
+    return importer.block_builder.emit(relax.op.squeeze(data, axes)) if axes else data
+
+
 def padded(node: Any, importer: Any, value: Expression, given: list[Any], fill: float) -> Expression:
     """``value`` between as many numbers as ``given`` says, the last dimension first; none are cut."""
     emit = importer.block_builder.emit
@@ -103,6 +113,7 @@ def padded(node: Any, importer: Any, value: Expression, given: list[Any], fill: 
 CONVERTERS: dict[str, Converter] = {
     "repeat.default": _repeat,
     "split.Tensor": _split,
+    **dict.fromkeys(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
     "split_with_sizes.default": _split,
     "std.correction": _deviation(True),
     "var.correction": _deviation(False),

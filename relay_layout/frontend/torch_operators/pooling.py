@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.maxima import SlidingWindow, padded, places_of_maxima
-from relay_layout.ir import Expression, shape_of
+from relay_layout.ir import Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -58,6 +58,8 @@ def _average_pool(rank: int) -> Converter:
         if divisor is None:
             return getattr(importer, f"_avg_pool{rank}d")(node)
         value, emit = importer.env[node.args[0]], importer.block_builder.emit
+        if "float" not in dtype_of(value):
+            raise ModelError(f"node '{node.name}': a divisor for means of integers is not supported")
         kernel = _numbers(node.args[1], rank)
         stride, padding = _numbers(given.get(2) or kernel, rank), _numbers(given.get(3, 0), rank)
         window = SlidingWindow(kernel, stride, [1] * rank, padding)

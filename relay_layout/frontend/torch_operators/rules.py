@@ -156,6 +156,9 @@ _COMPLEMENT = (
 def _sum_of_products(
     addend: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
+    if not left.is_floating_point():
+        # Of integers, PyTorch takes fractions of these without what is behind the point.
+        beta, alpha = int(beta), int(alpha)
     total = alpha * torch.bmm(left, right).sum(0, dtype=left.dtype)
     return total if beta == 0 else beta * addend + total
 
