@@ -27,12 +27,17 @@ class VerificationError(RelayLayoutError):
     """A module whose layouts are inconsistent: a provided layout differs from the expected one."""
 
 
+class RelayLayoutWarning(UserWarning):
+    """Something that was left out, and that whoever asked for it wants to know."""
+
+
 __all__ = [
     "ArtifactError",
     "InputError",
     "LayoutError",
     "ModelError",
     "RelayLayoutError",
+    "RelayLayoutWarning",
     "TargetError",
     "VerificationError",
 ]

@@ -121,6 +121,20 @@ def test_unknown_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     )
 
 
+def test_a_report_in_no_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compile", "resnet18", "-o", "a.rla", "--report", "nowhere/a.html"]
+    assert refused(words, capsys) == "report: nowhere/a.html: there is no folder nowhere"
+
+
+def test_lines_of_a_log_that_are_skipped_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("log.jsonl").write_text("garbage\n")
+    words = ["explain", "squeezenet1_1", "--input-shape", "input:1,3,32,32", "--tuning-records", "log.jsonl"]
+    assert main(words) == 0
+    assert capsys.readouterr().err.splitlines()[0] == (
+        "relay-layout: tuning records: lines skipped: log.jsonl:1: not JSON: Expecting value at column 1"
+    )
+
+
 def test_flipped_byte(folder: Path, artifact: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = bytearray(artifact.read_bytes())
     (weights,) = [each for each in read_artifact(artifact).manifest.sections if each.name == "weights"]

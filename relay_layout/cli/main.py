@@ -8,7 +8,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from relay_layout.cli.interrupts import INTERRUPTED, noted_interrupts
 from relay_layout.cli.options import Parser
@@ -21,7 +21,7 @@ from relay_layout.cli.output import (
     table,
     write_stdout,
 )
-from relay_layout.errors import InputError, RelayLayoutError
+from relay_layout.errors import InputError, RelayLayoutError, RelayLayoutWarning
 from relay_layout.versions import __version__
 from relay_layout.without_torch import without_torch
 
@@ -74,6 +74,8 @@ def guarded(work: Callable[[], "Printed"], *, with_traceback: bool) -> int:
                 if not sys.warnoptions:
                     # Warnings of libraries are for developers, and an error is to be the only line.
                     warnings.simplefilter("ignore")
+                    warnings.simplefilter("always", RelayLayoutWarning)
+                    warnings.showwarning = _noted
                 printed = work()
         except (Exception, KeyboardInterrupt) as error:
             if with_traceback:
@@ -84,6 +86,10 @@ def guarded(work: Callable[[], "Printed"], *, with_traceback: bool) -> int:
             note(f"relay-layout: {line}")
             return status
     return printed.to_stdout()
+
+
+def _noted(message: Warning | str, *_: Any, **__: Any) -> None:
+    note(f"relay-layout: {message}")
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,7 @@ def _run(words: Sequence[str]) -> Printed:
             f"unknown {kind} '{verb}'; the verbs are {', '.join(VERBS)}; see relay-layout --help"
         )
     module = cast(Verb, importlib.import_module(f"relay_layout.cli.{verb.replace('-', '_')}"))
-    parser = Parser(verb, f"{VERBS[verb].capitalize()}.")
+    parser = Parser(verb, f"{VERBS[verb][0].upper()}{VERBS[verb][1:]}.")
     module.add_arguments(parser)
     return perform(parser, rest, module.run)
 

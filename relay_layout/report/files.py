@@ -17,9 +17,11 @@ FilePath = str | os.PathLike[str]
 
 
 def check_report_path(path: FilePath) -> None:
-    """InputError for a path that says neither page nor data."""
+    """InputError for a path that says neither page nor data, or in no folder."""
     if Path(path).suffix not in (".html", ".json"):
         raise InputError(f"report: {os.fspath(path)} must end in .html (a page) or .json (its data)")
+    if not Path(path).parent.is_dir():
+        raise InputError(f"report: {os.fspath(path)}: there is no folder {Path(path).parent}")
 
 
 def write_report(path: FilePath, report: Report) -> None:

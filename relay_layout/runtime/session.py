@@ -210,8 +210,8 @@ def set_own_threads(library: Any, count: int) -> bool:
 
 
 def _check_threads(threads: int | None) -> int:
-    if threads is not None and threads < 1:
-        raise InputError(f"threads: expected at least 1, got {threads}")
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise InputError(f"threads: expected at least 1, got {threads!r}")
     cores = cpu_count()
     return min(threads or cores, cores)
 

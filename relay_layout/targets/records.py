@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import tuning_logs
-from relay_layout.errors import InputError
+from relay_layout.errors import InputError, RelayLayoutWarning
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import load
 from topi_ext.tune.record import Record
@@ -40,7 +40,8 @@ def recorded_kernels(
         named = "; ".join(map(str, problems[:_MOST_NAMED]))
         more = len(problems) - _MOST_NAMED
         rest = f"; and {more} more" if more > 0 else ""
-        warnings.warn(f"tuning records: lines skipped: {named}{rest}", stacklevel=2)
+        skipped = f"tuning records: lines skipped: {named}{rest}"
+        warnings.warn(skipped, RelayLayoutWarning, stacklevel=2)
     theirs = load(tuning_logs.paths_of(processor))[0] if shipped else []
     return RecordedKernels(Database([*theirs, *records], _preferred(records, processor, cpu)))
 

@@ -38,6 +38,16 @@ from topi_ext.chooser import KernelChooser
 from topi_ext.processor import processor_of
 from topi_ext.tune.transforms import TransformTimes
 
+_READ = ("mcpu", "mattr", "mtriple", "num-cores")
+"""Attributes of TVM's targets of kind "llvm" that say what the code is for."""
+
+_KEYS = {
+    *("kind", "keys", "tag", "libs", "device", "model", "host", "opt-level", "cl-opt", "jit", *_READ),
+    *("fast-math", "mabi", "mfloat-abi", "vector-width", "system-lib", "runtime", "from_device"),
+}
+_FEATURES = ("feature.", "fast-math-")
+"""All attributes that such a target may have, and how others begin."""
+
 
 def resolve_target(
     target: "str | Mapping[str, Any] | tvm.target.Target | BuildTarget" = "native",
@@ -63,6 +73,8 @@ def resolve_target(
     """
     if isinstance(target, BuildTarget):
         return target
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise TargetError(f"threads: expected a whole number from 1 on, got {threads!r}")
     if precision not in STORED:
         raise TargetError(f"precision {precision!r} is not known; use one of {', '.join(STORED)}")
     wanted = cast("Precision", precision)
@@ -92,6 +104,10 @@ def _in_precision(target: BuildTarget, precision: Precision) -> BuildTarget:
 
 
 def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: int | None) -> BuildTarget:
+    if not isinstance(target, str | Mapping | tvm.target.Target):
+        raise TargetError(
+            f"a {type(target).__name__} is no target; give a name such as 'native', or TVM's JSON"
+        )
     if isinstance(target, tvm.target.Target):
         return _from_description(str(target.kind.name), dict(target.attrs), target.kind.name, threads)
     if isinstance(target, Mapping):
@@ -121,8 +137,9 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
     )
 
 
-def _known_processors() -> set[str]:
-    return {str(name) for name in codegen.llvm_get_cpu_archlist(tvm.target.Target({"kind": "llvm"}))}
+def _known_processors(triple: str = "") -> set[str]:
+    base = {"kind": "llvm", "mtriple": triple} if triple else {"kind": "llvm"}
+    return {str(name) for name in codegen.llvm_get_cpu_archlist(tvm.target.Target(base))}
 
 
 def _native(threads: int | None) -> BuildTarget:
@@ -150,11 +167,17 @@ def _native(threads: int | None) -> BuildTarget:
 def _from_description(name: str, description: dict[str, Any], kind: str, threads: int | None) -> BuildTarget:
     if kind != "llvm":
         raise TargetError(f"target {name}: kind '{kind}' has no kernels yet; use a CPU target (kind 'llvm')")
-    attributes = {
-        key: value for key, value in description.items() if key in ("mcpu", "mattr", "mtriple", "num-cores")
-    }
+    unknown = sorted(key for key in description if key not in _KEYS and not key.startswith(_FEATURES))
+    if unknown:
+        raise TargetError(
+            f"target {name}: '{unknown[0]}' is no attribute of it; the attributes are {', '.join(_READ)}"
+        )
+    attributes = {key: value for key, value in description.items() if key in _READ}
     if "num-cores" in attributes:
-        threads = threads or int(attributes.pop("num-cores"))
+        cores = attributes.pop("num-cores")
+        if not str(cores).isdigit() or not int(cores):
+            raise TargetError(f"target {name}: num-cores: expected a whole number from 1 on, got {cores!r}")
+        threads = threads or int(cores)
     triple = str(attributes.get("mtriple", ""))
     machine = normalize_architecture(triple.split("-")[0]) if triple else architecture()
     cpu = str(attributes.get("mcpu", ""))
@@ -165,6 +188,8 @@ def _from_description(name: str, description: dict[str, Any], kind: str, threads
         if machine != architecture() and cpu in ARM_BOARDS:
             threads = threads or ARM_BOARDS[cpu].cores
     elif machine == "x86_64":
+        if cpu and cpu not in _known_processors(triple or "x86_64-linux-gnu"):
+            raise TargetError(f"target {name}: LLVM knows no processor '{cpu}' of x86_64")
         features = x86_features(attributes)
     return _build(name, attributes, features, machine, threads)
 

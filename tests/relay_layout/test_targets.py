@@ -1,5 +1,7 @@
 """Targets by name, and the combinations of layouts they offer."""
 
+from typing import Any
+
 import pytest
 import tvm
 
@@ -243,6 +245,13 @@ def test_whole_registers_of_avx512(cpu: str, attributes: list[str], expected: li
     assert list(resolve_target(description).tvm_target.attrs["mattr"]) == expected
 
 
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True])
+def test_wrong_numbers_of_threads(threads: Any) -> None:
+    with pytest.raises(TargetError) as raised:
+        resolve_target("native", threads=threads)
+    assert str(raised.value) == f"threads: expected a whole number from 1 on, got {threads!r}"
+
+
 def test_tvm_targets_and_json_are_taken() -> None:
     target = resolve_target(tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 3}))
     assert (target.threads, target.processor.vector_bytes) == (3, 32)
@@ -260,9 +269,25 @@ def test_tvm_targets_and_json_are_taken() -> None:
             '{"kind": "cuda"}',
             "target {\"kind\": \"cuda\"}: kind 'cuda' has no kernels yet; use a CPU target (kind 'llvm')",
         ),
+        (
+            {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "znver44"},
+            'target {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "znver44"}: '
+            "LLVM knows no processor 'znver44' of x86_64",
+        ),
+        (
+            {"kind": "llvm", "mcup": "znver4"},
+            'target {"kind": "llvm", "mcup": "znver4"}: \'mcup\' is no attribute of it; '
+            "the attributes are mcpu, mattr, mtriple, num-cores",
+        ),
+        (
+            {"kind": "llvm", "num-cores": "two"},
+            'target {"kind": "llvm", "num-cores": "two"}: '
+            "num-cores: expected a whole number from 1 on, got 'two'",
+        ),
+        (7, "a int is no target; give a name such as 'native', or TVM's JSON"),
     ],
 )
-def test_wrong_targets(target: str, message: str) -> None:
+def test_wrong_targets(target: Any, message: str) -> None:
     with pytest.raises(TargetError) as raised:
         resolve_target(target)
     assert str(raised.value) == message
