@@ -9,8 +9,10 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import Call, Op
+from tvm.ir import Call, Op, TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
+
+from topi_ext.schedule.overlap import substitute
 
 _LAZY = "prim.if_then_else"
 
@@ -67,4 +69,39 @@ def _in_order(values: Mapping[tirx.Var, Any]) -> Iterator[tirx.Var]:
         yield from visit(variable)
 
 
-__all__ = ["flatten_bindings"]
+def inline_casts() -> tvm.transform.Pass:
+    """Floats that are made of whole numbers are not bound: TVM's analysis of what is bound fails on them."""
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        return func.with_body(structural_map(func.body, (tirx.SeqStmt, _without_casts)))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.inline_casts")
+
+
+def _without_casts(sequence: tirx.SeqStmt) -> Any:
+    values: dict[tirx.Var, Any] = {}
+    kept = []
+    for statement in sequence.seq:
+        found = substitute(statement, values) if values else statement
+        if isinstance(found, tirx.Bind) and _is_cast(found.value):
+            values[found.var] = found.value
+        else:
+            kept.append(found)
+    if not values:
+        return sequence
+    return kept[0] if len(kept) == 1 else tirx.SeqStmt(kept)
+
+
+def _is_cast(value: Any) -> bool:
+    if "float" not in str(getattr(value.ty, "dtype", "")):
+        return False
+    casts: list[tirx.Cast] = []
+    structural_walk(value, (tirx.Cast, casts.append))
+    loads: list[Any] = []
+    structural_walk(value, (TensorLoad, loads.append))
+    # What is loaded may be overwritten before it is used.
+    return not loads and any(str(cast.value.ty.dtype).startswith(("int", "uint")) for cast in casts)
+
+
+__all__ = ["flatten_bindings", "inline_casts"]

@@ -16,7 +16,7 @@ from tvm.target import Target
 from tvm.tirx.buffer import buffer_data_pointer_type
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.bindings import flatten_bindings
+from topi_ext.bindings import flatten_bindings, inline_casts
 from topi_ext.brain import lower_brain_floats
 from topi_ext.comparisons import exact_comparisons
 from topi_ext.dot_products import lower_dot_products
@@ -66,6 +66,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
         tvm.transform.module_pass(lower, 0, PIPELINE),
         lambda: tvm.transform.Sequential(
             [
+                inline_casts(),
                 interleave_stores(),
                 lower_dot_products(),
                 lower_brain_floats(),

@@ -44,6 +44,7 @@ from relay_layout.lower.elementwise import (
     quotient_call,
     transcendental_call,
 )
+from relay_layout.lower.image_tiles import tiled_call
 from relay_layout.lower.reductions import extreme_call, layer_norm_call, rms_norm_call, softmax_call
 from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
@@ -72,9 +73,13 @@ def legalization_map(target: BuildTarget | None = None) -> dict[str, Legalizer]:
     it none does, and transposed convolutions keep their loops.
     """
 
-    def tiled(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    def known(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         chosen = constant_convolution(builder, call, target)
         return _convolution(builder, call) if chosen is None else chosen
+
+    def tiled(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        by_tiles = None if target is None else tiled_call(builder, call, known)
+        return known(builder, call) if by_tiles is None else by_tiles
 
     def transposed(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         phased = None if target is None else phased_call(builder, call, tiled)

@@ -22,12 +22,22 @@ channels read one element of the data for all lanes; along a row they gather.
 """
 
 
+UNTILED_US = 1000.0
+"""Of a convolution of an image of unknown size in another layout."""
+
+
 def convolution_us(
     node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: BuildTarget
 ) -> float:
-    """Estimated microseconds of the default kernel; 0 where spatial extents are symbolic."""
+    """Estimated microseconds of the default kernel.
+
+    Where spatial extents are symbolic, 0 with channels last, in which tiles are cut, and otherwise more than
+    transforms, which then count as next to nothing.
+    """
     if not is_static(convolution.image):
-        return 0.0
+        last = layouts.data == layouts.out == convolution.channels_last
+        tiled = convolution.operator == "nn.conv2d" and node.operands[1].constant is not None
+        return UNTILED_US if tiled and not last and not isinstance(target, CudaTarget) else 0.0
     if isinstance(target, CudaTarget):
         return target.convolution_us(node, convolution, layouts)
     if convolution.operator in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):

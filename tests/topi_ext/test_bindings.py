@@ -18,7 +18,7 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 from tvm_ffi import structural_equal, structural_walk
 
-from topi_ext.bindings import flatten_bindings
+from topi_ext.bindings import flatten_bindings, inline_casts
 from topi_ext.compute import transcendental
 from topi_ext.schedule.rules import LoopNest
 
@@ -64,3 +64,24 @@ def test_what_is_read_on_a_condition_stays_there() -> None:
 
     module = tvm.IRModule({"main": prim_func([data, te.compute((8,), element)])})
     assert structural_equal(flatten_bindings()(module), module)
+
+
+def test_floats_of_whole_numbers_are_not_bound() -> None:
+    """TVM's analysis of what is bound ends in an error, where the number has a least value."""
+    source = tirx.decl_buffer((8,), "float32", "source")
+    result = tirx.decl_buffer((8,), "float32", "result")
+    place, scale, read = (
+        tirx.Var(name, dtype) for name, dtype in (("i", "int64"), ("s", "float32"), ("r", "float32"))
+    )
+    body = tirx.SeqStmt(
+        [
+            tirx.Bind(scale, tirx.Cast("float32", place) * tirx.const(0.5, "float32")),
+            tirx.Bind(read, tirx.BufferLoad(source, [place])),
+            tirx.BufferStore(result, scale * scale + read, [place]),
+        ]
+    )
+    loop = tirx.For(place, tirx.const(0, "int64"), tirx.const(8, "int64"), tirx.ForKind.SERIAL, body)
+    module = inline_casts()(tvm.IRModule({"main": tirx.PrimFunc([source, result], loop)}))
+    bound: list[Any] = []
+    structural_walk(module["main"].body, (tirx.Bind, lambda one: bound.append(one.var.name)))
+    assert bound == ["r"]

@@ -36,9 +36,12 @@ def interpolate(
 
     def coordinate(element: Any) -> Any:
         if coordinates == "align_corners":
+            first = tirx.const(0.0, "float32")
+            if isinstance(extent, tirx.IntImm) and int(extent) == 1:
+                return first
+            moved = tirx.Cast("float32", element) * tirx.Cast("float32", last)
             # The only element of a result is at the first one.
-            steps = tirx.Cast("float32", te.max(extent - 1, 1))
-            return tirx.Cast("float32", element) * tirx.Cast("float32", last) / steps
+            return tirx.Select(extent > 1, moved / tirx.Cast("float32", extent - 1), first)
         return source_coordinate(element, size, extent, coordinates)
 
     def first(element: Any) -> Any:

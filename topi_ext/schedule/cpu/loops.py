@@ -192,11 +192,16 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
 
 
 def _shared(sch: Schedule, loops: list[Any], whole: bool) -> Any:
-    """The loop that threads share; the last one stays as it is where not all of its vectors are whole."""
-    if whole:
-        return sch.fuse(*fusible(sch, loops))
+    """The loop that threads share.
+
+    The last one stays as it is where not all of its vectors are whole, and where its extent is not known: to
+    divide by it for each element takes longer than the element.
+    """
     *rows, last = loops
-    enough = (_size([sch.get(loop).extent for loop in rows]) or ENOUGH_ROWS) >= ENOUGH_ROWS
+    if whole and loop_extent(sch, last) is not None:
+        return sch.fuse(*fusible(sch, loops))
+    size = _size([sch.get(loop).extent for loop in rows])
+    enough = size is None or size >= (ENOUGH_ROWS if not whole else 2)
     return sch.fuse(*fusible(sch, rows)) if enough and rows else last
 
 

@@ -1,0 +1,225 @@
+"""Convolutions of images whose size is known at run time, as convolutions of tiles whose size is known now.
+
+Tiles are cut with what the windows read around them, convolved as a batch, and put in their places. The last
+tiles of an image are moved back to end with it; what lies beyond a smaller one is computed and dropped.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax, sym, te, tirx
+from tvm.script.ir_builder import tirx as T
+
+from relay_layout.ir import Constant, Expression, is_static, operator_name, shape_of
+from relay_layout.layout import Layout
+from relay_layout.lower.patterns import INJECTIVE, PATTERN
+from topi_ext.compute.imperative import variable, written
+from topi_ext.schedule.overlap import substitute
+
+_LONGEST, _SHORTEST = 16, 4
+"""Rows and columns of a tile, in pixels of the result."""
+
+_NOMINAL = 224
+"""What a size is taken for, to tell the small images of a network's end from those of its beginning."""
+
+_AXES = "HW"
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Along one axis: the tile and its number, by the extent of the image and of the result."""
+
+    tile: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    after: int
+
+    @property
+    def read(self) -> int:
+        """Elements of the image that a tile reads."""
+        return (self.tile - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+
+    def results(self, extent: Any) -> Any:
+        """The extent of the result of an image of ``extent``."""
+        reach = (self.kernel - 1) * self.dilation + 1
+        return tirx.floordiv(extent + (self.before + self.after - reach), self.stride) + 1
+
+    def count(self, results: Any) -> Any:
+        """Tiles of so many results."""
+        return tirx.floordiv(results + (self.tile - 1), self.tile)
+
+    def begin(self, number: Any, results: Any) -> Any:
+        """Where in the result a tile begins."""
+        return te.min(number * self.tile, te.max(results - self.tile, 0))
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    """Both windows, and the places of batch, rows and columns among the dimensions of data and result."""
+
+    rows: _Window
+    columns: _Window
+    data: tuple[int, int, int]
+    result: tuple[int, int, int]
+
+    def number(self, data: te.Tensor) -> te.Tensor:
+        """How many tiles there are of all images."""
+        batch, rows, columns = (data.shape[place] for place in self.data)
+        down = self.rows.count(self.rows.results(rows))
+        across = self.columns.count(self.columns.results(columns))
+        total = (batch * down * across).astype("int64")
+        return te.compute((1,), lambda _: total, name="number_of_tiles")
+
+    def cut(self, data: te.Tensor, tiles: Any) -> te.Tensor:
+        """The tiles of all images, row by row, with zeros where there is no image."""
+        _, height, width = (data.shape[place] for place in self.data)
+        down, across = self.rows.results(height), self.columns.results(width)
+
+        shape = list(data.shape)
+        for place, extent in zip(self.data, (tiles, self.rows.read, self.columns.read), strict=True):
+            shape[place] = extent
+        inner = [place for place in range(len(shape)) if place != self.data[0]]
+
+        def body(source: Any, result: Any) -> None:
+            with T.parallel(0, tiles) as tile:
+                image, numbers = self._place(tile, down, across)
+                # What is divided is divided once for each tile.
+                first = [variable("int64") for _ in range(3)]
+                first[0][0] = image
+                first[1][0] = self.rows.begin(numbers[0], down) * self.rows.stride - self.rows.before
+                first[2][0] = (
+                    self.columns.begin(numbers[1], across) * self.columns.stride - self.columns.before
+                )
+                with T.grid(*(shape[place] for place in inner)) as found:
+                    within = dict(zip(inner, found, strict=True))
+                    row = first[1][0] + within[self.data[1]]
+                    column = first[2][0] + within[self.data[2]]
+                    within |= {self.data[0]: tile}
+                    read = within | dict(zip(self.data, (first[0][0], row, column), strict=True))
+                    inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
+                    result[tuple(within[place] for place in range(len(shape)))] = tirx.if_then_else(
+                        inside,
+                        source[tuple(read[place] for place in range(len(shape)))],
+                        tirx.const(0, data.dtype),
+                    )
+
+        return written("cut_tiles", [data], [(shape, data.dtype)], body)
+
+    def join(self, found: te.Tensor, goal: Any) -> te.Tensor:
+        """The results of the tiles in their places."""
+        _, down, across = (goal[place] for place in self.result)
+
+        def element(*index: Any) -> Any:
+            image, row, column = (index[place] for place in self.result)
+            numbers = row // self.rows.tile, column // self.columns.tile
+            source = list(index)
+            tiles = self.rows.count(down), self.columns.count(across)
+            source[self.result[0]] = (image * tiles[0] + numbers[0]) * tiles[1] + numbers[1]
+            source[self.result[1]] = row - self.rows.begin(numbers[0], down)
+            source[self.result[2]] = column - self.columns.begin(numbers[1], across)
+            return found(*source)
+
+        return te.compute(list(goal), element, name="join_tiles")
+
+    def _place(self, tile: Any, down: Any, across: Any) -> tuple[Any, tuple[Any, Any]]:
+        """The image of a tile, and which it is from above and from the left."""
+        rows, columns = self.rows.count(down), self.columns.count(across)
+        image = tirx.floordiv(tile, rows * columns)
+        return image, (tirx.floormod(tirx.floordiv(tile, columns), rows), tirx.floormod(tile, columns))
+
+
+def tiled_call(
+    builder: relax.BlockBuilder,
+    call: relax.Call,
+    convolve: Callable[[relax.BlockBuilder, relax.Call], Expression],
+) -> Expression | None:
+    """A 2-D convolution by a constant weight of images of open extents; None for others.
+
+    ``convolve`` lowers the convolution of the tiles.
+    """
+    tiling = _tiling(call)
+    if tiling is None:
+        return None
+    data, weight = call.args
+    attributes = call.attrs
+    number = builder.emit_te(tiling.number, data, primfunc_name_hint="number_of_tiles")
+    tiles = tirx.Var("tiles", "int64")
+    builder.match_cast(builder.emit(relax.op.tensor_to_shape(number)), relax.ShapeType([tiles]))
+    cut = builder.emit_te(tiling.cut, data, tiles, primfunc_name_hint="cut_tiles")
+    inner = relax.op.nn.conv2d(
+        cut,
+        weight,
+        strides=list(attributes.strides),
+        padding=[0, 0, 0, 0],
+        dilation=list(attributes.dilation),
+        groups=attributes.groups,
+        data_layout=attributes.data_layout,
+        kernel_layout=attributes.kernel_layout,
+        out_layout=attributes.out_layout,
+        out_dtype=str(call.ty.dtype),
+    )
+    found = builder.emit(convolve(builder, builder.normalize(inner)))
+    goal = relax.ShapeExpr(list(shape_of(call) or ()))
+    return builder.call_te(
+        tiling.join, found, goal, primfunc_name_hint="join_tiles", primfunc_attrs={PATTERN: INJECTIVE}
+    )
+
+
+def _tiling(call: relax.Call) -> _Tiling | None:
+    data, result = shape_of(call.args[0]), shape_of(call)
+    if operator_name(call) != "nn.conv2d" or not isinstance(call.args[1], Constant):
+        return None
+    if data is None or result is None:
+        return None
+    attributes = call.attrs
+    texts = [str(attributes.data_layout), str(attributes.out_layout or attributes.data_layout)]
+    if any(set(Layout.parse(text).blocked_axes) & {"N", "H", "W"} for text in texts):
+        return None
+    places = [_places(text) for text in texts]
+    sides = list(zip((data, result), places, strict=True))
+    images = [[shape[place] for place in own[1:]] for shape, own in sides]
+    others = [extent for shape, own in sides for place, extent in enumerate(shape) if place not in own]
+    if is_static(images[0]) or not is_static(others):
+        return None
+    extents = shape_of(call.args[1]) or ()
+    kernel = [int(extents[_dimensions(str(attributes.kernel_layout)).index(axis)]) for axis in _AXES]
+    windows = [
+        _Window(
+            _tile(images[1][place]),
+            kernel[place],
+            int(attributes.strides[place]),
+            int(attributes.dilation[place]),
+            int(attributes.padding[place]),
+            int(attributes.padding[place + 2]),
+        )
+        for place in range(len(_AXES))
+    ]
+    return _Tiling(windows[0], windows[1], places[0], places[1])
+
+
+def _places(layout: str) -> tuple[int, int, int]:
+    """Of batch, rows and columns among the dimensions in memory."""
+    batch, rows, columns = (_dimensions(layout).index(axis) for axis in f"N{_AXES}")
+    return batch, rows, columns
+
+
+def _dimensions(layout: str) -> list[str]:
+    """What the dimensions in memory are called; those of blocks by small letters."""
+    return re.findall(r"[A-Z]|(?<=\d)[a-z]", layout)
+
+
+def _tile(extent: Any) -> int:
+    """Results of a tile along an axis: all of a known extent, and of others what suits a common size."""
+    if isinstance(extent, int):
+        return extent
+    common = {one: tirx.const(_NOMINAL, "int64") for one in tirx.analysis.undefined_vars(extent)}
+    found = sym.Analyzer().simplify(substitute(extent, common))
+    size = int(found) if isinstance(found, tirx.IntImm) else _LONGEST
+    return max(_SHORTEST, min(_LONGEST, size))
+
+
+__all__ = ["tiled_call"]
