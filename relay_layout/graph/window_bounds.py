@@ -1,9 +1,9 @@
 """The least sizes of images that the windows of a network fit into."""
 
 from tvm import relax, sym, tirx
+from tvm_ffi import structural_map
 
 from relay_layout.ir import operator_name, shape_of
-from topi_ext.schedule.overlap import substitute
 
 _WINDOWED = ("nn.conv", "nn.max_pool", "nn.avg_pool")
 """How the names of operators begin whose results have no pixels, or fewer, where images are small."""
@@ -37,7 +37,8 @@ def _least(extent: tirx.Expr, variable: tirx.Var) -> int:
     analyzer = sym.Analyzer()
 
     def is_positive(size: int) -> bool:
-        value = analyzer.simplify(substitute(extent, {variable: tirx.const(size, str(variable.ty.dtype))}))
+        number = tirx.const(size, str(variable.ty.dtype))
+        value = analyzer.simplify(structural_map(extent, (tirx.Var, lambda _: number)))
         return not isinstance(value, tirx.IntImm) or int(value) > 0
 
     below, above = 0, 1

@@ -138,12 +138,13 @@ def _general_matrix_product(node: Node) -> Value:
     alpha, beta = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0)
     left = _transposed(node, node.input(0), node.attributes.get("transA", 0))
     right = _transposed(node, node.input(1), node.attributes.get("transB", 0))
+    left = left if isinstance(left, np.ndarray) else _of_rows(node, left, right)
     # The factor goes to the operand that is folded, if there is one.
     if isinstance(right, np.ndarray):
         right = _scaled(node, right, alpha)
     else:
         left = _scaled(node, left, alpha)
-    result = relax.op.matmul(_of_rows(node, node.expression(left), right), node.expression(right))
+    result = relax.op.matmul(node.expression(left), node.expression(right))
     if not node.has(2):
         return result
     result = node.emit(result, "unbiased")
