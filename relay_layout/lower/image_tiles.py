@@ -18,11 +18,14 @@ from relay_layout.lower.patterns import INJECTIVE, PATTERN
 from topi_ext.compute.imperative import variable, written
 from topi_ext.schedule.overlap import substitute
 
-_LONGEST, _SHORTEST = 16, 4
-"""Rows and columns of a tile, in pixels of the result."""
-
 _NOMINAL = 224
 """What a size is taken for, to tell the small images of a network's end from those of its beginning."""
+
+_TILES = ((100, 16), (20, 8), (0, 4))
+"""Rows and columns of a tile, in pixels of the result, by what those of the whole are at least then.
+
+Images whose sides are a multiple of 32, as networks like them, leave whole tiles at most stages.
+"""
 
 _AXES = "HW"
 
@@ -218,8 +221,8 @@ def _tile(extent: Any) -> int:
         return extent
     common = {one: tirx.const(_NOMINAL, "int64") for one in tirx.analysis.undefined_vars(extent)}
     found = sym.Analyzer().simplify(substitute(extent, common))
-    size = int(found) if isinstance(found, tirx.IntImm) else _LONGEST
-    return max(_SHORTEST, min(_LONGEST, size))
+    size = int(found) if isinstance(found, tirx.IntImm) else _NOMINAL
+    return next(tile for least, tile in _TILES if size >= least)
 
 
 __all__ = ["tiled_call"]
