@@ -9,15 +9,14 @@ store of them once they are vectors.
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
-from tvm.s_tir.analysis import get_sblock_read_write_region
+from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_walk
 
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import child_blocks, fixed, is_reduction, loads_of, open_schedule, simplified
 from topi_ext.schedule.choices import choices, range_of, within
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR, LoopNest, kept_blocks
-from topi_ext.schedule.cpu.nests import with_nests
+from topi_ext.schedule.cpu.nests import is_plain, nest_of, with_nests
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.overlap import substitute, uses
 
@@ -46,7 +45,7 @@ class Interleaved(ProcessorRule):
 def _interleaved(block: SBlock) -> Any | None:
     """The loops of a block that writes several elements of a row at once; None where that gains nothing."""
     axes, store = list(block.iter_vars), block.body
-    if not isinstance(store, tirx.BufferStore) or not all(map(_is_plain, axes)):
+    if not isinstance(store, tirx.BufferStore) or not is_plain(block):
         return None
     last = axes[-1].var
     extent = fixed(axes[-1].dom.extent)
@@ -68,10 +67,6 @@ def _interleaved(block: SBlock) -> Any | None:
         if all(_reads_rows(value, last) for value in values):
             return _loops(block, values)
     return None
-
-
-def _is_plain(axis: tirx.IterVar) -> bool:
-    return axis.iter_type == tirx.IterVar.DataPar and fixed(axis.dom.min) == 0
 
 
 def _divisors(value: Any, variable: tirx.Var) -> list[int]:
@@ -118,15 +113,7 @@ def _loops(block: SBlock, values: list[Any]) -> Any:
             for place, value in enumerate(values)
         ]
     )
-    buffers = {buffer: buffer for buffer in (*(load.source for load in loads_of(body)), store.buffer)}
-    reads, writes = get_sblock_read_write_region(SBlock(axes, [], [], block.name_hint, body), buffers)
-    counters = [tirx.Var(f"{axis.var.name}_row", axis.var.ty) for axis in axes]
-    loops: Any = SBlockRealize(
-        counters, tirx.const(True, "bool"), SBlock(axes, reads, writes, block.name_hint, body)
-    )
-    for counter, axis in zip(reversed(counters), reversed(axes), strict=True):
-        loops = tirx.For(counter, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, loops)
-    return loops
+    return nest_of(axes, body, store.buffer, block.name_hint)[1]
 
 
 __all__ = ["Interleaved"]

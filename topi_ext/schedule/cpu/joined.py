@@ -12,7 +12,6 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
-from tvm.s_tir.analysis import get_sblock_read_write_region
 
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
@@ -26,6 +25,7 @@ from topi_ext.schedule.blocks import (
 from topi_ext.schedule.choices import Part, choices, range_of, within
 from topi_ext.schedule.cpu.interleaved import Interleaved
 from topi_ext.schedule.cpu.loops import LoopNest, kept_blocks
+from topi_ext.schedule.cpu.nests import is_plain, nest_of
 from topi_ext.schedule.cpu.rows import Rows
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.cpu.transpose import Transpose
@@ -77,7 +77,7 @@ class _Nest:
         """The nests that do the same without choosing; itself where there is nothing to choose."""
         block, axes = self.block, self.block.iter_vars
         extents = [fixed(axis.dom.extent) for axis in axes]
-        if not _is_plain(block) or not isinstance(block.body, tirx.BufferStore) or None in extents:
+        if not is_plain(block) or not isinstance(block.body, tirx.BufferStore) or None in extents:
             return [self]
         whole = [(0, extent) for extent in extents if extent is not None]
         found = _parts(block.body.value, [axis.var for axis in axes], whole)
@@ -93,13 +93,6 @@ def _needed(ahead: Sequence[_Nest], part: _Nest) -> list[_Nest]:
         if any(holds(nest.written, load.source) for reader in (part, *found) for load in reader.loads):
             found.insert(0, nest)
     return found
-
-
-def _is_plain(block: SBlock) -> bool:
-    """Whether the axes of a block are independent and begin at zero."""
-    return all(
-        axis.iter_type == tirx.IterVar.DataPar and fixed(axis.dom.min) == 0 for axis in block.iter_vars
-    )
 
 
 def _parts(value: Any, variables: Sequence[tirx.Var], whole: Part) -> list[tuple[Part, Any]]:
@@ -155,25 +148,17 @@ def _edges(condition: Any) -> list[tuple[tirx.Var, int]]:
 
 def _part(block: SBlock, part: Part, value: Any, place: int) -> _Nest:
     """The loops over one part, with axes from zero up."""
-    moved, axes, counters = {}, [], []
+    moved, axes = {}, []
     for axis, (begin, end) in zip(block.iter_vars, part, strict=True):
         variable = tirx.Var(axis.var.name, axis.var.ty)
         moved[axis.var] = variable + begin if begin else variable
         axes.append(tirx.IterVar(range_of(variable, 0, end - begin), variable, tirx.IterVar.DataPar))
-        counters.append(tirx.Var(f"{axis.var.name}_part", axis.var.ty))
     extents = [(0, end - begin) for begin, end in part]
     store = block.body
     indices = [substitute(index, moved) for index in store.indices]
     inside = within(substitute(value, moved), [axis.var for axis in axes], extents)
     body = tirx.BufferStore(store.buffer, inside, indices)
-    name = f"{block.name_hint}_part{place}"
-    buffers = {buffer: buffer for buffer in (*(load.source for load in loads_of(body)), store.buffer)}
-    reads, writes = get_sblock_read_write_region(SBlock(axes, [], [], name, body), buffers)
-    moved_block = SBlock(axes, reads, writes, name, body)
-    loops: Any = SBlockRealize(counters, tirx.const(True, "bool"), moved_block)
-    for counter, axis in zip(reversed(counters), reversed(axes), strict=True):
-        loops = tirx.For(counter, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, loops)
-    return _Nest(moved_block, loops)
+    return _Nest(*nest_of(axes, body, store.buffer, f"{block.name_hint}_part{place}"))
 
 
 def _function(func: tirx.PrimFunc, nests: Sequence[_Nest]) -> tirx.PrimFunc:

@@ -1,11 +1,13 @@
-"""Nests of loops that begin with the same loops, put into one."""
+"""Nests of loops: around a block, and put into one where they begin with the same loops."""
 
 from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir.analysis import get_sblock_read_write_region
 from tvm_ffi import structural_walk
 
+from topi_ext.schedule.blocks import fixed, loads_of
 from topi_ext.schedule.overlap import substitute
 
 
@@ -20,6 +22,25 @@ def stored_by(nest: Any) -> list[Any]:
     found: list[tirx.BufferStore] = []
     structural_walk(nest, (tirx.BufferStore, found.append))
     return [store.buffer for store in found]
+
+
+def is_plain(block: SBlock) -> bool:
+    """Whether the axes of a block are independent and begin at zero."""
+    return all(
+        axis.iter_type == tirx.IterVar.DataPar and fixed(axis.dom.min) == 0 for axis in block.iter_vars
+    )
+
+
+def nest_of(axes: list[Any], body: Any, buffer: Any, name: str) -> tuple[SBlock, Any]:
+    """A block of independent ``axes`` that stores to ``buffer`` alone, and plain loops around it."""
+    buffers = {one: one for one in (*(load.source for load in loads_of(body)), buffer)}
+    reads, writes = get_sblock_read_write_region(SBlock(axes, [], [], name, body), buffers)
+    block = SBlock(axes, reads, writes, name, body)
+    counters = [tirx.Var(f"{axis.var.name}_loop", axis.var.ty) for axis in axes]
+    loops: Any = SBlockRealize(counters, tirx.const(True, "bool"), block)
+    for counter, axis in zip(reversed(counters), reversed(axes), strict=True):
+        loops = tirx.For(counter, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, loops)
+    return block, loops
 
 
 def with_nests(func: tirx.PrimFunc, nests: list[Any]) -> tirx.PrimFunc:
@@ -90,6 +111,8 @@ def outer_loops(nest: Any, count: int) -> list[tirx.For]:
 __all__ = [
     "fused_loops",
     "inside",
+    "is_plain",
+    "nest_of",
     "nests_of",
     "one_loop",
     "outer_loops",
