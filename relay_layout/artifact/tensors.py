@@ -225,8 +225,9 @@ def check_inputs(
         physical = array if plain else array.transpose(spec.memory_order)
         # ascontiguousarray would turn a 0-d array into a 1-d one.
         result[spec.name] = np.asarray(physical, dtype=spec.dtype, order="C")
+    shapes = {name: array.shape for name, array in arrays.items()} if conditions else {}
     for condition in conditions:
-        condition.check({name: array.shape for name, array in arrays.items()})
+        condition.check(shapes)
     return result
 
 

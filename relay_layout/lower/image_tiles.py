@@ -4,7 +4,6 @@ Tiles are cut with what the windows read around them, convolved as a batch, and 
 tiles of an image are moved back to end with it; what lies beyond a smaller one is computed and dropped.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from relay_layout.ir import Constant, Expression, is_static, operator_name, shap
 from relay_layout.layout import Layout
 from relay_layout.lower.patterns import INJECTIVE, PATTERN
 from topi_ext.compute.imperative import variable, written
+from topi_ext.indexing import physical_axes
 from topi_ext.schedule.overlap import substitute
 
 _NOMINAL = 224
@@ -211,8 +211,8 @@ def _places(layout: str) -> tuple[int, int, int]:
 
 
 def _dimensions(layout: str) -> list[str]:
-    """What the dimensions in memory are called; those of blocks by small letters."""
-    return re.findall(r"[A-Z]|(?<=\d)[a-z]", layout)
+    """The axis of each dimension in memory; of one in blocks, the outer part comes first."""
+    return [axis for axis, _ in physical_axes(layout)]
 
 
 def _tile(extent: Any) -> int:

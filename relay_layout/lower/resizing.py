@@ -12,6 +12,7 @@ from tvm import relax, te
 from relay_layout.ir import Expression, shape_of
 from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN
 from topi_ext.compute.interpolation import TAPS, interpolate
+from topi_ext.indexing import physical_axes
 
 _ROWS = 2
 _FLOATS = ("float32", "float16", "bfloat16")
@@ -23,7 +24,7 @@ def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if not _is_by_axes(call) or not (_enlarges_rows(call) or _may_divide_by_zero(call)):
         return call.op.get_attr("FLegalize")(builder, call)
     data, attributes = call.args[0], call.attrs
-    rows_at, columns_at = (str(attributes.layout).index(axis) for axis in "HW")
+    rows_at, columns_at = _image_axes(call)
     size, dtype = call.ty.shape.values, str(call.ty.dtype)
     along = partial(
         interpolate,
@@ -74,12 +75,14 @@ def _may_divide_by_zero(call: relax.Call) -> bool:
     """Whether corners are aligned with those of a result of which an extent may be one."""
     if str(call.attrs.coordinate_transformation_mode) != "align_corners":
         return False
-    sizes = dict(zip(_letters(str(call.attrs.layout)), shape_of(call) or (), strict=False))
-    return any(not isinstance(sizes[axis], int) or sizes[axis] == 1 for axis in "HW")
+    sizes = [tuple(shape_of(call) or ())[place] for place in _image_axes(call)]
+    return any(not isinstance(size, int) or size == 1 for size in sizes)
 
 
-def _letters(layout: str) -> str:
-    return "".join(letter for letter in layout if letter.isalpha())
+def _image_axes(call: relax.Call) -> tuple[int, int]:
+    """Which dimensions in memory rows and columns are."""
+    axes = [axis for axis, _ in physical_axes(str(call.attrs.layout))]
+    return axes.index("H"), axes.index("W")
 
 
 __all__ = ["resize2d_call"]

@@ -122,14 +122,6 @@ def with_tuning(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {**attributes, "mattr": [*given, *added]} if added else dict(attributes)
 
 
-def check_arm_cpu(name: str, triple: str, cpu: str) -> None:
-    """Raises :class:`TargetError` for a processor that LLVM would take for a generic one without a word."""
-    base = Target({"kind": "llvm", "mtriple": triple})
-    known = {str(other) for other in codegen.llvm_get_cpu_archlist(base)}
-    if cpu not in known | {"generic"}:
-        raise TargetError(f"target {name}: LLVM knows no processor '{cpu}' of aarch64")
-
-
 __all__ = [
     "ARM_BOARDS",
     "CHECKED_FEATURES",
@@ -139,7 +131,6 @@ __all__ = [
     "arm_facts",
     "arm_features",
     "arm_target",
-    "check_arm_cpu",
     "present_attributes",
     "with_tuning",
 ]

@@ -17,7 +17,6 @@ from relay_layout.targets.arm import (
     arm_facts,
     arm_features,
     arm_target,
-    check_arm_cpu,
     present_attributes,
     with_tuning,
 )
@@ -129,7 +128,7 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
         return _from_description(text, arm_target(text), "llvm", threads)
     if text in INSTRUCTION_SETS:
         return _build(text, {"mcpu": text}, level_features(text), "x86_64", threads)
-    if architecture() == "x86_64" and text in _known_processors():
+    if architecture() == "x86_64" and text in _known_processors(codegen.llvm_get_system_triple()):
         return _build(text, {"mcpu": text}, x86_features({"mcpu": text}), "x86_64", threads)
     raise TargetError(
         f"target {target!r} is not known; use 'native', one of {', '.join(INSTRUCTION_SETS)}, "
@@ -137,9 +136,15 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
     )
 
 
-def _known_processors(triple: str = "") -> set[str]:
-    base = {"kind": "llvm", "mtriple": triple} if triple else {"kind": "llvm"}
-    return {str(name) for name in codegen.llvm_get_cpu_archlist(tvm.target.Target(base))}
+def _known_processors(triple: str) -> set[str]:
+    base = tvm.target.Target({"kind": "llvm", "mtriple": triple})
+    return {str(name) for name in codegen.llvm_get_cpu_archlist(base)}
+
+
+def _check_processor(name: str, triple: str, machine: str, cpu: str) -> None:
+    """Raises :class:`TargetError` for a processor that LLVM would take for a generic one without a word."""
+    if cpu and cpu not in _known_processors(triple) | {"generic"}:
+        raise TargetError(f"target {name}: LLVM knows no processor '{cpu}' of {machine}")
 
 
 def _native(threads: int | None) -> BuildTarget:
@@ -182,14 +187,13 @@ def _from_description(name: str, description: dict[str, Any], kind: str, threads
     machine = normalize_architecture(triple.split("-")[0]) if triple else architecture()
     cpu = str(attributes.get("mcpu", ""))
     features: tuple[str, ...] = ()
+    if machine in ("aarch64", "x86_64"):
+        _check_processor(name, triple or codegen.llvm_get_system_triple(), machine, cpu)
     if machine == "aarch64":
-        check_arm_cpu(name, triple or codegen.llvm_get_system_triple(), cpu or "generic")
         features = _arm_features(attributes)
         if machine != architecture() and cpu in ARM_BOARDS:
             threads = threads or ARM_BOARDS[cpu].cores
     elif machine == "x86_64":
-        if cpu and cpu not in _known_processors(triple or "x86_64-linux-gnu"):
-            raise TargetError(f"target {name}: LLVM knows no processor '{cpu}' of x86_64")
         features = x86_features(attributes)
     return _build(name, attributes, features, machine, threads)
 

@@ -35,6 +35,12 @@ class _Indexed:
     order: list[int] | None
 
 
+def argument(node: Any, position: int, name: str, otherwise: Any = None) -> Any:
+    """What a node is given at a position or by a name; ``otherwise`` for neither, and for None."""
+    found = node.args[position] if len(node.args) > position else node.kwargs.get(name)
+    return otherwise if found is None else found
+
+
 def scalar(emit: Callable[[Expression], Expression], extent: Any) -> Expression:
     """An extent as a tensor of one int64 without dimensions."""
     if isinstance(extent, int):
@@ -156,10 +162,7 @@ def _slice(node: Any, importer: Any) -> Expression:
 def _slice_scatter(node: Any, importer: Any) -> Expression:
     """``slice_scatter(data, source, dim, start, end, step)``: what is before, the source, what is behind."""
     data, emit = importer.env[node.args[0]], importer.block_builder.emit
-    given = [
-        *node.args[2:],
-        *[node.kwargs.get(name) for name in ("dim", "start", "end", "step")][len(node.args) - 2 :],
-    ]
+    given = [argument(node, place, name) for place, name in enumerate(("dim", "start", "end", "step"), 2)]
     part = _range(node, importer, shape_of(data) or (), given)
     source = importer.env[node.args[1]]
     if part.step != 1:

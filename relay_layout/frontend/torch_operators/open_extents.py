@@ -8,15 +8,10 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.torch_operators.indexing import is_negative, scalar
+from relay_layout.frontend.torch_operators.indexing import argument, is_negative, scalar
 from relay_layout.ir import Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
-
-
-def _argument(node: Any, position: int, name: str, otherwise: Any = None) -> Any:
-    found = node.args[position] if len(node.args) > position else node.kwargs.get(name)
-    return otherwise if found is None else found
 
 
 def _split(node: Any, importer: Any) -> Expression:
@@ -25,7 +20,7 @@ def _split(node: Any, importer: Any) -> Expression:
     shape, count = shape_of(data), len(node.meta["val"])
     if shape is None:
         raise ModelError(f"node '{node.name}': splitting a tensor of unknown shape is not supported")
-    axis = int(_argument(node, 2, "dim", 0)) % len(shape)
+    axis = int(argument(node, 2, "dim", 0)) % len(shape)
     given = node.args[1]
     sizes = list(given) if isinstance(given, list | tuple) else [given] * count
     sizes = [importer.env.get(size, size) for size in sizes]
@@ -64,9 +59,9 @@ def _deviation(is_root: bool) -> Converter:
         shape = shape_of(data)
         if shape is None:
             raise ModelError(f"node '{node.name}': a variance of unknown shape is not supported")
-        given = _argument(node, 1, "dim")
+        given = argument(node, 1, "dim")
         axes = list(range(len(shape))) if not given else [int(axis) % len(shape) for axis in given]
-        correction = _argument(node, 2, "correction", 1)
+        correction = argument(node, 2, "correction", 1)
         keeps = bool(node.kwargs.get("keepdim", False))
         found = emit(relax.op.variance(data, axes, keeps))
         if correction:
@@ -82,7 +77,7 @@ def _deviation(is_root: bool) -> Converter:
 def _squeeze(node: Any, importer: Any) -> Expression:
     """``squeeze(data, dims)``: dimensions that are not of one element stay, and open ones are not."""
     data, shape = importer.env[node.args[0]], shape_of(importer.env[node.args[0]]) or ()
-    given = _argument(node, 1, "dim")
+    given = argument(node, 1, "dim")
     listed = range(len(shape)) if given is None else given if isinstance(given, list | tuple) else [given]
     axes = sorted({int(axis) % max(1, len(shape)) for axis in listed})
     axes = [axis for axis in axes if axis < len(shape) and shape[axis] == 1]
