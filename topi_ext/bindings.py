@@ -12,6 +12,7 @@ from tvm import tirx
 from tvm.ir import Call, Op, TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
+from topi_ext.replacing import replacing
 from topi_ext.schedule.overlap import substitute
 
 _LAZY = "prim.if_then_else"
@@ -19,12 +20,7 @@ _LAZY = "prim.if_then_else"
 
 def flatten_bindings() -> tvm.transform.Pass:
     """What an expression that is stored binds, it binds before it computes anything else."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return func.with_body(structural_map(func.body, (tirx.BufferStore, _flattened)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.flatten_bindings")
+    return replacing("flatten_bindings", tirx.BufferStore, _flattened)
 
 
 def _flattened(store: tirx.BufferStore) -> tirx.BufferStore:
@@ -71,12 +67,7 @@ def _in_order(values: Mapping[tirx.Var, Any]) -> Iterator[tirx.Var]:
 
 def inline_casts() -> tvm.transform.Pass:
     """Floats that are made of whole numbers are not bound: TVM's analysis of what is bound fails on them."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return func.with_body(structural_map(func.body, (tirx.SeqStmt, _without_casts)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.inline_casts")
+    return replacing("inline_casts", tirx.SeqStmt, _without_casts)
 
 
 def _without_casts(sequence: tirx.SeqStmt) -> Any:

@@ -25,6 +25,7 @@ from topi_ext.interleave import interleave_stores
 from topi_ext.llvm_functions import import_functions
 from topi_ext.processor import is_aarch64
 from topi_ext.remainders import hide_remainders
+from topi_ext.replacing import replacing
 from topi_ext.schedule.blocks import holds
 from topi_ext.schedule.cpu.matrices import SUMS
 from topi_ext.schedule.start import START
@@ -120,12 +121,7 @@ def accept_any_address() -> tvm.transform.Pass:
     TVM promises LLVM 64 bytes, and so takes no array of numpy where it lies. Loads of vectors that are not
     promised an alignment are as fast where they have it.
     """
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return func.with_body(structural_map(func.body, (tirx.AttrStmt, _without_promise)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.accept_any_address")
+    return replacing("accept_any_address", tirx.AttrStmt, _without_promise)
 
 
 def _without_promise(statement: tirx.AttrStmt) -> Any:

@@ -5,19 +5,14 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm_ffi import structural_map
 
+from topi_ext.replacing import replacing
 from topi_ext.schedule.blocks import holds, loads_of
 
 
 def interleave_stores() -> tvm.transform.Pass:
     """Vectors that are stored with gaps, one right after those that fill the gaps, are shuffled into one."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return func.with_body(structural_map(func.body, (tirx.SeqStmt, _joined)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.interleave_stores")
+    return replacing("interleave_stores", tirx.SeqStmt, _joined)
 
 
 def _joined(sequence: tirx.SeqStmt) -> Any:

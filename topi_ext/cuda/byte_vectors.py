@@ -4,7 +4,8 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm_ffi import structural_map
+
+from topi_ext.replacing import replacing
 
 _WORD = 4
 
@@ -13,12 +14,7 @@ def pack_bytes() -> tvm.transform.Pass:
     """Constants of bytes that are repeated over 8 or 16 lanes become words that are repeated, and are taken
     as bytes again.
     """
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return func.with_body(structural_map(func.body, (tirx.Broadcast, _packed)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.pack_bytes")
+    return replacing("pack_bytes", tirx.Broadcast, _packed)
 
 
 def _packed(repeated: tirx.Broadcast) -> Any:

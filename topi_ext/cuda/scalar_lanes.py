@@ -10,19 +10,16 @@ import tvm
 from tvm import tirx
 from tvm.ir import Call, Op, TensorLoad
 from tvm.ir.prim.expr import BitwiseNot
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_walk
+
+from topi_ext.replacing import replacing
 
 _ISNAN = "tirx.isnan"
 
 
 def unroll_scalars() -> tvm.transform.Pass:
     """Loops over lanes that read or write booleans in memory, negate, or look for NaN are of scalars."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return func.with_body(structural_map(func.body, (tirx.For, _unrolled)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.unroll_scalars")
+    return replacing("unroll_scalars", tirx.For, _unrolled)
 
 
 def _unrolled(loop: tirx.For) -> tirx.For:
