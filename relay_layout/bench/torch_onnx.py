@@ -20,7 +20,7 @@ from torch import Tensor
 from relay_layout.bench.torch_node import Node, Operation
 from relay_layout.bench.torch_ops import BUILDERS
 from relay_layout.errors import ModelError
-from relay_layout.frontend.onnx_graphs import OWN_DOMAINS, opset_version
+from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version
 
 Array = np.ndarray[Any, Any]
 

@@ -17,7 +17,7 @@ from tvm_ffi import structural_map
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx as import_onnx
-from relay_layout.frontend.onnx_graphs import opset_version
+from relay_layout.frontend.onnx.graphs import opset_version
 from relay_layout.graph.border import input_names
 from relay_layout.ir import Constant, constant_array, dtype_of, shape_of
 from relay_layout.relay.build_module import main_function
@@ -136,7 +136,7 @@ def from_tflite(
 
 def _loaded(model: Any) -> Any:
     """An ONNX model in memory; a file is read with its external data."""
-    from relay_layout.frontend.onnx_file import read_model, require_onnx
+    from relay_layout.frontend.onnx.files import read_model, require_onnx
 
     require_onnx()
     return read_model(model) if isinstance(model, str | os.PathLike) else model
@@ -144,7 +144,7 @@ def _loaded(model: Any) -> Any:
 
 def _initializers(model: Any) -> dict[tuple[str, tuple[int, ...], bytes], str]:
     """Names of initializers by their dtype, shape and values."""
-    from relay_layout.frontend.onnx_graphs import read_tensors
+    from relay_layout.frontend.onnx.graphs import read_tensors
 
     return {_key(array): name for name, array in read_tensors(model.graph.initializer, "model").items()}
 

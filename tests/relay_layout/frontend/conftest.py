@@ -14,9 +14,7 @@ oracle     other nodes, which ONNX Runtime computes in its place
 rtol atol  tolerances, 1e-5 and 1e-6 if left out
 """
 
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -30,9 +28,6 @@ from tvm import relax
 
 from relay_layout.frontend import from_onnx
 from tests.onnx_reference import reference_session
-
-# Makes the helpers beside the tests importable.
-sys.path.insert(0, str(Path(__file__).parent))
 
 IMAGE = np.random.default_rng(1).standard_normal((2, 3, 7, 5)).astype("float32")
 TARGET = tvm.target.Target({"kind": "llvm", "opt-level": 0})

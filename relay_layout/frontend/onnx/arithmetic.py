@@ -1,0 +1,217 @@
+"""Integer arithmetic on symbolic extents, which exporters use to work out shapes."""
+
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+from tvm import tirx
+
+from relay_layout.frontend.onnx.node import Node
+from relay_layout.frontend.onnx.values import (
+    Array,
+    Extent,
+    Extents,
+    Unsupported,
+    Value,
+    extents,
+    greatest,
+    least,
+    product,
+    same,
+    simplify,
+)
+
+
+def arithmetic(node: Node) -> Value:
+    """The result of a node of which some inputs are Extents.
+
+    NotImplemented for a node without such inputs, or that does more than arithmetic with them.
+    """
+    compute = _ARITHMETIC.get(node.operator)
+    given = [value for value in node.inputs if value is not None]
+    if compute is None or not any(isinstance(value, Extents) for value in given):
+        return NotImplemented
+    if not all(isinstance(value, Extents) or _is_integral(value) for value in given):
+        return NotImplemented
+    arrays = [None if value is None else _elements(value) for value in node.inputs]
+    result = compute(node, *arrays)
+    if result is NotImplemented or (isinstance(result, np.ndarray) and result.dtype != object):
+        return result
+    dtypes = {value.dtype for value in given if isinstance(value, Extents)}
+    dtype = "int32" if dtypes == {"int32"} else "int64"
+    if node.operator == "Cast":
+        from onnx import TensorProto
+
+        dtype = "int32" if node.attributes["to"] == TensorProto.INT32 else "int64"
+    return extents(result, dtype)
+
+
+def empty_extent(node: Node) -> tirx.Var | None:
+    """The extent which a node tests for being 0; None where it does something else."""
+    if node.operator != "Equal" or len(node.inputs) != 2:
+        return None
+    tested = [value for value in node.inputs if isinstance(value, Extents) and value.array.size == 1]
+    zeros = [value for value in node.inputs if isinstance(value, np.ndarray) and value.size == 1]
+    if not tested or not zeros or zeros[0].item() != 0:
+        return None
+    condition = simplify(tested[0].array.item() == tirx.const(0, "int64"))
+    if not isinstance(condition, tirx.EQ):
+        return None
+    one, other = simplify(condition.a), simplify(condition.b)
+    pairs = (one, other), (other, one)
+    return next((side for side, rest in pairs if isinstance(side, tirx.Var) and rest == 0), None)
+
+
+def _is_integral(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "iub"
+
+
+def _elements(value: Value) -> Array:
+    if isinstance(value, Extents):
+        return value.array
+    elements = np.empty(value.shape, dtype=object)
+    for index in np.ndindex(value.shape):
+        elements[index] = bool(value[index]) if value.dtype.kind == "b" else int(value[index])
+    return elements
+
+
+def _elementwise(operation: Callable[[Extent, Extent], Extent]) -> Callable[..., Value]:
+    def compute(node: Node, left: Array, right: Array) -> Value:
+        lefts, rights = np.broadcast_arrays(left, right)
+        result = np.empty(lefts.shape, dtype=object)
+        for index in np.ndindex(lefts.shape):
+            result[index] = operation(lefts[index], rights[index])
+            if result[index] is NotImplemented:
+                return NotImplemented
+        return result
+
+    return compute
+
+
+def _quotient(dividend: Extent, divisor: Extent) -> Extent:
+    if isinstance(dividend, int) and isinstance(divisor, int):
+        if divisor == 0:
+            return NotImplemented
+        # ONNX rounds towards zero, Python down.
+        magnitude = abs(dividend) // abs(divisor)
+        return magnitude if (dividend < 0) == (divisor < 0) else -magnitude
+    # Extents are not negative, and so rounding down is rounding towards zero.
+    return simplify(dividend // divisor) if not isinstance(divisor, int) or divisor > 0 else NotImplemented
+
+
+def _remainder(dividend: Extent, divisor: Extent) -> Extent:
+    return simplify(dividend % divisor) if not isinstance(divisor, int) or divisor > 0 else NotImplemented
+
+
+def _equal(node: Node, left: Array, right: Array) -> Value:
+    lefts, rights = np.broadcast_arrays(left, right)
+    result = np.zeros(lefts.shape, dtype=bool)
+    for index in np.ndindex(lefts.shape):
+        one, other = lefts[index], rights[index]
+        if same(one, other):
+            result[index] = True
+        elif not (isinstance(one, int) and isinstance(other, int)):
+            known = one if isinstance(one, int) else other
+            # An extent is never negative, which is what exporters compare it with.
+            if not isinstance(known, int) or known >= 0:
+                return NotImplemented
+    return result
+
+
+def _where(node: Node, condition: Array, left: Array, right: Array) -> Value:
+    if not all(isinstance(choice, bool) for choice in condition.flat):
+        return NotImplemented
+    return np.where(condition.astype(bool), left, right)
+
+
+def _gather(node: Node, data: Array, indices: Array) -> Value:
+    axis = node.axis(node.attributes.get("axis", 0), data.ndim)
+    extent = data.shape[axis]
+    if not all(isinstance(index, int) and -extent <= index < extent for index in indices.flat):
+        raise Unsupported("picks extents that do not exist")
+    return np.asarray(np.take(data, indices.astype("int64"), axis=axis), dtype=object)
+
+
+def _concat(node: Node, *parts: Array) -> Value:
+    return np.concatenate(parts, axis=node.axis(node.attributes.get("axis", 0), parts[0].ndim))
+
+
+def _slice(node: Node, data: Array, *given: Array | None) -> Value:
+    if node.opset < 10:
+        bounds = [list(node.attributes.get(name, ())) for name in ("starts", "ends", "axes")]
+    else:
+        bounds = [[] if bound is None else bound.reshape(-1).tolist() for bound in given]
+    starts, ends, axes, steps = [*bounds, [], []][:4]
+    if any(not isinstance(bound, int) for bound in [*starts, *ends]):
+        return NotImplemented
+    picked = [slice(None)] * data.ndim
+    axes = axes or list(range(len(starts)))
+    for start, end, axis, step in zip(starts, ends, axes, steps or [1] * len(starts), strict=True):
+        # Going backwards, an end before the first element can only be left open.
+        stop = None if step < 0 and end < -data.shape[axis] else end
+        picked[node.axis(axis, data.ndim)] = slice(start, stop, step)
+    return data[tuple(picked)]
+
+
+def _reshape(node: Node, data: Array, shape: Array) -> Value:
+    goal = [data.shape[axis] if extent == 0 else extent for axis, extent in enumerate(shape.tolist())]
+    return data.reshape(goal)
+
+
+def _squeeze(node: Node, data: Array, axes: Array | None = None) -> Value:
+    given = node.attributes.get("axes") if axes is None else axes.tolist()
+    return np.asarray(data.squeeze(None if given is None else tuple(given)), dtype=object)
+
+
+def _unsqueeze(node: Node, data: Array, axes: Array | None = None) -> Value:
+    given = node.attributes.get("axes", ()) if axes is None else axes.tolist()
+    return np.expand_dims(data, tuple(given))
+
+
+def _cast(node: Node, data: Array) -> Value:
+    from onnx import TensorProto
+
+    return data if node.attributes["to"] in (TensorProto.INT64, TensorProto.INT32) else NotImplemented
+
+
+def _reduced(combine: Callable[[list[Extent]], Extent]) -> Callable[..., Value]:
+    def compute(node: Node, data: Array, axes: Array | None = None) -> Value:
+        if data.ndim != 1 or not data.size:
+            return NotImplemented
+        result = np.empty([1] if node.attributes.get("keepdims", 1) else [], dtype=object)
+        result[...] = combine(data.tolist())
+        return result
+
+    return compute
+
+
+def _expand(node: Node, data: Array, shape: Array) -> Value:
+    if not all(isinstance(extent, int) for extent in shape.flat):
+        return NotImplemented
+    return np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(shape.tolist())))
+
+
+_ARITHMETIC: dict[str, Callable[..., Value]] = {
+    "Add": _elementwise(lambda left, right: simplify(left + right)),
+    "Cast": _cast,
+    "Concat": _concat,
+    "Div": _elementwise(_quotient),
+    "Equal": _equal,
+    "Expand": _expand,
+    "Gather": _gather,
+    "Identity": lambda node, data: data,
+    "Max": _elementwise(greatest),
+    "Min": _elementwise(least),
+    "Mod": _elementwise(_remainder),
+    "Mul": _elementwise(lambda left, right: simplify(left * right)),
+    "ReduceMax": _reduced(lambda extents: reduce(greatest, extents)),
+    "ReduceMin": _reduced(lambda extents: reduce(least, extents)),
+    "ReduceProd": _reduced(product),
+    "ReduceSum": _reduced(lambda extents: simplify(sum(extents))),
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Squeeze": _squeeze,
+    "Sub": _elementwise(lambda left, right: simplify(left - right)),
+    "Unsqueeze": _unsqueeze,
+    "Where": _where,
+}

@@ -1,0 +1,114 @@
+"""Checks of an ONNX model before it is imported, each with a message that says what is wrong and where."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend.input_shapes import Input
+from relay_layout.frontend.onnx import fallback
+from relay_layout.frontend.onnx.functions import weightless
+from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, subgraphs, with_subgraphs
+from relay_layout.frontend.onnx.messages import reason
+from relay_layout.frontend.onnx.operators import converter_of
+from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
+
+if TYPE_CHECKING:
+    import onnx
+
+_NOT_NUMERIC = (0, 8, 14, 15)
+"""TensorProto UNDEFINED, STRING, COMPLEX64 and COMPLEX128."""
+
+_STILL_READ = frozenset({"GroupNormalization"})
+_STILL_READ_DOMAIN = "relay_layout.still_read"
+"""Operators that the checker refuses in some opsets as deprecated, although files have them."""
+
+_WALKED = frozenset({"Constant", *SUBGRAPHS})
+"""Operators the importer handles while walking the graph."""
+
+
+def check_operators(
+    nodes: Iterable["onnx.NodeProto"], label: str, known: Callable[["onnx.NodeProto"], bool]
+) -> None:
+    """ModelError that lists every node, those in subgraphs included, whose operator is not ``known``."""
+    unknown: dict[str, list[str]] = {}
+    for node in with_subgraphs(nodes):
+        if not known(node):
+            operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+            unknown.setdefault(operator, []).append(node.name or next(iter(node.output), ""))
+    if unknown:
+        listed = "; ".join(f"{operator} (node {_listed(names)})" for operator, names in unknown.items())
+        raise ModelError(f"{label}: these operators are not supported: {listed}")
+
+
+def supported(node: "onnx.NodeProto") -> bool:
+    """Whether there is a converter for the node's operator."""
+    if converter_of(node.domain, node.op_type) is not None:
+        return True
+    if node.domain in OWN_DOMAINS and node.op_type in _WALKED:
+        return True
+    return node.op_type in fallback.operators(node.domain)
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def check_structure(model: "onnx.ModelProto", label: str) -> None:
+    """ModelError where the ONNX package finds the model invalid, or is too old to tell."""
+    from onnx import checker, defs
+
+    if not model.graph.output:
+        raise ModelError(f"{label} is not a valid ONNX model: it has no outputs")
+    newest = defs.onnx_opset_version()
+    opset = opset_version(model)
+    if opset is not None and opset > newest:
+        raise ModelError(
+            f"{label} uses opset {opset}, while the installed onnx package knows those up to {newest}: "
+            "upgrade onnx, or export the model with an older opset"
+        )
+    inner = [graph for node in with_subgraphs(model.graph.node) for graph in subgraphs(node)]
+    if any(graph.sparse_initializer for graph in (model.graph, *inner)):
+        raise ModelError(f"{label} has sparse initializers, which is not supported")
+    try:
+        checker.check_model(_checkable(model))
+    except Exception as error:
+        raise ModelError(f"{label} is not a valid ONNX model: {reason(error)}") from None
+
+
+def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":
+    """The model without weights, and without what the checker alone is strict about."""
+    light = weightless(model)
+    for node in with_subgraphs(light.graph.node):
+        if node.op_type in _STILL_READ and not node.domain:
+            # A domain the checker does not know: it looks at the node's place only.
+            node.domain = _STILL_READ_DOMAIN
+    light.opset_import.add(domain=_STILL_READ_DOMAIN, version=1)
+    for value in [*light.graph.input, *light.graph.output]:
+        if value.type.HasField("tensor_type"):
+            # Other readers take a tensor of undeclared rank.
+            value.type.tensor_type.shape.SetInParent()
+    return light
+
+
+def read_inputs(graph: "onnx.GraphProto", label: str) -> dict[str, Input]:
+    """The true inputs of a graph by name, in order; initializers are none.
+
+    An extent without number or name gets the name "INPUT_dim_AXIS".
+    """
+    weights = {tensor.name for tensor in graph.initializer}
+    result = {}
+    for value in graph.input:
+        if value.name in weights:
+            continue
+        tensor = value.type.tensor_type
+        if not value.type.HasField("tensor_type") or tensor.elem_type in _NOT_NUMERIC:
+            raise ModelError(f"{label}: input '{value.name}' is not a numeric tensor, which is not supported")
+        shape: tuple[int | str, ...] | None = None
+        if tensor.HasField("shape"):
+            shape = tuple(
+                extent.dim_value if extent.dim_value > 0 else extent.dim_param or f"{value.name}_dim_{axis}"
+                for axis, extent in enumerate(tensor.shape.dim)
+            )
+        result[value.name] = Input(value.name, tensor.elem_type, shape)
+    return result

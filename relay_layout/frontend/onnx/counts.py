@@ -1,0 +1,122 @@
+"""Extents that the data decide: how many elements an operator finds is known at run time alone.
+
+Such an extent is a symbolic variable, which a ``match_cast`` of the Relax function defines. Extents that are
+computed from it get variables of their own: what is computed from those stays simple, and TVM does not fuse
+functions of tensors whose extents are expressions of a variable that is no extent itself.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax, sym, tirx
+
+from relay_layout.frontend.onnx.values import (
+    Extent,
+    TensorSequence,
+    Value,
+    dtype_of,
+    shape_of,
+    simplify,
+)
+
+
+class Counts:
+    """The variables of one function, each with what it is at most; ``builder`` takes their definitions."""
+
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+        self._most: dict[tirx.Var, Extent] = {}
+        self._computed: list[tuple[Extent, tirx.Var]] = []
+
+    def count(self, tensor: Any, most: Extent, name: str) -> tirx.Var:
+        """An extent for the number that ``tensor``, one int64, holds at run time, at most ``most``."""
+        shape = self._builder.emit(relax.op.tensor_to_shape(tensor), name_hint=f"{name}_shape")
+        variable = tirx.Var(name, "int64")
+        self._most[variable] = most
+        self._builder.match_cast(shape, relax.ShapeType([variable]), f"{name}_count")
+        return variable
+
+    def sized(self, tensor: Any, name: str) -> Any:
+        """``tensor``, a variable, with a variable for each of its extents that is computed from counts."""
+        extents = getattr(getattr(tensor, "ty", None), "shape", None)
+        if not self._most or not isinstance(extents, relax.ShapeExpr):
+            return tensor
+        present = list(extents)
+        shape = [self.plain(extent, f"{name}_{axis}") for axis, extent in enumerate(present)]
+        if all(new is old for new, old in zip(shape, present, strict=True)):
+            return tensor
+        return self._builder.emit(relax.op.reshape(tensor, relax.ShapeExpr(shape)), name_hint=f"{name}_sized")
+
+    def plain(self, extent: Extent, name: str) -> Extent:
+        """``extent``, or a variable for it if it is computed from counts."""
+        if isinstance(extent, int | tirx.IntImm | tirx.Var) or not self.reads_counts(extent):
+            return extent
+        simplest = simplify(extent)
+        if isinstance(simplest, int | tirx.Var):
+            return simplest
+        analyzer = sym.Analyzer()
+        for known, variable in self._computed:
+            if analyzer.can_prove_equal(known, simplest):
+                return variable
+        # By way of a tensor: TVM puts the expression back in place of a variable that it sees to be equal.
+        tensor = self._builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr([simplest])), name_hint=name)
+        variable = self.count(tensor, simplest, name)
+        self._computed.append((simplest, variable))
+        return variable
+
+    def reads_counts(self, extent: Extent) -> bool:
+        """Whether the data decide an extent that is no number."""
+        return any(variable in self._most for variable in tirx.analysis.undefined_vars(extent))
+
+    def agree_where_empty(self, one: Value, other: Value, extent: tirx.Var) -> bool:
+        """Whether two values are tensors of the same type without elements where ``extent`` is 0."""
+        if any(isinstance(value, TensorSequence) for value in (one, other)):
+            return False
+        if dtype_of(one) != dtype_of(other) or len(shape_of(one)) != len(shape_of(other)):
+            return False
+        left, right = (
+            [self._where_empty(size, extent) for size in shape_of(value)] for value in (one, other)
+        )
+        return left == right and 0 in left
+
+    def _where_empty(self, size: Extent, extent: tirx.Var) -> int | None:
+        """The most that ``size`` is where ``extent`` is 0; None where that is not known."""
+        match size:
+            case int():
+                return size
+            case tirx.IntImm():
+                return int(size)
+            case tirx.Var():
+                known = self._most.get(size)
+                if size.same_as(extent):
+                    return 0
+                return None if known is None else self._where_empty(known, extent)
+        combine = _BOUNDS.get(type(size))
+        if combine is None:
+            return None
+        return combine(self._where_empty(size.a, extent), self._where_empty(size.b, extent))
+
+
+def _of_both(combine: Callable[[int, int], int]) -> Callable[[int | None, int | None], int | None]:
+    return lambda one, other: None if one is None or other is None else combine(one, other)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    known = [bound for bound in (one, other) if bound is not None]
+    return min(known) if known else None
+
+
+def _product(one: int | None, other: int | None) -> int | None:
+    return 0 if 0 in (one, other) else _of_both(lambda left, right: left * right)(one, other)
+
+
+_BOUNDS: dict[type, Callable[[int | None, int | None], int | None]] = {
+    tirx.Add: _of_both(lambda one, other: one + other),
+    tirx.Mul: _product,
+    tirx.Min: _least,
+    tirx.Max: _of_both(max),
+}
+"""The most that two numbers are together, neither of them negative, from the most that each is."""
+
+
+__all__ = ["Counts"]

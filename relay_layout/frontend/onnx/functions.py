@@ -1,0 +1,79 @@
+"""Operators that are defined by others: functions a model brings along, and those ONNX itself defines so."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, with_subgraphs
+from relay_layout.frontend.onnx.messages import reason
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def expandable(node: "onnx.NodeProto", version: int) -> bool:
+    """Whether ONNX defines an operator of its own domain by other operators."""
+    from onnx import defs
+
+    if node.domain not in OWN_DOMAINS:
+        return False
+    try:
+        schema: Any = defs.get_schema(node.op_type, version, "")
+    except Exception:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def expanded(
+    model: "onnx.ModelProto", label: str, wanted: Callable[["onnx.NodeProto"], bool]
+) -> Sequence["onnx.NodeProto"]:
+    """The nodes of a model without its own functions, and without operators that are ``wanted`` expanded."""
+    from onnx import inliner
+
+    operators = sorted({node.op_type for node in with_subgraphs(model.graph.node) if wanted(node)})
+    if not model.functions and not operators:
+        return model.graph.node
+    try:
+        light = weightless(model)
+        if model.functions:
+            light = inliner.inline_local_functions(light)
+            operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
+        if operators:
+            version = opset_version(light) or 1
+            for node in filter(wanted, with_subgraphs(light.graph.node)):
+                _state_defaults(node, version)
+            selected = [("", operator) for operator in operators]
+            light = inliner.inline_selected_functions(light, selected, False, True)
+    except Exception as error:
+        raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
+    return light.graph.node
+
+
+def _state_defaults(node: "onnx.NodeProto", version: int) -> None:
+    """Give a node the attributes that it leaves out: the function that defines it refers to them."""
+    from onnx import defs
+
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in defs.get_schema(node.op_type, version, "").attributes.items():
+        if name not in given and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)
+
+
+def weightless(model: "onnx.ModelProto") -> "onnx.ModelProto":
+    """A copy with inputs in place of initializers: weights can exceed what protobuf serializes at once."""
+    from onnx import ModelProto, helper
+
+    light = ModelProto()
+    light.ir_version = model.ir_version
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    light.graph.name = model.graph.name
+    light.graph.node.extend(model.graph.node)
+    light.graph.input.extend(model.graph.input)
+    light.graph.output.extend(model.graph.output)
+    declared = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        if tensor.name not in declared:
+            value = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            light.graph.input.append(value)
+    return light

@@ -1,0 +1,89 @@
+"""Graphs of an ONNX file and those that their nodes hold: which nodes there are, and what they need."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend.onnx.messages import reason
+
+if TYPE_CHECKING:
+    import onnx
+
+OWN_DOMAINS = "", "ai.onnx"
+"""The domain of ONNX's own operators, by both of its names."""
+
+
+def opset_version(model: "onnx.ModelProto") -> int | None:
+    """The version of ONNX's own operators in a model; None where it says none."""
+    return max((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS), default=None)
+
+
+def subgraphs(node: "onnx.NodeProto") -> Iterator["onnx.GraphProto"]:
+    """The graphs that a node holds itself: branches, or the body of a loop."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def with_subgraphs(nodes: Iterable["onnx.NodeProto"]) -> Iterator["onnx.NodeProto"]:
+    """Nodes, each followed by those of its subgraphs."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from with_subgraphs(graph.node)
+
+
+def used_names(node: "onnx.NodeProto") -> set[str]:
+    """The names a node reads, and all that its subgraphs read, of their own nodes too."""
+    names = set(node.input)
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            names |= used_names(inner)
+        names.update(output.name for output in graph.output)
+    return names
+
+
+def needed(nodes: Sequence["onnx.NodeProto"], outputs: Iterable[str]) -> list["onnx.NodeProto"]:
+    """The nodes that ``outputs`` depend on, in the given order."""
+    wanted = set(outputs)
+    kept = []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            wanted.update(used_names(node))
+            kept.append(node)
+    return kept[::-1]
+
+
+def dependent(
+    nodes: Iterable["onnx.NodeProto"], names: Iterable[str]
+) -> tuple[list["onnx.NodeProto"], list["onnx.NodeProto"]]:
+    """The nodes that depend on ``names``, and those that do not, both in the given order."""
+    known = set(names)
+    depending, others = [], []
+    for node in nodes:
+        if known.isdisjoint(used_names(node)):
+            others.append(node)
+        else:
+            known.update(name for name in node.output if name)
+            depending.append(node)
+    return depending, others
+
+
+def read_tensors(tensors: Iterable["onnx.TensorProto"], label: str) -> dict[str, Any]:
+    """Initializers as numpy arrays; ModelError for one that is damaged or holds strings."""
+    from onnx import TensorProto, numpy_helper
+
+    result = {}
+    for tensor in tensors:
+        place = f"{label}: initializer '{tensor.name}'"
+        if tensor.data_type not in TensorProto.DataType.values():
+            raise ModelError(f"{place} has the unknown element type {tensor.data_type}")
+        try:
+            array = numpy_helper.to_array(tensor)
+        except Exception as error:
+            raise ModelError(f"{place} is damaged: {reason(error)}") from None
+        if array.dtype.kind in "OSUc":
+            raise ModelError(f"{place} holds strings or complex numbers, which is not supported")
+        result[tensor.name] = array
+    return result

@@ -1,0 +1,186 @@
+"""One ONNX node as a converter sees it."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.identity import ByIdentity
+from relay_layout.frontend.onnx.counts import Counts
+from relay_layout.frontend.onnx.limits import RowLimits
+from relay_layout.frontend.onnx.signs import Signs
+from relay_layout.frontend.onnx.values import (
+    Array,
+    Extent,
+    Extents,
+    Unsupported,
+    Value,
+    dtype_of,
+    same,
+    shape_of,
+)
+
+
+class Expressions:
+    """Makes Relax expressions of values; one constant per numpy array however often the array is read."""
+
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+        self._constants: ByIdentity[Array, Any] = ByIdentity()
+        self._scalars: dict[tuple[str, str], Any] = {}
+
+    def __call__(self, value: Value, name: str) -> Any:
+        """Any tensor value as a Relax expression; variables that it takes are named after ``name``."""
+        if isinstance(value, np.ndarray):
+            return self._constants.kept(value, lambda array: relax.const(array, str(array.dtype)))
+        if isinstance(value, Extents):
+            return self._computed(value, identifier(f"{name}_shape"))
+        # A call has no type until the builder has taken it; every one made here gives a tensor.
+        if not isinstance(value, relax.Call) and not isinstance(getattr(value, "ty", None), relax.TensorType):
+            raise Unsupported("needs a tensor where it is given none")
+        return value
+
+    def scalar(self, number: float | bool, dtype: str) -> Any:
+        """A constant without dimensions, one for all that read the same."""
+        key = repr(number), dtype
+        if key not in self._scalars:
+            self._scalars[key] = relax.const(number, dtype)
+        return self._scalars[key]
+
+    def _computed(self, value: Extents, name: str) -> Any:
+        flat = relax.op.shape_to_tensor(relax.ShapeExpr(list(value.array.reshape(-1))))
+        result = self._builder.emit(flat, name_hint=name)
+        if value.array.ndim != 1:
+            result = self._builder.emit(relax.op.reshape(result, value.array.shape), name_hint=name)
+        if value.dtype != "int64":
+            result = self._builder.emit(relax.op.astype(result, value.dtype), name_hint=name)
+        return result
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node's operator, inputs and attributes, and the builder that takes its Relax expressions.
+
+    ``opset`` is the version of the operator's domain. ``inputs`` holds None for an input left out.
+    ``outputs`` are names, empty where an output is not wanted. ``counts``, ``signs`` and ``limits`` are
+    what is known of the graph.
+    """
+
+    operator: str
+    name: str
+    opset: int
+    inputs: tuple[Value, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    builder: Any
+    expressions: Expressions
+    counts: Counts
+    signs: Signs
+    limits: RowLimits
+
+    def has(self, index: int) -> bool:
+        """Whether the input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def input(self, index: int) -> Value:
+        """An input that must be given."""
+        if not self.has(index):
+            raise Unsupported(f"lacks its input {index}")
+        return self.inputs[index]
+
+    def optional(self, index: int) -> Value:
+        """An input, None where it is left out."""
+        return self.inputs[index] if self.has(index) else None
+
+    def tensor(self, index: int) -> Any:
+        """An input as a Relax expression."""
+        return self.expression(self.input(index))
+
+    def constant(self, index: int) -> Array:
+        """An input whose value must be known now."""
+        value = self.input(index)
+        if not isinstance(value, np.ndarray):
+            raise Unsupported(f"needs a constant for its input {index}, not a tensor computed at run time")
+        return value
+
+    def extents(self, index: int) -> list[Extent]:
+        """A shape-like input: a 1-D integer tensor known up to symbolic extents."""
+        value = self.input(index)
+        if isinstance(value, Extents):
+            value = value.array
+        if not isinstance(value, np.ndarray):
+            raise Unsupported(f"needs a constant for its input {index}, not a tensor computed at run time")
+        return [int(extent) if isinstance(extent, np.integer) else extent for extent in value.reshape(-1)]
+
+    def expression(self, value: Value) -> Any:
+        """Any tensor value as a Relax expression."""
+        return self.expressions(value, self.outputs[0])
+
+    def cast(self, value: Value, dtype: str) -> Any:
+        """Any tensor value as a Relax expression of an element type."""
+        if isinstance(value, np.ndarray):
+            return self.expression(value.astype(dtype, copy=False))
+        expression = self.expression(value)
+        return expression if dtype_of(value) == dtype else relax.op.astype(expression, dtype)
+
+    def like(self, number: float | bool, value: Value) -> Any:
+        """A scalar constant of the element type of ``value``."""
+        return self.expressions.scalar(number, dtype_of(value))
+
+    def emit(self, expression: Any, part: str = "") -> Any:
+        """Bind an intermediate expression to a variable named after the node's first output."""
+        return self.builder.emit(expression, name_hint=identifier(f"{self.outputs[0]}_{part or 'part'}"))
+
+    def count(self, tensor: Any, most: Extent) -> Any:
+        """An extent for the number that ``tensor``, one int64, holds at run time, at most ``most``."""
+        return self.counts.count(tensor, most, identifier(f"{self.outputs[0]}_number"))
+
+    def plain(self, extent: Extent) -> Extent:
+        """An extent that operators may be given: a number or, if it depends on the data, a variable."""
+        return self.counts.plain(extent, identifier(f"{self.outputs[0]}_extent"))
+
+    def is_natural(self, index: int) -> bool:
+        """Whether an input is known to hold no negative numbers."""
+        return self.signs.is_natural(self.input(index))
+
+    def rows_read(self) -> int | None:
+        """How many first rows of the first output are read; None where it may be all."""
+        return self.limits.rows(self.outputs[0])
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front."""
+        if not -rank <= axis < rank:
+            raise Unsupported(f"has axis {axis} where there are {rank} dimensions")
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        """Distinct axes, ascending, counted from the front."""
+        normalized = sorted(self.axis(int(axis), rank) for axis in axes)
+        if len(set(normalized)) != len(normalized):
+            raise Unsupported(f"names an axis twice: {list(axes)}")
+        return normalized
+
+    def reshaped(self, value: Value, shape: Sequence[Extent]) -> Value:
+        """``value`` in another shape; a constant stays one, and nothing is done for nothing."""
+        if isinstance(value, np.ndarray):
+            return value.reshape([int(extent) for extent in shape])
+        present = shape_of(value)
+        if len(present) == len(shape) and all(map(same, present, shape)):
+            return value
+        if any(isinstance(extent, int) and extent == 0 for extent in shape):
+            # Relax takes 0 for the extent that there was; what has no elements needs no source.
+            return relax.op.zeros(relax.ShapeExpr(list(shape)), dtype_of(value))
+        return relax.op.reshape(self.expression(value), relax.ShapeExpr(list(shape)))
+
+
+Converter = Callable[[Node], Value]
+"""Turns a node into the value of its output, or into a list of one value per output."""
+
+
+def identifier(name: str) -> str:
+    """A name with underscores for other characters than letters and digits, and before a leading digit."""
+    safe = re.sub(r"\W", "_", name)
+    return f"_{safe}" if safe[:1].isdigit() else safe

@@ -1,0 +1,199 @@
+"""Operators of the domain com.microsoft, in which ONNX Runtime writes quantized and optimized networks.
+
+Their definitions are in ONNX Runtime's ``docs/ContribOperators.md``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.operators import own
+from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
+from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
+
+_OPSET = 13
+"""The version of ONNX's own operators that these are made of."""
+
+
+def _inner(node: Node, operator: str, inputs: Sequence[Value | None], opset: int = _OPSET) -> Value:
+    """The value of an operator of ONNX's own, with the node's attributes."""
+    found = replace(node, operator=operator, inputs=tuple(inputs), opset=opset)
+    return node.emit(node.expression(own.CONVERTERS[operator](found)), operator.lower())
+
+
+def _real(node: Node, place: int, axis: int = 0) -> Value:
+    """The numbers that an input stands for; its scale and its zero point are the inputs after it."""
+    data = node.input(place)
+    point = zero_point(node, place + 2, dtype_of(data))
+    return node.emit(dequantized(node, data, node.input(place + 1), point, axis), "real")
+
+
+def _quantized(node: Node, value: Value, place: int, dtype: str) -> Value:
+    """The integers for a number; their scale is an input, and their zero point the one after it."""
+    return quantized(node, value, node.input(place), zero_point(node, place + 1, dtype))
+
+
+def _between(operator: str, operands: int = 1) -> Converter:
+    """An operator of ONNX's own between dequantized operands and a quantized result."""
+
+    def convert(node: Node) -> Value:
+        if node.attributes.get("channels_last", 0):
+            raise Unsupported("has channels_last=1, which is not supported; save the network without it")
+        places = [3 * place for place in range(operands)]
+        opset = node.attributes.get("opset", _OPSET)
+        result = _inner(node, operator, [_real(node, place) for place in places], opset)
+        return _quantized(node, result, 3 * operands, dtype_of(node.input(0)))
+
+    return convert
+
+
+def _quantized_concatenation(node: Node) -> Value:
+    places = range(2, len(node.inputs), 3)
+    result = _inner(node, "Concat", [_real(node, place) for place in places])
+    return _quantized(node, result, 0, dtype_of(node.input(2)))
+
+
+def _quantized_product(node: Node) -> Value:
+    """A general product of matrices; its bias is int32, in units of the operands' scales."""
+    columns = 0 if node.attributes.get("transB", 0) else 1
+    operands = [_real(node, 0), _real(node, 3, columns)]
+    result = _inner(node, "Gemm", operands)
+    if node.has(6):
+        unit = np.asarray(node.constant(1) * node.constant(4) * np.float32(node.attributes.get("alpha", 1.0)))
+        unit = unit.reshape(()) if unit.size == 1 else unit
+        zero = np.zeros(unit.shape, "int32")
+        bias = node.emit(dequantized(node, node.input(6), unit.astype("float32"), zero, 0), "bias")
+        result = node.emit(relax.op.add(result, bias), "biased")
+    return _quantized(node, result, 7, dtype_of(node.input(0))) if node.has(7) else result
+
+
+def _dynamic_product(node: Node) -> Value:
+    """A product of data that are quantized here by a matrix of bytes, in float32."""
+    integers, scale, point = own.CONVERTERS["DynamicQuantizeLinear"](node)
+    given = [node.emit(node.expression(value), "quantized") for value in (integers, scale, point)]
+    operands = given[0], node.input(1), given[1], node.input(2), given[2], node.optional(3)
+    return _product_to_real(replace(node, inputs=(*operands, node.optional(4))))
+
+
+def _product_to_real(node: Node) -> Value:
+    """A product of bytes, times its scales, and with its bias."""
+    inner = replace(node, inputs=(node.input(0), node.input(1), node.optional(4), node.optional(5)))
+    total = node.emit(own.CONVERTERS["MatMulInteger"](inner), "integers")
+    scale = node.emit(relax.op.multiply(node.tensor(2), node.tensor(3)), "scale")
+    total = node.emit(relax.op.astype(total, "float32"), "total")
+    result = relax.op.multiply(total, scale)
+    return relax.op.add(node.emit(result, "scaled"), node.tensor(6)) if node.has(6) else result
+
+
+def _lstm(node: Node) -> Value:
+    """By the numbers that its weights stand for; ONNX Runtime rounds data and states to bytes as well."""
+    weights = []
+    for place, scale in ((1, 8), (2, 10)):
+        integers = node.constant(place)
+        scales, points = (
+            node.constant(at).reshape((len(integers), 1, -1)).astype("float32") for at in (scale, scale + 1)
+        )
+        numbers = (integers.astype("float32") - points) * scales
+        weights.append(np.ascontiguousarray(numbers.swapaxes(1, 2)))
+    others = [node.optional(place) for place in range(3, 8)]
+    inner = replace(node, operator="LSTM", inputs=(node.input(0), *weights, *others), opset=_OPSET)
+    return own.CONVERTERS["LSTM"](inner)
+
+
+_ACTIVATIONS = {
+    "Clip": ("min", "max"),
+    "HardSigmoid": ("alpha", "beta"),
+    "LeakyRelu": ("alpha",),
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+}
+
+
+def _fused(operator: str) -> Converter:
+    """An operator, for convolutions a sum with another tensor, and an activation."""
+
+    def convert(node: Node) -> Value:
+        result = _inner(node, operator, [node.optional(place) for place in range(3)])
+        if operator == "Conv" and node.has(3):
+            result = node.emit(relax.op.add(result, node.tensor(3)), "sum")
+        activation = node.attributes.get("activation", "")
+        if not activation:
+            return result
+        if activation not in _ACTIVATIONS:
+            raise Unsupported(f"has the activation '{activation}', which is not supported")
+        numbers = list(node.attributes.get("activation_params", ()))
+        # Gemm has an attribute for each of them.
+        numbers += [
+            node.attributes[f"activation_{name}"]
+            for name in _ACTIVATIONS[activation]
+            if f"activation_{name}" in node.attributes
+        ]
+        named = dict(zip(_ACTIVATIONS[activation], numbers, strict=False))
+        return _inner(replace(node, attributes=named), activation, [result], 6)
+
+    return convert
+
+
+def _fused_matrix_product(node: Node) -> Value:
+    operands = []
+    for place, side in enumerate("AB"):
+        if node.attributes.get(f"transBatch{side}", 0):
+            raise Unsupported(f"has transBatch{side}=1, which is not supported")
+        rank = len(shape_of(node.input(place)))
+        axes = [*range(rank - 2), rank - 1, rank - 2]
+        turned = node.attributes.get(f"trans{side}", 0) and rank > 1
+        value = node.tensor(place)
+        operands.append(node.emit(relax.op.permute_dims(value, axes), "turned") if turned else value)
+    result = relax.op.matmul(*operands)
+    alpha = node.attributes.get("alpha", 1.0)
+    if alpha == 1.0:
+        return result
+    return relax.op.multiply(node.emit(result, "product"), node.like(alpha, node.input(0)))
+
+
+def _skip_layer_norm(node: Node) -> Value:
+    """The layer norm of a sum, and the sum."""
+    if any(node.outputs[1:3]):
+        raise Unsupported("has its mean or its deviation in use, which is not supported")
+    total = node.emit(relax.op.add(node.tensor(0), node.tensor(1)), "sum")
+    if node.has(4):
+        total = node.emit(relax.op.add(total, node.tensor(4)), "sum")
+    named = {"axis": -1, "epsilon": node.attributes.get("epsilon", 1e-12)}
+    inputs = [total, node.input(2), node.optional(3)]
+    normalized = _inner(
+        replace(node, attributes=named, outputs=node.outputs[:1]), "LayerNormalization", inputs, 17
+    )
+    return [normalized, None, None, total]
+
+
+def _quick_gelu(node: Node) -> Value:
+    data = node.tensor(0)
+    scaled = relax.op.multiply(data, node.like(node.attributes.get("alpha", 1.702), data))
+    return relax.op.multiply(data, node.emit(relax.op.sigmoid(node.emit(scaled, "scaled")), "gate"))
+
+
+CONVERTERS: dict[str, Converter] = {
+    "DequantizeLinear": own.CONVERTERS["DequantizeLinear"],
+    "DynamicQuantizeLSTM": _lstm,
+    "DynamicQuantizeMatMul": _dynamic_product,
+    "FusedConv": _fused("Conv"),
+    "FusedGemm": _fused("Gemm"),
+    "FusedMatMul": _fused_matrix_product,
+    "MatMulIntegerToFloat": _product_to_real,
+    "QGemm": _quantized_product,
+    "QLinearAdd": _between("Add", 2),
+    "QLinearAveragePool": _between("AveragePool"),
+    "QLinearConcat": _quantized_concatenation,
+    "QLinearGlobalAveragePool": _between("GlobalAveragePool"),
+    "QLinearLeakyRelu": _between("LeakyRelu"),
+    "QLinearMul": _between("Mul", 2),
+    "QLinearSigmoid": _between("Sigmoid"),
+    "QLinearSoftmax": _between("Softmax"),
+    "QuantizeLinear": own.CONVERTERS["QuantizeLinear"],
+    "QuickGelu": _quick_gelu,
+    "SkipLayerNormalization": _skip_layer_norm,
+}

@@ -1,0 +1,231 @@
+"""ONNX operators of images: padding, regions, samples, columns of windows, space against channels.
+
+Resizing is in :mod:`.resizing`.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.operators import resizing
+from relay_layout.frontend.onnx.operators.windows import Window, given_window
+from relay_layout.frontend.onnx.values import Array, Extent, Unsupported, Value, dtype_of, shape_of, written
+
+_PAD_MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
+
+
+def _pad(node: Node) -> Value:
+    data = node.tensor(0)
+    shape = shape_of(data)
+    before, after = _pad_widths(node, shape)
+    mode = node.attributes.get("mode", "constant")
+    if mode not in _PAD_MODES:
+        raise Unsupported(f"pads in the unknown mode '{mode}'")
+    if mode != "constant" and min([*before, *after], default=0) < 0:
+        raise Unsupported(f"pads by a negative amount in mode '{mode}', which is not supported")
+    data = _cropped(node, data, shape, before, after)
+    widths = [max(width, 0) for pair in zip(before, after, strict=True) for width in pair]
+    if not any(widths):
+        return data
+    value = _pad_value(node, dtype_of(data)) if mode == "constant" else 0
+    return relax.op.nn.pad(data, widths, _PAD_MODES[mode], value)
+
+
+def _pad_widths(node: Node, shape: list[Extent]) -> tuple[list[int], list[int]]:
+    if node.opset < 11:
+        pads = [int(width) for width in node.attributes.get("pads", ())]
+    else:
+        pads = [int(width) for width in node.constant(1).reshape(-1)]
+    rank = len(shape)
+    axes = list(range(rank))
+    if node.has(3):
+        axes = [node.axis(int(axis), rank) for axis in node.constant(3).reshape(-1)]
+    if len(pads) != 2 * len(axes) or len(set(axes)) != len(axes):
+        raise Unsupported(f"has pads {pads} for axes {axes}")
+    before, after = [0] * rank, [0] * rank
+    for index, axis in enumerate(axes):
+        before[axis], after[axis] = pads[index], pads[index + len(axes)]
+    return before, after
+
+
+def _cropped(node: Node, data: Any, shape: list[Extent], before: list[int], after: list[int]) -> Any:
+    """``data`` without what negative padding takes away."""
+    axes = [axis for axis in range(len(shape)) if before[axis] < 0 or after[axis] < 0]
+    if not axes:
+        return data
+    ends = [shape[axis] + min(after[axis], 0) for axis in axes]
+    begins = [-min(before[axis], 0) for axis in axes]
+    if any(isinstance(end, int) and end < begin for begin, end in zip(begins, ends, strict=True)):
+        raise Unsupported(f"takes more from {written(shape)} than there is, with pads {[*before, *after]}")
+    return node.emit(relax.op.strided_slice(data, axes, begins, ends, assume_inbound=True), "cropped")
+
+
+def _pad_value(node: Node, dtype: str) -> float | int:
+    if node.opset < 11:
+        return float(node.attributes.get("value", 0.0))
+    if not node.has(2):
+        return 0
+    number: float | int = np.asarray(node.constant(2), dtype=dtype).reshape(-1)[0].item()
+    return number
+
+
+def _depth_to_space(node: Node) -> Value:
+    batch, channels, height, width = _image(node)
+    block = _block(node, channels)
+    fewer = channels // block**2
+    if node.attributes.get("mode", "DCR") == "CRD":
+        split, order = [batch, fewer, block, block, height, width], [0, 1, 4, 2, 5, 3]
+    else:
+        split, order = [batch, block, block, fewer, height, width], [0, 3, 4, 1, 5, 2]
+    parts = relax.op.reshape(node.tensor(0), relax.ShapeExpr(split))
+    woven = relax.op.permute_dims(node.emit(parts, "blocks"), order)
+    goal = [batch, fewer, height * block, width * block]
+    return relax.op.reshape(node.emit(woven, "woven"), relax.ShapeExpr(goal))
+
+
+def _space_to_depth(node: Node) -> Value:
+    batch, channels, height, width = _image(node)
+    block = _block(node)
+    for extent in (height, width):
+        if isinstance(extent, int) and extent % block:
+            raise Unsupported(f"cannot cut {written([height, width])} into blocks of {block}")
+    split = [batch, channels, height // block, block, width // block, block]
+    parts = relax.op.reshape(node.tensor(0), relax.ShapeExpr(split))
+    mode = node.attributes.get("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise Unsupported(f"has the unknown mode '{mode}'")
+    order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
+    woven = relax.op.permute_dims(node.emit(parts, "blocks"), order)
+    goal = [batch, channels * block**2, height // block, width // block]
+    return relax.op.reshape(node.emit(woven, "woven"), relax.ShapeExpr(goal))
+
+
+def _region_average(node: Node) -> Value:
+    """RoiAlign: the regions are scaled first, and moved by half a pixel then."""
+    attributes = node.attributes
+    if attributes.get("mode", "avg") != "avg":
+        raise Unsupported("has mode 'max', which is not supported: export it with 'avg'")
+    given = "half_pixel" if node.opset >= 16 else "output_half_pixel"
+    transformation = attributes.get("coordinate_transformation_mode", given)
+    if transformation not in ("half_pixel", "output_half_pixel"):
+        raise Unsupported(f"has the unknown coordinate_transformation_mode '{transformation}'")
+    scale = float(attributes.get("spatial_scale", 1.0))
+    regions, images = node.tensor(1), node.cast(node.input(2), dtype_of(node.input(1)))
+    if transformation == "half_pixel":
+        regions = node.emit(relax.op.subtract(regions, node.like(0.5 / scale, node.input(1))), "moved")
+    numbered = node.emit(relax.op.concat([relax.op.expand_dims(images, 1), regions], 1), "regions")
+    return relax.op.vision.roi_align(
+        node.tensor(0),
+        numbered,
+        (int(attributes.get("output_height", 1)), int(attributes.get("output_width", 1))),
+        scale,
+        int(attributes.get("sampling_ratio", 0)),
+        aligned=transformation == "half_pixel",
+        layout="NCHW",
+        mode="avg",
+    )
+
+
+def _columns_to_image(node: Node) -> Value:
+    """Col2Im: each column is a window of the image, and where windows overlap they are added."""
+    data, dtype = node.tensor(0), dtype_of(node.input(0))
+    shape, image = shape_of(data), [int(extent) for extent in node.constant(1).reshape(-1)]
+    sliding = given_window(node, [int(extent) for extent in node.constant(2).reshape(-1)], len(image))
+    if len(sliding.kernel) != len(image) or len(shape) != 3 or not isinstance(shape[1], int):
+        raise Unsupported(f"makes {written(shape)} an image {image} of blocks {list(sliding.kernel)}")
+    padded = [sum(extents) for extents in zip(image, sliding.before, sliding.after, strict=True)]
+    places = _places_in_windows(sliding, padded)
+    elements = prod(sliding.kernel)
+    if shape[1] % elements or shape[2] != places.size // elements:
+        raise Unsupported(
+            f"has columns {written(shape)} where [N,C*{elements},{places.size // elements}] are due "
+            f"for an image {image}"
+        )
+    outer = [shape[0], shape[1] // elements]
+    rows = relax.op.reshape(data, relax.ShapeExpr([*outer, places.size]))
+    into = relax.op.broadcast_to(node.expression(places), relax.ShapeExpr([*outer, places.size]))
+    nothing = relax.op.zeros(relax.ShapeExpr([*outer, prod(padded)]), dtype)
+    added = relax.op.scatter_elements(
+        node.emit(nothing, "zeros"), node.emit(into, "places"), node.emit(rows, "rows"), 2, "add"
+    )
+    whole = relax.op.reshape(node.emit(added, "added"), relax.ShapeExpr([*outer, *padded]))
+    if padded == image:
+        return whole
+    ends = [start + extent for start, extent in zip(sliding.before, image, strict=True)]
+    axes = list(range(2, 2 + len(image)))
+    return relax.op.strided_slice(node.emit(whole, "whole"), axes, list(sliding.before), ends)
+
+
+def _places_in_windows(sliding: Window, padded: list[int]) -> Array:
+    """Where each element of each window lies in an image without dimensions: elements first, then windows."""
+    rank = len(padded)
+    places = np.zeros([1] * (2 * rank), "int64")
+    for axis, extent in enumerate(padded):
+        count = (extent - sliding.reach[axis]) // sliding.strides[axis] + 1
+        elements = np.arange(sliding.kernel[axis]) * sliding.dilation[axis]
+        windows = np.arange(max(count, 0)) * sliding.strides[axis]
+        along = [1] * (2 * rank)
+        along[axis], along[rank + axis] = len(elements), len(windows)
+        places = places * extent + (elements[:, None] + windows).reshape(along)
+    return places.reshape(-1)
+
+
+def _image(node: Node) -> list[Extent]:
+    shape = shape_of(node.input(0))
+    if len(shape) != 4 or not isinstance(shape[1], int):
+        raise Unsupported(f"needs [N,C,H,W], not {written(shape)}")
+    return shape
+
+
+def _block(node: Node, channels: int | None = None) -> int:
+    block = int(node.attributes["blocksize"])
+    if block < 1 or (channels is not None and channels % block**2):
+        raise Unsupported(f"has blocks of {block} for {channels} channels")
+    return block
+
+
+_SAMPLED = {4: ("NCHW", [0, 3, 1, 2]), 5: ("NCDHW", [0, 4, 1, 2, 3])}
+"""By rank the layout of images, and the order in which coordinates come first."""
+
+_SAMPLING = {"linear": "bilinear", "cubic": "bicubic"}
+"""ONNX's names since opset 20 for those before."""
+
+
+def _grid_sample(node: Node) -> Value:
+    image, dtype = node.input(0), dtype_of(node.input(0))
+    shape, places = shape_of(image), shape_of(node.input(1))
+    method = node.attributes.get("mode", "bilinear")
+    method = _SAMPLING.get(method, method)
+    if len(shape) not in _SAMPLED or len(places) != len(shape) or not dtype.startswith("float"):
+        raise Unsupported(
+            f"samples {dtype}{written(shape)} at {written(places)}; "
+            "supported are images and volumes of floats"
+        )
+    if len(shape) == 5 and method == "bicubic":
+        raise Unsupported("samples a volume by cubic interpolation, which is not supported")
+    layout, order = _SAMPLED[len(shape)]
+    # Places may be of another type; the result has that of the image.
+    coordinates = relax.op.permute_dims(node.emit(node.cast(node.input(1), dtype), "places"), order)
+    return relax.op.image.grid_sample(
+        node.tensor(0),
+        node.emit(coordinates, "coordinates"),
+        method=method,
+        layout=layout,
+        padding_mode=node.attributes.get("padding_mode", "zeros"),
+        align_corners=bool(node.attributes.get("align_corners", 0)),
+    )
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Col2Im": _columns_to_image,
+    "DepthToSpace": _depth_to_space,
+    "GridSample": _grid_sample,
+    "Pad": _pad,
+    "Resize": resizing.resize,
+    "RoiAlign": _region_average,
+    "SpaceToDepth": _space_to_depth,
+    "Upsample": resizing.upsample,
+}

@@ -1,0 +1,188 @@
+"""ONNX operators that are linear in their data: convolutions and matrix products."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS, ConvolutionOperator
+from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.operators.windows import Window, given_window, integers, window
+from relay_layout.frontend.onnx.values import Array, Extent, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import is_static
+
+
+def _convolution(node: Node) -> Value:
+    shape, weight = shape_of(node.input(0)), shape_of(node.input(1))
+    operator, layout, kernel_layout = _of_rank(CONVOLUTIONS, shape, weight)
+    groups = node.attributes.get("group", 1)
+    if groups < 1 or shape[1] != weight[1] * groups or weight[0] % groups:
+        raise Unsupported(
+            f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
+            "whose channels do not fit"
+        )
+    sliding = window(node, kernel_extents(node, weight), shape[2:])
+    result = operator(
+        node.tensor(0),
+        node.tensor(1),
+        strides=list(sliding.strides),
+        padding=sliding.padding,
+        dilation=list(sliding.dilation),
+        groups=groups,
+        data_layout=layout,
+        kernel_layout=kernel_layout,
+    )
+    return biased(node, result, weight[0], len(shape))
+
+
+def _transposed_convolution(node: Node) -> Value:
+    shape, weight = shape_of(node.input(0)), shape_of(node.input(1))
+    operator, layout, kernel_layout = _of_rank(TRANSPOSED_CONVOLUTIONS, shape, weight)
+    groups = node.attributes.get("group", 1)
+    if groups < 1 or shape[1] != weight[0] or weight[0] % groups:
+        raise Unsupported(
+            f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
+            "whose channels do not fit"
+        )
+    kernel = kernel_extents(node, weight)
+    beyond = integers(node, "output_padding", [0] * len(kernel), least=0)
+    sliding = _transposed_window(node, kernel, beyond, shape[2:])
+    result = operator(
+        node.tensor(0),
+        node.tensor(1),
+        strides=list(sliding.strides),
+        padding=sliding.padding,
+        output_padding=list(beyond),
+        dilation=list(sliding.dilation),
+        groups=groups,
+        data_layout=layout,
+        kernel_layout=kernel_layout,
+    )
+    return biased(node, result, weight[1] * groups, len(shape))
+
+
+def _of_rank(
+    operators: Mapping[int, ConvolutionOperator], shape: list[Extent], weight: list[Extent]
+) -> ConvolutionOperator:
+    if len(shape) != len(weight) or len(shape) - 2 not in operators:
+        raise Unsupported(f"convolves {written(shape)} with a weight of {written(weight)}")
+    return operators[len(shape) - 2]
+
+
+def kernel_extents(node: Node, weight: list[Extent]) -> list[int]:
+    """The spatial extents of a weight, which the node may repeat."""
+    kernel = list(weight[2:])
+    if not is_static(weight):
+        raise Unsupported(f"has a weight of symbolic shape {written(weight)}")
+    declared = list(node.attributes.get("kernel_shape", kernel))
+    if declared != kernel:
+        raise Unsupported(f"has kernel_shape {declared}, but its weight is {written(weight)}")
+    return kernel
+
+
+def biased(node: Node, result: Any, channels: int, rank: int, place: int = 2) -> Value:
+    """``result`` with the bias that the node has as its input ``place``, if it has one."""
+    if not node.has(place):
+        return result
+    bias = shape_of(node.input(place))
+    if bias != [channels]:
+        raise Unsupported(f"has a bias of {written(bias)} for {channels} output channels")
+    spread = node.reshaped(node.input(place), [1, channels, *[1] * (rank - 2)])
+    return relax.op.add(node.emit(result, "unbiased"), node.expression(spread))
+
+
+def _transposed_window(
+    node: Node, kernel: list[int], beyond: tuple[int, ...], spatial: list[Extent]
+) -> Window:
+    rank = len(kernel)
+    mode = node.attributes.get("auto_pad", "NOTSET")
+    plain = given_window(node, kernel, rank)
+    sizes = tuple(node.attributes.get("output_shape", ()))[-rank:]
+    if not sizes and mode == "NOTSET":
+        return plain
+    if not sizes and mode == "VALID":
+        return plain.padded((0,) * rank, mode)
+    totals = []
+    for axis, reach in enumerate(plain.reach):
+        # Without output_shape the goal is extent * stride, whatever the extent.
+        total = reach + beyond[axis] - plain.strides[axis]
+        if sizes:
+            if not isinstance(spatial[axis], int):
+                raise Unsupported(
+                    f"has an output_shape for the symbolic extent '{spatial[axis]}': "
+                    "give the model's input a fixed shape (--input-shape)"
+                )
+            total += plain.strides[axis] * spatial[axis] - sizes[axis]
+        if total < 0:
+            raise Unsupported(f"cannot reach its output shape {list(sizes)} without negative padding")
+        totals.append(total)
+    return plain.padded(totals, mode)
+
+
+def _matrix_product(node: Node) -> Value:
+    right = node.input(1)
+    return relax.op.matmul(_of_rows(node, node.tensor(0), right), node.tensor(1))
+
+
+def _of_rows(node: Node, left: Any, right: Value) -> Any:
+    """``left``, checked at run time where its last extent is symbolic and ``right`` has a number for it."""
+    shape, rows = shape_of(left), shape_of(right)
+    if len(rows) < 2 or not isinstance(rows[-2], int) or not shape or isinstance(shape[-1], int):
+        return left
+    kind = relax.TensorType([*shape[:-1], rows[-2]], dtype_of(left))
+    return node.builder.match_cast(left, kind, "of_rows")
+
+
+def _general_matrix_product(node: Node) -> Value:
+    alpha, beta = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0)
+    left = _transposed(node, node.input(0), node.attributes.get("transA", 0))
+    right = _transposed(node, node.input(1), node.attributes.get("transB", 0))
+    left = left if isinstance(left, np.ndarray) else _of_rows(node, left, right)
+    # The factor goes to the operand that is folded, if there is one.
+    if isinstance(right, np.ndarray):
+        right = _scaled(node, right, alpha)
+    else:
+        left = _scaled(node, left, alpha)
+    result = relax.op.matmul(node.expression(left), node.expression(right))
+    if not node.has(2):
+        return result
+    result = node.emit(result, "unbiased")
+    bias = node.input(2)
+    if isinstance(bias, np.ndarray) and bias.ndim == 2 and bias.shape[0] == 1:
+        bias = bias.reshape(-1)
+    return relax.op.add(result, node.expression(_scaled(node, bias, beta)))
+
+
+def _transposed(node: Node, matrix: Value, transposed: int) -> Value:
+    rank = len(shape_of(matrix))
+    if rank != 2:
+        raise Unsupported(f"multiplies {written(shape_of(matrix))}, which is no matrix")
+    if not transposed:
+        return matrix
+    if isinstance(matrix, np.ndarray):
+        return np.ascontiguousarray(matrix.T)
+    return node.emit(relax.op.permute_dims(matrix, [1, 0]), "transposed")
+
+
+def _scaled(node: Node, matrix: Value, factor: float) -> Value:
+    if factor == 1.0:
+        return matrix
+    if isinstance(matrix, np.ndarray):
+        scaled: Array = (matrix * np.asarray(factor, matrix.dtype)).astype(matrix.dtype)
+        return scaled
+    return relax.op.multiply(matrix, node.like(factor, matrix))
+
+
+def _einsum(node: Node) -> Value:
+    operands = [node.tensor(index) for index in range(len(node.inputs))]
+    return relax.op.einsum(operands, node.attributes["equation"].replace(" ", ""))
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Conv": _convolution,
+    "ConvTranspose": _transposed_convolution,
+    "Einsum": _einsum,
+    "Gemm": _general_matrix_product,
+    "MatMul": _matrix_product,
+}

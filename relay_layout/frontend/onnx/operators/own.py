@@ -1,0 +1,36 @@
+"""Converters of the operators of ONNX's own domain, by name."""
+
+from relay_layout.frontend.onnx.node import Converter
+from relay_layout.frontend.onnx.operators import (
+    deformable,
+    dynamic_quantization,
+    elementwise,
+    images,
+    linear,
+    normalization,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+    selection,
+    sequences,
+    shapes,
+    spectra,
+)
+
+CONVERTERS: dict[str, Converter] = {
+    **deformable.CONVERTERS,
+    **dynamic_quantization.CONVERTERS,
+    **elementwise.CONVERTERS,
+    **images.CONVERTERS,
+    **linear.CONVERTERS,
+    **normalization.CONVERTERS,
+    **pooling.CONVERTERS,
+    **quantization.CONVERTERS,
+    **recurrent.CONVERTERS,
+    **reduction.CONVERTERS,
+    **selection.CONVERTERS,
+    **sequences.CONVERTERS,
+    **shapes.CONVERTERS,
+    **spectra.CONVERTERS,
+}

@@ -1,0 +1,155 @@
+"""ONNX pooling operators."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.maxima import SlidingWindow, places_of_maxima
+from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.operators.windows import Window, window
+from relay_layout.frontend.onnx.values import Extent, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import is_static
+
+_MAX_POOLS = {1: relax.op.nn.max_pool1d, 2: relax.op.nn.max_pool2d, 3: relax.op.nn.max_pool3d}
+_AVERAGE_POOLS = {1: relax.op.nn.avg_pool1d, 2: relax.op.nn.avg_pool2d, 3: relax.op.nn.avg_pool3d}
+_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+
+def _max_pool(node: Node) -> Value:
+    pooled = _pool(node, _MAX_POOLS, {})
+    if len(node.outputs) < 2 or not node.outputs[1]:
+        return pooled
+    if node.attributes.get("storage_order", 0):
+        raise Unsupported("counts its output Indices along columns, which is not supported")
+    data, found = node.tensor(0), node.emit(pooled, "pooled")
+    shape, counts = shape_of(data), shape_of(found)[2:]
+    if not all(isinstance(extent, int) for extent in shape) or not dtype_of(data).startswith("float"):
+        raise Unsupported("has its output Indices in use, which takes floats of a known shape")
+    sliding = window(node, node.attributes["kernel_shape"], shape[2:], rounds_up=_rounds_up(node))
+    places = places_of_maxima(
+        node.emit,
+        data,
+        SlidingWindow(sliding.kernel, sliding.strides, sliding.dilation, sliding.before),
+        [int(extent) for extent in counts],
+    )
+    # ONNX counts through the whole tensor.
+    images = np.arange(int(shape[0]) * int(shape[1])).reshape(-1, int(shape[1]), *[1] * len(counts))
+    starts = relax.const(images * math.prod(int(extent) for extent in shape[2:]), "int64")
+    return [found, relax.op.add(places, starts)]
+
+
+def _average_pool(node: Node) -> Value:
+    include = bool(node.attributes.get("count_include_pad", 0))
+    return _pool(node, _AVERAGE_POOLS, {"count_include_pad": include})
+
+
+def _power_pool(node: Node) -> Value:
+    power = float(node.attributes.get("p", 2))
+    data = node.tensor(0)
+    powers = node.emit(_power_of(node, relax.op.abs(data), power), "powers")
+    if _rounds_up(node):
+        # A window cut short is averaged over fewer elements than the kernel has.
+        raise Unsupported("has ceil_mode, which is not supported")
+    operator, sliding = _sliding(node, _AVERAGE_POOLS, shape_of(powers))
+    mean = operator(powers, **_arguments(node, sliding), count_include_pad=True)
+    total = relax.op.multiply(mean, node.like(math.prod(sliding.kernel), data))
+    return _power_of(node, node.emit(total, "total"), 1 / power)
+
+
+def _pool(node: Node, operators: dict[int, Callable[..., Any]], options: dict[str, Any]) -> Value:
+    data = node.tensor(0)
+    operator, sliding = _sliding(node, operators, shape_of(data))
+    arguments = _arguments(node, sliding)
+    if _rounds_up(node) and not is_static(shape_of(data)[2:]):
+        # How many windows there are would be a choice, and TVM works out no shapes from choices.
+        data, sliding, options = _rounded_up(node, data, sliding, options)
+        arguments |= {"padding": sliding.padding, "ceil_mode": False}
+    return operator(data, **arguments, **options)
+
+
+def _rounded_up(
+    node: Node, data: Any, sliding: Window, options: dict[str, Any]
+) -> tuple[Any, Window, dict[str, Any]]:
+    """What to pool, the window and the options with which rounding down gives what rounding up is to give.
+
+    Padding counts in averages, if it is to count at all, but not what windows reach beyond it.
+    """
+    wider = sliding.reaching_up()
+    if not options.get("count_include_pad"):
+        return data, wider, options
+    after = tuple(map(min, sliding.after, wider.after))
+    widths = [side for pair in zip(sliding.before, after, strict=True) for side in pair]
+    padded = node.emit(relax.op.nn.pad(data, [0, 0, 0, 0, *widths]), "padded")
+    beyond = tuple(end - own for end, own in zip(wider.after, after, strict=True))
+    window = replace(wider, before=(0,) * len(beyond), after=beyond)
+    return padded, window, {"count_include_pad": False}
+
+
+def _sliding(
+    node: Node, operators: dict[int, Callable[..., Any]], shape: Sequence[Extent]
+) -> tuple[Callable[..., Any], Window]:
+    if len(shape) - 2 not in operators:
+        raise Unsupported(f"pools {written(shape)}, which has no 1 to 3 spatial dimensions")
+    sliding = window(node, node.attributes["kernel_shape"], shape[2:], rounds_up=_rounds_up(node))
+    return operators[len(shape) - 2], sliding
+
+
+def _arguments(node: Node, sliding: Window) -> dict[str, Any]:
+    return {
+        "pool_size": list(sliding.kernel),
+        "strides": list(sliding.strides),
+        "padding": sliding.padding,
+        "dilation": list(sliding.dilation),
+        "ceil_mode": _rounds_up(node),
+        "layout": _LAYOUTS[len(sliding.kernel)],
+    }
+
+
+def _rounds_up(node: Node) -> bool:
+    # Padding worked out from auto_pad leaves nothing to round.
+    return bool(node.attributes.get("ceil_mode", 0)) and node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
+
+
+def _power_of(node: Node, data: Any, power: float) -> Any:
+    if power == 1.0:
+        return data
+    if power == 2.0:
+        return relax.op.multiply(data, data)
+    if power == 0.5:
+        return relax.op.sqrt(data)
+    return relax.op.power(data, node.like(power, node.input(0)))
+
+
+def _spatial_axes(node: Node) -> list[int]:
+    rank = len(shape_of(node.input(0)))
+    if rank < 3:
+        raise Unsupported(f"pools a tensor of {rank} dimensions")
+    return list(range(2, rank))
+
+
+def _global_average_pool(node: Node) -> Value:
+    return relax.op.mean(node.tensor(0), axis=_spatial_axes(node), keepdims=True)
+
+
+def _global_max_pool(node: Node) -> Value:
+    return relax.op.max(node.tensor(0), axis=_spatial_axes(node), keepdims=True)
+
+
+def _global_power_pool(node: Node) -> Value:
+    power = float(node.attributes.get("p", 2))
+    powers = node.emit(_power_of(node, relax.op.abs(node.tensor(0)), power), "powers")
+    return _power_of(node, relax.op.sum(powers, axis=_spatial_axes(node), keepdims=True), 1 / power)
+
+
+CONVERTERS: dict[str, Converter] = {
+    "AveragePool": _average_pool,
+    "GlobalAveragePool": _global_average_pool,
+    "GlobalLpPool": _global_power_pool,
+    "GlobalMaxPool": _global_max_pool,
+    "LpPool": _power_pool,
+    "MaxPool": _max_pool,
+}

@@ -1,0 +1,104 @@
+"""ONNX reductions over axes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
+
+_AXES_INPUT_SINCE = {"ReduceSum": 13}
+"""Opset from which the axes are an input; 18 for the other reductions."""
+
+
+def _axes(node: Node) -> list[int] | None:
+    """The axes to reduce, None for nothing to reduce."""
+    rank = len(shape_of(node.input(0)))
+    if node.opset < _AXES_INPUT_SINCE.get(node.operator, 18):
+        axes = list(node.attributes.get("axes", ()))
+    else:
+        axes = [int(axis) for axis in node.constant(1).reshape(-1)] if node.has(1) else []
+        if not axes and node.attributes.get("noop_with_empty_axes", 0):
+            return None
+    return node.axes(axes, rank) if axes else list(range(rank))
+
+
+def _reduction(
+    reduce: Callable[..., Any],
+    before: Callable[[Node, Any], Any] = lambda node, data: data,
+    after: Callable[[Any], Any] = lambda data: data,
+) -> Converter:
+    def convert(node: Node) -> Value:
+        data, axes = node.tensor(0), _axes(node)
+        prepared = before(node, data)
+        if axes:
+            keep = bool(node.attributes.get("keepdims", 1))
+            prepared = reduce(node.emit(prepared, "terms"), axis=axes, keepdims=keep)
+        return after(prepared)
+
+    return convert
+
+
+def _log_of_sum_of_exponentials(node: Node) -> Value:
+    data, axes = node.tensor(0), _axes(node)
+    if not axes:
+        return data
+    # Taking the largest element out keeps the exponentials from overflowing.
+    largest = node.emit(relax.op.max(data, axis=axes, keepdims=True), "largest")
+    total = relax.op.sum(relax.op.exp(relax.op.subtract(data, largest)), axis=axes, keepdims=True)
+    result = node.emit(relax.op.add(relax.op.log(total), largest), "kept")
+    return result if node.attributes.get("keepdims", 1) else relax.op.squeeze(result, axes)
+
+
+def _absolute(node: Node, data: Any) -> Any:
+    return relax.op.abs(data)
+
+
+def _square(node: Node, data: Any) -> Any:
+    return relax.op.multiply(data, data)
+
+
+def _extremum(reduce: Callable[..., Any]) -> Converter:
+    numeric = _reduction(reduce)
+
+    def convert(node: Node) -> Value:
+        if dtype_of(node.input(0)) == "bool":
+            raise Unsupported("reduces booleans, which is not supported")
+        return numeric(node)
+
+    return convert
+
+
+def _arg(find: Callable[..., Any]) -> Converter:
+    def convert(node: Node) -> Value:
+        data = node.tensor(0)
+        shape = shape_of(data)
+        axis = node.axis(node.attributes.get("axis", 0), len(shape))
+        keep = bool(node.attributes.get("keepdims", 1))
+        if not node.attributes.get("select_last_index", 0):
+            return find(data, axis, keep)
+        if not isinstance(shape[axis], int):
+            raise Unsupported("has select_last_index along a symbolic extent, which is not supported")
+        # The last index of the extremum is the first one in the reversed tensor.
+        mirrored = node.emit(find(relax.op.flip(data, axis), axis, keep), "mirrored")
+        return relax.op.subtract(node.expression(np.array(shape[axis] - 1, "int64")), mirrored)
+
+    return convert
+
+
+CONVERTERS: dict[str, Converter] = {
+    "ArgMax": _arg(relax.op.argmax),
+    "ArgMin": _arg(relax.op.argmin),
+    "ReduceL1": _reduction(relax.op.sum, before=_absolute),
+    "ReduceL2": _reduction(relax.op.sum, before=_square, after=relax.op.sqrt),
+    "ReduceLogSum": _reduction(relax.op.sum, after=relax.op.log),
+    "ReduceLogSumExp": _log_of_sum_of_exponentials,
+    "ReduceMax": _extremum(relax.op.max),
+    "ReduceMean": _reduction(relax.op.mean),
+    "ReduceMin": _extremum(relax.op.min),
+    "ReduceProd": _reduction(relax.op.prod),
+    "ReduceSum": _reduction(relax.op.sum),
+    "ReduceSumSquare": _reduction(relax.op.sum, before=_square),
+}

@@ -1,0 +1,133 @@
+"""ONNX operators that pick elements, as many as the data say."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.values import (
+    Extent,
+    Extents,
+    Unsupported,
+    Value,
+    clamped,
+    dtype_of,
+    product,
+    shape_of,
+    written,
+)
+from relay_layout.ir import is_static
+from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class
+from topi_ext.compute.listing import places_of_nonzero
+from topi_ext.compute.ranking import top_of_rows
+
+
+def _nonzero(node: Node) -> Value:
+    if not shape_of(node.input(0)):
+        raise Unsupported("lists a scalar, which is not supported")
+    return _places(node, node.tensor(0))
+
+
+def _places(node: Node, data: Any) -> Any:
+    """Where ``data`` is not zero, int64: a row for each of its dimensions, a column for each place."""
+    most = product(shape_of(data))
+    found = node.emit(node.builder.call_te(places_of_nonzero, data), "places")
+    number = node.count(node.emit(relax.TupleGetItem(found, 1), "count"), most)
+    return _first(node.emit(relax.TupleGetItem(found, 0), "room"), 1, number)
+
+
+def _first(tensor: Any, axis: int, number: Extent) -> Any:
+    """The first elements of ``tensor`` along ``axis``."""
+    ends = [relax.prim_value(0)], [relax.prim_value(number)]
+    return relax.op.strided_slice(tensor, [axis], *ends, assume_inbound=True)
+
+
+def _compress(node: Node) -> Value:
+    data, axis = node.tensor(0), node.attributes.get("axis")
+    shape = shape_of(data)
+    if axis is None:
+        data, shape, axis = node.emit(node.reshaped(data, [product(shape)]), "flat"), [product(shape)], 0
+    axis = node.axis(axis, len(shape))
+    length = shape_of(node.input(1))
+    if len(length) != 1:
+        raise Unsupported(f"has a condition {written(length)}, which should have one dimension")
+    if isinstance(length[0], int) and isinstance(shape[axis], int) and length[0] > shape[axis]:
+        raise Unsupported(f"has a condition of {length[0]} elements for an axis of {shape[axis]}")
+    places = node.emit(_places(node, node.tensor(1)), "picked")
+    return relax.op.take(data, node.emit(relax.op.squeeze(places, [0]), "indices"), axis, mode="clip")
+
+
+def _top(node: Node) -> Value:
+    """TopK of as many as there are at run time."""
+    number = node.optional(1)
+    if not isinstance(number, Extents):
+        return NotImplemented
+    data, shape = node.tensor(0), shape_of(node.input(0))
+    axis = node.axis(node.attributes.get("axis", -1), len(shape))
+    largest = bool(node.attributes.get("largest", 1))
+    end = node.plain(clamped(number.array.reshape(-1)[0], shape[axis]))
+    if axis == len(shape) - 1 and dtype_of(data) == "float32":
+        top = partial(top_of_rows, largest=largest)
+        found = node.emit(node.builder.call_te(top, data, end, primfunc_name_hint="topk"), "best")
+        return [relax.TupleGetItem(found, index) for index in range(2)]
+    ordered = node.emit(relax.op.topk(data, -1, axis, "both", largest, "int64"), "ordered")
+    return [_first(relax.TupleGetItem(ordered, index), axis, end) for index in range(2)]
+
+
+def _non_max_suppression(node: Node) -> Value:
+    boxes, scores = shape_of(node.input(0)), shape_of(node.input(1))
+    if len(boxes) != 3 or len(scores) != 3 or boxes[2] != 4 or not _agree(boxes[:2], [scores[0], scores[2]]):
+        raise Unsupported(
+            f"has boxes {written(boxes)} and scores {written(scores)} where [N,B,4] and [N,C,B] are due"
+        )
+    limit = node.optional(2)
+    if limit is None:
+        return np.zeros((0, 3), "int64")
+    rows_read = node.rows_read()
+    if isinstance(limit, np.ndarray) and rows_read is not None and (scores[0], scores[1]) == (1, 1):
+        limit = np.asarray(np.minimum(limit, rows_read))
+    fixed = int(limit.reshape(-1)[0]) if isinstance(limit, np.ndarray) and limit.size == 1 else None
+    most = None if fixed is None or not isinstance(boxes[1], int) else min(max(fixed, 0), boxes[1])
+    sides = from_center if node.attributes.get("center_point_box", 0) else from_corners
+    found = node.emit(
+        node.builder.call_te(
+            partial(suppress_every_class, most=most, sides=sides),
+            node.tensor(0),
+            node.tensor(1),
+            _number(node, limit, 2, "int64"),
+            _number(node, node.optional(3), 3, "float32", 0.0),
+            _number(node, node.optional(4), 4, "float32", -np.inf),
+            primfunc_name_hint="non_max_suppression",
+        ),
+        "chosen",
+    )
+    rooms = product([boxes[0], scores[1], boxes[1] if most is None else most])
+    number = node.count(node.emit(relax.TupleGetItem(found, 1), "count"), rooms)
+    return _first(node.emit(relax.TupleGetItem(found, 0), "room"), 0, number)
+
+
+def _agree(left: Sequence[Extent], right: Sequence[Extent]) -> bool:
+    """Whether extents may be equal."""
+    return all(one == other for one, other in zip(left, right, strict=True) if is_static((one, other)))
+
+
+def _number(node: Node, value: Value, index: int, dtype: str, default: float = 0) -> Any:
+    """The input ``index``, of one number, as a scalar."""
+    value = np.array(default, dtype) if value is None else value
+    if product(shape_of(value)) != 1:
+        raise Unsupported(f"has {written(shape_of(value))} for its input {index}, which should be one number")
+    if isinstance(value, np.ndarray):
+        return node.expression(value.astype(dtype).reshape(()))
+    scalar = node.reshaped(node.cast(value, dtype), [])
+    return node.emit(scalar, "number") if isinstance(scalar, relax.Call) else scalar
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Compress": _compress,
+    "NonMaxSuppression": _non_max_suppression,
+    "NonZero": _nonzero,
+    "TopK": _top,
+}

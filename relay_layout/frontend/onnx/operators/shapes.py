@@ -1,0 +1,423 @@
+"""ONNX operators that move, join or pick elements without computing with them."""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from tvm import relax, tirx
+
+from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.values import (
+    FAR,
+    Array,
+    Extent,
+    Extents,
+    Unsupported,
+    Value,
+    clamped,
+    dtype_of,
+    extents,
+    greatest,
+    product,
+    same,
+    shape_of,
+    simplify,
+    written,
+)
+from relay_layout.frontend.scattering import scattered
+from relay_layout.ir import is_static
+
+
+def _identity(node: Node) -> Value:
+    return node.input(0)
+
+
+def _dropout(node: Node) -> Value:
+    ratio, training = (node.inputs[place] if len(node.inputs) > place else None for place in (1, 2))
+    drops = not isinstance(ratio, np.ndarray) or ratio.any()
+    if training is not None and drops and (not isinstance(training, np.ndarray) or training.any()):
+        raise Unsupported("works in training mode, or may at run time; export the network in inference mode")
+    if len(node.outputs) < 2 or not node.outputs[1]:
+        return node.input(0)
+    shape = shape_of(node.input(0))
+    if not is_static(shape):
+        raise Unsupported("has its output mask in use for a symbolic shape, which is not supported")
+    dtype = "bool" if node.opset >= 10 else dtype_of(node.input(0))
+    return [node.input(0), np.ones(shape, dtype)]
+
+
+def _reshape(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    goal = list(node.attributes.get("shape", ())) if node.opset < 5 else node.extents(1)
+    if not node.attributes.get("allowzero", 0):
+        if any(
+            extent == 0 and axis >= len(shape) for axis, extent in enumerate(goal) if isinstance(extent, int)
+        ):
+            raise Unsupported(f"cannot reshape {written(shape)} to {written(goal)}")
+        goal = [
+            shape[axis] if isinstance(extent, int) and extent == 0 else extent
+            for axis, extent in enumerate(goal)
+        ]
+    return node.reshaped(node.input(0), _resolved(shape, goal))
+
+
+def _resolved(shape: list[Extent], goal: list[Extent]) -> list[Extent]:
+    """``goal`` with its -1 worked out; Unsupported where the numbers of elements differ."""
+    inferred = [axis for axis, extent in enumerate(goal) if isinstance(extent, int) and extent == -1]
+    failure = Unsupported(f"cannot reshape {written(shape)} to {written(goal)}")
+    if len(inferred) > 1 or any(isinstance(extent, int) and extent < -1 for extent in goal):
+        raise failure
+    total = product(shape)
+    if not inferred:
+        if isinstance(total, int) and isinstance(product(goal), int) and total != product(goal):
+            raise failure
+        return goal
+    # Extents that both sides share cancel, which leaves less to divide when some are symbolic.
+    rest = [extent for extent in goal if not (isinstance(extent, int) and extent == -1)]
+    left = list(shape)
+    for extent in list(rest):
+        twin = next((other for other in left if not isinstance(extent, int) and same(other, extent)), None)
+        if twin is not None:
+            left.remove(twin)
+            rest.remove(extent)
+    total, known = product(left), product(rest)
+    if isinstance(total, int) and isinstance(known, int) and (known == 0 or total % known):
+        raise failure
+    resolved = list(goal)
+    resolved[inferred[0]] = total if isinstance(known, int) and known == 1 else simplify(total // known)
+    return resolved
+
+
+def _flatten(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    axis = node.attributes.get("axis", 1)
+    if not -len(shape) <= axis <= len(shape):
+        raise Unsupported(f"has axis {axis} where there are {len(shape)} dimensions")
+    axis = axis + len(shape) if axis < 0 else axis
+    return node.reshaped(node.input(0), [product(shape[:axis]), product(shape[axis:])])
+
+
+def _squeeze(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    axes = _axes(node)
+    if axes is None:
+        axes = [axis for axis, extent in enumerate(shape) if isinstance(extent, int) and extent == 1]
+    axes = node.axes(axes, len(shape))
+    for axis in axes:
+        if not (isinstance(shape[axis], int) and shape[axis] == 1):
+            raise Unsupported(f"removes axis {axis} of {written(shape)}, whose extent is not 1")
+    return relax.op.squeeze(node.tensor(0), axes) if axes else node.input(0)
+
+
+def _unsqueeze(node: Node) -> Value:
+    axes = _axes(node)
+    if not axes:
+        return node.input(0)
+    rank = len(shape_of(node.input(0))) + len(axes)
+    return relax.op.expand_dims(node.tensor(0), node.axes(axes, rank))
+
+
+def _axes(node: Node) -> list[int] | None:
+    """Axes of Squeeze and Unsqueeze: an input from opset 13 on."""
+    if node.opset < 13:
+        given = node.attributes.get("axes")
+        return None if given is None else list(given)
+    return [int(axis) for axis in node.constant(1).reshape(-1)] if node.has(1) else None
+
+
+def _transpose(node: Node) -> Value:
+    rank = len(shape_of(node.input(0)))
+    order = list(node.attributes.get("perm", ())) or list(range(rank))[::-1]
+    if sorted(order) != list(range(rank)):
+        raise Unsupported(f"has perm {order} for {rank} dimensions")
+    return node.input(0) if order == list(range(rank)) else relax.op.permute_dims(node.tensor(0), order)
+
+
+def _concat(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    axis = node.axis(node.attributes.get("axis", 1 if node.opset < 4 else 0), len(shape))
+    return joined(node, [value for value in node.inputs if value is not None], axis)
+
+
+def joined(node: Node, tensors: Sequence[Value], axis: int) -> Value:
+    """One tensor or more, of one rank, as one along ``axis``, which is counted from the front."""
+    # Old exporters join an empty 1-D tensor to others.
+    filled = [value for value in tensors if 0 not in _static(shape_of(value))] or [tensors[0]]
+    if len(filled) == 1:
+        return filled[0]
+    return relax.op.concat([node.expression(value) for value in filled], axis=axis)
+
+
+def _static(shape: Sequence[Extent]) -> list[int]:
+    return [extent for extent in shape if isinstance(extent, int)]
+
+
+def _split(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    count = len(node.outputs)
+    if node.opset < 13 and node.attributes.get("split"):
+        sizes = [int(size) for size in node.attributes["split"]]
+    elif node.opset >= 13 and node.has(1):
+        sizes = [int(size) for size in node.constant(1).reshape(-1)]
+    elif isinstance(shape[axis], int):
+        # The last part is smaller where they cannot be equal.
+        size = -(-shape[axis] // count)
+        sizes = [size] * (count - 1) + [shape[axis] - size * (count - 1)]
+    else:
+        raise Unsupported(f"splits the symbolic extent '{shape[axis]}' evenly, which is not supported")
+    if len(sizes) != count:
+        raise Unsupported(f"splits axis {axis} of {written(shape)} into {count} parts of {sizes}")
+    return parts(node, node.input(0), sizes, axis)
+
+
+def parts(node: Node, value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
+    """A tensor cut along ``axis``, counted from the front; Unsupported where ``sizes`` do not fit.
+
+    Expressions among the parts are not bound to variables.
+    """
+    shape = shape_of(value)
+    fits = not isinstance(shape[axis], int) or sum(sizes) == shape[axis]
+    if min(sizes, default=0) < 0 or not fits:
+        raise Unsupported(f"splits axis {axis} of {written(shape)} into {len(sizes)} parts of {list(sizes)}")
+    if 0 in sizes and isinstance(value, relax.Expr):
+        raise Unsupported(f"splits into parts of {list(sizes)}, of which empty ones are not supported")
+    if len(sizes) == 1:
+        return [value]
+    ends = list(accumulate(sizes))
+    if isinstance(value, np.ndarray):
+        return np.split(value, ends, axis)[:-1]
+    if isinstance(value, Extents):
+        return [extents(array, value.dtype) for array in np.split(value.array, ends, axis)[:-1]]
+    whole = node.emit(relax.op.split(node.expression(value), ends[:-1], axis), "parts")
+    return [relax.TupleGetItem(whole, index) for index in range(len(sizes))]
+
+
+def _slice(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    if node.opset < 10:
+        starts, ends = list(node.attributes["starts"]), list(node.attributes["ends"])
+        axes, steps = list(node.attributes.get("axes", ())), []
+    else:
+        starts, ends = node.extents(1), node.extents(2)
+        axes = [int(axis) for axis in node.constant(3).reshape(-1)] if node.has(3) else []
+        steps = [int(step) for step in node.constant(4).reshape(-1)] if node.has(4) else []
+    axes = axes or list(range(len(starts)))
+    steps = steps or [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise Unsupported(f"slices axes {axes} with steps {steps} from {starts} to {ends}")
+    node.axes(axes, len(shape))
+    data = node.tensor(0)
+    kept: list[tuple[int, Extent, Extent, int]] = []
+    reversed_axes = []
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        axis = node.axis(axis, len(shape))
+        begin, stop, stride = _range(start, end, step, shape[axis])
+        begin, stop = node.plain(begin), node.plain(stop)
+        if step < 0:
+            reversed_axes.append(axis)
+        if not (isinstance(begin, int) and begin == 0 and stride == 1 and same(stop, shape[axis])):
+            kept.append((axis, begin, stop, stride))
+    if kept:
+        data = relax.op.strided_slice(
+            data,
+            [axis for axis, _, _, _ in kept],
+            [relax.prim_value(begin) for _, begin, _, _ in kept],
+            [relax.prim_value(stop) for _, _, stop, _ in kept],
+            [relax.prim_value(stride) for _, _, _, stride in kept],
+            assume_inbound=True,
+        )
+    for axis in reversed_axes:
+        data = relax.op.flip(node.emit(data, "forward"), axis)
+    return data
+
+
+def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Extent, Extent, int]:
+    """First element, end and positive step of the elements a slice picks, in ascending order."""
+    if is_static((start, end, extent)):
+        picked = range(extent)[start:end:step]
+        if not picked:
+            return 0, 0, 1
+        first, last = min(picked[0], picked[-1]), max(picked[0], picked[-1])
+        return first, last + 1, abs(step)
+    if step < 0:
+        raise Unsupported(f"goes backwards along the symbolic extent '{extent}', which is not supported")
+    begin, stop = _bound(start, extent), _bound(end, extent)
+    if is_static((start, end)):
+        if end == 0 or ((start < 0) == (end < 0) and end <= start):
+            return 0, 0, 1
+        if (start < 0) != (end < 0) and begin != 0 and not same(stop, extent):
+            # Whether there are any depends on the extent.
+            stop = greatest(begin, stop)
+    return begin, stop, step
+
+
+def _bound(bound: Extent, extent: Extent) -> Extent:
+    """A slice's bound along an extent of which one is symbolic, between 0 and the extent."""
+    if isinstance(bound, int) and (bound == 0 or bound >= FAR):
+        return extent if bound else 0
+    if isinstance(bound, int) and bound < 0:
+        bound = extent + bound
+    if same(bound, extent):
+        return extent
+    return clamped(bound, extent)
+
+
+def _gather(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    indices = node.input(1)
+    if isinstance(indices, np.ndarray) and isinstance(shape[axis], int):
+        if indices.size and not -shape[axis] <= indices.min() <= indices.max() < shape[axis]:
+            raise Unsupported(f"picks elements of axis {axis} of {written(shape)} that do not exist")
+        picked = np.where(indices < 0, indices + shape[axis], indices).astype("int64")
+        return relax.op.take(node.tensor(0), node.expression(picked), axis, mode="clip")
+    places = node.tensor(1)
+    if not node.is_natural(1):
+        places = _from_the_front(node, places, shape[axis])
+    # An index that is out of range stays within memory.
+    return relax.op.take(node.tensor(0), places, axis, mode="clip")
+
+
+def _gather_nd(node: Node) -> Value:
+    if not node.is_natural(1):
+        return NotImplemented
+    return relax.op.gather_nd(node.tensor(0), node.tensor(1), int(node.attributes.get("batch_dims", 0)))
+
+
+def _from_the_front(node: Node, indices: Any, extent: Extent) -> Any:
+    """Run-time indices with negative ones, which count from the end, replaced."""
+    end = node.expression(extents(extent, dtype_of(indices)))
+    negative = relax.op.less(indices, node.like(0, indices))
+    return node.emit(relax.op.where(negative, relax.op.add(indices, end), indices), "indices")
+
+
+def _expand(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    goal = _broadcast(shape, node.extents(1))
+    if len(goal) == len(shape) and all(map(same, goal, shape)):
+        return node.input(0)
+    return relax.op.broadcast_to(node.tensor(0), relax.ShapeExpr(goal))
+
+
+def _broadcast(left: Sequence[Extent], right: Sequence[Extent]) -> list[Extent]:
+    rank = max(len(left), len(right))
+    pairs = zip([1] * (rank - len(left)) + list(left), [1] * (rank - len(right)) + list(right), strict=True)
+    result = []
+    for one, other in pairs:
+        if isinstance(one, int) and one == 1:
+            result.append(other)
+        elif (isinstance(other, int) and other == 1) or same(one, other):
+            result.append(one)
+        else:
+            raise Unsupported(f"cannot broadcast {written(left)} with {written(right)}")
+    return result
+
+
+def _tile(node: Node) -> Value:
+    repeats = [int(count) for count in node.constant(1).reshape(-1)]
+    if len(repeats) != len(shape_of(node.input(0))) or min(repeats, default=0) < 0:
+        raise Unsupported(f"repeats {written(shape_of(node.input(0)))} by {repeats}")
+    if all(count == 1 for count in repeats):
+        return node.input(0)
+    return relax.op.tile(node.tensor(0), repeats)
+
+
+def _shape(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    return extents(shape[node.attributes.get("start", 0) : node.attributes.get("end", len(shape))])
+
+
+def _size(node: Node) -> Value:
+    return extents(product(shape_of(node.input(0))))
+
+
+def _constant_of_shape(node: Node) -> Value:
+    value: Array = node.attributes.get("value", np.zeros(1, "float32"))
+    fill = value.reshape(-1)[:1].reshape(())
+    return relax.op.broadcast_to(node.expression(fill), relax.ShapeExpr(node.extents(0)))
+
+
+_MOST_STEPS = 1 << 31
+"""Elements that a range is expected to have at most, where its ends are known at run time."""
+
+
+def _range_of(node: Node) -> Value:
+    if all(isinstance(value, np.ndarray | Extents) for value in node.inputs):
+        start, limit, delta = (node.extents(index)[0] for index in range(3))
+        return relax.op.arange(start, limit, delta, dtype_of(node.input(0)))
+    start, limit, delta = (node.tensor(index) for index in range(3))
+    length = node.emit(relax.op.subtract(limit, start), "length")
+    if dtype_of(start).startswith("int"):
+        # Rounded up: delta may be negative, too.
+        back = node.emit(relax.op.negative(length), "back")
+        steps = relax.op.negative(node.emit(relax.op.floor_divide(back, delta), "steps_back"))
+    else:
+        steps = relax.op.ceil(node.emit(relax.op.divide(length, delta), "parts"))
+    number = node.cast(node.emit(steps, "steps"), "int64")
+    known = node.emit(relax.op.maximum(number, relax.const(0, "int64")), "known")
+    count = node.count(node.emit(relax.op.reshape(known, [1]), "count"), _MOST_STEPS)
+    places = node.cast(node.emit(relax.op.arange(0, count, 1, "int64"), "places"), dtype_of(start))
+    return relax.op.add(node.emit(relax.op.multiply(places, delta), "moved"), start)
+
+
+def _cumulative(operator: Callable[..., Any]) -> Converter:
+    def convert(node: Node) -> Value:
+        data = node.tensor(0)
+        axis = node.axis(int(node.constant(1).reshape(-1)[0]), len(shape_of(data)))
+        exclusive = bool(node.attributes.get("exclusive", 0))
+        if not node.attributes.get("reverse", 0):
+            return operator(data, axis, exclusive=exclusive)
+        total = operator(relax.op.flip(data, axis), axis, exclusive=exclusive)
+        return relax.op.flip(node.emit(total, "backwards"), axis)
+
+    return convert
+
+
+def _one_hot(node: Node) -> Value:
+    indices, depth, values = node.tensor(0), int(node.constant(1).reshape(-1)[0]), node.constant(2)
+    if depth < 1 or not dtype_of(indices).startswith("int"):
+        raise Unsupported(f"has {depth} classes of {dtype_of(indices)} indices, which is not supported")
+    off, on = (tirx.const(number.item(), str(values.dtype)) for number in values.reshape(-1))
+    axis = node.axis(node.attributes.get("axis", -1), len(shape_of(indices)) + 1)
+    return relax.op.one_hot(_from_the_front(node, indices, depth), on, off, depth, axis)
+
+
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+
+def _scatter_elements(node: Node) -> Value:
+    data, index, updates = (node.tensor(place) for place in range(3))
+    reduction = str(node.attributes.get("reduction", "none"))
+    if reduction not in _REDUCTIONS:
+        raise Unsupported(f"has the unknown reduction '{reduction}'")
+    axis = node.axis(int(node.attributes.get("axis", 0)), len(shape_of(data)))
+    return scattered(node.emit, data, index, updates, axis, _REDUCTIONS[reduction])
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Concat": _concat,
+    "ConstantOfShape": _constant_of_shape,
+    "CumProd": _cumulative(relax.op.cumprod),
+    "CumSum": _cumulative(relax.op.cumsum),
+    "Dropout": _dropout,
+    "Expand": _expand,
+    "Flatten": _flatten,
+    "Gather": _gather,
+    "GatherND": _gather_nd,
+    "Identity": _identity,
+    "OneHot": _one_hot,
+    "Range": _range_of,
+    "Reshape": _reshape,
+    "Scatter": _scatter_elements,
+    "ScatterElements": _scatter_elements,
+    "Shape": _shape,
+    "Size": _size,
+    "Slice": _slice,
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "Tile": _tile,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
+}

@@ -1,0 +1,107 @@
+"""ONNX ``DFT`` and ``STFT``: a product with the matrix of the transform, a convolution with its rows.
+
+Signals in networks are short: a matrix takes more arithmetic than the fast transform, at many times its
+speed. The last dimension of a tensor is the real part of its numbers, or the real and the imaginary part.
+"""
+
+from math import prod
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.values import Array, Extent, Unsupported, Value, dtype_of, shape_of, written
+
+LARGEST_MATRIX = 1 << 24
+"""Numbers in the matrix of a transform that is compiled."""
+
+
+def _transform(node: Node) -> Value:
+    data = node.tensor(0)
+    shape = shape_of(data)
+    late = node.opset >= 20
+    given = int(node.constant(2)) if late and node.has(2) else node.attributes.get("axis", -2 if late else 1)
+    axis = node.axis(int(given), len(shape))
+    _check(data, shape, [axis, len(shape) - 1])
+    if axis == len(shape) - 1:
+        raise Unsupported(f"transforms axis {axis} of {written(shape)}, which has the parts of its numbers")
+    inverse, onesided = (bool(node.attributes.get(name, 0)) for name in ("inverse", "onesided"))
+    extent, parts = int(shape[axis]), int(shape[-1])
+    if onesided and parts != (2 if inverse else 1):
+        raise Unsupported(f"is one-sided and {'' if inverse else 'not '}inverse, of numbers of {parts} parts")
+    usual = 2 * (extent - 1) if inverse and onesided else extent
+    length = int(node.constant(1)) if node.has(1) else usual
+    matrix = _matrix(extent, parts, length, inverse=inverse, onesided=onesided)
+    outer = [place for place in range(len(shape) - 1) if place != axis]
+    order = [*outer, axis, len(shape) - 1]
+    turned = node.emit(relax.op.permute_dims(data, order), "turned") if order != sorted(order) else data
+    rows = node.emit(relax.op.reshape(turned, [shape[place] for place in outer] + [extent * parts]), "rows")
+    flat = matrix.reshape(extent * parts, prod(matrix.shape[2:]))
+    product = node.emit(relax.op.matmul(rows, relax.const(flat.astype("float32"))), "product")
+    result = relax.op.reshape(product, [*(shape[place] for place in outer), *matrix.shape[2:]])
+    if order == sorted(order):
+        return result
+    return relax.op.permute_dims(
+        node.emit(result, "result"), [order.index(place) for place in range(len(order))]
+    )
+
+
+def _windowed_transform(node: Node) -> Value:
+    data = node.tensor(0)
+    shape = shape_of(data)
+    if len(shape) != 3:
+        raise Unsupported(f"transforms {written(shape)}, which is no batch of signals")
+    _check(data, shape, [1, 2])
+    parts, step = int(shape[2]), int(node.constant(1))
+    window = node.constant(2) if node.has(2) else None
+    usual = int(shape[1]) if window is None else len(window)
+    length = int(node.constant(3)) if node.has(3) else usual
+    onesided = bool(node.attributes.get("onesided", 1))
+    if step < 1 or not 1 <= length <= int(shape[1]) or (window is not None and window.shape != (length,)):
+        raise Unsupported(
+            f"takes frames of {length} elements, {step} apart, of signals of {shape[1]}"
+            + ("" if window is None else f" by a window of {written(list(window.shape))}")
+        )
+    if onesided and parts != 1:
+        raise Unsupported(f"is one-sided, of numbers of {parts} parts")
+    matrix = _matrix(length, parts, length, inverse=False, onesided=onesided)
+    if window is not None:
+        matrix = matrix * window.reshape(-1, 1, 1, 1)
+    *_, count, ends = matrix.shape
+    # (length, parts, count, ends) to the weight of a convolution (count * ends, parts, length).
+    weight = np.ascontiguousarray(matrix.transpose(2, 3, 1, 0).reshape(count * ends, parts, length))
+    signals = node.emit(relax.op.permute_dims(data, [0, 2, 1]), "signals")
+    frames = node.emit(
+        relax.op.nn.conv1d(signals, relax.const(weight.astype("float32")), strides=[step]), "frames"
+    )
+    turned = node.emit(relax.op.permute_dims(frames, [0, 2, 1]), "turned")
+    return relax.op.reshape(turned, [shape[0], (int(shape[1]) - length) // step + 1, count, ends])
+
+
+def _check(data: Value, shape: list[Extent], known: list[int]) -> None:
+    if dtype_of(data) != "float32":
+        raise Unsupported(f"transforms {dtype_of(data)}; supported is float32")
+    if not all(isinstance(shape[place], int) for place in known) or shape[-1] not in (1, 2):
+        raise Unsupported(
+            f"transforms {written(shape)}; supported are known lengths of numbers of one or two parts"
+        )
+
+
+def _matrix(extent: int, parts: int, length: int, *, inverse: bool, onesided: bool) -> Array:
+    """(extent, parts, results, parts of results) of ``length`` places, the first ``extent`` given."""
+    if length < 1:
+        raise Unsupported(f"transforms {length} elements")
+    results = length if inverse or not onesided else length // 2 + 1
+    ends = 1 if inverse and onesided else 2
+    if extent * parts * results * ends > LARGEST_MATRIX:
+        raise Unsupported(f"transforms {extent} elements to {results}, whose matrix is too large")
+    unit = np.eye(extent)
+    if inverse and onesided:
+        return np.stack([np.fft.irfft(unit, length), np.fft.irfft(1j * unit, length)], 1)[..., None]
+    transform = np.fft.ifft if inverse else np.fft.rfft if onesided else np.fft.fft
+    of_real = transform(unit, length)
+    columns = [of_real, 1j * of_real][:parts]
+    return np.stack([np.stack([column.real, column.imag], -1) for column in columns], 1)
+
+
+CONVERTERS: dict[str, Converter] = {"DFT": _transform, "STFT": _windowed_transform}

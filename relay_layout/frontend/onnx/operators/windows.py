@@ -1,0 +1,124 @@
+"""The sliding window that convolution and pooling share: kernel, strides, dilation and padding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from relay_layout.frontend.onnx.node import Node
+from relay_layout.frontend.onnx.values import Extent, Unsupported
+
+_TOO_LARGE = 2**31
+
+
+@dataclass(frozen=True)
+class Window:
+    """One entry per spatial dimension; padding before and after it."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def padding(self) -> list[int]:
+        """Padding as Relax and ONNX write it: all that comes before, then all that comes after."""
+        return [*self.before, *self.after]
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """The extent of the dilated kernel."""
+        return tuple(
+            dilation * (kernel - 1) + 1 for kernel, dilation in zip(self.kernel, self.dilation, strict=True)
+        )
+
+    def reaching_up(self) -> "Window":
+        """This window with padding after that gives it, rounded down, as many places as it has rounded up.
+
+        The last of them begins before that padding does.
+        """
+        sides = zip(self.after, self.strides, self.reach, strict=True)
+        return replace(
+            self, after=tuple(min(after + stride - 1, reach - 1) for after, stride, reach in sides)
+        )
+
+    def counts(self, spatial: Sequence[int]) -> tuple[int, ...]:
+        """How many places the window has along each dimension of an image."""
+        sides = zip(self.before, self.after, self.strides, strict=True)
+        return tuple(
+            (extent + before + after - reach) // stride + 1
+            for extent, reach, (before, after, stride) in zip(spatial, self.reach, sides, strict=True)
+        )
+
+    def padded(self, totals: Sequence[int], mode: str) -> "Window":
+        """This window padded by ``totals``, half on each side; the odd one comes after in SAME_UPPER only."""
+        less = tuple(total // 2 for total in totals)
+        more = tuple(total - total // 2 for total in totals)
+        before, after = (less, more) if mode == "SAME_UPPER" else (more, less)
+        return replace(self, before=before, after=after)
+
+
+def window(
+    node: Node, kernel: Sequence[int], spatial: Sequence[Extent], *, rounds_up: bool = False
+) -> Window:
+    """The node's window over an image of extents ``spatial``, with ``auto_pad`` worked out.
+
+    One that ``rounds_up`` may reach beyond the padding, by less than a stride.
+    """
+    rank = len(spatial)
+    fixed = given_window(node, kernel, rank)
+    if len(kernel) != rank or not all(1 <= extent < _TOO_LARGE for extent in kernel):
+        raise Unsupported(f"has kernel_shape {list(kernel)} for {rank} spatial dimensions")
+    mode = node.attributes.get("auto_pad", "NOTSET")
+    if mode == "NOTSET":
+        _check_fit(fixed, spatial, rounds_up=rounds_up)
+        return fixed
+    if mode == "VALID":
+        unpadded = fixed.padded((0,) * rank, mode)
+        _check_fit(unpadded, spatial)
+        return unpadded
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        raise Unsupported(f"has the unknown auto_pad '{mode}'")
+    totals = [
+        _same_padding(extent, reach, stride)
+        for extent, reach, stride in zip(spatial, fixed.reach, fixed.strides, strict=True)
+    ]
+    return fixed.padded(totals, mode)
+
+
+def given_window(node: Node, kernel: Sequence[int], rank: int) -> Window:
+    """The node's window with the padding that it gives, whatever its ``auto_pad``."""
+    strides = integers(node, "strides", [1] * rank, least=1)
+    dilation = integers(node, "dilations", [1] * rank, least=1)
+    pads = integers(node, "pads", [0] * (2 * rank), least=0)
+    return Window(tuple(kernel), strides, dilation, pads[:rank], pads[rank:])
+
+
+def integers(node: Node, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
+    """An attribute of as many integers as its default has, none below ``least``."""
+    given = tuple(node.attributes.get(name, ())) or tuple(default)
+    if len(given) != len(default) or not all(least <= number < _TOO_LARGE for number in given):
+        raise Unsupported(f"has {name} {list(given)} where {len(default)} integers from {least} up are due")
+    return given
+
+
+def _same_padding(extent: Extent, reach: int, stride: int) -> int:
+    """Padding that leaves ceil(extent / stride) positions for the window."""
+    if isinstance(extent, int):
+        return max((-(-extent // stride) - 1) * stride + reach - extent, 0)
+    if stride == 1:
+        return reach - 1
+    raise Unsupported(
+        f"pads by an amount that depends on the symbolic extent '{extent}': "
+        "give the model's input a fixed shape (--input-shape)"
+    )
+
+
+def _check_fit(window: Window, spatial: Sequence[Extent], *, rounds_up: bool = False) -> None:
+    sides = zip(window.before, window.after, window.strides, strict=True)
+    for extent, reach, (before, after, stride) in zip(spatial, window.reach, sides, strict=True):
+        spare = stride - 1 if rounds_up else 0
+        if isinstance(extent, int) and extent + before + after + spare < reach:
+            raise Unsupported(
+                f"has a window reaching {reach}, which does not fit "
+                f"an extent of {extent} padded by {before} and {after}"
+            )

@@ -1,0 +1,381 @@
+"""ONNX's branches and loops, inlined into the graph around them.
+
+Nothing of either is left at run time. Of a branch whose condition is known one side is taken; of one that is
+decided at run time both are computed, and their results selected. Trips of a loop are written out one after
+another: what each computes of its number is a constant, and what does not depend on the trip is computed
+once. Where a loop may end early at run time, all its trips are computed, and its results stay as they are
+from the end on.
+"""
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend.identity import ByIdentity
+from relay_layout.frontend.onnx.counts import Counts
+from relay_layout.frontend.onnx.graphs import dependent, needed, read_tensors
+from relay_layout.frontend.onnx.node import Node
+from relay_layout.frontend.onnx.operators.sequences import stacked, unstacked
+from relay_layout.frontend.onnx.values import (
+    Array,
+    Extents,
+    TensorSequence,
+    Unsupported,
+    Value,
+    dtype_of,
+    product,
+    same,
+    shape_of,
+    written,
+)
+
+if TYPE_CHECKING:
+    import onnx
+
+_MOST_NODES = 20_000
+"""Nodes that all trips of the loops of one model are written out to at most."""
+
+_REFUSED = "which is not supported"
+
+
+class _TooMany(Unsupported):
+    """More nodes than there may be."""
+
+
+@dataclass
+class Surroundings:
+    """The graphs that others are inlined into.
+
+    ``values`` holds what names stand for, those of the innermost graph first; ``run`` converts nodes and adds
+    theirs. ``empty_extent`` gives the extent which a condition tests for being 0. ``written_out`` counts the
+    nodes of graphs that were inlined so far.
+    """
+
+    label: str
+    values: ChainMap[str, Value]
+    run: Callable[[Iterable["onnx.NodeProto"]], None]
+    counts: Counts
+    empty_extent: Callable[[Value], Any]
+    written_out: int = 0
+    _tensors: ByIdentity["onnx.GraphProto", Mapping[str, Value]] = field(default_factory=ByIdentity)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether nodes are those of a graph that another holds."""
+        return len(self.values.maps) > 1
+
+    @contextmanager
+    def inside(self, names: dict[str, Value]) -> Iterator[None]:
+        """Nodes are those of a graph that knows ``names`` besides, and add theirs to them."""
+        self.values = self.values.new_child(names)
+        try:
+            yield
+        finally:
+            self.values = self.values.parents
+
+    def tensors(self, graph: "onnx.GraphProto") -> Mapping[str, Value]:
+        """The initializers of a graph, the same ones each time."""
+        return self._tensors.kept(graph, lambda graph: read_tensors(graph.initializer, self.label))
+
+
+class _Body:
+    """A graph whose nodes are converted each time it is called; those that read no input of it, once."""
+
+    def __init__(self, graph: "onnx.GraphProto", around: Surroundings) -> None:
+        self.inputs = list(graph.input)
+        self.outputs = list(graph.output)
+        self._graph = graph
+        self._around = around
+        self._names: dict[str, Value] = {}
+        nodes = needed(graph.node, [value.name for value in self.outputs])
+        self._repeated, self._once = dependent(nodes, [value.name for value in self.inputs])
+
+    def __call__(self, *given: Value) -> list[Value]:
+        """The outputs, for the inputs in order; Unsupported where the model has too many nodes already."""
+        once, self._once = self._once, []
+        self._around.written_out += max(len(self._repeated) + len(once), 1)
+        if self._around.written_out > _MOST_NODES:
+            raise _TooMany(f"takes more than {_MOST_NODES} nodes when trips are written out, {_REFUSED}")
+        with self._around.inside(self._names):
+            self._names.update(self._around.tensors(self._graph))
+            self._around.run(once)
+            self._names.update(zip((value.name for value in self.inputs), given, strict=True))
+            self._around.run(self._repeated)
+            return [self._around.values[value.name] for value in self.outputs]
+
+
+def _branch(node: Node, around: Surroundings) -> list[Value]:
+    condition = node.input(0)
+    if isinstance(condition, np.ndarray):
+        wanted = "then_branch" if _single(condition).item() else "else_branch"
+        return _Body(node.attributes[wanted], around)()
+    results = [_Body(node.attributes[name], around)() for name in ("then_branch", "else_branch")]
+    extent = around.empty_extent(condition)
+    # A tensor without elements needs a branch of its own in other runtimes alone.
+    if extent is not None and all(
+        around.counts.agree_where_empty(empty, other, extent) for empty, other in zip(*results, strict=True)
+    ):
+        return results[1]
+    chosen = _scalar(node, condition)
+    return [_selected(node, chosen, one, other) for one, other in zip(*results, strict=True)]
+
+
+def _loop(node: Node, around: Surroundings) -> list[Value]:
+    body = _Body(node.attributes["body"], around)
+    trips, alive = _trips(node), node.optional(1)
+    carried = list(node.inputs[2:])
+    if len(body.inputs) != len(carried) + 2 or len(body.outputs) <= len(carried):
+        raise Unsupported(
+            f"gives {len(body.inputs)} inputs to and takes {len(body.outputs)} outputs from a body "
+            f"that carries {len(carried)} values"
+        )
+    rows: list[list[Value]] = [[] for _ in body.outputs[len(carried) + 1 :]]
+    ending = _Ending(node, np.array(True) if alive is None else alive)
+    # A trip that is not due may compute anything: it is given what it would be if it were, so that what is
+    # known of that stays known.
+    results = carried
+    for trip in count() if trips is None else range(trips):
+        if ending.is_over:
+            break
+        number, due = (
+            _as_declared(value, kind)
+            for value, kind in zip((np.array(trip), np.array(True)), body.inputs, strict=False)
+        )
+        try:
+            goes_on, *given = body(number, due, *results)
+        except _TooMany:
+            if not ending.is_open:
+                raise
+            raise Unsupported(
+                "goes on for as long as a tensor computed at run time says, and no number of trips ends it "
+                f"before there are {_MOST_NODES} nodes, {_REFUSED}"
+            ) from None
+        except ModelError as error:
+            if not ending.is_open:
+                raise
+            raise ModelError(f"{error} (in trip {trip} of a loop that may end before, from 0)") from None
+        results = given[: len(carried)]
+        for known, row in zip(rows, given[len(carried) :], strict=True):
+            known.append(row)
+        carried = [ending.kept(new, old) for new, old in zip(results, carried, strict=True)]
+        ending.after_trip(goes_on)
+    declared = body.outputs[len(carried) + 1 :]
+    found = [_rows(node, known, 0, kind) for known, kind in zip(rows, declared, strict=True)]
+    return [*carried, *ending.shortened(found)]
+
+
+def _as_declared(value: Array, declared: "onnx.ValueInfoProto") -> Array:
+    """One element, without dimensions or in one, as a body declares it."""
+    return value.reshape([1] * len(declared.type.tensor_type.shape.dim))
+
+
+class _Ending:
+    """Whether a loop goes on: as the condition says, which is a constant or computed at run time."""
+
+    def __init__(self, node: Node, alive: Value) -> None:
+        self.alive = alive if isinstance(alive, np.ndarray) else _scalar(node, alive)
+        self._node = node
+        self._taken: Any = np.array([0])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is known that no trip follows."""
+        return isinstance(self.alive, np.ndarray) and not _single(self.alive).item()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only the run tells if a trip follows."""
+        return not isinstance(self.alive, np.ndarray)
+
+    def kept(self, new: Value, old: Value) -> Value:
+        """What is carried on: ``new`` if the trip was due."""
+        return _selected(self._node, self.alive, new, old) if self.is_open else new
+
+    def after_trip(self, goes_on: Value) -> None:
+        """Count the trip, and go on if ``goes_on`` says so."""
+        node = self._node
+        if self.is_open:
+            due = node.cast(node.emit(node.expression(node.reshaped(self.alive, [1])), "due"), "int64")
+            self._taken = node.emit(relax.op.add(node.expression(self._taken), due), "trips")
+        else:
+            self._taken = self._taken + 1
+        if isinstance(goes_on, np.ndarray):
+            if not self.is_open or not _single(goes_on).item():
+                self.alive = goes_on
+        elif self.is_open:
+            both = relax.op.logical_and(self.alive, _scalar(node, goes_on))
+            self.alive = node.emit(both, "alive")
+        else:
+            self.alive = _scalar(node, goes_on)
+
+    def shortened(self, rows: Sequence[Value]) -> list[Value]:
+        """Tensors of one row for each trip written out, as those of trips that were due."""
+        if isinstance(self._taken, np.ndarray) or not rows:
+            return list(rows)
+        due = self._node.count(self._taken, shape_of(rows[0])[0])
+        first, last, step = (relax.prim_value(bound) for bound in (0, due, 1))
+        return [
+            relax.op.strided_slice(
+                self._node.expression(row), [0], [first], [last], [step], assume_inbound=True
+            )
+            for row in rows
+        ]
+
+
+def _trips(node: Node) -> int | None:
+    """How many trips a loop takes at most; None where nothing limits them."""
+    value = node.optional(0)
+    if value is None:
+        return None
+    if isinstance(value, Extents):
+        extent = value.array.item()
+        if node.counts.reads_counts(extent):
+            raise Unsupported(f"takes as many trips as there are elements found at run time, {_REFUSED}")
+        raise Unsupported(
+            f"takes as many trips as the symbolic extent '{extent}' says: "
+            "give the model's inputs fixed shapes (--input-shape)"
+        )
+    if not isinstance(value, np.ndarray):
+        raise Unsupported(f"takes as many trips as a tensor computed at run time says, {_REFUSED}")
+    return int(value.reshape(-1)[0])
+
+
+def _scan(node: Node, around: Surroundings) -> list[Value]:
+    if node.opset < 9:
+        raise Unsupported(f"is that of opset 8, {_REFUSED}: export the model with opset 9 or newer")
+    body = _Body(node.attributes["body"], around)
+    number = node.attributes["num_scan_inputs"]
+    states = len(node.inputs) - number
+    carried = list(node.inputs[:states])
+    declared = body.outputs[states:]
+    if len(body.inputs) != len(node.inputs) or states < 0 or len(body.outputs) < states or number < 1:
+        raise Unsupported(
+            f"has {len(node.inputs)} inputs, {number} of them scanned, "
+            f"for a body of {len(body.inputs)} inputs and {len(body.outputs)} outputs"
+        )
+    axes, directions = (_for_each(node, f"scan_input_{name}", number) for name in ("axes", "directions"))
+    steps = [
+        _steps(node, value, axis, backwards)
+        for value, axis, backwards in zip(node.inputs[states:], axes, directions, strict=True)
+    ]
+    if len({len(step) for step in steps}) != 1:
+        raise Unsupported(f"scans {' and '.join(str(len(step)) for step in steps)} elements at once")
+    rows: list[list[Value]] = [[] for _ in declared]
+    for scanned in zip(*steps, strict=True):
+        results = body(*carried, *scanned)
+        carried = results[:states]
+        for known, row in zip(rows, results[states:], strict=True):
+            known.append(row)
+    axes, directions = (
+        _for_each(node, f"scan_output_{name}", len(declared)) for name in ("axes", "directions")
+    )
+    return carried + [
+        _rows(node, known[::-1] if backwards else known, axis, kind)
+        for known, axis, backwards, kind in zip(rows, axes, directions, declared, strict=True)
+    ]
+
+
+def _for_each(node: Node, attribute: str, number: int) -> list[int]:
+    """An attribute with an integer for each of ``number`` tensors, zeros if left out."""
+    given = list(node.attributes.get(attribute, [0] * number))
+    if len(given) != number:
+        raise Unsupported(f"has {attribute} {given} for {number} tensors")
+    return given
+
+
+def _steps(node: Node, value: Value, axis: int, backwards: int) -> list[Value]:
+    """The parts of a scanned input, in the order of the trips."""
+    shape = shape_of(value)
+    axis = node.axis(axis, len(shape))
+    if not isinstance(shape[axis], int):
+        raise Unsupported(
+            f"scans the symbolic extent '{shape[axis]}': give the model's inputs fixed shapes (--input-shape)"
+        )
+    parts = unstacked(node, value, axis)
+    return parts[::-1] if backwards else parts
+
+
+def _rows(node: Node, rows: Sequence[Value], axis: int, declared: "onnx.ValueInfoProto") -> Value:
+    """What the trips of a loop gave, as one tensor with an axis for the trips."""
+    if not rows:
+        return _no_rows(node, axis, declared)
+    first = rows[0]
+    for row in rows:
+        if not _of_one_type(row, first):
+            raise Unsupported(
+                f"joins results of {_kind(first)} and of {_kind(row)} of its trips, which is not supported"
+            )
+    whole = stacked(node, rows, node.axis(axis, len(shape_of(first)) + 1))
+    return whole if isinstance(whole, np.ndarray | Extents) else node.emit(whole, "rows")
+
+
+def _no_rows(node: Node, axis: int, declared: "onnx.ValueInfoProto") -> Value:
+    from onnx import helper
+
+    tensor = declared.type.tensor_type
+    shape = [extent.dim_value for extent in tensor.shape.dim]
+    if not tensor.HasField("shape"):
+        raise Unsupported(f"takes no trip, and the file does not say what '{declared.name}' would be")
+    shape.insert(node.axis(axis, len(shape) + 1), 0)
+    return np.zeros(shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+
+
+def _selected(node: Node, condition: Value, one: Value, other: Value) -> Value:
+    """``one`` where ``condition``, a boolean of no dimension, holds, and ``other`` where it does not."""
+    if one is other:
+        return one
+    if isinstance(one, TensorSequence) and isinstance(other, TensorSequence):
+        if len(one.tensors) != len(other.tensors) or one.dtype != other.dtype:
+            raise Unsupported(f"chooses at run time between sequences that differ in length, {_REFUSED}")
+        pairs = zip(one.tensors, other.tensors, strict=True)
+        return TensorSequence(tuple(_selected(node, condition, *pair) for pair in pairs), one.dtype)
+    if not _of_one_type(one, other):
+        raise Unsupported(f"chooses at run time between {_kind(one)} and {_kind(other)}, {_REFUSED}")
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.tobytes() == other.tobytes():
+        return one
+    shapes = isinstance(one, Extents) and isinstance(other, Extents)
+    if shapes and all(map(same, one.array.flat, other.array.flat)):
+        return one
+    chosen = relax.op.where(condition, node.expression(one), node.expression(other))
+    return node.emit(chosen, "chosen")
+
+
+def _of_one_type(one: Value, other: Value) -> bool:
+    left, right = shape_of(one), shape_of(other)
+    return dtype_of(one) == dtype_of(other) and len(left) == len(right) and all(map(same, left, right))
+
+
+def _kind(value: Value) -> str:
+    return f"{dtype_of(value)}{written(shape_of(value))}"
+
+
+def _scalar(node: Node, condition: Value) -> Any:
+    """A condition, one element of any rank, as a variable without dimensions."""
+    value = node.reshaped(_single(condition), [])
+    return value if isinstance(value, relax.Var) else node.emit(node.expression(value), "condition")
+
+
+def _single(condition: Value) -> Value:
+    """The condition; Unsupported if it has not one element."""
+    if product(shape_of(condition)) != 1:
+        raise Unsupported(
+            f"has a condition of shape {written(shape_of(condition))}, where one element is due"
+        )
+    return condition
+
+
+SUBGRAPHS: Mapping[str, Callable[[Node, Surroundings], list[Value]]] = {
+    "If": _branch,
+    "Loop": _loop,
+    "Scan": _scan,
+}
+"""What a node that holds graphs gives, by its operator."""
+
+__all__ = ["SUBGRAPHS", "Surroundings"]

@@ -1,0 +1,53 @@
+"""All converters of PyTorch's operations: those here, and TVM's where there is none."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+from relay_layout.frontend.torch import memory
+from relay_layout.frontend.torch.operators import (
+    arithmetic,
+    images,
+    indexing,
+    norms,
+    open_extents,
+    pooling,
+    products,
+    quantized,
+    resizing,
+)
+from relay_layout.ir import Expression
+
+Converter = Callable[[Any, Any], Expression]
+
+_CONVERTERS: Mapping[str, Converter] = {
+    **memory.CONVERTERS,
+    **arithmetic.CONVERTERS,
+    **images.CONVERTERS,
+    **indexing.CONVERTERS,
+    **norms.CONVERTERS,
+    **open_extents.CONVERTERS,
+    **pooling.CONVERTERS,
+    **products.CONVERTERS,
+    **resizing.CONVERTERS,
+}
+
+
+def converters(program: Any) -> dict[str, Converter]:
+    """Ours, for TVM's ``from_exported_program`` of this program, as its ``custom_convert_map``."""
+    return {**_CONVERTERS, **quantized.converters(program)}
+
+
+def is_convertible(name: str) -> bool:
+    """Whether there is a converter for the operation of that name, such as "add.Tensor"."""
+    return name in _CONVERTERS or name in _of_tvm()
+
+
+@cache
+def _of_tvm() -> frozenset[str]:
+    return frozenset(name for name in ExportedProgramImporter().convert_map if isinstance(name, str))
+
+
+__all__ = ["converters", "is_convertible"]

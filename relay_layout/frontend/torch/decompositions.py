@@ -1,0 +1,75 @@
+"""Programs of PyTorch by operations that have converters."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+
+from relay_layout.frontend.torch.converters import is_convertible
+from relay_layout.frontend.torch.operators import rules, type_rules
+from relay_layout.frontend.torch.operators.rules import Rule
+
+_RULES = {**rules.RULES, **type_rules.RULES}
+
+_WHOLE = (
+    torch.ops.aten.instance_norm.default,
+    torch.ops.aten.pad.default,
+    torch.ops.aten.pixel_shuffle.default,
+)
+"""Operations that are not to be taken apart: into index arithmetic, or into reshapes that fix the layout."""
+
+_MOST_ROUNDS = 8
+"""How often what operations are taken apart into is taken apart again."""
+
+
+def apart(program: Any) -> Any:
+    """The exported program by operations that have converters, as far as our rules or PyTorch's allow."""
+    table = torch.export.default_decompositions()
+    for operation in _WHOLE:
+        table.pop(operation, None)
+    program = _decomposed(program, _with_rules(table))
+    for _ in range(_MOST_ROUNDS):
+        called = {node.target for node in program.graph.nodes if node.op == "call_function"}
+        lacking = {one for one in called if not is_convertible(getattr(one, "__name__", ""))}
+        further = {one: decomposition_table[one] for one in lacking & {*decomposition_table}}
+        if not further:
+            break
+        program = program.run_decompositions(_with_rules({**table, **further}))
+    return program
+
+
+def _decomposed(program: Any, table: dict[Any, Rule]) -> Any:
+    """The program by the rules of ``table``, where a view may be a copy if it has to.
+
+    What is taken apart may lie otherwise than what the program has a view of: attention's result does.
+    """
+    try:
+        return program.run_decompositions(table)
+    except (RuntimeError, ValueError):
+        views = [node for node in program.graph.nodes if node.target is torch.ops.aten.view.default]
+        if not views:
+            raise
+    for node in views:
+        node.target = torch.ops.aten.reshape.default
+    try:
+        return program.run_decompositions(table)
+    finally:
+        for node in views:
+            node.target = torch.ops.aten.view.default
+
+
+def _with_rules(table: Mapping[Any, Rule]) -> dict[Any, Rule]:
+    """Our rules, and those of ``table`` for what ours leave as it is."""
+    return {**table, **{operation: _first(rule, table.get(operation)) for operation, rule in _RULES.items()}}
+
+
+def _first(rule: Rule, other: Rule | None) -> Rule:
+    def decompose(*arguments: Any, **options: Any) -> Any:
+        result = rule(*arguments, **options)
+        return other(*arguments, **options) if result is NotImplemented and other is not None else result
+
+    return decompose
+
+
+__all__ = ["apart"]

@@ -1,0 +1,205 @@
+"""Import of PyTorch programs: modules, ``torch.export`` programs and ``.pt2`` files."""
+
+import logging
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tvm
+from tvm import relax
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend.files import read_bytes
+from relay_layout.frontend.onnx.messages import reason
+from relay_layout.frontend.torch.extents import with_numbers, with_plain_extents, with_shapes
+from relay_layout.frontend.torch.guards import conditions
+from relay_layout.graph.border import CONDITIONS, DECLARED
+from relay_layout.ir import shape_of
+
+if TYPE_CHECKING:
+    import torch
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def from_torch(
+    model: "torch.nn.Module | torch.export.ExportedProgram | str | os.PathLike[str]",
+    example_inputs: Sequence[Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    dim_orders: Mapping[str, Sequence[int]] | None = None,
+    input_shapes: Shapes | None = None,
+) -> "tvm.IRModule":
+    """A PyTorch program as a Relax module.
+
+    ``model`` is a module in evaluation mode with ``example_inputs`` (and ``dynamic_shapes``, as
+    ``torch.export.export`` takes them), an exported program, or a ``.pt2`` file; any of them may be quantized
+    by PT2E. ``input_shapes`` give the dimensions that the program leaves open.
+
+    Shapes are the program's own, convolutions NCHW. How tensors lie in memory is declared in the attributes
+    "input_dim_orders" and "output_dim_orders" of "main", for each input as the example lay, for each output
+    as the program's own operations leave it. ``dim_orders``, by input name, says it where the strides of an
+    example say nothing, as of an image with one channel; without it such an input lies in plain order.
+    Operations that only change memory order stand in the module as calls of
+    :func:`relay_layout.dim_orders.to_dim_order`; ``as_strided`` reads the memory that PyTorch has there.
+
+    An extent of an input may be a multiple of a dimension, or that and a number. NaN is treated as
+    :func:`.from_onnx` has it.
+
+    ModelError for what cannot be read or exported, for programs that draw random numbers, for operations that
+    are not supported, and without torch.
+    """
+    torch = _require_torch()
+    label = f"model '{Path(model)}'" if isinstance(model, str | os.PathLike) else "torch program"
+    program = _exported(torch, model, example_inputs, dynamic_shapes, label)
+    # Only now: these lean on torch and on TVM's importer, which needs it.
+    from tvm.relax.frontend.torch import from_exported_program
+
+    from relay_layout.frontend.torch import folding
+    from relay_layout.frontend.torch.converters import converters
+    from relay_layout.frontend.torch.decompositions import apart
+    from relay_layout.frontend.torch.memory import (
+        check_inputs,
+        check_outputs,
+        check_strides,
+        declared_orders,
+        without_checks,
+    )
+
+    try:
+        with _quiet():
+            decomposed = without_checks(apart(program))
+            check_inputs(decomposed, label)
+            check_strides(program, decomposed, label)
+            folding.fold_constants(decomposed)
+            module = from_exported_program(
+                decomposed,
+                unwrap_unit_return_tuple=True,
+                custom_convert_map=converters(decomposed),
+                run_ep_decomposition=False,
+            )
+        check_outputs(decomposed, module, label)
+        names = list(program.graph_signature.user_inputs)
+        inputs, outputs = declared_orders(program)
+        for name, order in (dim_orders or {}).items():
+            inputs[_place(name, names, label)] = _checked(order, name, label)
+        module = with_shapes(with_numbers(module), names, input_shapes or {}, label)
+        module = with_plain_extents(module, label)
+        main = module["main"].with_attr("input_names", names)
+        ranks = {name: len(shape_of(one) or ()) for name, one in zip(names, main.params, strict=True)}
+        main = main.with_attr(CONDITIONS, conditions(program, ranks, input_shapes or {}, label))
+        for attribute, orders in zip(DECLARED, (inputs, outputs), strict=True):
+            main = main.with_attr(attribute, orders)
+        module.update_func(module.get_global_var("main"), main)
+        return relax.transform.Normalize()(module)
+    except ModelError:
+        raise
+    except Exception as error:
+        # An importer of another project fails in ways of its own.
+        raise ModelError(f"{label} cannot be imported: {reason(error)}") from None
+
+
+def _require_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise ModelError("reading PyTorch programs needs torch: pip install 'relay-layout[torch]'") from None
+    return torch
+
+
+def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: Any, label: str) -> Any:
+    """The exported program of any kind of model."""
+    if isinstance(model, torch.nn.Module):
+        if not isinstance(examples, list | tuple):
+            raise ModelError(
+                "a torch module needs example inputs, in a tuple: relay_layout.from_torch(module, (example,))"
+            )
+        if model.training and not _is_exported(torch, model):
+            raise ModelError("the torch module is in training mode: call its eval() first")
+        try:
+            with _quiet():
+                return torch.export.export(model, tuple(examples), dynamic_shapes=dynamic, strict=False)
+        except Exception as error:
+            raise ModelError(f"torch.export cannot export the module: {reason(error)}") from None
+    if not isinstance(model, torch.export.ExportedProgram | str | os.PathLike):
+        raise ModelError(
+            f"a {type(model).__name__} is no torch program: give a module, an exported program or a .pt2 file"
+        )
+    if examples is not None or dynamic is not None:
+        raise ModelError("an exported program has its inputs: give example inputs with a torch module only")
+    if isinstance(model, torch.export.ExportedProgram):
+        return model
+    # For what is wrong with the path itself; torch reads the file on its own.
+    read_bytes(Path(model))
+    from relay_layout.frontend.torch.operators.quantized import register
+
+    register()
+    said, log = _Said(), logging.getLogger("torch.export")
+    log.addFilter(said)
+    try:
+        with _quiet():
+            return torch.export.load(Path(model))
+    except Exception as error:
+        why = reason(said.error or error).partition(". ")[0]
+        raise ModelError(f"{label} is not a readable torch.export program: {why}") from None
+    finally:
+        log.removeFilter(said)
+
+
+def _is_exported(torch: Any, model: Any) -> bool:
+    """Whether a module is what export makes of a program, as quantized ones are.
+
+    Those are always in training mode, have no eval(), and hold operations alone: what training would change
+    is written in these.
+    """
+    if not isinstance(model, torch.fx.GraphModule):
+        return False
+    called = {node.target for node in model.graph.nodes if node.op == "call_module"}
+    # Export leaves one module of its own, which checks the inputs.
+    return all(type(model.get_submodule(name)).__module__.startswith("torch.export.") for name in called)
+
+
+class _Said(logging.Filter):
+    """Drops what torch logs of a file that it cannot read, and keeps the error with which it began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: BaseException | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False, for every record."""
+        error = record.exc_info[1] if record.exc_info else None
+        while error is not None and error.__cause__ is not None:
+            error = error.__cause__
+        self.error = self.error or error
+        return False
+
+
+@contextmanager
+def _quiet() -> Any:
+    """Without what torch and TVM say to their own developers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _place(name: str, names: Sequence[str], label: str) -> int:
+    if name not in names:
+        raise ModelError(f"{label} has no input '{name}'; its inputs are {', '.join(names) or 'none'}")
+    return names.index(name)
+
+
+def _checked(order: Sequence[int], name: str, label: str) -> list[int]:
+    if isinstance(order, str) or not all(isinstance(axis, Integral) for axis in order):
+        raise ModelError(
+            f"{label}: input '{name}': {order!r} is no dim_order; write the dimensions as numbers, "
+            "such as (0, 2, 3, 1) for NHWC over NCHW"
+        )
+    return [int(axis) for axis in order]
+
+
+__all__ = ["from_torch"]

@@ -1,0 +1,141 @@
+"""Operations by extents that a program leaves open, at several sizes, beside PyTorch's numbers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.export import Dim  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from relay_layout.errors import ModelError  # noqa: E402
+from tests.relay_layout.frontend.torch.harness import assert_agrees, session_of  # noqa: E402
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+ANY = Dim.AUTO
+IMAGES = [(2, 3, 48, 40), (1, 3, 20, 34), (3, 3, 33, 27)]
+TEXTS = [(2, 9, 12), (3, 5, 12)]
+
+
+def check(function: Function, folder: Path, sizes: list[tuple[int, ...]], axes: tuple[int, ...]) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            # A result that is a view would lie as its base does.
+            return function(x) * 2
+
+    model = Model().eval()
+    session = session_of(
+        model, folder, (torch.randn(sizes[0]),), dynamic_shapes=({axis: ANY for axis in axes},)
+    )
+    for size in sizes:
+        assert_agrees(session, model, (torch.randn(size),), str(size))
+
+
+def zeroed(x: torch.Tensor) -> torch.Tensor:
+    x = x * 2
+    x[:, :, 1:-1] = 0
+    return x
+
+
+def shifted(x: torch.Tensor) -> torch.Tensor:
+    x = x * 2
+    x[:, 1:] = x[:, :-1].clone()
+    return x
+
+
+def filled(x: torch.Tensor) -> torch.Tensor:
+    x = x * 2
+    x[:, -1] = 1
+    return x
+
+
+def added(x: torch.Tensor) -> torch.Tensor:
+    x = x * 2
+    x[:, :2].add_(1.0)
+    return x
+
+
+def every_second(x: torch.Tensor) -> torch.Tensor:
+    x = x * 2
+    x[:, ::2, 3:] = 7
+    return x
+
+
+OF_IMAGES: dict[str, Function] = {
+    "the second half": lambda x: x[:, :, -(x.shape[2] // 2) :],
+    "without the second half": lambda x: x[:, :, : -(x.shape[2] // 2)],
+    "the one in the middle": lambda x: x[:, :, -(x.shape[2] // 2)],
+    "rows that are zeroed": zeroed,
+    "channels that are shifted": shifted,
+    "a channel that is filled": filled,
+    "a part that is added to": added,
+    "every second channel": every_second,
+    "to the size of another": lambda x: functional.interpolate(
+        functional.max_pool2d(x, 2), size=x.shape[2:], mode="bilinear"
+    ),
+    "to the nearest of another": lambda x: functional.interpolate(
+        functional.max_pool2d(x, 2), size=x.shape[2:], mode="nearest"
+    ),
+    "to a size that is computed": lambda x: functional.interpolate(x, size=(x.shape[2] * 2, x.shape[3] + 3)),
+    "to half the size": lambda x: functional.interpolate(x, scale_factor=0.5),
+    "to a quarter of the size": lambda x: functional.interpolate(x, scale_factor=0.25, mode="bilinear"),
+    "to a size": lambda x: functional.interpolate(x, size=(20, 30)),
+    "padded to eights": lambda x: functional.pad(x, (0, -x.shape[3] % 8, 0, -x.shape[2] % 8), value=0.5),
+    "padded before": lambda x: functional.pad(x, (x.shape[2] // 4, 1)),
+    "halves": lambda x: x.chunk(2, 2)[1],
+    "parts of their own sizes": lambda x: torch.split(
+        torch.cat([x.mean(3), x.mean(2)], 2), [x.shape[2], x.shape[3]], 2
+    )[1],
+    "deviations": lambda x: x.std((2, 3)),
+    "variances": lambda x: x.var(2, correction=2, keepdim=True),
+}
+
+OF_TEXTS: dict[str, Function] = {
+    "rows by places": lambda x: x[torch.arange(x.shape[0])[:, None], torch.arange(x.shape[1])],
+    "the last ones": lambda x: x[torch.arange(x.shape[0]), -1],
+    "as many as the batch": lambda x: torch.cat([torch.ones(1, 1, 12).repeat(x.shape[0], 1, 1), x], 1),
+    "rows that are repeated": lambda x: x.repeat(2, x.shape[0], 1),
+}
+
+
+@pytest.mark.parametrize("name", OF_IMAGES)
+def test_images(name: str, tmp_path: Path) -> None:
+    check(OF_IMAGES[name], tmp_path, IMAGES, (0, 2, 3))
+
+
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_texts(name: str, tmp_path: Path) -> None:
+    check(OF_TEXTS[name], tmp_path, TEXTS, (0, 1))
+
+
+def test_a_view_of_what_attention_gives(tmp_path: Path) -> None:
+    """As GPT-2 has it: by PyTorch's own rules attention lies otherwise than as a whole."""
+
+    def attention(x: torch.Tensor) -> torch.Tensor:
+        heads = x.view(2, 9, 3, 4).transpose(1, 2)
+        found = functional.scaled_dot_product_attention(heads, heads, heads)
+        return found.transpose(1, 2).reshape(2, 9, 12).view(-1, 12)
+
+    check(attention, tmp_path, TEXTS[:1], ())
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda x: functional.interpolate(x, scale_factor=0.3),
+            "a resize of open extents by 0.3 is not supported; give it a size",
+        ),
+        (
+            lambda x: functional.pad(x, (0, 0, -(x.shape[2] // 4), 0)),
+            "cutting by widths that are not known is not supported",
+        ),
+    ],
+    ids=["a fraction", "cutting"],
+)
+def test_what_is_refused(function: Function, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=message):
+        check(function, tmp_path, IMAGES, (0, 2, 3))

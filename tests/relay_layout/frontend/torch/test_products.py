@@ -1,0 +1,52 @@
+"""PyTorch's convolutions and matrix products in other types than float32, beside PyTorch's numbers."""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from tests.relay_layout.frontend.torch.harness import Every, Functions, assert_agrees, session_of  # noqa: E402
+
+torch.manual_seed(0)
+
+ADDEND, MATRICES = torch.randn(2, 6, 3), torch.randn(2, 9, 3)
+
+
+def operations(dtype: torch.dtype) -> Functions:
+    def made(module: nn.Module) -> nn.Module:
+        return module.eval().to(dtype)
+
+    rows, rows_up = made(nn.Conv1d(6, 4, 3)), made(nn.ConvTranspose1d(6, 4, 3, 2))
+    volumes, dense = made(nn.Conv3d(1, 2, 2)), made(nn.Linear(6, 10))
+    addend, matrices = ADDEND.to(dtype), MATRICES.to(dtype)
+    return {
+        "rows": lambda x: rows(x[..., 0]),
+        "images": made(nn.Conv2d(6, 8, 3, padding=1)),
+        "groups without bias": made(nn.Conv2d(6, 9, 3, 2, groups=3, bias=False)),
+        "volumes": lambda x: volumes(x[:, None]).contiguous(),
+        "transposed rows": lambda x: rows_up(x[..., 0]),
+        "transposed": made(nn.ConvTranspose2d(6, 5, 3, 2, 1, 1)),
+        "batch norm": made(nn.Sequential(nn.Conv2d(6, 8, 1), nn.BatchNorm2d(8), nn.SiLU())),
+        "dense": lambda x: dense(x.mean((2, 3))),
+        "products": lambda x: torch.bmm(x[..., 0], matrices),
+        "sums with products": lambda x: torch.baddbmm(addend, x[..., 0], matrices, beta=0.5, alpha=2),
+        "a sum with a product": lambda x: torch.addmm(addend[0], x[0, ..., 0], matrices[0], alpha=3),
+        "attention": lambda x: F.scaled_dot_product_attention(x[..., 0], x[..., 1], x[..., 2]),
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
+def test_types(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = Every(operations(dtype)).eval()
+    x = torch.randn(2, 6, 9, 7).to(dtype)
+    assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
+def test_products_of_integers(tmp_path: Path) -> None:
+    model = Every({"integers": lambda x: x @ x.T}).eval()
+    x = torch.arange(12).reshape(3, 4)
+    assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
