@@ -7,7 +7,8 @@ from functools import partial
 import tvm
 
 from relay_layout.choice.candidates import Rules, collect_signatures
-from relay_layout.choice.solver import Solution, TransformCost, solve
+from relay_layout.choice.objective import Objective
+from relay_layout.choice.solver import Solution, solve
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.graph.border import dimension_letters
 from relay_layout.layout import Layout
@@ -24,15 +25,7 @@ from relay_layout.targets import (
     TargetOffers,
 )
 from relay_layout.targets.backend import backend_rules
-from relay_layout.targets.fusion import parting_us
-from relay_layout.targets.offers import FEWEST_FIRST_US
 from relay_layout.targets.transform_cost import TransformPrice, transform_price
-
-TRANSFORM_DOUBT = 2.0
-"""What a transform has to save for each microsecond that it takes.
-
-It leaves its reader with a tensor in another place, and what kernels are said to take is known to a tenth.
-"""
 
 
 @dataclass(frozen=True)
@@ -42,8 +35,7 @@ class LayoutPlan:
     ``signatures`` are the alternatives of each node, ``price`` says what a transform of a value from one
     layout to another costs, ``outputs`` are the layouts that results must have. ``reasons`` says by node name
     why a desired layout was not offered. ``rules`` and ``offers`` gave the alternatives, ``desired`` and
-    ``skipped`` are what the caller asked for and left out, ``solver_cost`` is what the solver counts for a
-    transform.
+    ``skipped`` are what the caller asked for and left out, ``objective`` is what was made least.
     """
 
     graph: Graph
@@ -56,16 +48,24 @@ class LayoutPlan:
     offers: Offers
     desired: Mapping[str, Sequence[str]] | None
     skipped: frozenset[Node]
-    solver_cost: TransformCost
+    objective: Objective
+
+    def best_of(self, signatures: Mapping[Node, Sequence[Signature]], time_limit: float) -> Solution:
+        """The best choice among other alternatives, searched for at most ``time_limit`` seconds."""
+        objective = self.objective
+        return solve(
+            self.graph,
+            signatures,
+            objective.transform,
+            self.outputs,
+            operator_cost=objective.operator,
+            time_limit=time_limit,
+        )
 
     def microseconds(self, chosen: Mapping[Node, Signature], transforms: Iterable[TransformPrice]) -> float:
         """The estimate for the whole function: its operators, and the transforms listed."""
-        return sum(map(operator_us, chosen.values())) + sum(each.microseconds for each in transforms)
-
-
-def operator_us(signature: Signature) -> float:
-    """Estimated microseconds of an operator, less what counts transposes where they are to be few."""
-    return signature.cost % FEWEST_FIRST_US
+        operators = sum(signature.cost for signature in chosen.values())
+        return operators + sum(each.microseconds for each in transforms)
 
 
 def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarget) -> LayoutPlan:
@@ -86,15 +86,8 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
     if request.desired_layouts == {} and request.for_all is None:
         signatures = {node: choices[:1] for node, choices in signatures.items()}
     price = partial(transform_price, target)
-
-    def cost(value: Value, source: Layout, layout: Layout) -> float:
-        plain = price(value, source, layout).microseconds
-        if not plain:
-            return 0.0
-        doubtful = TRANSFORM_DOUBT * (plain + parting_us(target, value))
-        return doubtful + (FEWEST_FIRST_US if pinned else 0.0)
-
-    solution = solve(graph, signatures, cost, outputs)
+    objective = Objective(target, price, fewest_first=pinned)
+    solution = solve(graph, signatures, objective.transform, outputs, operator_cost=objective.operator)
     reasons = {**(offers.reasons if isinstance(offers, DesiredOffers) else {}), **left_alone}
     return LayoutPlan(
         graph,
@@ -107,7 +100,7 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
         offers,
         desired,
         skipped,
-        cost,
+        objective,
     )
 
 

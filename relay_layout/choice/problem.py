@@ -63,11 +63,22 @@ class Problem:
         return [group.picks.index(place) for group, place in zip(self.groups, places, strict=True)]
 
 
+OperatorCost = Callable[[Node, Signature], float]
+"""Microseconds of a node that runs as a signature says."""
+
+
+def own_cost(node: Node, signature: Signature) -> float:
+    """What the signature says itself."""
+    del node
+    return signature.cost
+
+
 def problem_of(
     graph: Graph,
     signatures: Mapping[Node, Sequence[Signature]],
     transform_cost: Callable[[Value, Layout, Layout], float],
     outputs: Mapping[Value, Layout],
+    operator_cost: OperatorCost = own_cost,
 ) -> Problem:
     """The problem of a graph: a group for each node, in order, with a choice for each signature.
 
@@ -88,6 +99,7 @@ def problem_of(
     for number, node in enumerate(graph.nodes):
         best: dict[tuple[State, ...], int] = {}
         choices = signatures[node]
+        costs = [operator_cost(node, signature) for signature in choices]
         reads = _tensors(node.operands, numbers)
         writes = _tensors(node.results, numbers)
         tensors = tuple(dict.fromkeys([tensor for tensor, _, _ in (*reads, *writes)]))
@@ -98,13 +110,13 @@ def problem_of(
             for tensor, value, position in writes:
                 states[tensor] |= state_of(orders.number(value, signature.results[position]))
             key = tuple(states.values())
-            if key not in best or signature.cost < choices[best[key]].cost:
+            if key not in best or costs[place] < costs[best[key]]:
                 best[key] = place
         groups.append(
             Group(
                 tensors,
                 list(best),
-                [choices[place].cost for place in best.values()],
+                [costs[place] for place in best.values()],
                 list(best.values()),
                 node=number,
                 is_anchor="conv" in node.operator,

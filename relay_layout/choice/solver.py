@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from relay_layout.choice.heuristic import approximate
-from relay_layout.choice.problem import Problem, lower_bound, problem_of, total_cost
+from relay_layout.choice.problem import OperatorCost, Problem, lower_bound, own_cost, problem_of, total_cost
 from relay_layout.choice.program import minimise
 from relay_layout.choice.reduction import Reduced, reduce_problem
 from relay_layout.choice.views import with_fewest_views
@@ -33,13 +33,14 @@ class Solution:
     """The chosen signature of every node.
 
     ``status`` is "optimal"; "trivial" where there was nothing to choose; "time limit" where the integer
-    program stopped without proof; or "heuristic" where it had not even a solution by then. ``objective_us``
-    is the estimated total, ``gap`` the share of it by which a better solution could be cheaper at most.
+    program stopped without proof; or "heuristic" where it had not even a solution by then. ``objective``
+    is the sum of the costs that the solver was given, ``gap`` the share of it by which a better solution
+    could be cheaper at most.
     """
 
     signatures: Mapping[Node, Signature]
     status: str
-    objective_us: float
+    objective: float
     gap: float
     seconds: float
 
@@ -50,11 +51,13 @@ def solve(
     transform_cost: TransformCost,
     outputs: Mapping[Value, Layout],
     *,
+    operator_cost: OperatorCost = own_cost,
     time_limit: float = 30.0,
     reduce: bool = True,
 ) -> Solution:
     """Choose one of each node's ``signatures``; ``outputs`` are the layouts that results must have.
 
+    ``operator_cost`` is what an operator counts, its signature's cost if left out.
     ``time_limit`` is in seconds, for the integer program. Without ``reduce`` it has the problem as it is.
     """
     start = time.perf_counter()
@@ -63,7 +66,7 @@ def solve(
         cost = transform_cost(value, source, target)
         return cost + TIE_BREAK_US if cost > 0.0 else 0.0
 
-    problem = problem_of(graph, signatures, charged, outputs)
+    problem = problem_of(graph, signatures, charged, outputs, operator_cost)
     choice, status, bound = _choose(problem, start + time_limit, reduce)
     chosen = {
         node: signatures[node][_pick(problem, place, choice[place])] for place, node in enumerate(graph.nodes)

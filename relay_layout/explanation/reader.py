@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from math import inf
 
-from relay_layout.choice.plan import LayoutPlan, operator_us
-from relay_layout.choice.solver import Solution, solve
+from relay_layout.choice.plan import LayoutPlan
+from relay_layout.choice.solver import Solution
 from relay_layout.explanation.facts import Alternative, Obstacle, OperatorFact, TransformFact
 from relay_layout.explanation.readable import Letters
 from relay_layout.explanation.reasons import (
@@ -78,7 +78,7 @@ class PlanReader:
             self.kind(node),
             operands,
             results,
-            round(operator_us(signature), 3),
+            round(signature.cost, 3),
             tuple(map(self.fact, self._read_by.get(node, ()))),
             reason,
         )
@@ -116,7 +116,7 @@ class PlanReader:
             if signature is not chosen:
                 left = SECONDS_FOR_ALTERNATIVES - (time.perf_counter() - start)
                 solution = self._forced(node, signature, left) if left > 0 else None
-                objective = inf if solution is None else solution.objective_us
+                objective = inf if solution is None else solution.objective
                 others.append((objective, self._alternative(node, signature, solution)))
         return found + [each for _, each in sorted(others, key=lambda pair: pair[0])]
 
@@ -124,7 +124,7 @@ class PlanReader:
         """The best choice in which ``node`` runs that way; None where it is not found in time."""
         plan = self.plan
         choices = {**plan.signatures, node: [signature]}
-        solution = solve(plan.graph, choices, plan.solver_cost, plan.outputs, time_limit=seconds)
+        solution = plan.best_of(choices, seconds)
         return None if solution.status == "time limit" else solution
 
     def _alternative(self, node: Node, signature: Signature, solution: Solution | None) -> Alternative:
@@ -138,7 +138,7 @@ class PlanReader:
         return Alternative(
             operands,
             results,
-            round(operator_us(signature), 3),
+            round(signature.cost, 3),
             signature is chosen[node],
             more_us,
             more_transforms,

@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 
 from relay_layout.artifact import Build, Producer
-from relay_layout.choice.plan import LayoutPlan, operator_us
+from relay_layout.choice.plan import LayoutPlan
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.transforms import of_value
 from relay_layout.graph import Node as GraphNode
@@ -186,7 +186,7 @@ class _Describer:
         chosen = self.chosen[node]
         more_us, more_transforms = 0.0, 0
         if signature is not chosen:
-            more_us = operator_us(signature) - operator_us(chosen)
+            more_us = signature.cost - chosen.cost
             forced = ChainMap({node: signature}, self.chosen)
             for value in dict.fromkeys([*node.operands, *node.results]):
                 if value.constant is None and value.shape is not None:
@@ -196,7 +196,7 @@ class _Describer:
                     more_transforms += count - usual_count
         return OtherWay(
             **self._sides(node, signature),
-            microseconds=round(operator_us(signature), 3),
+            microseconds=round(signature.cost, 3),
             chosen=signature is chosen,
             more_us=round(more_us, 3) + 0.0,
             more_transforms=more_transforms,

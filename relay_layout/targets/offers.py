@@ -28,12 +28,6 @@ COUNTED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 TRANSPOSED = tuple(name for name in CONVOLUTION_AXES if name not in COUNTED)
 """The convolutions that follow the others where the caller does not name them."""
 
-FEWEST_FIRST_US = 1e6
-"""Added to each transform where the caller names the layouts, who then wants as few transforms as possible.
-
-More than all operators of a network cost together, so that costs only decide between equal numbers.
-"""
-
 TRANSPOSE = "permute_dims"
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
@@ -173,9 +167,8 @@ class DesiredOffers:
                     yield self.base.with_cost(node, convolution, layouts)
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
-        """That of the target; a transpose that the module holds counts as much as one that is inserted."""
-        cost = self.base.operator_cost(node, operands, results)
-        return cost + FEWEST_FIRST_US if node.operator == TRANSPOSE else cost
+        """That of the target."""
+        return self.base.operator_cost(node, operands, results)
 
 
 def desired_entry(desired: Mapping[str, Sequence[str]], node: Node) -> Sequence[str] | None:

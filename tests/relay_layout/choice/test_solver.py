@@ -168,7 +168,7 @@ def check_enumeration(seed: int, by_pair: bool) -> bool:
         found = case.cost(solution.signatures)
         again = f"tests.relay_layout.choice.test_solver.check_enumeration({seed}, {by_pair})"
         assert found == pytest.approx(least, abs=1e-9), f"{again}: {found} found, {least} is least"
-        assert solution.objective_us == pytest.approx(found, abs=1e-9), f"{again}: wrong objective"
+        assert solution.objective == pytest.approx(found, abs=1e-9), f"{again}: wrong objective"
         assert solution.status in ("optimal", "trivial"), f"{again}: {solution.status}"
         assert solution.gap == 0.0, f"{again}: gap {solution.gap}"
     return True
@@ -260,7 +260,7 @@ def check_heuristic(seed: int, steps: int | None) -> tuple[float, float]:
     """What the heuristic costs without and with the help of reductions, each over the least cost."""
     case = Case(seed, steps, most=5)
     problem = case.problem()
-    least = case.solve(time_limit=60.0).objective_us
+    least = case.solve(time_limit=60.0).objective
     costs = []
     for reduced in (Reduced(problem, ()), reduce_problem(problem)):
         chosen = approximate(problem, reduced)
@@ -289,9 +289,9 @@ def test_without_time_the_heuristic_takes_over(seed: int) -> None:
     case = Case(seed, steps=60, most=5)
     solution = case.solve(time_limit=1e-9, reduce=False)
     assert solution.status == "heuristic"
-    assert solution.objective_us == pytest.approx(case.cost(solution.signatures), abs=1e-9)
-    least = case.solve().objective_us
-    assert (1.0 - solution.gap) * solution.objective_us <= least + 1e-9
+    assert solution.objective == pytest.approx(case.cost(solution.signatures), abs=1e-9)
+    least = case.solve().objective
+    assert (1.0 - solution.gap) * solution.objective <= least + 1e-9
     assert 0.0 < solution.gap < 1.0
 
 
@@ -300,7 +300,7 @@ def test_time_limit_takes_the_better_solution_and_tells_the_gap(
     place: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = Case(1, steps=60, most=5)
-    best = case.solve().objective_us
+    best = case.solve().objective
     bound = 0.9 * best
 
     def stopped(problem: Problem, time_limit: float) -> Minimum:
@@ -311,9 +311,9 @@ def test_time_limit_takes_the_better_solution_and_tells_the_gap(
     monkeypatch.setattr(solver, "minimise", stopped)
     solution = case.solve(reduce=False)
     assert solution.status == "time limit"
-    assert solution.objective_us <= 1.1 * best
-    assert solution.gap == pytest.approx(1.0 - bound / solution.objective_us)
-    assert solution.objective_us == pytest.approx(case.cost(solution.signatures), abs=1e-9)
+    assert solution.objective <= 1.1 * best
+    assert solution.gap == pytest.approx(1.0 - bound / solution.objective)
+    assert solution.objective == pytest.approx(case.cost(solution.signatures), abs=1e-9)
 
 
 def test_nothing_to_choose_is_trivial() -> None:
@@ -321,7 +321,7 @@ def test_nothing_to_choose_is_trivial() -> None:
     case.signatures = {node: ways[:1] for node, ways in case.signatures.items()}
     solution = case.solve()
     assert solution.status == "trivial"
-    assert solution.objective_us == pytest.approx(case.cost(solution.signatures))
+    assert solution.objective == pytest.approx(case.cost(solution.signatures))
 
 
 def test_of_equal_solutions_the_one_with_fewer_transforms_wins() -> None:
@@ -335,7 +335,7 @@ def test_of_equal_solutions_the_one_with_fewer_transforms_wins() -> None:
     }
     outputs = {value: value.identity for value in graph.outputs()}
     solution = solve(graph, free, lambda value, source, target: 1e-9, outputs)
-    assert solution.objective_us == pytest.approx(len(graph.nodes), abs=TIE_BREAK_US / 2)
+    assert solution.objective == pytest.approx(len(graph.nodes), abs=TIE_BREAK_US / 2)
 
 
 def test_layouts_of_a_single_pixel_share_memory() -> None:
