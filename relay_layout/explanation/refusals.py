@@ -11,7 +11,8 @@ from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts, Rule
 from relay_layout.ops.alignment import passes_alignment
-from relay_layout.ops.axis_rules import AxisRule, Labels, letters, projected
+from relay_layout.ops.axis_rules import AxisRule, Labels, projected
+from relay_layout.ops.convolution_rule import tensors_of
 from relay_layout.ops.reshape_rule import Group, ReshapeRule, fits, matching_groups
 
 
@@ -35,30 +36,20 @@ def refusal(rule: Rule, node: Node, place: int, layout: Layout, names: Letters) 
 
 def convolution_refusal(node: Node, offered: ConvolutionLayouts, names: Letters) -> str:
     """Why a convolution does not run in layouts that it is offered; "" where its row takes them."""
-    attributes = node.attributes
     unknown = _unknown_rank(node)
     if unknown:
         return unknown
-    originals = (
-        str(attributes.data_layout),
-        str(attributes.kernel_layout),
-        str(attributes.out_layout or attributes.data_layout),
-    )
-    values = (node.operands[0], node.operands[1], node.results[0])
-    for text, original, value in zip(
-        (offered.data, offered.kernel, offered.out), originals, values, strict=True
-    ):
-        if not original.isupper():
-            return f"it has the blocked layout {original} already"
-        own = Layout.parse(text)
-        if sorted(own.primal) != sorted(original):
-            return f"{text} has other axes than its {original}"
-        layout = own.relabel(dict(zip(original, letters(len(original)), strict=True)))
-        uneven = _uneven(layout.unaligned, value, layout.blocked_axes, names)
+    for tensor in tensors_of(node, offered):
+        if not tensor.original.isupper():
+            return f"it has the blocked layout {tensor.original} already"
+        if not tensor.has_same_axes:
+            return f"{tensor.own} has other axes than its {tensor.original}"
+        layout = tensor.layout
+        uneven = _uneven(layout, tensor.value, layout.blocked_axes, names)
         if uneven:
-            groups = int(getattr(attributes, "groups", 1))
-            shared = f" ({groups} groups)" if groups > 1 and value is values[1] else ""
-            return f"{text}: {uneven}{shared}"
+            groups = int(getattr(node.attributes, "groups", 1))
+            shared = f" ({groups} groups)" if groups > 1 and tensor.value is node.operands[1] else ""
+            return f"{tensor.own}: {uneven}{shared}"
     return ""
 
 
@@ -148,15 +139,14 @@ def _is_torn(group: Group, layout: Layout) -> bool:
 def _uneven(layout: Layout, value: Value, axes: Sequence[str], names: Letters) -> str:
     """The first of ``axes`` whose extent a block does not divide."""
     text = ascii_uppercase[: len(layout.primal)]
-    for axis in axes:
-        extent, called = _extent(value, axis, text), names.of(value, len(text))[ascii_uppercase.index(axis)]
-        if not isinstance(extent, int):
-            return f"{called} of '{shown(value.name)}' is symbolic ({extent}), and a block needs a number"
-        if extent % layout.block(axis):
-            return (
-                f"a block of {layout.block(axis)} does not divide {called} of '{shown(value.name)}', {extent}"
-            )
-    return ""
+    extents = {axis: _extent(value, axis, text) for axis in axes}
+    axis = layout.uneven_axis(extents)
+    if axis is None:
+        return ""
+    extent, called = extents[axis], names.of(value, len(text))[ascii_uppercase.index(axis)]
+    if not isinstance(extent, int):
+        return f"{called} of '{shown(value.name)}' is symbolic ({extent}), and a block needs a number"
+    return f"a block of {layout.block(axis)} does not divide {called} of '{shown(value.name)}', {extent}"
 
 
 def _extent(value: Value, axis: str, text: str) -> Any:

@@ -225,6 +225,18 @@ class Layout:
         """Whether that shape needs no padding. Arguments and errors are those of :meth:`shape`."""
         return not any(self.padding(primal_shape, primal_order).values())
 
+    def uneven_axis(self, extents: Mapping[str, object]) -> str | None:
+        """The first split axis that its blocks do not divide, or whose extent is symbolic; None if all fit.
+
+        ``extents`` are by capital letter; axes without one are not asked about. Alignments do not count.
+        """
+        for axis in self.blocked_axes:
+            if axis in extents:
+                known = known_extent(extents[axis])
+                if known is None or known % self._blocks[axis]:
+                    return axis
+        return None
+
     def with_block(self, axis: str, block: int) -> "Layout":
         """This layout with a further block of ``axis`` as innermost dimension: ``NCHW`` to ``NCHW16c``."""
         self.require_axes(axis)

@@ -154,13 +154,10 @@ def projected(
         # An extent of one that broadcasts over others must not be padded.
         return None
     for axis in own.blocked_axes:
-        extent = extents[axis]
-        if not isinstance(extent, int):
-            return None
-        if extent == 1 and axis not in exact:
+        if extents[axis] == 1 and axis not in exact:
             own = _unit_blocks(own, axis)
-        elif extent % own.block(axis):
-            return None
+    if own.uneven_axis(extents) is not None:
+        return None
     return own.relabel(dict(zip(text, ascii_uppercase, strict=False)))
 
 

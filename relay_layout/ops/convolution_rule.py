@@ -5,13 +5,44 @@ letters, N C H W for data and O I H W for weights; the module's layout attribute
 each letter stands for.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from relay_layout.graph import Node
+from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression, with_attributes
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import letters, rebuild_arguments
 from relay_layout.ops.signature import ConvolutionLayouts, Offers, Signature, Wanted
+
+
+class ConvolutionTensor(NamedTuple):
+    """Data, kernel or result of a convolution: the layout offered for it, and the one that the module names.
+
+    Both are in the convolution's letters.
+    """
+
+    own: Layout
+    original: str
+    value: Value
+
+    @property
+    def has_same_axes(self) -> bool:
+        """Whether the module's layout is plain and has the axes of the one that is offered."""
+        return self.original.isupper() and sorted(self.own.primal) == sorted(self.original)
+
+    @property
+    def layout(self) -> Layout:
+        """The offered layout over the dimensions of the tensor; the axes must be the same."""
+        return self.own.relabel(dict(zip(self.original, letters(len(self.original)), strict=True)))
+
+
+def tensors_of(node: Node, offered: ConvolutionLayouts) -> Iterator[ConvolutionTensor]:
+    """Data, kernel and result."""
+    attributes = node.attributes
+    data, kernel = str(attributes.data_layout), str(attributes.kernel_layout)
+    yield ConvolutionTensor(Layout.parse(offered.data), data, node.operands[0])
+    yield ConvolutionTensor(Layout.parse(offered.kernel), kernel, node.operands[1])
+    yield ConvolutionTensor(Layout.parse(offered.out), str(attributes.out_layout or data), node.results[0])
 
 
 class ConvolutionRule:
@@ -36,27 +67,13 @@ class ConvolutionRule:
                 yield signature
 
     def _signature(self, node: Node, offered: ConvolutionLayouts) -> Signature | None:
-        attributes = node.attributes
-        data, weight, result = node.operands[0], node.operands[1], node.results[0]
-        if data.shape is None or weight.shape is None or result.shape is None:
-            return None
         layouts = []
-        for text, original, value in (
-            (offered.data, str(attributes.data_layout), data),
-            (offered.kernel, str(attributes.kernel_layout), weight),
-            (offered.out, str(attributes.out_layout or attributes.data_layout), result),
-        ):
-            own = Layout.parse(text)
-            if not original.isupper() or sorted(own.primal) != sorted(original):
+        for tensor in tensors_of(node, offered):
+            if tensor.value.shape is None or not tensor.has_same_axes:
                 return None
-            layout = own.relabel(dict(zip(original, letters(len(original)), strict=True)))
-            shape = value.shape or ()
-            extents = dict(zip(letters(len(shape)), shape, strict=True))
-            if any(not isinstance(extents[axis], int) for axis in layout.blocked_axes):
+            if tensor.own.uneven_axis(dict(zip(tensor.original, tensor.value.shape, strict=True))):
                 return None
-            if not layout.unaligned.fits(shape, Layout.generic(len(shape))):
-                return None
-            layouts.append(layout)
+            layouts.append(tensor.layout)
         names = ("data_layout", "kernel_layout", "out_layout")
         texts = (offered.data, offered.kernel, offered.out)
         # What alignment adds is zeros, in the data and in the kernel: to the operator they are channels.

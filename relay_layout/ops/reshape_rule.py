@@ -159,8 +159,4 @@ def _is_one(extent: Extent) -> bool:
 
 def fits(layout: Layout, shape: Sequence[Extent]) -> bool:
     """Whether every block divides its extent, which must then be known."""
-    extents = dict(zip(letters(len(shape)), shape, strict=True))
-    return all(
-        isinstance(extents[axis], int) and extents[axis] % layout.block(axis) == 0
-        for axis in layout.blocked_axes
-    )
+    return layout.uneven_axis(dict(zip(letters(len(shape)), shape, strict=True))) is None

@@ -287,12 +287,13 @@ def _misfit(node: Node, signature: Signature) -> str:
     """The first tensor whose extents the blocks of its layout do not divide."""
     values = [*node.operands, *node.results]
     for value, layout in zip(values, (*signature.operands, *signature.results), strict=True):
-        for axis in layout.blocked_axes:
-            extent, block = (value.shape or ())[ascii_uppercase.index(axis)], layout.block(axis)
+        extents = dict(zip(ascii_uppercase, value.shape or (), strict=False))
+        axis = layout.uneven_axis(extents)
+        if axis is not None:
+            extent, block = extents[axis], layout.block(axis)
             if not isinstance(extent, int):
                 return f"an extent of '{value.name}' is symbolic ({extent}), and a block needs a number"
-            if extent % block:
-                return f"a block of {block} does not divide the {extent} channels of '{value.name}'"
+            return f"a block of {block} does not divide the {extent} channels of '{value.name}'"
     return ""
 
 

@@ -127,10 +127,7 @@ def blocks_fit(convolution: Convolution, layouts: ConvolutionLayouts) -> bool:
     own = (inputs, outputs // groups) if convolution.is_transposed else (inputs // groups, outputs)
     sides = [(layouts.data, "C", inputs), (layouts.out, "C", outputs)]
     sides += [(layouts.kernel, axis, channels) for axis, channels in zip("IO", own, strict=True)]
-    parsed = [(Layout.parse(text).unaligned, axis, channels) for text, axis, channels in sides]
-    return not any(
-        axis in layout.primal and channels % layout.block(axis) for layout, axis, channels in parsed
-    )
+    return all(Layout.parse(text).uneven_axis({axis: channels}) is None for text, axis, channels in sides)
 
 
 def plain_layouts(convolution: Convolution, data: str) -> ConvolutionLayouts:

@@ -135,3 +135,19 @@ def test_errors_of_shapes() -> None:
     )
     assert message(layout.block, "K") == "layout 'NCHW16c': it has no axis 'K'; its axes are N, C, H, W"
     assert message(layout.alignment, "c") == "layout 'NCHW16c': it has no axis 'c'; its axes are N, C, H, W"
+
+
+def test_uneven_axis() -> None:
+    layout = Layout.parse("OIHW4i16o4i")
+    assert layout.uneven_axis({"O": 32, "I": 32, "H": 3}) is None
+    assert layout.uneven_axis({"O": 32, "I": 24}) == "I"
+    assert layout.uneven_axis({"O": "m"}) == "O"
+    assert layout.uneven_axis({"H": "h"}) is None
+
+
+@given(cases(1, largest=20))
+def test_an_uneven_axis_is_one_that_is_padded(case: tuple[list[Layout], str, list[int]]) -> None:
+    (layout,), order, shape = case
+    padding = layout.unaligned.padding(shape, order)
+    found = layout.uneven_axis(dict(zip(order, shape, strict=True)))
+    assert padding[found] > 0 if found else not any(padding.values())
