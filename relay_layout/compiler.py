@@ -3,14 +3,12 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tvm
-from tvm import relax
 
 from relay_layout.artifact import (
     Build,
@@ -18,56 +16,29 @@ from relay_layout.artifact import (
     Content,
     Manifest,
     Producer,
-    Quantization,
     TensorSpec,
     write_artifact,
 )
-from relay_layout.artifact.fields import DTYPES
-from relay_layout.artifact.memory_order import channels_last
 from relay_layout.choice.plan import LayoutPlan
-from relay_layout.errors import ModelError, TargetError
+from relay_layout.errors import TargetError
 from relay_layout.frontend import Params, load_model
-from relay_layout.graph import build_graph
-from relay_layout.graph.border import (
-    dimension_letters,
-    input_names,
-    memory_orders,
-    output_names,
-    size_bounds,
-    size_conditions,
-)
-from relay_layout.ir import shape_of
-from relay_layout.lower.calls import (
-    KernelCall,
-    called_functions,
-    calls_left,
-    fused_calls,
-    kernel_calls,
-    renamed,
-)
-from relay_layout.lower.capabilities import with_capabilities
-from relay_layout.lower.cuda_graph import check_extents
-from relay_layout.lower.device_code import compiler_of, device_code
-from relay_layout.lower.generate import generate
-from relay_layout.lower.link import link_command, link_executable
-from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
-from relay_layout.lower.schedule import Kernel, schedule_functions
-from relay_layout.lower.weights import lift_weights
-from relay_layout.quantization.border import quantized_border
+from relay_layout.graph.border import size_conditions
+from relay_layout.lower.calls import called_functions, calls_left, renamed
+from relay_layout.lower.link import link_command
+from relay_layout.lower.schedule import Kernel
+from relay_layout.lower.stages import Progress, build_library, count_operations, lower, plan_memory
 from relay_layout.relay.conventions import names_carried
 from relay_layout.report.choices import model_report, target_report
 from relay_layout.report.files import check_report_path, write_report
 from relay_layout.report.kernels import described_calls, plain
+from relay_layout.report.schema import Target
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
-from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
+from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.backend import LayoutBackend
+from relay_layout.tensor_specs import Border, border_of, tensor_specs
 from relay_layout.versions import __version__
-from topi_ext.build import PIPELINE
-from topi_ext.cuda.build import PIPELINE as CUDA_PIPELINE
-
-Progress = Callable[[str], None]
 
 SOURCES = ("tuned", "modelled", "default", "fallback")
 """Where the kernels of convolutions and poolings come from, as a report counts them."""
@@ -221,85 +192,65 @@ def compile(
     targets = _in_precision(target if isinstance(target, list | tuple) else [target], precision, resolve)
     _check_targets(targets)
     module = load_model(model, input_shapes=input_shapes, params=params)
-    border, conditions = _border(module["main"]), size_conditions(module["main"])
-    specs: tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]] = (), ()
-    builds, contents, reports = [], [], []
+    border, conditions = border_of(module["main"]), size_conditions(module["main"])
+    built = []
     for resolved in targets:
-        say(f"target {resolved.name}: {resolved.description}")
-        say("converting layouts")
-        converted, conversion = _converted(module, request, resolved)
-        converted = canonicalize(converted)
-        say(
-            f"{conversion.layout_transforms} layout transforms left, "
-            f"choice {conversion.solver_status} in {conversion.solver_seconds:.2f} s"
+        built.append(
+            _built(module, request, border, resolved, say, since=start, described=report is not None)
         )
-        # The border's layouts are fixed by the request, so they are the same for all targets.
-        specs = _specs(converted["main"], border, request)
-        lowered = lower(converted, resolved, say)
-        planned = plan_memory(lowered.module, resolved)
-        left = renamed(calls_left(lowered.calls, called_functions(planned)), conversion.names)
-        calls = described_calls(left, lowered.kernels)
-        contents.append(Content(build_library(planned, resolved, say), lowered.weights))
-        seconds, start = time.perf_counter() - start, time.perf_counter()
-        found = _report(conversion, lowered.kernels, _count_operations(lowered.module), seconds)
-        builds.append(
-            Build(resolved.name, resolved.manifest(), resolved.threads, found | {"calls": plain(calls)})
-        )
-        if report is not None:
-            reports.append(target_report(builds[-1], conversion.plan, calls, planned, contents[-1].weights))
+        start = time.perf_counter()
     producer = Producer(relay_layout=__version__, tvm=str(tvm.__version__))
     if report is not None:
         say(f"writing {os.fspath(report)}")
-        write_report(report, model_report(model, producer, reports))
-    ranks = {spec.name: len(spec.shape) for spec in specs[0]}
+        write_report(report, model_report(model, producer, [each.report for each in built if each.report]))
+    # The border's layouts are fixed by the request, so they are the same for all targets.
+    inputs, outputs = built[0].specs
+    ranks = {spec.name: len(spec.shape) for spec in inputs}
     checked = tuple(Condition(text, ranks) for text in conditions)
-    return CompiledModel(Manifest(producer, *specs, tuple(builds), checked), tuple(contents))
+    manifest = Manifest(producer, inputs, outputs, tuple(each.build for each in built), checked)
+    return CompiledModel(manifest, tuple(each.content for each in built))
 
 
 @dataclass(frozen=True)
-class Lowered:
-    """Scheduled functions; ``weights`` are further parameters of "main", ``calls`` the calls in it."""
+class _Built:
+    """A network for one target, and its part of a report where one is asked for."""
 
-    module: tvm.IRModule
-    weights: dict[str, np.ndarray]
-    kernels: list[Kernel]
-    calls: list[KernelCall]
-
-
-def lower(module: tvm.IRModule, target: BuildTarget, say: Progress) -> Lowered:
-    """Operators to scheduled functions, with the weights taken out as further parameters of "main"."""
-    if isinstance(target, CudaTarget):
-        check_extents(module, target.name)
-    with target.tvm_target:
-        module = tvm.transform.Sequential(legalize_passes(target))(module)
-        module, weights = lift_weights(module)
-        group, *fuse = fuse_passes(target)
-        grouped = group(module)
-        calls = kernel_calls(module, grouped)
-        module = tvm.transform.Sequential(fuse)(grouped)
-        calls = fused_calls(calls, module)
-        say(f"scheduling {_count_functions(module)} functions")
-        module, kernels = schedule_functions(module, target)
-    return Lowered(module, weights, kernels, calls)
+    build: Build
+    content: Content
+    specs: tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]
+    report: Target | None
 
 
-def plan_memory(module: tvm.IRModule, target: BuildTarget) -> tvm.IRModule:
-    """The module with memory for its intermediate results, which the caller of "main" passes."""
-    with target.tvm_target:
-        return tvm.transform.Sequential(memory_passes(workspace=True))(module)
-
-
-def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> bytes:
-    """Generate code for a module of planned memory and link it; the bytes of a shared library."""
-    say("generating code")
-    on_gpu = isinstance(target, CudaTarget)
-    with target.tvm_target, compiler_of(target):
-        machine = tvm.transform.Sequential(machine_passes(graph=on_gpu))(with_capabilities(module, target))
-        executable = generate(machine, target.tvm_target, CUDA_PIPELINE if on_gpu else PIPELINE)
-        code = device_code(executable, target) if isinstance(target, CudaTarget) else {}
-    say("linking")
-    has_matrices = not on_gpu and target.processor.matrix_registers > 0
-    return link_executable(executable, target.foreign_machine, code, matrices=has_matrices)
+def _built(
+    module: tvm.IRModule,
+    request: LayoutRequest,
+    border: Border,
+    target: BuildTarget,
+    say: Progress,
+    *,
+    since: float,
+    described: bool,
+) -> _Built:
+    """Convert, lower and build for one target; its seconds count from ``since``."""
+    say(f"target {target.name}: {target.description}")
+    say("converting layouts")
+    converted, conversion = _converted(module, request, target)
+    converted = canonicalize(converted)
+    say(
+        f"{conversion.layout_transforms} layout transforms left, "
+        f"choice {conversion.solver_status} in {conversion.solver_seconds:.2f} s"
+    )
+    specs = tensor_specs(converted["main"], border, request)
+    lowered = lower(converted, target, say)
+    planned = plan_memory(lowered.module, target)
+    left = renamed(calls_left(lowered.calls, called_functions(planned)), conversion.names)
+    calls = described_calls(left, lowered.kernels)
+    content = Content(build_library(planned, target, say), lowered.weights)
+    seconds = time.perf_counter() - since
+    found = _report(conversion, lowered.kernels, count_operations(lowered.module), seconds)
+    build = Build(target.name, target.manifest(), target.threads, found | {"calls": plain(calls)})
+    part = target_report(build, conversion.plan, calls, planned, content.weights) if described else None
+    return _Built(build, content, specs, part)
 
 
 def _converted(
@@ -353,102 +304,3 @@ def _report(
         ],
         "compile_seconds": round(seconds, 3),
     }
-
-
-@dataclass(frozen=True)
-class _Border:
-    """What is known of the inputs and the outputs before anything is converted, for each side in order."""
-
-    names: tuple[list[str], list[str]]
-    quantization: tuple[list[Quantization | None], list[Quantization | None]]
-    letters: Mapping[int, str]
-
-
-def _border(function: relax.Function) -> _Border:
-    """ModelError for a tensor that no caller could pass."""
-    names = input_names(function), output_names(function)
-    _check_dtypes(names, function)
-    return _Border(names, quantized_border(function), dimension_letters(build_graph(function)))
-
-
-def _check_dtypes(names: tuple[list[str], list[str]], function: relax.Function) -> None:
-    results = function.ret_ty
-    kinds = results.fields if isinstance(results, relax.TupleType) else [results]
-    for role, named, types in (
-        ("input", names[0], [parameter.ty for parameter in function.params]),
-        ("output", names[1], kinds),
-    ):
-        for name, kind in zip(named, types, strict=True):
-            if str(kind.dtype) not in DTYPES:
-                raise ModelError(
-                    f"{role} '{name}' is {kind.dtype}, which numpy does not have: let the network take and "
-                    "give float32 or float16, and convert inside it"
-                )
-
-
-def _specs(
-    function: relax.Function, border: _Border, request: LayoutRequest
-) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    result = function.body.body.ty
-    kinds = list(result.fields) if isinstance(result, relax.TupleType) else [result]
-    sides = zip(
-        border.names,
-        ([parameter.ty for parameter in function.params], kinds),
-        (request.input_layouts, request.output_layouts),
-        memory_orders(function),
-        border.quantization,
-        strict=True,
-    )
-    bounds = size_bounds(function)
-    inputs, outputs = (
-        tuple(
-            _spec(*tensor, layouts, border.letters, bounds)
-            for tensor in zip(names, types, orders, quantization, strict=True)
-        )
-        for names, types, layouts, orders, quantization in sides
-    )
-    return inputs, outputs
-
-
-def _spec(
-    name: str,
-    kind: Any,
-    declared: tuple[int, ...],
-    quantization: Quantization | None,
-    layouts: Mapping[str, str],
-    letters: Mapping[int, str],
-    bounds: Mapping[str, tuple[int, int | None]],
-) -> TensorSpec:
-    held = tuple(size if isinstance(size, int) else str(size) for size in shape_of(_Typed(kind)) or ())
-    rank = len(held)
-    order = declared or tuple(range(rank))
-    # The function's types are what lies in memory; the caller sees the model's own dimensions.
-    shape = tuple(held[order.index(axis)] for axis in range(rank))
-    usual = rank == 4 and order in ((0, 1, 2, 3), channels_last(4))
-    layout = layouts.get(name, "".join(letters[4][axis] for axis in order) if usual else "")
-    if quantization is not None and quantization.axis is not None and name in layouts:
-        quantization = replace(quantization, axis=layout.index(letters[rank][quantization.axis]))
-    own = {size: bounds[size] for size in shape if isinstance(size, str) and size in bounds}
-    return TensorSpec(name, shape, str(kind.dtype), layout, order, bool(declared), quantization, own)
-
-
-@dataclass(frozen=True)
-class _Typed:
-    """Something with a type, for :func:`shape_of`."""
-
-    ty: Any
-
-
-def _count_functions(module: tvm.IRModule) -> int:
-    return sum(1 for _, function in module.functions_items() if not isinstance(function, relax.Function))
-
-
-def _count_operations(module: tvm.IRModule) -> int:
-    """Kernel calls in "main"."""
-    return sum(
-        1
-        for block in module["main"].body.blocks
-        for binding in block.bindings
-        if isinstance(binding.value, relax.Call)
-        and str(getattr(binding.value.op, "name", "")) == "relax.call_tir"
-    )

@@ -3,8 +3,8 @@
 import tvm
 from tvm import relax
 
-from relay_layout.compiler import lower, plan_memory
 from relay_layout.lower.calls import KernelCall, called_functions, calls_left, renamed
+from relay_layout.lower.stages import lower, plan_memory
 from relay_layout.targets import resolve_target
 
 TARGET = resolve_target("x86-64-v2", threads=1)

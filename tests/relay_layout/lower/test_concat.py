@@ -9,9 +9,9 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.compiler import lower
 from relay_layout.lower.concat import CONCAT
 from relay_layout.lower.passes import lower_passes
+from relay_layout.lower.stages import lower
 from relay_layout.targets import resolve_target
 from topi_ext.build import PIPELINE
 

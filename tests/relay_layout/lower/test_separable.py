@@ -11,9 +11,10 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 
 import relay_layout
-from relay_layout.compiler import convert, lower
+from relay_layout.compiler import convert
 from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.separable import is_faster
+from relay_layout.lower.stages import lower
 from relay_layout.lower.weights import lift_weights
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import describe, module_workloads
