@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from topi_ext.any_size_space import any_size_knobs
 from topi_ext.family import Machine, Workload, family_of
 
 Source = Literal["tuned", "modelled", "default"]
@@ -47,7 +48,7 @@ class KernelChooser:
     gigahertz: float = 3.0
     records: Records | None = None
     winograd: bool = True
-    _chosen: dict[tuple[Workload, bool], KernelChoice] = field(
+    _chosen: dict[tuple[Workload, bool | str], KernelChoice] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -56,6 +57,15 @@ class KernelChooser:
         key = (workload, self.winograd and not direct)
         if key not in self._chosen:
             self._chosen[key] = self._recorded(*key) or self._estimated(*key)
+        return self._chosen[key]
+
+    def choose_for_any_size(self, workload: Workload) -> KernelChoice:
+        """The direct kernel for images of any size; ``workload`` is that of a usual one."""
+        key = (workload, "any size")
+        if key not in self._chosen:
+            cycles, knobs = any_size_knobs(workload, self.processor)
+            microseconds = cycles / self.processor.threads / (self.gigahertz * 1e3)
+            self._chosen[key] = KernelChoice(knobs, "default", self.estimate_scale * microseconds)
         return self._chosen[key]
 
     def _recorded(self, workload: Workload, winograd: bool) -> KernelChoice | None:

@@ -17,6 +17,10 @@ from topi_ext.indexing import block_of, physical_axes, word_axis
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
 
+NOMINAL = "topi_ext.nominal"
+"""Block annotation of a convolution of images whose size is known at run time: the workload of a usual size,
+for which its knobs are chosen."""
+
 LAYOUT_TRANSFORM = "layout_transform"
 
 SEPARABLE = "separable_conv2d"
@@ -133,6 +137,12 @@ class ConvolutionWorkload:
     def data_dtype(self) -> str:
         """That of the data in memory, where bfloat16 is its bits; see :mod:`topi_ext.brain`."""
         return BITS if self.dtype == "bfloat16" else self.dtype
+
+    @property
+    def is_static(self) -> bool:
+        """Are all extents but the batch known, as knobs need them?"""
+        extents = (self.in_channels, self.out_channels, self.in_height, self.in_width, *self.depth)
+        return all(isinstance(extent, int) for extent in extents)
 
     @property
     def word_axis(self) -> str:

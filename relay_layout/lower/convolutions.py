@@ -27,7 +27,6 @@ from topi_ext.compute.geometry import geometry_of
 from topi_ext.indexing import logical_extent
 from topi_ext.kernel import convolve, direct_convolution
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.schedule.cpu.convolution import is_static
 from topi_ext.weights import fill_vectors, merge_groups
 from topi_ext.winograd import transform_weight
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
@@ -183,7 +182,7 @@ def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray
         options |= as_image(options["strides"], options["padding"], options["dilation"])
     placeholders = [te.placeholder(shape_of(part) or (), str(part.ty.dtype)) for part in (data, packed)]
     workload = workload_of(geometry_of("DHW" if spatial == "DHW" else "HW", *placeholders, **options))
-    if not is_static(workload):
+    if not workload.is_static:
         return None
     whole, layouts = merged(
         Convolution(

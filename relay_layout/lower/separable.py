@@ -14,7 +14,6 @@ from topi_ext.chooser import KernelChooser
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import annotated_block, open_schedule
-from topi_ext.schedule.cpu.convolution import is_static
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, operator_of, separable
 
 HANDED_BYTES_PER_US = 100_000
@@ -110,7 +109,7 @@ class _Joining:
         if len(anchors) != 1 or operator_of(anchors[0]) != "conv2d":
             return None
         workload = ConvolutionWorkload.from_json(anchors[0])
-        return workload if is_static(workload) and isinstance(workload.batch, int) else None
+        return workload if workload.is_static and isinstance(workload.batch, int) else None
 
     def _annotation(self, call: relax.Call) -> str:
         function = self.module[call.args[0]]

@@ -28,7 +28,7 @@ from topi_ext.indexing import (
     physical_axes,
     physical_index,
 )
-from topi_ext.workload import ANNOTATION, ConvolutionWorkload, in_depth
+from topi_ext.workload import ANNOTATION, NOMINAL, ConvolutionWorkload, in_depth
 
 STORED = "stored"
 """Name of the block that leaves out the lanes of a padded result that are no channels."""
@@ -88,6 +88,7 @@ def conv2d(
     out_dtype: str | None = None,
     pad_value: int = 0,
     out_channels: int | None = None,
+    nominal: ConvolutionWorkload | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, H, W] with ``weight`` [O, C/groups, KH, KW], each stored in its layout.
 
@@ -103,6 +104,7 @@ def conv2d(
     ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
     each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
     kernel has an axis G where there are several groups: "GOHWI16o".
+    Of ``data`` whose height and width are symbolic, ``nominal`` is what it is for a usual size.
     """
     geometry = geometry_of(
         "HW",
@@ -120,8 +122,15 @@ def conv2d(
     )
     workload = workload_of(geometry)
     extents = (workload.out_height, workload.out_width)
-    attributes = {ANNOTATION: workload.to_json()}
-    return _direct(data, weight, geometry, extents, "conv2d", attributes, pad_value)
+    return _direct(data, weight, geometry, extents, "conv2d", _described(workload, nominal), pad_value)
+
+
+def _described(workload: ConvolutionWorkload, nominal: ConvolutionWorkload | None) -> dict[str, str]:
+    """The annotations of a convolution's block."""
+    annotations = {ANNOTATION: workload.to_json()}
+    if nominal is not None and not workload.is_static:
+        annotations[NOMINAL] = nominal.to_json()
+    return annotations
 
 
 def workload_of(geometry: Geometry) -> ConvolutionWorkload:
@@ -165,6 +174,7 @@ def conv3d(
     out_layout: str = "NCDHW",
     out_dtype: str | None = None,
     out_channels: int | None = None,
+    nominal: ConvolutionWorkload | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, D, H, W] with ``weight`` [O, C/groups, KD, KH, KW], each in its layout.
 
@@ -186,7 +196,7 @@ def conv3d(
     )
     workload = workload_of(geometry)
     extents = (workload.out_depth, workload.out_height, workload.out_width)
-    return _direct(data, weight, geometry, extents, "conv3d", {ANNOTATION: workload.to_json()})
+    return _direct(data, weight, geometry, extents, "conv3d", _described(workload, nominal))
 
 
 def reduction_axes(workload: ConvolutionWorkload) -> tuple[str, ...]:

@@ -11,13 +11,16 @@ from topi_ext.chooser import KernelChoice, KernelChooser
 from topi_ext.kernel import schedule
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, open_schedule
-from topi_ext.workload import ALGORITHM, SEPARABLE, ConvolutionWorkload, operator_of
+from topi_ext.schedule.cpu.any_size import schedule_any_size
+from topi_ext.workload import ALGORITHM, NOMINAL, SEPARABLE, ConvolutionWorkload, operator_of
 
 _LOG = logging.getLogger(__name__)
 
 
 class Convolution(ScheduleRule):
-    """Schedules every function whose anchor is a 2-D or 3-D convolution with static extents.
+    """Schedules every function whose anchor is a 2-D or 3-D convolution with static channels.
+
+    Of images whose size is known at run time alone, those that name a usual one.
 
     ``chooser`` decides on the knobs; by default one for the target at hand, without records.
     """
@@ -31,7 +34,10 @@ class Convolution(ScheduleRule):
             return None
         try:
             found = self._found(func, self.chooser or KernelChooser(processor_of(target)))
-            return None if found is None else schedule(func, found[0], found[1].knobs)
+            if found is None:
+                return None
+            workload, choice, is_open = found
+            return (schedule_any_size if is_open else schedule)(func, workload, choice.knobs)
         except RuntimeError:
             # What TVM refuses (ScheduleError, or a check of its own) costs speed and no more:
             # the next rule takes the function.
@@ -45,22 +51,20 @@ class Convolution(ScheduleRule):
 
     def _found(
         self, func: tirx.PrimFunc, chooser: KernelChooser
-    ) -> tuple[ConvolutionWorkload, KernelChoice] | None:
+    ) -> tuple[ConvolutionWorkload, KernelChoice, bool] | None:
+        """The workload, its kernel, and whether it is that of a usual size alone."""
         sch = open_schedule(func)
         found = annotated_block(sch)
         if found is None or operator_of(found[1]) not in ("conv2d", "conv3d", SEPARABLE):
             return None
         workload = ConvolutionWorkload.from_json(found[1])
-        if not is_static(workload):
-            return None
-        direct = ALGORITHM not in sch.get(found[0]).annotations
-        return workload, chooser.choose(workload, direct=direct)
+        annotations = sch.get(found[0]).annotations
+        if not workload.is_static:
+            if NOMINAL not in annotations:
+                return None
+            nominal = ConvolutionWorkload.from_json(str(annotations[NOMINAL]))
+            return nominal, chooser.choose_for_any_size(nominal), True
+        return workload, chooser.choose(workload, direct=ALGORITHM not in annotations), False
 
 
-def is_static(workload: ConvolutionWorkload) -> bool:
-    """Are all extents but the batch known, as knobs need them?"""
-    extents = (workload.in_channels, workload.out_channels, workload.in_height, workload.in_width)
-    return all(isinstance(extent, int) for extent in (*extents, *workload.depth))
-
-
-__all__ = ["Convolution", "is_static"]
+__all__ = ["Convolution"]

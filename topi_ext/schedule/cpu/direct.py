@@ -34,6 +34,7 @@ from topi_ext.schedule.blocks import (
     annotated_block,
     fuse_epilogue,
     inline_copies,
+    loop_extent,
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
@@ -45,6 +46,7 @@ from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.schedule.ragged import apply_ragged
 from topi_ext.schedule.skip import apply_skip, skip_padding
 from topi_ext.schedule.start import apply_start, keep_start
+from topi_ext.schedule.within import apply_within, stay_within
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 
 Loop = Any
@@ -69,6 +71,7 @@ def schedule_convolution(
 
 
 _REWRITES = (
+    apply_within,
     apply_overlap,
     apply_ragged,
     apply_start,
@@ -124,6 +127,10 @@ class _Nest:
         if knobs.order == "channels" and not self.workload.is_depthwise:
             threads.append("row")
         threads = [name for name in threads if name in outer]
+        # A loop of one turn would be divided out of an extent that is not known.
+        turning = [name for name in threads if loop_extent(sch, outer[name]) != 1]
+        if turning and any(loop_extent(sch, outer[name]) is None for name in turning):
+            threads = turning
         parallel = sch.fuse(*[outer[name] for name in threads])
         if knobs.parallel:
             sch.parallel(parallel)
@@ -272,7 +279,10 @@ class _Nest:
         if row is None:
             order |= {"channel": channel, **parts}
         else:
+            rows = loop_extent(sch, row)
             chunk, row = sch.split(row, [None, knobs.rows])
+            if rows is None and knobs.rows > 1:
+                stay_within(sch, row)
             plane = {"plane": loops["plane"]} if "plane" in loops else {}
             if knobs.order == "channels":
                 order |= {"channel": channel, **plane, "chunk": chunk, **parts, "row": row}
@@ -290,7 +300,8 @@ class _Nest:
         size = 1
         for factor in factors:
             size *= factor
-        if int(self.sch.get(loop).extent) % size:
+        extent = loop_extent(self.sch, loop)
+        if size > 1 and (extent is None or extent % size):
             self.marks.append(mark)
         return list(self.sch.split(loop, [None, *factors]))
 

@@ -1,0 +1,50 @@
+"""Knobs of direct convolutions of images whose size is known at run time, chosen for a usual size."""
+
+from functools import lru_cache
+
+from topi_ext.direct_space import direct_knobs
+from topi_ext.knobs import ConvolutionKnobs, fuses_rows
+from topi_ext.processor import Processor
+from topi_ext.workload import ConvolutionWorkload
+
+CHUNKS_PER_THREAD = 4
+"""Chunks of rows that each thread has of an image of the usual size: of others the last chunks are then
+shared evenly to an eighth."""
+
+
+@lru_cache(maxsize=4096)
+def any_size_knobs(workload: ConvolutionWorkload, processor: Processor) -> tuple[float, ConvolutionKnobs]:
+    """The knobs of least estimated cycles, and these, for ``workload``, that of a usual size.
+
+    What a tile at the end of a row computes again is counted as what it comes to over all sizes.
+    """
+    found = [
+        (cycles * _repeated(workload, knobs), knobs)
+        for cycles, knobs in direct_knobs(workload, processor)
+        if _suits(workload, processor, knobs)
+    ]
+    return min(found, key=lambda pair: pair[0])
+
+
+def _run(workload: ConvolutionWorkload) -> int:
+    """Pixels of the result along which tiles lie."""
+    width = int(workload.out_width)
+    return int(workload.out_height) * width if fuses_rows(workload) else width
+
+
+def _suits(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> bool:
+    """Are its chunks small beside what a thread has to do, and its tiles vectors?"""
+    if knobs.matrix_rows:
+        return False
+    rows = -(-_run(workload) // knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
+    chunks = -(-rows // knobs.rows)
+    return knobs.rows == 1 or chunks >= CHUNKS_PER_THREAD * processor.threads
+
+
+def _repeated(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> float:
+    """What tiles compute over all sizes near the usual one, over what they compute for that."""
+    run, tile = _run(workload), knobs.tile_pixels
+    return (run + (tile - 1) / 2) / (-(-run // tile) * tile)
+
+
+__all__ = ["any_size_knobs"]

@@ -1,0 +1,59 @@
+"""Direct convolutions of images whose size is known at run time.
+
+The tiles are those of a usual size: along rows that are as long as a tile at least, the last one is moved
+back to end with its row. For shorter rows the same function has tiles of one pixel.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+
+from topi_ext.indexing import physical_axes
+from topi_ext.knobs import ConvolutionKnobs, fuses_rows
+from topi_ext.schedule.blocks import annotated_block, fixed, open_schedule
+from topi_ext.schedule.cpu.direct import schedule_convolution
+from topi_ext.schedule.overlap import substitute
+from topi_ext.workload import ConvolutionWorkload
+
+
+def schedule_any_size(
+    func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
+) -> Schedule:
+    """Arrange the loops of ``func`` as ``knobs`` say, which are for ``workload``, that of a usual size."""
+    # Both arrangements are of the same variables and buffers.
+    plain = open_schedule(func).mod["main"]
+    tiled = schedule_convolution(plain, workload, knobs).mod["main"]
+    run = _run(plain, workload)
+    if knobs.tile_pixels == 1 or fixed(run) is not None:
+        return open_schedule(tiled)
+    single = schedule_convolution(plain, workload, replace(knobs, tile_pixels=1, rows=1)).mod["main"]
+    return open_schedule(_either(run >= knobs.tile_pixels, tiled, single))
+
+
+def _run(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> Any:
+    """How many pixels of the result there are in a row, along which tiles lie."""
+    sch = open_schedule(func)
+    found = annotated_block(sch)
+    assert found is not None
+    extents = [axis.dom.extent for axis in sch.get(found[0]).iter_vars]
+    axes = physical_axes(workload.out_layout)
+    width = extents[axes.index(("W", 0))]
+    return extents[axes.index(("H", 0))] * width if fuses_rows(workload) else width
+
+
+def _either(condition: Any, first: tirx.PrimFunc, second: tirx.PrimFunc) -> tirx.PrimFunc:
+    """A function that does what ``first`` does where ``condition`` holds, and else what ``second`` does.
+
+    Both are arrangements of one function, with temporaries of their own.
+    """
+    root, other = first.body.block, second.body.block
+    own = {buffer: tirx.Var(buffer.name, buffer.ty) for buffer in other.alloc_buffers}
+    body = tirx.IfThenElse(condition, root.body, substitute(other.body, own))
+    temporaries = [*root.alloc_buffers, *own.values()]
+    whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=temporaries)
+    return first.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
+
+
+__all__ = ["schedule_any_size"]
