@@ -1,9 +1,10 @@
 """Knobs of direct convolutions of images whose size is known at run time, chosen for a usual size."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 from topi_ext.direct_space import direct_knobs
-from topi_ext.knobs import ConvolutionKnobs, fuses_rows
+from topi_ext.knobs import ConvolutionKnobs, fuses_rows, tiled_channels
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
 
@@ -19,11 +20,17 @@ def any_size_knobs(workload: ConvolutionWorkload, processor: Processor) -> tuple
     What a tile at the end of a row computes again is counted as what it comes to over all sizes.
     """
     found = [
-        (cycles * _repeated(workload, knobs), knobs)
+        (cycles * _repeated(workload, knobs), _with_border(workload, knobs))
         for cycles, knobs in direct_knobs(workload, processor)
         if _suits(workload, processor, knobs)
     ]
     return min(found, key=lambda pair: pair[0])
+
+
+def _with_border(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> ConvolutionKnobs:
+    """The border is copied ahead where tiles of channels overlap: rows of a chunk must not move with them."""
+    overlaps = tiled_channels(workload) % (knobs.lanes * knobs.tile_channels)
+    return replace(knobs, pad_at="stage") if overlaps else knobs
 
 
 def _run(workload: ConvolutionWorkload) -> int:

@@ -9,9 +9,18 @@ import ml_dtypes
 import numpy as np
 from tvm import relax, te
 
-from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, shape_of
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant,
+    constant_array,
+    is_static,
+    operator_name,
+    shape_of,
+)
 from relay_layout.layout.transform import apply
 from relay_layout.lower.patterns import OUT_ELEMENTWISE_FUSABLE, PATTERN
+from relay_layout.lower.usual_size import of_usual_size
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets import BuildTarget
 from relay_layout.targets.convolutions import (
@@ -24,9 +33,9 @@ from relay_layout.targets.convolutions import (
 from topi_ext.brain import BITS
 from topi_ext.compute.convolution import as_image, workload_of
 from topi_ext.compute.geometry import geometry_of
-from topi_ext.indexing import logical_extent
+from topi_ext.indexing import logical_extent, physical_axes
 from topi_ext.kernel import convolve, direct_convolution
-from topi_ext.knobs import WinogradKnobs
+from topi_ext.knobs import WinogradKnobs, fuses_rows, lanes_are_pixels
 from topi_ext.weights import fill_vectors, merge_groups
 from topi_ext.winograd import transform_weight
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
@@ -120,7 +129,8 @@ def constant_convolution(
 
     None where the kernel reads the weight as it is, packed at most.
     """
-    found = constant_workload(call)
+    is_open = _is_open(call)
+    found = constant_workload(call, any_size=is_open)
     if found is None:
         return None
     workload, plain = found
@@ -128,7 +138,7 @@ def constant_convolution(
     form = workload if target is None else target.float_form(workload)
     if form is not workload:
         return call_form(builder, name, form, call.args[0], constant(stored_weight(plain, form)))
-    knobs = None if target is None else target.kernels.choose(workload).knobs
+    knobs = None if target is None or is_open else target.kernels.choose(workload).knobs
     if isinstance(knobs, WinogradKnobs):
         spread = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
         compute = partial(convolve, workload=workload, knobs=knobs)
@@ -136,6 +146,34 @@ def constant_convolution(
     if workload.groups == int(call.attrs.groups):
         return None
     return call_form(builder, name, workload, call.args[0], constant(stored_weight(plain, workload)))
+
+
+def usual_workload(call: relax.Call) -> ConvolutionWorkload | None:
+    """What a convolution of images of symbolic size is for a usual one; None for others."""
+    found = constant_workload(call, any_size=True) if _is_open(call) else None
+    return None if found is None else found[0]
+
+
+def gains_by_tiles(call: relax.Call, target: BuildTarget) -> bool:
+    """Whether images of symbolic size are convolved faster in tiles of a known one.
+
+    Winograd's way and vectors of pixels need it, and tiles that run over the ends of lines.
+    """
+    workload = usual_workload(call)
+    if workload is None or target.float_form(workload) is not workload:
+        return False
+    if lanes_are_pixels(workload) or fuses_rows(workload):
+        return True
+    return isinstance(target.kernels.choose(workload).knobs, WinogradKnobs)
+
+
+def _is_open(call: relax.Call) -> bool:
+    """Whether the size of the images is known at run time alone."""
+    shape = shape_of(call.args[0])
+    if shape is None:
+        return False
+    axes = physical_axes(str(call.attrs.data_layout))
+    return not is_static([extent for (axis, _), extent in zip(axes, shape, strict=True) if axis in "DHW"])
 
 
 def call_form(
@@ -163,11 +201,13 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
     return stored.astype(form.weight_dtype, copy=False)
 
 
-def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray] | None:
+def constant_workload(
+    call: relax.Call, *, any_size: bool = False
+) -> tuple[ConvolutionWorkload, np.ndarray] | None:
     """What a convolution by a constant weight is with its groups merged, and the weight of that.
 
-    The weight is OIHW or OIDHW; a sequence is an image of one row. None for a weight that is computed, and
-    for symbolic extents.
+    The weight is OIHW or OIDHW; a sequence is an image of one row. None for a weight that is computed, for
+    symbolic channels, and for images of symbolic size; with ``any_size`` these are taken for usual ones.
     """
     data, weight = call.args
     if not isinstance(weight, Constant):
@@ -182,6 +222,8 @@ def constant_workload(call: relax.Call) -> tuple[ConvolutionWorkload, np.ndarray
         options |= as_image(options["strides"], options["padding"], options["dilation"])
     placeholders = [te.placeholder(shape_of(part) or (), str(part.ty.dtype)) for part in (data, packed)]
     workload = workload_of(geometry_of("DHW" if spatial == "DHW" else "HW", *placeholders, **options))
+    if any_size:
+        workload = of_usual_size(workload)
     if not workload.is_static:
         return None
     whole, layouts = merged(
@@ -216,7 +258,9 @@ __all__ = [
     "constant_convolution",
     "constant_workload",
     "convolution_options",
+    "gains_by_tiles",
     "ints",
     "packed_weight",
     "stored_weight",
+    "usual_workload",
 ]

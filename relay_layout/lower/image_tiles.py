@@ -8,18 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import relax, sym, te, tirx
+from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from relay_layout.ir import Constant, Expression, is_static, operator_name, shape_of
 from relay_layout.layout import Layout
 from relay_layout.lower.patterns import INJECTIVE, PATTERN
+from relay_layout.lower.run_time_extents import extent_variable
+from relay_layout.lower.usual_size import usual_extent
 from topi_ext.compute.imperative import variable, written
 from topi_ext.indexing import physical_axes
-from topi_ext.schedule.overlap import substitute
-
-_NOMINAL = 224
-"""What a size is taken for, to tell the small images of a network's end from those of its beginning."""
 
 _TILES = ((100, 16), (20, 8), (0, 4))
 """Rows and columns of a tile, in pixels of the result, by what those of the whole are at least then.
@@ -69,13 +67,12 @@ class _Tiling:
     data: tuple[int, int, int]
     result: tuple[int, int, int]
 
-    def number(self, data: te.Tensor) -> te.Tensor:
+    def number(self, data: te.Tensor) -> Any:
         """How many tiles there are of all images."""
         batch, rows, columns = (data.shape[place] for place in self.data)
         down = self.rows.count(self.rows.results(rows))
         across = self.columns.count(self.columns.results(columns))
-        total = (batch * down * across).astype("int64")
-        return te.compute((1,), lambda _: total, name="number_of_tiles")
+        return batch * down * across
 
     def cut(self, data: te.Tensor, tiles: Any) -> te.Tensor:
         """The tiles of all images, row by row, with zeros where there is no image."""
@@ -149,9 +146,7 @@ def tiled_call(
         return None
     data, weight = call.args
     attributes = call.attrs
-    number = builder.emit_te(tiling.number, data, primfunc_name_hint="number_of_tiles")
-    tiles = tirx.Var("tiles", "int64")
-    builder.match_cast(builder.emit(relax.op.tensor_to_shape(number)), relax.ShapeType([tiles]))
+    tiles = extent_variable(builder, data, tiling.number, "tiles")
     cut = builder.emit_te(tiling.cut, data, tiles, primfunc_name_hint="cut_tiles")
     inner = relax.op.nn.conv2d(
         cut,
@@ -219,9 +214,7 @@ def _tile(extent: Any) -> int:
     """Results of a tile along an axis: all of a known extent, and of others what suits a common size."""
     if isinstance(extent, int):
         return extent
-    common = {one: tirx.const(_NOMINAL, "int64") for one in tirx.analysis.undefined_vars(extent)}
-    found = sym.Analyzer().simplify(substitute(extent, common))
-    size = int(found) if isinstance(found, tirx.IntImm) else _NOMINAL
+    size = usual_extent(extent)
     return next(tile for least, tile in _TILES if size >= least)
 
 

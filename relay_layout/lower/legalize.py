@@ -30,9 +30,11 @@ from relay_layout.lower.convolutions import (
     call_form,
     constant_convolution,
     convolution_options,
+    gains_by_tiles,
     ints,
     packed_weight,
     stored_weight,
+    usual_workload,
 )
 from relay_layout.lower.elementwise import (
     COMPUTES,
@@ -78,7 +80,9 @@ def legalization_map(target: BuildTarget | None = None) -> dict[str, Legalizer]:
         return _convolution(builder, call) if chosen is None else chosen
 
     def tiled(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        by_tiles = None if target is None else tiled_call(builder, call, known)
+        by_tiles = None
+        if target is not None and gains_by_tiles(call, target):
+            by_tiles = tiled_call(builder, call, known)
         return known(builder, call) if by_tiles is None else by_tiles
 
     def transposed(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -103,6 +107,8 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         options["out_channels"] = out_channels
     if operator.endswith("_transpose"):
         options["output_padding"] = ints(attributes.output_padding)
+    else:
+        options["nominal"] = usual_workload(call)
     name = operator.removeprefix("nn.")
     convolve = _CONVOLUTIONS[name]
     return call_compute(

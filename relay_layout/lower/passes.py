@@ -17,6 +17,7 @@ from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.introduced import keep_introducing_apart
 from relay_layout.lower.legalize import Legalizer, legalization_map
+from relay_layout.lower.pixel_rows import by_pixel_rows
 from relay_layout.lower.scattering import scatter_rows
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.lower.separable import Decide, has_separable, is_faster, join_separable
@@ -40,6 +41,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     merge = tvm.transform.module_pass(lambda module, _: merge_views(module), 0, "merge_views")
     attention = tvm.transform.module_pass(lambda module, _: join_attention(module), 0, "join_attention")
     rows = tvm.transform.module_pass(lambda module, _: scatter_rows(module), 0, "scatter_rows")
+    pixels = tvm.transform.module_pass(lambda module, _: by_pixel_rows(module, target), 0, "by_pixel_rows")
     growing = tvm.transform.module_pass(lambda module, _: keep_growing_apart(module), 0, "keep_growing_apart")
     introducing = tvm.transform.module_pass(
         lambda module, _: keep_introducing_apart(module), 0, "keep_introducing_apart"
@@ -48,7 +50,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     return [
         integers,
         merge,
-        *([] if on_gpu else [attention, rows]),
+        *([] if on_gpu else [attention, rows, pixels]),
         relax.backend.DispatchSampling(),
         *([relax.backend.DispatchSortScan()] if on_gpu else []),
         relax.transform.LegalizeOps(_legalizers(target)),

@@ -13,6 +13,7 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from relay_layout.ir import Expression, is_static, shape_of
+from relay_layout.lower.run_time_extents import extent_variable
 from topi_ext.compute.row_numbers import index_of_row, number_of_row
 
 _ROWS = 8
@@ -55,11 +56,9 @@ def in_blocks(
     rows = _ROWS if is_cached else _ROWS_FROM_MEMORY
     pieces = 1 if is_cached else ceil(matrix_bytes / _PIECE_BYTES)
     length = ceil(elements / (pieces * _PIECE_ROWS)) * _PIECE_ROWS
-    count = builder.emit(
-        builder.call_te(_number_of_blocks, data, rows, primfunc_name_hint="number_of_blocks")
+    blocks = extent_variable(
+        builder, data, lambda tensor: tirx.floordiv(prod(tensor.shape[:-1]) + (rows - 1), rows), "blocks"
     )
-    blocks = tirx.Var("blocks", "int64")
-    builder.match_cast(builder.emit(relax.op.tensor_to_shape(count)), relax.ShapeType([blocks]))
 
     def piece(begin: int) -> Expression:
         part = range(begin, min(begin + length, elements))
@@ -72,11 +71,6 @@ def in_blocks(
         found = builder.emit(builder.call_te(topi.add, piece(begin), found, primfunc_name_hint="sum"))
     goal = [*shape[:-1], (shape_of(found) or ())[-1]]
     return builder.call_te(_joined, found, relax.ShapeExpr(goal), primfunc_name_hint="join_rows")
-
-
-def _number_of_blocks(data: te.Tensor, rows: int) -> te.Tensor:
-    total = prod(data.shape[:-1]).astype("int64")
-    return te.compute((1,), lambda _: tirx.floordiv(total + (rows - 1), rows), name="number_of_blocks")
 
 
 def _cut(data: te.Tensor, blocks: Any, rows: int, part: range) -> te.Tensor:

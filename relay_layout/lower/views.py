@@ -1,11 +1,10 @@
 """Views of views as one."""
 
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 
 from relay_layout.ir import (
     Expression,
-    Extent,
     function_attributes,
     is_static,
     operator_name,
@@ -51,21 +50,15 @@ def _merged(function: relax.Function) -> relax.Function:
 
 
 def reshape_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """The reshape itself, a view, where loops would divide by 0 or by extents that are computed of others.
+    """The reshape itself, a view, where loops would divide by 0 or by extents that are not known.
 
-    TVM makes views of loops where it can prove that these only copy, which it cannot then.
+    TVM makes views of loops where it can prove that these only copy, which it cannot of all of them, and not
+    of those that it has joined with others.
     """
     shapes = shape_of(call.args[0]), shape_of(call)
-    if any(_is_computed(extent) or extent == 0 for shape in shapes for extent in shape or ()):
+    if any(not isinstance(extent, int) or extent == 0 for shape in shapes for extent in shape or ()):
         return call
     return call.op.get_attr("FLegalize")(builder, call)
-
-
-def _is_computed(extent: Extent) -> bool:
-    """Whether an extent is a quotient, a bound or the like, rather than a product of extents."""
-    if isinstance(extent, int | tirx.Var | tirx.IntImm):
-        return False
-    return not isinstance(extent, tirx.Mul) or _is_computed(extent.a) or _is_computed(extent.b)
 
 
 __all__ = ["merge_views", "reshape_call"]

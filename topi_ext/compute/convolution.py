@@ -47,6 +47,7 @@ def conv1d(
     out_layout: str = "NCW",
     out_dtype: str | None = None,
     out_channels: int | None = None,
+    nominal: ConvolutionWorkload | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, W] with ``weight`` [O, C/groups, KW]: :func:`conv2d` of images of one row.
 
@@ -62,6 +63,7 @@ def conv1d(
         out_layout=out_layout,
         out_dtype=out_dtype,
         out_channels=out_channels,
+        nominal=nominal,
     )
 
 

@@ -162,9 +162,11 @@ def _same(analyzer: Any, left: Any, right: Any) -> bool:
 
 
 def conjuncts(predicate: Any) -> list[Any]:
-    """The conditions that hold together."""
+    """The conditions that hold together; those on integers that are at most a bound as less than the next."""
     if isinstance(predicate, tirx.And):
         return conjuncts(predicate.a) + conjuncts(predicate.b)
+    if isinstance(predicate, tirx.LE) and str(predicate.a.ty.dtype).startswith("int"):
+        return [tirx.LT(predicate.a, predicate.b + 1)]
     return [predicate]
 
 

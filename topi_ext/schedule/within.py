@@ -9,9 +9,11 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.schedule.overlap import conjuncts, loops_within, substitute, unmarked, uses
+
+_LARGEST = 1 << 31
 
 WITHIN = "topi_ext.within"
 """Loop annotation: it ends where its axis does."""
@@ -28,6 +30,12 @@ def apply_within(func: tirx.PrimFunc) -> tirx.PrimFunc:
     loops = loops_within(func.body)
     if not any(WITHIN in loop.annotations for loop in loops):
         return func
+    counters = [loop.loop_var for loop in loops]
+    for variable in {one for loop in loops for one in tirx.analysis.undefined_vars(loop.extent)}:
+        # An extent of a tensor, which is not empty where a loop runs.
+        if not any(variable.same_as(counter) for counter in counters):
+            one, largest = (tirx.IntImm(str(variable.ty), bound) for bound in (1, _LARGEST))
+            analyzer.bind(variable, tvm.ir.Range(one, largest))
     for loop in loops:
         analyzer.bind(loop.loop_var, tvm.ir.Range(loop.min, loop.min + loop.extent))
 
@@ -63,7 +71,7 @@ def _conditions(loop: tirx.For) -> list[Any]:
 
 def _turns(analyzer: Any, loop: tirx.For, condition: Any, inner: list[tirx.Var]) -> Any:
     """For how many turns ``condition`` holds at the first turn of the ``inner`` loops; None if for all."""
-    if not isinstance(condition, tirx.LT):
+    if not isinstance(condition, tirx.LT) or analyzer.can_prove(condition):
         return None
     first = {variable: tirx.IntImm(str(variable.ty), 0) for variable in inner}
     place = substitute(condition.a, first)
@@ -78,7 +86,7 @@ def _turns(analyzer: Any, loop: tirx.For, condition: Any, inner: list[tirx.Var])
 def _without(body: Any, dropped: list[Any]) -> Any:
     def on_realize(realize: SBlockRealize) -> SBlockRealize:
         conditions = conjuncts(realize.predicate)
-        kept = [each for each in conditions if not any(each.same_as(other) for other in dropped)]
+        kept = [each for each in conditions if not any(structural_equal(each, one) for one in dropped)]
         if len(kept) == len(conditions):
             return realize
         predicate = tirx.all(*kept) if kept else tirx.const(True, "bool")

@@ -9,6 +9,7 @@ from tvm.target import Target
 
 from topi_ext.chooser import KernelChoice, KernelChooser
 from topi_ext.kernel import schedule
+from topi_ext.knobs import lanes_are_pixels
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.any_size import schedule_any_size
@@ -63,6 +64,8 @@ class Convolution(ScheduleRule):
             if NOMINAL not in annotations:
                 return None
             nominal = ConvolutionWorkload.from_json(str(annotations[NOMINAL]))
+            if lanes_are_pixels(nominal):
+                return None
             return nominal, chooser.choose_for_any_size(nominal), True
         return workload, chooser.choose(workload, direct=ALGORITHM not in annotations), False
 

@@ -32,6 +32,7 @@ from topi_ext.schedule.blocks import (
     SBlock,
     Surroundings,
     annotated_block,
+    fixed,
     fuse_epilogue,
     inline_copies,
     loop_extent,
@@ -127,11 +128,7 @@ class _Nest:
         if knobs.order == "channels" and not self.workload.is_depthwise:
             threads.append("row")
         threads = [name for name in threads if name in outer]
-        # A loop of one turn would be divided out of an extent that is not known.
-        turning = [name for name in threads if loop_extent(sch, outer[name]) != 1]
-        if turning and any(loop_extent(sch, outer[name]) is None for name in turning):
-            threads = turning
-        parallel = sch.fuse(*[outer[name] for name in threads])
+        parallel = self._fused([outer[name] for name in threads])
         if knobs.parallel:
             sch.parallel(parallel)
         innermost = [name for name in outer if name not in threads]
@@ -155,6 +152,17 @@ class _Nest:
             for loop_name in dict.fromkeys(self.marks):
                 overlap_tail(sch, named[loop_name])
         arrange_loops(sch, around.after, knobs.lanes)
+
+    def _fused(self, loops: list[Loop]) -> Loop:
+        """One loop over all that neighbouring loops are over."""
+        sch = self.sch
+        turning = [loop for loop in loops if loop_extent(sch, loop) != 1]
+        if all(loop_extent(sch, loop) is not None for loop in turning):
+            return sch.fuse(*loops)
+        # A loop of one turn would be divided out of an extent that is not known.
+        single = [loop for loop in loops if loop_extent(sch, loop) == 1]
+        sch.reorder(*single, *turning)
+        return sch.fuse(*turning)
 
     def _starts_from_bias(self) -> bool:
         """Are sums so short that zero and bias count? Those of integers are exact on their own alone."""
@@ -349,7 +357,7 @@ class _Nest:
 
         They are among the ``inner`` loops, those of the reduction and of the tile.
         """
-        if not self.zeros:
+        if not self.zeros or not self._is_known():
             return
         workload, reduced = self.workload, reduction_axes(self.workload)
         loops = self.sch.get_loops(self.anchor)[-inner:]
@@ -364,6 +372,12 @@ class _Nest:
                 skip_padding(
                     self.sch, loops[reduced.index(f"r{axis.lower()}")], place, workload, side, pixels
                 )
+
+    def _is_known(self) -> bool:
+        """Is the image as large as the workload says, rather than of any size?"""
+        extents = [fixed(axis.dom.extent) for axis in self.sch.get(self.anchor).iter_vars]
+        axes = physical_axes(self.workload.out_layout)
+        return all(extent for (axis, _), extent in zip(axes, extents, strict=False) if axis in "DHW")
 
     def _prefetch(self, tile_loops: int) -> None:
         """Ask for the next tile's weights, where each of them is read once and so comes from memory."""

@@ -1,0 +1,46 @@
+"""What images of unknown size are taken for, where a choice depends on their size."""
+
+from dataclasses import replace
+from typing import Any
+
+from tvm import sym, tirx
+
+from relay_layout.ir import Extent
+from topi_ext.schedule.overlap import substitute
+from topi_ext.workload import PLANES, ConvolutionWorkload, in_depth
+
+USUAL = 224
+"""What a size that is not known is taken for: it tells the small images of a network's end from the large
+ones of its beginning."""
+
+
+def usual_extent(extent: Extent) -> int:
+    """``extent``, in which every variable is of the usual size."""
+    if isinstance(extent, int):
+        return extent
+    common = {one: tirx.const(USUAL, "int64") for one in tirx.analysis.undefined_vars(extent)}
+    found = sym.Analyzer().simplify(substitute(extent, common))
+    return int(found) if isinstance(found, tirx.IntImm) else USUAL
+
+
+def of_usual_size(workload: ConvolutionWorkload) -> ConvolutionWorkload:
+    """A convolution of images whose size is not known as one of images of the usual size.
+
+    No smaller than its window.
+    """
+    found = replace(
+        workload,
+        in_height=_at_least_a_window(workload, 0),
+        in_width=_at_least_a_window(workload, 1),
+    )
+    if not workload.depth:
+        return found
+    return in_depth(found, (_at_least_a_window(workload, PLANES), *workload.depth[1:]))
+
+
+def _at_least_a_window(workload: ConvolutionWorkload, side: int) -> Any:
+    extent, taps, _, before, after, dilation = workload.along(side)
+    return max(usual_extent(extent), dilation * (taps - 1) + 1 - before - after, 1)
+
+
+__all__ = ["USUAL", "of_usual_size", "usual_extent"]
