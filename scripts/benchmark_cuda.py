@@ -2,16 +2,19 @@
 
 With ``--tune-seconds`` first tunes for so long, into the log that ``--records`` names; what that holds
 already counts, so that a command that was cut off goes on where it was. Then compiles everything, in as many
-processes as there are cores, and measures: the outputs of all built-in networks beside torch's on the CPU,
-each network and batch (milliseconds by CUDA events, medians of warm runs that take turns), each convolution
-layer beside cuDNN with the share of the peak. Last is a table of what is asked of an H100.
-What fails costs its line alone, and what would come after ``--time-limit`` is left out. Each line is in the
-file that ``--results`` names as soon as it is there. Needs a GPU, nvcc or NVRTC, and torch with CUDA.
+processes as there are cores, and measures: each network and batch (milliseconds by CUDA events, medians of
+warm runs that take turns, and whether its outputs are torch's), each convolution layer beside cuDNN with the
+share of the peak, and the outputs of all built-in networks beside torch's on the CPU. Last is a table of
+what is asked of an H100.
+All that is measured runs in a process of its own, which a kernel that crashes or hangs costs: what fails
+costs its line alone. What would come after ``--time-limit``, which tuning counts towards, is left out. Each
+line is in the file that ``--results`` names as soon as it is there. Needs a GPU, nvcc or NVRTC, and torch
+with CUDA.
 """
 
 import argparse
+import builtins
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -23,11 +26,11 @@ from typing import Any
 import numpy as np
 import tvm
 
-import relay_layout
+from relay_layout.bench import cuda_measure
 from relay_layout.bench.cuda_bars import LAYER_BATCH, TOLERANCES, Seen, bars
-from relay_layout.bench.cuda_layers import LayerTime, cudnn_layer, layers, our_layer, peak_share
-from relay_layout.bench.cuda_peers import COMPILED, DTYPES, GRAPH, OURS, PEERS, host_us, measured, peer_calls
-from relay_layout.bench.cuda_prepare import Case, Prepared, seeded_input, target_of
+from relay_layout.bench.cuda_layers import LayerTime, layers, peak_share
+from relay_layout.bench.cuda_peers import COMPILED, DTYPES, GRAPH, OURS, PEERS
+from relay_layout.bench.cuda_prepare import Case, Prepared, target_of
 from relay_layout.bench.layers_results import geometric_mean
 from relay_layout.cli.tune import format_report, progress_line
 from relay_layout.cli.values import positive
@@ -39,14 +42,20 @@ from relay_layout.tuning.measurers import local_measurer
 from relay_layout.tuning.tasks import describe
 from topi_ext.cuda.kernel import Convolution
 from topi_ext.cuda.nvcc import find_compiler
+from topi_ext.tune.gpu_process import GpuProcess
 from topi_ext.tune.measurement import Measurer, last_line
 from topi_ext.tune.tuner import TuneOptions, TuneProgress
+
+BuiltinTimeoutError = builtins.TimeoutError
 
 MODELS = ("resnet50", "mobilenet_v2", "efficientnet_b0")
 PROGRESS_SECONDS = 20.0
 
 PREPARE_SHARE = 0.6
-"""Of the time limit, after which measuring begins with what is compiled by then."""
+"""Of the time that is left, after which measuring begins with what is compiled by then."""
+
+LINE_SECONDS, COMPILED_SECONDS = 60.0, 400.0
+"""What one line may take, without and with torch.compile; more is a kernel that hangs."""
 
 
 def main(arguments: list[str]) -> int:
@@ -61,6 +70,9 @@ def main(arguments: list[str]) -> int:
         parser.error("torch finds no GPU on this machine; run it on one with an NVIDIA GPU")
     if find_compiler() is None:
         parser.error("neither nvcc nor NVRTC is installed; install relay-layout[nvrtc]")
+    if not tvm.cuda(0).exist:
+        # TVM says nothing where it cannot load its half for CUDA, and every line would fail by itself.
+        parser.error("TVM finds no GPU; put the folder of libcudart.so.13 into LD_LIBRARY_PATH")
     major, minor = torch.cuda.get_device_capability()
     name = options.target or f"cuda-sm_{major}{minor}"
     _check(parser, options, name)
@@ -68,18 +80,15 @@ def main(arguments: list[str]) -> int:
     results = Results(options.results, common, options.time_limit)
     if options.tune_seconds is not None:
         results.guarded("tuning", tune, name, options)
-        results.begin()
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
     print(f"{common['gpu']}, {name}, {options.precision}", flush=True)
-    run = _Run(torch, options, name, results)
+    run = _Run(options, name, results)
     try:
         run.prepare()
-        for stage, measure in (("outputs", run.outputs), ("networks", run.networks), ("layers", run.layers)):
+        for stage, measure in (("networks", run.networks), ("layers", run.layers), ("outputs", run.outputs)):
             if options.only in (None, stage):
                 measure()
     finally:
-        run.prepared.close()
+        run.close()
     print("asked: seen; verdict")
     for bar in bars(run.seen, options.outputs, options.precision):
         print(bar.row(), flush=True)
@@ -107,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
         "--torch-compile", action="store_true", help="torch.compile with max-autotune too; takes minutes"
     )
     parser.add_argument(
-        "--time-limit", type=positive, default=520, metavar="S", help="without tuning (%(default)s)"
+        "--time-limit", type=positive, default=560, metavar="S", help="with tuning (%(default)s)"
     )
     parser.add_argument("--tune-seconds", type=positive, metavar="S", help="tune for so long first")
     parser.add_argument(
@@ -151,6 +160,8 @@ def tune(target: str, options: argparse.Namespace, measurer: Measurer | None = N
         options.records,
         target,
         options=TuneOptions(time_limit=options.tune_seconds),
+        # Transforms, of which these networks keep two each, would take a quarter of the time.
+        tasks="kernels",
         precision=options.precision,
     )
     listener = Listener(tell=print, kernel=_Progress().show)
@@ -176,13 +187,13 @@ class Results:
     """A file of what was measured, and whether something was wrong or failed."""
 
     def __init__(self, path: Path, common: dict[str, Any], seconds: float) -> None:
-        """``common`` is what every line says, ``seconds`` how long measuring may take."""
+        """``common`` is what every line says, ``seconds`` how long all may take."""
         self._path, self._common, self._seconds = path, common, seconds
         self.failed = False
         self.begin()
 
     def begin(self) -> None:
-        """The time that measuring may take begins now."""
+        """The time that all may take begins now."""
         self._end = time.monotonic() + self._seconds
 
     @property
@@ -227,15 +238,34 @@ class Results:
 class _Run:
     """One command's measurements, and what they have shown."""
 
-    def __init__(self, torch: Any, options: argparse.Namespace, target: str, results: Results) -> None:
-        self.torch, self.options, self.results = torch, options, results
+    def __init__(self, options: argparse.Namespace, target: str, results: Results) -> None:
+        self.options, self.results = options, results
         self.seen = Seen()
         self._target = target
         self._records = (options.records,) if options.records.exists() else ()
         self._folder = tempfile.TemporaryDirectory(prefix="benchmark-cuda-")
         self.prepared = Prepared(Path(self._folder.name))
+        self._gpu = GpuProcess(tells=True)
         self._pairs = [(name, batch) for name in options.models for batch in options.batches]
         self._layers: dict[tuple[str, int], dict[Convolution, int]] = {}
+
+    def close(self) -> None:
+        """End all processes."""
+        self._gpu.close()
+        self.prepared.close()
+
+    def _measured(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function of :mod:`relay_layout.bench.cuda_measure` returns in the GPU's process."""
+        most = COMPILED_SECONDS if self.options.torch_compile else LINE_SECONDS
+        limit = min(most, self.results.seconds_left)
+        try:
+            return self._gpu.ask(function, *arguments, limit=limit)
+        except ChildProcessError:
+            raise RuntimeError("the process that uses the GPU has crashed") from None
+        except BuiltinTimeoutError:
+            if limit < most:
+                raise TimeoutError from None
+            raise RuntimeError(f"takes longer than {most:.0f} s") from None
 
     def _case(self, model: str, batch: int, precision: str) -> Case:
         return Case(model, batch, precision, self._target, self._records)
@@ -243,14 +273,9 @@ class _Run:
     def prepare(self) -> None:
         """Compiles all that the tables need, what is measured last at last."""
         only, precision = self.options.only, self.options.precision
-        cases, references = [], []
-        if only in (None, "outputs"):
-            references += [(name, 1) for name in self.options.outputs]
-            cases += [self._case(name, 1, precision) for name in self.options.outputs]
         if only in (None, "networks"):
-            references += self._pairs
-            cases += [self._case(name, batch, precision) for name, batch in self._pairs]
-        self.prepared.start(cases, references)
+            cases = [self._case(name, batch, precision) for name, batch in self._pairs]
+            self.prepared.start(cases, self._pairs)
         if only in (None, "layers"):
             for name, batch in self._pairs:
                 if batch == LAYER_BATCH or only == "layers":
@@ -258,9 +283,9 @@ class _Run:
                     self._layers[name, batch] = layers(name, batch, target_of(case))
                     self.prepared.start_layers(list(self._layers[name, batch]), case)
         if only in (None, "outputs"):
-            others = [other for other in self._precisions() if other != precision]
-            rest = [self._case(name, 1, other) for other in others for name in self.options.outputs]
-            self.prepared.start(rest, [])
+            references = [(name, 1) for name in self.options.outputs]
+            for other in self._precisions():
+                self.prepared.start([self._case(name, 1, other) for name in self.options.outputs], references)
         self.prepared.wait(PREPARE_SHARE * self.results.seconds_left, lambda line: print(line, flush=True))
 
     def _precisions(self) -> list[str]:
@@ -281,25 +306,21 @@ class _Run:
                 self.results.in_time(f"outputs of {case.name}", self._output, case)
 
     def _output(self, case: Case) -> None:
-        session = relay_layout.load(self.prepared.artifact(case, self.results.seconds_left))
-        difference = self._difference(session, case)
+        artifact, expected = self._files(case)
+        difference = self._measured(cuda_measure.output_difference, artifact, expected)
         print(f"outputs of {case.name}: {difference:.1e}", flush=True)
         self.results.add(outputs=case.model, batch=case.batch, compared=case.precision, difference=difference)
+        self._judge(case, difference)
 
-    def _difference(self, session: Any, case: Case) -> float:
-        """The largest difference of an output, relative to its largest element."""
-        (spec,) = session.inputs
-        image = seeded_input(spec.shape)
-        found = list(session.run({spec.name: image}).values())
-        expected = self.prepared.reference(case.model, case.batch, self.results.seconds_left)
-        pairs = zip(found, expected, strict=True)
-        differences = [float(np.abs(one - other).max() / np.abs(other).max()) for one, other in pairs]
-        difference = max(differences, key=lambda each: (each != each, each))
+    def _files(self, case: Case) -> tuple[Path, list[np.ndarray]]:
+        """The artifact, and what its outputs should be."""
+        artifact = self.prepared.artifact(case, self.results.seconds_left)
+        return artifact, self.prepared.reference(case.model, case.batch, self.results.seconds_left)
+
+    def _judge(self, case: Case, difference: float) -> None:
         self.results.failed |= not difference < TOLERANCES[case.precision]
         if case.batch == 1:
             self.seen.differences.setdefault(case.precision, {})[case.model] = difference
-        session.feed({spec.name: image})
-        return difference
 
     def networks(self) -> None:
         """Prints the milliseconds of each network and batch."""
@@ -309,16 +330,14 @@ class _Run:
 
     def _network(self, name: str, batch: int) -> None:
         case = self._case(name, batch, self.options.precision)
-        session = relay_layout.load(self.prepared.artifact(case, self.results.seconds_left))
-        difference = self._difference(session, case)
+        artifact, expected = self._files(case)
         peers = [peer for peer in PEERS if peer != COMPILED or self.options.torch_compile]
-        runners = {OURS: session.launch, **peer_calls(self.torch, name, batch, case.precision, peers)}
-        taken = measured(self.torch, list(runners.values()))
-        found = dict(zip(runners, map(statistics.median, taken), strict=True))
-        host = host_us(self.torch, session.launch)
+        times = self._measured(cuda_measure.network_times, case, artifact, expected, peers)
+        difference, found, host = times.difference, times.milliseconds, times.host_us
         row = ", ".join(f"{found[peer]:.3f}" if peer in found else "-" for peer in PEERS)
         print(f"{name} batch {batch}: {row}; {difference:.1e}; {host:.0f} us", flush=True)
         self.results.add(network=name, batch=batch, milliseconds=found, difference=difference, host_us=host)
+        self._judge(case, difference)
         self.seen.host_us[name, batch] = host
         if GRAPH in found:
             self.seen.ratios[name, batch] = found[GRAPH] / found[OURS]
@@ -335,11 +354,10 @@ class _Run:
 
     def _layer(self, name: str, batch: int, workload: Convolution, uses: int) -> None:
         case = self._case(name, batch, self.options.precision)
-        target = target_of(case)
         known = self.prepared.layer(workload, case, self.results.seconds_left)
-        pair = [our_layer(workload, target, tvm.cuda(0), known), cudnn_layer(workload, self.torch)]
-        ours, cudnn = (1e3 * statistics.median(times) for times in measured(self.torch, pair))
-        print(LayerTime(workload, uses, ours, cudnn, peak_share(workload, ours, target)).row(), flush=True)
+        ours, cudnn = self._measured(cuda_measure.layer_times, workload, case, known)
+        share = peak_share(workload, ours, target_of(case))
+        print(LayerTime(workload, uses, ours, cudnn, share).row(), flush=True)
         self.results.add(
             network=name, workload=json.loads(workload.to_json()), uses=uses, ours_us=ours, cudnn_us=cudnn
         )

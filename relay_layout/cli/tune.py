@@ -81,7 +81,8 @@ def format_report(report: Mapping[str, Any]) -> str:
     rows = [["task", "uses", "trials", "default us", "best us", "GFLOP/s"]]
     for task in report["tasks"]:
         times = ["-" if task[name] is None else f"{task[name]:.1f}" for name in ("default_us", "best_us")]
-        trials = f"{task['trials']} of {task['space']}"
+        # Of a task that the tuner never came to nobody has counted the knobs.
+        trials = "0" if task["space"] is None else f"{task['trials']} of {task['space']}"
         rows.append([task["name"], str(task["weight"]), trials, *times, f"{task['gigaflops']:.0f}"])
     transforms = report["transforms"]
     moved = [["transforms", f"{transforms['measured']} of {transforms['tasks']} measured now"]]

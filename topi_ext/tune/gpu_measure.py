@@ -1,15 +1,10 @@
 """Measuring kernels of a GPU: built by nvcc in worker processes, run on this machine's or on machines that a
 tracker lends.
-
-A GPU that a kernel has crashed refuses whatever else the same process asks of it, so that such a process is
-replaced.
 """
 
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from tvm import tirx
 from tvm.target import Target
@@ -23,6 +18,7 @@ from topi_ext.processor import architecture_of
 from topi_ext.tune import gpu_workers, product_check
 from topi_ext.tune.boards import BoardEvent, BoardRunner
 from topi_ext.tune.builders import Built, Runner, builder_pool, built, measured
+from topi_ext.tune.gpu_process import GpuProcess
 from topi_ext.tune.library import Library
 from topi_ext.tune.measurement import Measurement, last_line
 from topi_ext.tune.needs import Needs
@@ -65,10 +61,10 @@ class GpuMeasurer:
         self._build_one = partial(gpu_workers.build, self._folder.name, tuple(link), multiprocessor.arch)
         try:
             self._pool = builder_pool(builders, BUILD_TIMEOUT)
-            self._here: _GpuProcess | None = None
+            self._here: GpuProcess | None = None
             self._runner: Runner
             if remote is None:
-                self._here = _GpuProcess()
+                self._here = GpuProcess()
                 self._runner = _LocalRunner(self._here, repeats, min_repeat_ms)
             else:
                 self._runner = BoardRunner(
@@ -104,7 +100,7 @@ class GpuMeasurer:
         if library is None:
             return ""  # It was built and run before: a machine that is busy says nothing of its result.
         try:
-            error = self._here.ask(gpu_workers.error_here, library, workload, knobs)
+            error = self._here.ask(gpu_workers.error_here, library, workload, knobs, limit=RUN_TIMEOUT)
         except TimeoutError:
             return ""
         except Exception as failure:
@@ -136,34 +132,10 @@ def judgement(workload: NhwcConvolution, knobs: Knobs, error: float) -> str:
     return f"{WRONG}differs by {error:.1e} of the largest, {allowed:.0e} are allowed"
 
 
-class _GpuProcess:
-    """A process that uses the GPU, and is replaced after anything that goes wrong in it."""
-
-    def __init__(self) -> None:
-        from tvm.support.popen_pool import PopenWorker
-
-        self._worker = PopenWorker(gpu_workers.prepare, stderr=subprocess.DEVNULL)
-
-    def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function returns there; raises TimeoutError after :data:`RUN_TIMEOUT`, and whatever it
-        raises.
-        """
-        try:
-            self._worker.send(function, arguments, timeout=RUN_TIMEOUT)
-            return self._worker.recv()
-        except Exception:
-            self._worker.kill()
-            raise
-
-    def close(self) -> None:
-        """End it."""
-        self._worker.kill()
-
-
 class _LocalRunner:
     """Runs kernels here, one after the other."""
 
-    def __init__(self, process: _GpuProcess, repeats: int, min_repeat_ms: int) -> None:
+    def __init__(self, process: GpuProcess, repeats: int, min_repeat_ms: int) -> None:
         self._process = process
         self._options = repeats, min_repeat_ms
 
@@ -171,7 +143,8 @@ class _LocalRunner:
         """One measurement for each kernel in order, each as soon as it is there."""
         for kernel in kernels:
             try:
-                yield Measurement(tuple(self._process.ask(gpu_workers.run_here, kernel, *self._options)))
+                times = self._process.ask(gpu_workers.run_here, kernel, *self._options, limit=RUN_TIMEOUT)
+                yield Measurement(tuple(times))
             except TimeoutError:
                 yield Measurement((), f"run: longer than {RUN_TIMEOUT:.0f} s")
             except Exception as error:

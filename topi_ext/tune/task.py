@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
-from topi_ext.family import Machine, Workload
+from topi_ext.family import Machine, Workload, family_of
 from topi_ext.tune.cost_model import SharedSamples
 from topi_ext.tune.database import Database
 from topi_ext.tune.ranking import CONFIRMED, rank_records, ranking_seconds
@@ -40,6 +41,9 @@ class TaskState:
     ``trials`` counts the knobs measured on this machine, ``stale`` those since the last real gain.
     ``checked`` holds the keys of candidates whose results were compared. ``origin`` is that of its trials:
     those of a model need not be confirmed.
+
+    The space is built when it is first asked for: that takes up to a second, networks have a hundred tasks,
+    and a tuner that is short of time may never come to most of them.
     """
 
     def __init__(
@@ -55,31 +59,61 @@ class TaskState:
         origin: Origin = "measured",
     ) -> None:
         self.task = task
-        self.space = Space(task.workload, processor, winograd=winograd)
         self.finished = False
         self.checked: set[str] = set()
         self.stale = 0
+        self._processor, self._database, self._cpu, self._winograd = processor, database, cpu, winograd
+        self._search = strategy, seed, shared or SharedSamples()
         self._origin = origin
         self._records: list[TuningRecord] = []
         self._seen: set[str] = set()
         self._progress_mark = inf
         self._batches = 0
         self._before_batch = inf
-        self._strategy = _strategy(strategy, seed, self.space, shared or SharedSamples())
         self._ranked: Sequence[TuningRecord] | None = None
-        known = database.records(task.workload, processor)
-        for record in known:
-            candidate = self.space.find(record.knobs)
-            if candidate is not None and record.origin == origin and record.cpu == cpu:
-                self.tell(candidate, record)
-        others = [record for record in known if record.origin == "measured" and record.cpu != cpu]
-        foreign = database.of_others(task.workload, processor)
+        self._waiting: list[Candidate] | None = None
+        for record in database.records(task.workload, processor):
+            if record.origin == origin and record.cpu == cpu:
+                candidate = self.space.find(record.knobs)
+                if candidate is not None:
+                    self.tell(candidate, record)
+
+    @cached_property
+    def space(self) -> Space:
+        """All candidates."""
+        return Space(self.task.workload, self._processor, winograd=self._winograd)
+
+    @cached_property
+    def _strategy(self) -> Strategy:
+        name, seed, shared = self._search
+        return _strategy(name, seed, self.space, shared)
+
+    @cached_property
+    def _default_cycles(self) -> float:
+        """Those of the default by estimate, for which there need be no space."""
+        workload = self.task.workload
+        return float(family_of(workload).cheapest(workload, self._processor, self._winograd)[0])
+
+    @property
+    def size(self) -> float:
+        """How many candidates there are; infinite where nobody has asked for them yet."""
+        return len(self.space) if "space" in vars(self) else inf
+
+    def _starting_points(self) -> list[Candidate]:
+        """The default, and what was best elsewhere."""
+        workload, processor = self.task.workload, self._processor
+        others = [
+            record
+            for record in self._database.records(workload, processor)
+            if record.origin == "measured" and record.cpu != self._cpu
+        ]
+        foreign = self._database.of_others(workload, processor)
         # Those of the same machine, or by the same model of one, come closest.
-        foreign.sort(key=lambda record: record.cpu != cpu)
-        hints = [*rank_records(others), *database.inherited(task.workload, processor), *foreign]
+        foreign.sort(key=lambda record: record.cpu != self._cpu)
+        hints = [*rank_records(others), *self._database.inherited(workload, processor), *foreign]
         found = [self.space.find(record.knobs) for record in hints]
         starts = dict.fromkeys([self.space.default, *(hint for hint in found if hint is not None)])
-        self._starts = [start for start in [*starts][: 1 + STARTING_POINTS] if start.key not in self._seen]
+        return [start for start in [*starts][: 1 + STARTING_POINTS] if start.key not in self._seen]
 
     @property
     def trials(self) -> int:
@@ -125,8 +159,10 @@ class TaskState:
 
     def propose(self, count: int) -> list[Candidate]:
         """What to measure next: the default and inherited knobs first, then what the strategy says."""
-        batch = [candidate for candidate in self._starts if candidate.key not in self._seen][:count]
-        self._starts = [candidate for candidate in self._starts if candidate not in batch]
+        if self._waiting is None:
+            self._waiting = self._starting_points()
+        batch = [candidate for candidate in self._waiting if candidate.key not in self._seen][:count]
+        self._waiting = [candidate for candidate in self._waiting if candidate not in batch]
         while len(batch) < count:
             more = self._strategy.propose(count - len(batch))
             if not more:
@@ -156,7 +192,7 @@ class TaskState:
         best = self.best_seconds
         if best == inf:
             # First comes what is estimated to take longest; cycles are far more than seconds.
-            return 1e9 + self.task.weight * self.space.default.cycles
+            return 1e9 + self.task.weight * self._default_cycles
         recent = self._before_batch - best if self._before_batch < inf else 0.0
         batches = max(self._batches, 1)
         return self.task.weight * max(recent / 2, best * OPTIMISM / (batches * batches))

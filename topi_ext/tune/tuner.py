@@ -232,7 +232,7 @@ class Tuner:
 
     def _progress(self, result: TuneResult, state: TaskState, start: float) -> TuneProgress:
         left = sum(
-            max(0, min(self.options.trials, len(other.space)) - other.trials)
+            int(max(0, min(self.options.trials, other.size) - other.trials))
             for other in result.states
             if not other.finished
         )
@@ -266,7 +266,7 @@ def summary(result: TuneResult) -> dict[str, Any]:
                 "name": state.task.name,
                 "weight": state.task.weight,
                 "workload": json.loads(state.task.workload.to_json()),
-                "space": len(state.space),
+                "space": None if state.size == inf else state.size,
                 "trials": state.trials,
                 "default_us": _microseconds(state.default_seconds),
                 "best_us": _microseconds(state.best_seconds),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from relay_layout.artifact import TensorSpec
+from relay_layout.bench import cuda_measure
 from relay_layout.bench.cuda_bars import Seen, bars
 from relay_layout.bench.cuda_prepare import Case
 from scripts import benchmark_cuda
@@ -95,6 +96,32 @@ class MadeUp:
         self.closed = True
 
 
+class MadeUpProcess:
+    """Runs in this process; what ``crashing`` or ``hanging`` names ends as a process would."""
+
+    crashing: tuple[str, ...] = ()
+    hanging: tuple[str, ...] = ()
+
+    def __init__(self, *, tells: bool) -> None:
+        self.closed = False
+
+    def ask(self, function: Callable[..., Any], *arguments: Any, limit: float) -> Any:
+        assert not self.closed
+        assert 0 < limit <= benchmark_cuda.LINE_SECONDS
+        if any(name in str(arguments) for name in self.crashing):
+            raise ChildProcessError("Subprocess terminated")
+        if any(name in str(arguments) for name in self.hanging):
+            raise TimeoutError
+        return function(*arguments)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class MadeUpDevice:
+    exist = True
+
+
 class MadeUpSession:
     inputs = (TensorSpec("input", (1, 3, 8, 8), "float32"),)
 
@@ -129,17 +156,27 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name, stand_in in (
         ("find_compiler", lambda: Path("nvcc")),
         ("Prepared", MadeUp),
+        ("GpuProcess", MadeUpProcess),
         ("layers", lambda name, batch, target: {WORK: 2}),
+    ):
+        monkeypatch.setattr(benchmark_cuda, name, stand_in)
+    for name, stand_in in (
         ("our_layer", lambda *arguments: None),
         ("cudnn_layer", lambda *arguments: None),
         ("peer_calls", lambda *arguments: {"torch graph": lambda: None}),
         ("measured", measured),
         ("host_us", lambda torch, runner: 7.0),
     ):
-        monkeypatch.setattr(benchmark_cuda, name, stand_in)
-    monkeypatch.setattr(benchmark_cuda.relay_layout, "load", MadeUpSession)
-    monkeypatch.setattr(MadeUp, "wrong", ())
-    monkeypatch.setattr(MadeUp, "broken", ())
+        monkeypatch.setattr(cuda_measure, name, stand_in)
+    monkeypatch.setattr(cuda_measure.relay_layout, "load", MadeUpSession)
+    monkeypatch.setattr(benchmark_cuda.tvm, "cuda", lambda number: MadeUpDevice)
+    for kind, name in (
+        (MadeUp, "wrong"),
+        (MadeUp, "broken"),
+        (MadeUpProcess, "crashing"),
+        (MadeUpProcess, "hanging"),
+    ):
+        monkeypatch.setattr(kind, name, ())
     return monkeypatch
 
 
@@ -160,7 +197,7 @@ def test_the_whole_command(
     verdicts = told[told.index("asked: seen; verdict") + 1 :]
     assert verdicts[0] == (
         "outputs of 12 networks in fp16, within 0.02 of the largest element: 1.0e-05 at most "
-        "(convnext_tiny); met"
+        "(resnet50); met"
     )
     assert verdicts[3:] == [
         "resnet50 fp16 batch 1, at most 0.9 of torch's latency: 0.67; met",
@@ -186,6 +223,31 @@ def test_wrong_outputs_and_failures_are_told_apart(
         "not measured"
     ] * 7
     assert verdicts[1].endswith("5.0e-01 at most (yolo), wrong: yolo, missing: unet; not met")
+
+
+def test_a_kernel_that_crashes_or_hangs_costs_its_line_alone(
+    gpu: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu.setattr(MadeUpProcess, "crashing", ("mobilenet_v2",))
+    gpu.setattr(MadeUpProcess, "hanging", ("efficientnet_b0",))
+    status, lines = lines_of(tmp_path, "--only", "networks", "--batches", "1")
+    told = capsys.readouterr().out.splitlines()
+    assert status == 1
+    assert "mobilenet_v2 batch 1: failed: the process that uses the GPU has crashed" in told
+    assert "efficientnet_b0 batch 1: failed: takes longer than 60 s" in told
+    assert [line["network"] for line in lines if "milliseconds" in line] == ["resnet50"]
+
+
+def test_without_tvms_half_for_cuda_it_says_so(
+    gpu: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu.setattr(MadeUpDevice, "exist", False)
+    with pytest.raises(SystemExit) as left:
+        lines_of(tmp_path)
+    assert left.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "benchmark_cuda: error: TVM finds no GPU; put the folder of libcudart.so.13 into LD_LIBRARY_PATH"
+    )
 
 
 def test_what_is_past_the_limit_is_left_out(
