@@ -54,7 +54,8 @@ def _gpu_measurer(target: CudaTarget) -> "Measurer":
         target.multiprocessor,
         cpu=str(tvm.cuda(0).device_name or arch),
         link=link_command(),
-        builders=host.cpu_count(),
+        # One core launches kernels while others build.
+        builders=max(1, host.cpu_count() - 1),
     )
 
 

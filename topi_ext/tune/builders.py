@@ -65,6 +65,16 @@ def built(pool: Any, build: Callable[[Any], Library], jobs: Sequence[Any], timeo
     return outcomes
 
 
+def finished(future: Any, timeout: float) -> Built:
+    """What became of one job that a pool was given alone."""
+    try:
+        return future.result(), ""
+    except TimeoutError:
+        return None, f"build: longer than {timeout:.0f} s"
+    except Exception as error:
+        return None, f"build: {last_line(str(error))}"
+
+
 def measured(runner: Runner, outcomes: Sequence[Built], rounds: int) -> Iterator[Measurement]:
     """One measurement for each job in order, each as soon as it is there; all are run once in each round."""
     seconds: list[tuple[float, ...]] = [() for _ in outcomes]
@@ -86,4 +96,4 @@ def measured(runner: Runner, outcomes: Sequence[Built], rounds: int) -> Iterator
                 yield Measurement(seconds[place], lost=not seconds[place])
 
 
-__all__ = ["Built", "Runner", "builder_pool", "built", "measured"]
+__all__ = ["Built", "Runner", "builder_pool", "built", "finished", "measured"]

@@ -5,6 +5,7 @@ tracker lends.
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from tvm import tirx
 from tvm.target import Target
@@ -17,7 +18,7 @@ from topi_ext.errors import CudaError, RelayLayoutError
 from topi_ext.processor import architecture_of
 from topi_ext.tune import gpu_workers, product_check
 from topi_ext.tune.boards import BoardEvent, BoardRunner
-from topi_ext.tune.builders import Built, Runner, builder_pool, built, measured
+from topi_ext.tune.builders import Built, Runner, builder_pool, built, finished, measured
 from topi_ext.tune.gpu_process import GpuProcess
 from topi_ext.tune.library import Library
 from topi_ext.tune.measurement import Measurement, last_line
@@ -58,6 +59,7 @@ class GpuMeasurer:
         self.cpu = cpu
         self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
         self._libraries: dict[gpu_workers.Product, Library] = {}
+        self._coming: dict[gpu_workers.Product, Any] = {}
         self._build_one = partial(gpu_workers.build, self._folder.name, tuple(link), multiprocessor.arch)
         try:
             self._pool = builder_pool(builders, BUILD_TIMEOUT)
@@ -88,6 +90,14 @@ class GpuMeasurer:
         """As :meth:`topi_ext.tune.measurement.Measurer.measure`."""
         return measured(self._runner, self._products([(workload, one) for one in knobs]), rounds)
 
+    def build_ahead(self, workload: Convolution, knobs: Sequence[Knobs]) -> None:
+        """Begin to build what :meth:`measure` will be asked for next: while a GPU runs kernels, cores have
+        nothing else to do.
+        """
+        for product in [(workload, one) for one in knobs]:
+            if product not in self._libraries and product not in self._coming:
+                self._coming[product] = self._pool.submit(self._build_one, product)
+
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
         """As :meth:`topi_ext.tune.measurement.Measurer.measure_functions`."""
         return measured(self._runner, self._build(functions), rounds)
@@ -109,6 +119,8 @@ class GpuMeasurer:
 
     def close(self) -> None:
         """End the processes and remove what was built."""
+        for future in self._coming.values():
+            future.cancel()
         self._pool.shutdown(wait=False)
         self._runner.close()
         self._folder.cleanup()
@@ -116,7 +128,10 @@ class GpuMeasurer:
     def _products(self, products: Sequence[gpu_workers.Product]) -> list[Built]:
         """Each is built once: the best are run again and checked later, and nvcc takes seconds."""
         missing = [product for product in dict.fromkeys(products) if product not in self._libraries]
-        found = dict(zip(missing, self._build(missing), strict=True))
+        coming = {product: self._coming.pop(product) for product in missing if product in self._coming}
+        rest = [product for product in missing if product not in coming]
+        found = dict(zip(rest, self._build(rest), strict=True))
+        found |= {product: finished(future, BUILD_TIMEOUT) for product, future in coming.items()}
         self._libraries |= {product: library for product, (library, _) in found.items() if library}
         return [found.get(product) or (self._libraries[product], "") for product in products]
 

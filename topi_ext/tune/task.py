@@ -141,7 +141,7 @@ class TaskState:
     @property
     def default_seconds(self) -> float:
         """The time of the default knobs; infinite where they were not measured."""
-        return self._seconds_of(self.space.default)
+        return self._seconds_of(self.space.default) if self._ranking() else inf
 
     @property
     def needs_confirmation(self) -> bool:

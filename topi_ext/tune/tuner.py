@@ -64,7 +64,8 @@ class TuneProgress:
 class TuneResult:
     """What tuning did: states of the tasks, and why it ended ("done", "time limit" or "interrupted").
 
-    ``lost`` counts the kernels that are left out because they lost each machine that ran them.
+    ``lost`` counts the kernels that are left out because they lost each machine that ran them. ``runs`` are
+    kernels that were run without waiting for any to be built, in ``run_seconds``.
     """
 
     states: list[TaskState]
@@ -73,6 +74,8 @@ class TuneResult:
     lost: int = 0
     ended: str = "done"
     seconds: float = 0.0
+    runs: int = 0
+    run_seconds: float = 0.0
 
     @property
     def gain(self) -> float:
@@ -82,12 +85,17 @@ class TuneResult:
         return sum(state.task.weight * state.default_seconds for state in known) / best if best else 1.0
 
 
+_Batch = tuple[TaskState, list[Candidate]]
+
+
 @dataclass
 class Tuner:
     """Measures kernels and writes every trial to ``log`` at once.
 
     ``database`` holds what is known already, e.g. what ``log`` holds: trials of this machine count, all
     others are starting points. ``stop`` is asked between trials. ``origin`` is that of the measurer's times.
+    ``build_ahead`` begins to build the kernels of a task while those of another run; without it nothing is
+    built then, as on processors, which would disturb what they measure.
     """
 
     processor: Machine
@@ -100,6 +108,7 @@ class Tuner:
     versions: dict[str, str] = field(default_factory=dict)
     origin: Origin = "measured"
     clock: Callable[[], float] = time.monotonic
+    build_ahead: Callable[[Any, Sequence[Any]], None] | None = None
 
     def tune(self, tasks: Sequence[Task]) -> TuneResult:
         """Tune until nothing is left to try, the time is over, or ``stop`` says so.
@@ -125,14 +134,13 @@ class Tuner:
         ]
         result = TuneResult(states)
         start = self.clock()
+        coming: _Batch | None = None
         while result.ended == "done":
-            state = self._next(states)
-            if state is None:
+            found = coming or self._proposed(states)
+            if found is None:
                 break
-            left = options.trials - state.trials
-            batch = state.propose(max(0, min(options.batch, left)))
-            if batch:
-                self._measure(result, state, batch, start)
+            state, batch = found
+            coming = self._measure(result, state, batch, start) if batch else None
             if result.ended == "done" and (not batch or self._is_finished(state)):
                 state.finished = True
                 self._confirm(result, state, start)
@@ -143,6 +151,14 @@ class Tuner:
                 self._confirm(result, state, start, turns=1)
         result.seconds = self.clock() - start
         return result
+
+    def _proposed(self, states: Sequence[TaskState]) -> _Batch | None:
+        """What to measure next; None where all tasks are finished."""
+        state = self._next(states)
+        if state is None:
+            return None
+        left = self.options.trials - state.trials
+        return state, state.propose(max(0, min(self.options.batch, left)))
 
     def _next(self, states: Sequence[TaskState]) -> TaskState | None:
         """The task that can gain most; first those without a time, most work first."""
@@ -158,19 +174,32 @@ class Tuner:
 
     def _measure(
         self, result: TuneResult, state: TaskState, batch: Sequence[Candidate], start: float
-    ) -> None:
+    ) -> _Batch | None:
+        """Gives what is being built meanwhile, if anything."""
         knobs = [candidate.knobs for candidate in batch]
         measurements = self.measurer.measure(state.task.workload, knobs)
+        coming = None
+        if self.build_ahead is not None:
+            coming = self._proposed([other for other in result.states if other is not state])
+        if self.build_ahead is not None and coming is not None:
+            self.build_ahead(coming[0].task.workload, [candidate.knobs for candidate in coming[1]])
+        before: float | None = None
         for candidate, measurement in zip(batch, measurements, strict=False):
+            # The first may have waited for all to be built.
+            now = self.clock()
+            if before is not None:
+                result.runs, result.run_seconds = result.runs + 1, result.run_seconds + now - before
+            before = now
             if self.stop():
                 # An interrupt may have hit the workers too: their failure says nothing of the kernel.
                 result.ended = "interrupted"
                 if measurement.error:
-                    return
+                    return None
             self._keep(result, state, candidate, measurement)
             self.progress(self._progress(result, state, start))
             if result.ended != "done":
-                return
+                return None
+        return coming
 
     def _confirm(
         self, result: TuneResult, state: TaskState, start: float, turns: int = CONFIRM_TURNS
@@ -255,6 +284,9 @@ class Tuner:
             return 0.0
         tasks = sum(state.needs_confirmation for state in result.states)
         kernels = tasks * (CONFIRM_BEST + 1) * CONFIRM_ROUNDS
+        if result.runs:
+            # They are built already, which takes far longer than to run them on a GPU.
+            return kernels * result.run_seconds / result.runs
         return kernels * (self.clock() - start) / result.measured
 
 
