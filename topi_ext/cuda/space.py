@@ -37,6 +37,9 @@ _ROW_BYTES = {
 }
 """Lengths of a tile's rows."""
 
+_LARGE = 128 * 128
+"""Results of a block whose products take longer than what is around them."""
+
 _SLICES = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
@@ -92,8 +95,21 @@ def _tiled(
 
 @lru_cache(maxsize=4096)
 def cheapest_gemm(workload: GemmConvolution, multiprocessor: Multiprocessor) -> tuple[float, GemmKnobs]:
-    """The knobs with the least estimated microseconds."""
-    return min(_in_rows(workload, multiprocessor), key=lambda found: found[0])
+    """The knobs with the least estimated microseconds; of several, those that can lose least by what the
+    model leaves out.
+    """
+    return min(_in_rows(workload, multiprocessor), key=lambda found: (found[0], *_risk(workload, found[1])))
+
+
+def _risk(workload: GemmConvolution, knobs: GemmKnobs) -> tuple[bool, int, int]:
+    """Less is better, among knobs of one estimate.
+
+    Where large tiles wait for the second-level cache, wgmma leaves the cores that issue copies idle, and they
+    are late less often. Stages that take no place from other blocks bridge the latency of a busy memory.
+    """
+    large = knobs.block_m * knobs.block_n >= _LARGE
+    tiles = padded(workload, knobs)[2] // knobs.split_k // knobs.block_k
+    return not (large and knobs.instruction == "wgmma"), -min(knobs.stages, tiles), knobs.stages
 
 
 def resident_blocks(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.errors import RelayLayoutError
@@ -74,6 +75,21 @@ class Space:
         _, knobs = family_of(self.workload).cheapest(self.workload, self.processor, self._winograd)
         chosen = self.find(knobs.to_dict())
         return self.candidates[0] if chosen is None else chosen
+
+    @cached_property
+    def kinds(self) -> list[Candidate]:
+        """On a GPU, of each instruction and each way of copying what has the least estimate.
+
+        The model cannot tell the ways apart, and a search that never tries one learns nothing of it.
+        """
+        found: dict[tuple[Any, Any], Candidate] = {}
+        for candidate in self.candidates:
+            if isinstance(candidate.knobs, GemmKnobs):
+                kind = candidate.knobs.instruction, candidate.knobs.copies
+                best = found.setdefault(kind, candidate)
+                if best.cycles == candidate.cycles and best.knobs.stages < candidate.knobs.stages:
+                    found[kind] = candidate
+        return list(found.values())
 
     def find(self, knobs: Mapping[str, Any]) -> Candidate | None:
         """The candidate with these knobs; a log of before there was a knob lacks it."""

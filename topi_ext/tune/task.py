@@ -100,7 +100,7 @@ class TaskState:
         return len(self.space) if "space" in vars(self) else inf
 
     def _starting_points(self) -> list[Candidate]:
-        """The default, and what was best elsewhere."""
+        """The default, what was best elsewhere, and one of each kind."""
         workload, processor = self.task.workload, self._processor
         others = [
             record
@@ -113,7 +113,8 @@ class TaskState:
         hints = [*rank_records(others), *self._database.inherited(workload, processor), *foreign]
         found = [self.space.find(record.knobs) for record in hints]
         starts = dict.fromkeys([self.space.default, *(hint for hint in found if hint is not None)])
-        return [start for start in [*starts][: 1 + STARTING_POINTS] if start.key not in self._seen]
+        starts = dict.fromkeys([*[*starts][: 1 + STARTING_POINTS], *self.space.kinds])
+        return [start for start in starts if start.key not in self._seen]
 
     @property
     def trials(self) -> int:
