@@ -10,6 +10,7 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline
 
 from topi_ext.bindings import flatten_bindings
 from topi_ext.cuda.byte_vectors import pack_bytes
+from topi_ext.cuda.copy_order import order_copies
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import Cubin, compile_cubin, digest
@@ -46,7 +47,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
 
 def device_passes() -> list[tvm.transform.Pass]:
     """Our own passes over device functions, between TVM's."""
-    ours = [lower_fragments(), order_warpgroups(), widen_copies(), swizzle_tiles()]
+    ours = [lower_fragments(), order_warpgroups(), widen_copies(), swizzle_tiles(), order_copies()]
     return [*ours, match_pointers(), pack_bytes()]
 
 
