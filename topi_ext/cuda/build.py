@@ -19,6 +19,7 @@ from topi_ext.cuda.shared_views import match_pointers
 from topi_ext.cuda.swizzle import swizzle_tiles
 from topi_ext.cuda.warpgroups import order_warpgroups
 from topi_ext.cuda.wide_copies import widen_copies
+from topi_ext.cuda.zero_copies import copy_or_zeros
 from topi_ext.identities import begin_with_infinity
 
 PIPELINE = "topi_ext.cuda"
@@ -48,7 +49,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
 def device_passes() -> list[tvm.transform.Pass]:
     """Our own passes over device functions, between TVM's."""
     ours = [lower_fragments(), order_warpgroups(), widen_copies(), swizzle_tiles(), order_copies()]
-    return [*ours, match_pointers(), pack_bytes()]
+    return [*ours, copy_or_zeros(), match_pointers(), pack_bytes()]
 
 
 tirx.register_tir_pipeline(PIPELINE, _pipeline)

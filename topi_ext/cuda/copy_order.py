@@ -72,7 +72,7 @@ def _apart(statement: Any) -> list[Any]:
 
 
 def _spread(products: list[Any], copies: list[Any]) -> list[Any]:
-    """The copies evenly behind the first products; all in front where there are no products of tensor cores."""
+    """The copies evenly behind the first half of the products; all in front without tensor cores."""
     places = [place for place, part in enumerate(products) if _multiplies(part)]
     if not places:
         return [*copies, *products]

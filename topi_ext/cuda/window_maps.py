@@ -5,7 +5,7 @@ it.
 """
 
 import ctypes
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import tvm_ffi
@@ -18,6 +18,8 @@ ENCODE_WINDOWS = "topi_ext.encode_window_map"
 upper corner's, steps along columns and rows, channels and pixels of a tile, swizzle, promotion)."""
 
 _RANK = 4
+_MAP_BYTES, _MAP_ALIGNMENT = 128, 64
+"""Of a CUtensorMap."""
 _DTYPES = {"uint8": 0, "int8": 0, "float16": 6, "float32": 7}
 """CUtensorMapDataType."""
 
@@ -31,20 +33,33 @@ def _driver() -> Any:
 
 
 def encode_windows(place: Any, dtype: Any, data: Any, *numbers: int) -> None:
-    """Make the map; CudaError where there is no driver or it refuses."""
+    """Make the map; CudaError where there is no driver or it refuses.
+
+    The driver is asked once for each tensor: to ask it at every launch takes as long as a kernel does, and
+    measuring without a graph would see nothing else.
+    """
+    encoded = _encoded(str(dtype), _address(data), numbers)
+    ctypes.memmove(_address(place), encoded, _MAP_BYTES)
+
+
+@lru_cache(maxsize=1024)
+def _encoded(name: str, data: int, numbers: tuple[int, ...]) -> bytes:
+    """The bytes of a map, which nothing but its arguments decides."""
     encode = _driver()
-    name = str(dtype)
     extents, lower, upper, steps = numbers[:4], numbers[4:6], numbers[6:8], numbers[8:10]
     channels, pixels, swizzle, promotion = numbers[10:]
     strides, stride = [], DTYPE_BYTES[name]
     for extent in extents[:-1]:
         stride *= extent
         strides.append(stride)
+    # The driver wants maps at multiples of their alignment.
+    memory = (ctypes.c_uint64 * (2 * _MAP_BYTES // 8))()
+    place = -(-ctypes.addressof(memory) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
     status = encode(
-        _pointer(place),
+        ctypes.c_void_p(place),
         ctypes.c_int(_DTYPES[name]),
         ctypes.c_uint32(_RANK),
-        _pointer(data),
+        ctypes.c_void_p(data),
         (ctypes.c_uint64 * _RANK)(*extents),
         (ctypes.c_uint64 * (_RANK - 1))(*strides),
         (ctypes.c_int * 2)(*lower),
@@ -59,10 +74,11 @@ def encode_windows(place: Any, dtype: Any, data: Any, *numbers: int) -> None:
     )
     if status:
         raise CudaError(f"cuTensorMapEncodeIm2col of {name} {extents} fails with {status}")
+    return ctypes.string_at(place, _MAP_BYTES)
 
 
-def _pointer(handle: Any) -> ctypes.c_void_p:
-    return handle if isinstance(handle, ctypes.c_void_p) else ctypes.c_void_p(int(handle))
+def _address(handle: Any) -> int:
+    return int(handle.value or 0) if isinstance(handle, ctypes.c_void_p) else int(handle)
 
 
 def provide_window_maps() -> None:

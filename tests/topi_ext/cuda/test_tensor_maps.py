@@ -1,5 +1,6 @@
 """Tensor maps as the host makes them, with a driver that only writes down what it is asked for."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ def test_the_driver_is_asked_for_a_map_of_windows(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(window_maps, "_driver", lambda: driver)
     window_maps.provide_window_maps()
     description = data_map(WINDOWS, 64, 32)
+    window_maps._encoded.cache_clear()
     tensor = made_by_the_host(description, (2, 15, 14, 64))
     image = [[64, 14, 15, 2], [128, 128 * 14, 128 * 14 * 15]]
     # Columns begin at -2 and end before 14 - 6, where the tenth and last window begins at 7.
@@ -57,6 +59,27 @@ def test_the_driver_is_asked_for_a_map_of_windows(monkeypatch: pytest.MonkeyPatc
     fixed = [no_interleave, rows_of_64_bytes, lines_of_128_bytes, zeros]
     float16, rank = 6, 4
     assert asked == [(0, float16, rank, tensor.data_ptr(), [*image, *box, *fixed])]
+
+
+def test_the_driver_is_asked_once_for_each_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def driver(place: Any, dtype: Any, rank: Any, address: Any, *rest: Any) -> int:
+        asked.append(address.value)
+        ctypes.memset(place, len(asked), 128)
+        return 0
+
+    monkeypatch.setattr(window_maps, "_driver", lambda: driver)
+    window_maps._encoded.cache_clear()
+    numbers = (64, 14, 15, 2, -2, -1, -6, -1, 1, 2, 32, 64, 2, 2)
+    found = []
+    for address in (4096, 8192, 4096):
+        made = (ctypes.c_uint8 * 128)()
+        window_maps.encode_windows(ctypes.addressof(made), "float16", address, *numbers)
+        found.append(bytes(made))
+    assert asked == [4096, 8192]
+    assert found == [bytes([1] * 128), bytes([2] * 128), bytes([1] * 128)]
+    window_maps._encoded.cache_clear()
 
 
 def test_tvms_runtime_is_asked_for_a_map_of_a_matrix() -> None:
