@@ -271,7 +271,7 @@ class _Run:
         return Case(model, batch, precision, self._target, self._records)
 
     def prepare(self) -> None:
-        """Compiles all that the tables need, what is measured last at last."""
+        """Compiles what networks and layers need; nothing is compiled while they are measured."""
         only, precision = self.options.only, self.options.precision
         if only in (None, "networks"):
             cases = [self._case(name, batch, precision) for name, batch in self._pairs]
@@ -282,10 +282,9 @@ class _Run:
                     case = self._case(name, batch, precision)
                     self._layers[name, batch] = layers(name, batch, target_of(case))
                     self.prepared.start_layers(list(self._layers[name, batch]), case)
-        if only in (None, "outputs"):
-            references = [(name, 1) for name in self.options.outputs]
-            for other in self._precisions():
-                self.prepared.start([self._case(name, 1, other) for name in self.options.outputs], references)
+        self._wait()
+
+    def _wait(self) -> None:
         self.prepared.wait(PREPARE_SHARE * self.results.seconds_left, lambda line: print(line, flush=True))
 
     def _precisions(self) -> list[str]:
@@ -297,7 +296,12 @@ class _Run:
         return sorted(known, key=lambda each: each != self.options.precision)
 
     def outputs(self) -> None:
-        """Prints by how much the outputs of every network are off, in every precision."""
+        """Compiles every network, and prints by how much its outputs are off, in every precision."""
+        references = [(name, 1) for name in self.options.outputs]
+        for precision in self._precisions():
+            self.prepared.start([self._case(name, 1, precision) for name in self.options.outputs], references)
+        if self.results.seconds_left > 0:
+            self._wait()
         tolerances = ", ".join(f"{name} {TOLERANCES[name]:g}" for name in self._precisions())
         print(f"outputs beside torch on the CPU, of the largest element at most: {tolerances}", flush=True)
         for precision in self._precisions():
