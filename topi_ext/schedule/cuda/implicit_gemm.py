@@ -75,7 +75,7 @@ def schedule_product(
         sch.set_scope(tiles.outer, 0, SHARED)
     store = tiles.keep_sums()
     sch.reverse_compute_at(out, tiles.block_loop, preserve_unit_loops=True)
-    tiles.copy_over_threads(out, result_run(workload.columns if not is_partial else knobs.block_n))
+    tiles.store_results(out, result_run(workload.columns if not is_partial else knobs.block_n))
     init = sch.decompose_reduction(tiles.outer, tiles.tile_loop)
     tiles.finish(store, init, tensorize)
     tiles.pipeline()

@@ -21,6 +21,10 @@ STEP = 4
 """Elements of float32 that a thread reads of each row at once there: 16 bytes."""
 
 
+AT_ONCE = 16
+"""Runs of results that a thread reads the residual of before it waits for any."""
+
+
 class Tiles:
     """What both kinds of products share: blocks of threads, and tiles of the operands in shared memory.
 
@@ -52,6 +56,18 @@ class Tiles:
         sch.bind(lane, "threadIdx.x")
         if elements > 1:
             sch.vectorize(run)
+
+    def store_results(self, block: Any, elements: int) -> None:
+        """The two innermost loops of the epilogue in the same way, several turns at a time.
+
+        A residual comes from memory, and nothing else of the block runs then: what a thread asks for at once
+        decides how long it waits. Left alone, nvcc asks for four runs.
+        """
+        self.copy_over_threads(block, elements)
+        turn = self.sch.get_loops(block)[-4]
+        turns = int(self.sch.get(turn).extent)
+        together = next(count for count in (AT_ONCE, 8, 4, 2, 1) if turns % count == 0)
+        self.sch.unroll(self.sch.split(turn, [None, together])[1])
 
     def copy_operands(self) -> None:
         """Both tiles to shared memory, in each turn of the loop over the depth; rows are padded where they
