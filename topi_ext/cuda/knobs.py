@@ -122,7 +122,7 @@ class _Registers:
 
 _ASYNCHRONOUS: dict[Instruction, _Registers] = {
     "mma": _Registers(1.2, 14, window=6, per_word=0.37),
-    "wgmma": _Registers(1.08, 27, window=8),
+    "wgmma": _Registers(1.08, 29, window=8),
     "fma": _Registers(1.3, 54, window=8),
 }
 """Where tiles are copied asynchronously; fitted to what ptxas gives samples of the layers of networks."""
