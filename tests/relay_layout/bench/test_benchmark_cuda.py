@@ -196,8 +196,7 @@ def test_the_whole_command(
     assert len([line for line in lines if "workload" in line]) == 3
     verdicts = told[told.index("asked: seen; verdict") + 1 :]
     assert verdicts[0] == (
-        "outputs of 12 networks in fp16, within 0.02 of the largest element: 1.0e-05 at most "
-        "(resnet50); met"
+        "outputs of 12 networks in fp16, within 0.02 of the largest element: 1.0e-05 at most (resnet50); met"
     )
     assert verdicts[3:] == [
         "resnet50 fp16 batch 1, at most 0.9 of torch's latency: 0.67; met",
