@@ -142,11 +142,11 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace, target:
     if unknown:
         parser.error(f"unknown built-in network '{unknown[0]}'; available: {', '.join(names())}")
     try:
-        found = resolve_target(target, precision=options.precision)
+        if not isinstance(resolve_target(target), CudaTarget):
+            parser.error(f"target '{target}' is none of a GPU; use one such as cuda-sm_90")
+        resolve_target(target, precision=options.precision)
     except TargetError as error:
         parser.error(str(error))
-    if not isinstance(found, CudaTarget):
-        parser.error(f"target '{target}' is none of a GPU; use one such as cuda-sm_90")
     try:
         options.results.open("a").close()
     except OSError as error:

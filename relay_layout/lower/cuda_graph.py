@@ -4,19 +4,41 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import TargetError
-from relay_layout.ir import Expression, function_attributes, operator_name
+from relay_layout.ir import Expression, as_extent, function_attributes, operator_name, size_in_bytes
+
+MOST_BYTES = (1 << 31) - 1
+"""Of a tensor: kernels count bytes in 32 bits."""
 
 
 def check_extents(module: tvm.IRModule, target: str) -> None:
-    """TargetError where "main" counts elements at run time: a graph launches for extents known before."""
+    """TargetError where "main" counts elements at run time, as a graph launches for extents known before, and
+    where a tensor is larger than kernels can count.
+    """
+    for parameter in module["main"].params:
+        _check_size(parameter, target)
     for block in module["main"].body.blocks:
         for binding in block.bindings:
+            _check_size(binding.var, target)
             if operator_name(binding.value) == "tensor_to_shape":
                 raise TargetError(
                     f"target {target}: '{binding.var.name}' says at run time how many elements there are, "
                     "which code for processors alone can do; compile for a processor, "
                     "or end the model before it"
                 )
+
+
+def _check_size(variable: relax.Var, target: str) -> None:
+    """TargetError for a tensor of too many bytes, or a tuple of them."""
+    fields = variable.ty.fields if isinstance(variable.ty, relax.TupleType) else [variable.ty]
+    for kind in fields:
+        if not isinstance(kind, relax.TensorType) or not isinstance(kind.shape, relax.ShapeExpr):
+            continue
+        held = size_in_bytes([as_extent(extent) for extent in kind.shape.values], str(kind.dtype))
+        if held > MOST_BYTES:
+            raise TargetError(
+                f"target {target}: '{variable.name}' has {held / 2**30:.1f} GiB, and kernels count the bytes "
+                "of a tensor up to 2 GiB; use a smaller batch or image"
+            )
 
 
 def capture(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:

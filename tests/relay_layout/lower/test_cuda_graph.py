@@ -91,3 +91,18 @@ def test_counts_of_run_time_are_refused() -> None:
         "target cuda-sm_90: 'found' says at run time how many elements there are, which code for processors "
         "alone can do; compile for a processor, or end the model before it"
     )
+
+
+def test_tensors_of_more_bytes_than_kernels_count_are_refused() -> None:
+    builder = relax.BlockBuilder()
+    image = relax.Var("image", relax.TensorType((1, 1 << 15, 1 << 14), "float32"))
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.nn.relu(image))
+        builder.emit_func_output(result)
+    with pytest.raises(TargetError) as error:
+        check_extents(builder.finalize(), "cuda-sm_90")
+    assert str(error.value) == (
+        "target cuda-sm_90: 'image' has 2.0 GiB, and kernels count the bytes of a tensor up to 2 GiB; use a "
+        "smaller batch or image"
+    )
