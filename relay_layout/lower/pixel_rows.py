@@ -6,11 +6,12 @@ images lie views alone.
 """
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
 import tvm
-from tvm import relax, sym, tirx
+from tvm import relax, sym, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
@@ -24,6 +25,7 @@ from relay_layout.ir import (
     with_attributes,
 )
 from relay_layout.lower.convolutions import call_form, constant_workload, stored_weight
+from relay_layout.lower.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.run_time_extents import extent_variable
 from relay_layout.ops.table import is_elementwise
 from relay_layout.targets import BuildTarget
@@ -77,8 +79,15 @@ class _Rows(PyExprMutator):
             return None
         strides = [int(stride) for stride in attributes.strides]
         if strides != [1, 1]:
-            ends = list(shape[1:-1])
-            data = self.builder_.emit(relax.op.strided_slice(data, [1, 2], [0, 0], ends, strides))
+            read = relax.ShapeExpr([*(shape_of(call) or ())[:-1], shape[-1]])
+            pixels = self.builder_.call_te(
+                partial(_every, strides=strides),
+                data,
+                read,
+                primfunc_name_hint="every_pixel_read",
+                primfunc_attrs={PATTERN: INJECTIVE},
+            )
+            data = self.builder_.emit(pixels)
         usual, plain = found
         usual_pixels = int(usual.out_height) * int(usual.out_width)
         workload = replace(usual, batch=1, in_height=usual_pixels, in_width=1, strides=(1, 1))
@@ -134,6 +143,15 @@ class _Rows(PyExprMutator):
         if value is None or operator_name(value) != "reshape":
             return None
         return value.args[0] if value.args[0] in self.made else None
+
+
+def _every(data: te.Tensor, shape: Any, strides: list[int]) -> te.Tensor:
+    """The pixels that lie ``strides`` apart, as many as ``shape`` says."""
+
+    def element(image: Any, row: Any, column: Any, channel: Any) -> Any:
+        return data(image, row * strides[0], column * strides[1], channel)
+
+    return te.compute(list(shape), element, name="every_pixel_read")
 
 
 def _is_same(argument: Expression, call: relax.Call) -> bool:
