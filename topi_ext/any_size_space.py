@@ -6,6 +6,7 @@ from functools import lru_cache
 from topi_ext.direct_space import direct_knobs
 from topi_ext.knobs import ConvolutionKnobs, fuses_rows, tiled_channels
 from topi_ext.processor import Processor
+from topi_ext.usual_sizes import overrun
 from topi_ext.workload import ConvolutionWorkload
 
 CHUNKS_PER_THREAD = 4
@@ -20,7 +21,7 @@ def any_size_knobs(workload: ConvolutionWorkload, processor: Processor) -> tuple
     What a tile at the end of a row computes again is counted as what it comes to over all sizes.
     """
     found = [
-        (cycles * _repeated(workload, knobs), _with_border(workload, knobs))
+        (cycles * overrun(_run(workload), knobs.tile_pixels), _with_border(workload, knobs))
         for cycles, knobs in direct_knobs(workload, processor)
         if _suits(workload, processor, knobs)
     ]
@@ -46,12 +47,6 @@ def _suits(workload: ConvolutionWorkload, processor: Processor, knobs: Convoluti
     rows = -(-_run(workload) // knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
     chunks = -(-rows // knobs.rows)
     return knobs.rows == 1 or chunks >= CHUNKS_PER_THREAD * processor.threads
-
-
-def _repeated(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> float:
-    """What tiles compute over all sizes near the usual one, over what they compute for that."""
-    run, tile = _run(workload), knobs.tile_pixels
-    return (run + (tile - 1) / 2) / (-(-run // tile) * tile)
 
 
 __all__ = ["any_size_knobs"]

@@ -18,8 +18,8 @@ ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
 
 NOMINAL = "topi_ext.nominal"
-"""Block annotation of a convolution of images whose size is known at run time: the workload of a usual size,
-for which its knobs are chosen."""
+"""Block annotation of a convolution of images whose size or number is known at run time: the workload of
+usual ones, for which its knobs are chosen."""
 
 LAYOUT_TRANSFORM = "layout_transform"
 

@@ -35,7 +35,7 @@ from topi_ext.compute.convolution import as_image, workload_of
 from topi_ext.compute.geometry import geometry_of
 from topi_ext.indexing import logical_extent, physical_axes
 from topi_ext.kernel import convolve, direct_convolution
-from topi_ext.knobs import WinogradKnobs, fuses_rows, lanes_are_pixels
+from topi_ext.knobs import WinogradKnobs
 from topi_ext.weights import fill_vectors, merge_groups
 from topi_ext.winograd import transform_weight
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
@@ -122,11 +122,12 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 
 
 def constant_convolution(
-    builder: relax.BlockBuilder, call: relax.Call, target: BuildTarget | None
+    builder: relax.BlockBuilder, call: relax.Call, target: BuildTarget | None, images: int | None = None
 ) -> Expression | None:
     """A convolution whose weight is stored as its kernel reads it: transformed, with groups
     merged, or in words of another type.
 
+    ``images`` is a usual number of them, where it is symbolic and the choice depends on it.
     None where the kernel reads the weight as it is, packed at most.
     """
     is_open = _is_open(call)
@@ -134,6 +135,8 @@ def constant_convolution(
     if found is None:
         return None
     workload, plain = found
+    if images is not None:
+        workload = replace(workload, batch=images)
     name = operator_name(call).removeprefix("nn.")
     form = workload if target is None else target.float_form(workload)
     if form is not workload:
@@ -152,19 +155,6 @@ def usual_workload(call: relax.Call) -> ConvolutionWorkload | None:
     """What a convolution of images of symbolic size is for a usual one; None for others."""
     found = constant_workload(call, any_size=True) if _is_open(call) else None
     return None if found is None else found[0]
-
-
-def gains_by_tiles(call: relax.Call, target: BuildTarget) -> bool:
-    """Whether images of symbolic size are convolved faster in tiles of a known one.
-
-    Winograd's way and vectors of pixels need it, and tiles that run over the ends of lines.
-    """
-    workload = usual_workload(call)
-    if workload is None or target.float_form(workload) is not workload:
-        return False
-    if lanes_are_pixels(workload) or fuses_rows(workload):
-        return True
-    return isinstance(target.kernels.choose(workload).knobs, WinogradKnobs)
 
 
 def _is_open(call: relax.Call) -> bool:
@@ -258,7 +248,6 @@ __all__ = [
     "constant_convolution",
     "constant_workload",
     "convolution_options",
-    "gains_by_tiles",
     "ints",
     "packed_weight",
     "stored_weight",

@@ -1,11 +1,13 @@
 """Convolutions of images whose size is known at run time, as convolutions of tiles whose size is known now.
 
-Tiles are cut with what the windows read around them, convolved as a batch, and put in their places. The last
-tiles of an image are moved back to end with it; what lies beyond a smaller one is computed and dropped.
+Winograd's way needs to know the size, and is worth the copies. Tiles are cut with what the windows read
+around them, convolved as a batch, and put in their places. The last tiles of an image are moved back to end
+with it; what lies beyond a smaller one is computed and dropped.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf, prod
 from typing import Any
 
 from tvm import relax, te, tirx
@@ -13,14 +15,18 @@ from tvm.script.ir_builder import tirx as T
 
 from relay_layout.ir import Constant, Expression, is_static, operator_name, shape_of
 from relay_layout.layout import Layout
+from relay_layout.lower.convolutions import usual_workload
 from relay_layout.lower.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.run_time_extents import extent_variable
-from relay_layout.lower.usual_size import usual_extent
+from relay_layout.targets import BuildTarget
 from topi_ext.compute.imperative import variable, written
 from topi_ext.indexing import physical_axes
+from topi_ext.knobs import DTYPE_BYTES, WinogradKnobs, fuses_rows, lanes_are_pixels
+from topi_ext.usual_sizes import overrun
+from topi_ext.workload import ConvolutionWorkload
 
-_TILES = ((100, 16), (20, 8), (0, 4))
-"""Rows and columns of a tile, in pixels of the result, by what those of the whole are at least then.
+_TILES = (16, 8, 4)
+"""Rows and columns of a tile, in pixels of the result.
 
 Images whose sides are a multiple of 32, as networks like them, leave whole tiles at most stages.
 """
@@ -51,7 +57,7 @@ class _Window:
 
     def count(self, results: Any) -> Any:
         """Tiles of so many results."""
-        return tirx.floordiv(results + (self.tile - 1), self.tile)
+        return (results + (self.tile - 1)) // self.tile
 
     def begin(self, number: Any, results: Any) -> Any:
         """Where in the result a tile begins."""
@@ -135,17 +141,22 @@ class _Tiling:
 def tiled_call(
     builder: relax.BlockBuilder,
     call: relax.Call,
-    convolve: Callable[[relax.BlockBuilder, relax.Call], Expression],
+    convolve: Callable[[relax.BlockBuilder, relax.Call, int], Expression],
+    target: BuildTarget,
 ) -> Expression | None:
-    """A 2-D convolution by a constant weight of images of open extents; None for others.
+    """A 2-D convolution by a constant weight of images of open extents, where tiles are the fastest way; None
+    for others.
 
-    ``convolve`` lowers the convolution of the tiles.
+    ``convolve`` lowers the convolution of the tiles, of which it is told a usual number.
     """
-    tiling = _tiling(call)
-    if tiling is None:
+    workload = usual_workload(call)
+    tile = None if workload is None else _best_tile(call, workload, target)
+    tiling = None if tile is None else _tiling(call, tile)
+    if workload is None or tile is None or tiling is None:
         return None
     data, weight = call.args
     attributes = call.attrs
+    number = tiling.rows.count(int(workload.out_height)) * tiling.columns.count(int(workload.out_width))
     tiles = extent_variable(builder, data, tiling.number, "tiles")
     cut = builder.emit_te(tiling.cut, data, tiles, primfunc_name_hint="cut_tiles")
     inner = relax.op.nn.conv2d(
@@ -160,14 +171,58 @@ def tiled_call(
         out_layout=attributes.out_layout,
         out_dtype=str(call.ty.dtype),
     )
-    found = builder.emit(convolve(builder, builder.normalize(inner)))
+    found = builder.emit(convolve(builder, builder.normalize(inner), number))
     goal = relax.ShapeExpr(list(shape_of(call) or ()))
     return builder.call_te(
         tiling.join, found, goal, primfunc_name_hint="join_tiles", primfunc_attrs={PATTERN: INJECTIVE}
     )
 
 
-def _tiling(call: relax.Call) -> _Tiling | None:
+def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: BuildTarget) -> int | None:
+    """Rows and columns of the tiles that take least by estimate; None where kernels of any size take less.
+
+    ``workload`` is the convolution of images of a usual size.
+    """
+    if target.float_form(workload) is not workload:
+        return None
+    has_other = not (lanes_are_pixels(workload) or fuses_rows(workload))
+    least = target.kernels.choose_for_any_size(workload).microseconds if has_other else inf
+    best = None
+    for tile in _TILES:
+        tiling = _tiling(call, tile)
+        if tiling is None:
+            return None
+        found = _tiled_us(tiling, workload, target, only_winograd=has_other)
+        if found < least:
+            best, least = tile, found
+    return best
+
+
+def _tiled_us(
+    tiling: _Tiling, workload: ConvolutionWorkload, target: BuildTarget, only_winograd: bool
+) -> float:
+    """Microseconds of the tiles of usual images, and of the copies around them, by estimate."""
+    windows = tiling.rows, tiling.columns
+    extents = int(workload.out_height), int(workload.out_width)
+    counts = [window.count(extent) for window, extent in zip(windows, extents, strict=True)]
+    tiles = replace(
+        workload,
+        batch=prod(counts),
+        in_height=tiling.rows.read,
+        in_width=tiling.columns.read,
+        padding=(0, 0, 0, 0),
+    )
+    choice = target.kernels.choose(tiles)
+    if only_winograd and not isinstance(choice.knobs, WinogradKnobs):
+        return inf
+    repeated = prod(overrun(extent, window.tile) for window, extent in zip(windows, extents, strict=True))
+    read = prod(counts) * tiling.rows.read * tiling.columns.read * workload.in_channels
+    written = prod(counts) * tiling.rows.tile * tiling.columns.tile * workload.out_channels
+    copied = 2 * DTYPE_BYTES[workload.dtype] * (read + written)
+    return repeated * (choice.microseconds + target.facts.moving_us(copied)) + 2 * target.facts.launch_us
+
+
+def _tiling(call: relax.Call, tile: int) -> _Tiling | None:
     data, result = shape_of(call.args[0]), shape_of(call)
     if operator_name(call) != "nn.conv2d" or not isinstance(call.args[1], Constant):
         return None
@@ -187,7 +242,7 @@ def _tiling(call: relax.Call) -> _Tiling | None:
     kernel = [int(extents[_dimensions(str(attributes.kernel_layout)).index(axis)]) for axis in _AXES]
     windows = [
         _Window(
-            _tile(images[1][place]),
+            extent if isinstance(extent := images[1][place], int) else tile,
             kernel[place],
             int(attributes.strides[place]),
             int(attributes.dilation[place]),
@@ -208,14 +263,6 @@ def _places(layout: str) -> tuple[int, int, int]:
 def _dimensions(layout: str) -> list[str]:
     """The axis of each dimension in memory; of one in blocks, the outer part comes first."""
     return [axis for axis, _ in physical_axes(layout)]
-
-
-def _tile(extent: Any) -> int:
-    """Results of a tile along an axis: all of a known extent, and of others what suits a common size."""
-    if isinstance(extent, int):
-        return extent
-    size = usual_extent(extent)
-    return next(tile for least, tile in _TILES if size >= least)
 
 
 __all__ = ["tiled_call"]

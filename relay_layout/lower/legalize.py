@@ -30,7 +30,6 @@ from relay_layout.lower.convolutions import (
     call_form,
     constant_convolution,
     convolution_options,
-    gains_by_tiles,
     ints,
     packed_weight,
     stored_weight,
@@ -75,14 +74,12 @@ def legalization_map(target: BuildTarget | None = None) -> dict[str, Legalizer]:
     it none does, and transposed convolutions keep their loops.
     """
 
-    def known(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        chosen = constant_convolution(builder, call, target)
+    def known(builder: relax.BlockBuilder, call: relax.Call, images: int | None = None) -> Expression:
+        chosen = constant_convolution(builder, call, target, images)
         return _convolution(builder, call) if chosen is None else chosen
 
     def tiled(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        by_tiles = None
-        if target is not None and gains_by_tiles(call, target):
-            by_tiles = tiled_call(builder, call, known)
+        by_tiles = None if target is None else tiled_call(builder, call, known, target)
         return known(builder, call) if by_tiles is None else by_tiles
 
     def transposed(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

@@ -106,6 +106,9 @@ class _Rows(PyExprMutator):
             if not isinstance(argument.ty, relax.TensorType):
                 arguments.append(argument)
             elif _is_same(argument, call):
+                if self._made_of(argument) is None and self._is_elementwise(argument):
+                    # It is joined with what computes that.
+                    return None
                 arguments.append(self._rows_of(argument))
             elif all(extent == 1 for extent in (shape_of(argument) or ("unknown",))[:-1]):
                 # One element for each channel.
@@ -113,6 +116,10 @@ class _Rows(PyExprMutator):
             else:
                 return None
         return with_attributes(call, arguments)
+
+    def _is_elementwise(self, image: Expression) -> bool:
+        value = self.lookup_binding(image) if isinstance(image, relax.Var) else None
+        return isinstance(value, relax.Call) and is_elementwise(operator_name(value))
 
     def _rows_of(self, image: Expression) -> Expression:
         """The rows of an image: those of which it is a view, or a view of it."""

@@ -19,7 +19,7 @@ from topi_ext.compute.selection import chosen
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_knobs, winograd_tiles
 from topi_ext.winograd import KERNEL, Groups, Matrix, winograd_matrices
-from topi_ext.workload import ALGORITHM, ANNOTATION, ConvolutionWorkload
+from topi_ext.workload import ALGORITHM, ANNOTATION, NOMINAL, ConvolutionWorkload
 
 DATA_ROWS = "winograd_data_rows"
 DATA = "winograd_data"
@@ -33,7 +33,8 @@ def winograd(
     """Convolve ``data``, stored in the workload's layout, with transformed weights.
 
     ``weight`` has the shape ``knobs.weight_shape(workload)``, :func:`topi_ext.winograd.transform_weight`
-    makes it. Of the knobs, the result depends on the size of the tile alone, and only by its rounding.
+    makes it. Where ``data`` are images of a number that is not known, the workload's batch is a usual one.
+    Of the knobs, the result depends on the size of the tile alone, and only by its rounding.
     """
     check_knobs(workload, knobs)
     # Of the tensor itself: symbols of the graph have no value inside the function.
@@ -129,6 +130,8 @@ def winograd(
     }
     shape = [factor or extents[name] for name, factor in out_axes]
     annotations = {ANNOTATION: replace(workload, batch=batch).to_json(), ALGORITHM: f"winograd{tile}"}
+    if isinstance(workload.batch, int) and not isinstance(batch, int):
+        annotations[NOMINAL] = workload.to_json()
     return te.compute(shape, element, name=workload.operator, attrs=annotations)
 
 

@@ -60,14 +60,13 @@ class Convolution(ScheduleRule):
             return None
         workload = ConvolutionWorkload.from_json(found[1])
         annotations = sch.get(found[0]).annotations
+        usual = str(annotations.get(NOMINAL, found[1]))
+        nominal = ConvolutionWorkload.from_json(usual)
+        if not nominal.is_static or (lanes_are_pixels(nominal) and not workload.is_static):
+            return None
         if not workload.is_static:
-            if NOMINAL not in annotations:
-                return None
-            nominal = ConvolutionWorkload.from_json(str(annotations[NOMINAL]))
-            if lanes_are_pixels(nominal):
-                return None
             return nominal, chooser.choose_for_any_size(nominal), True
-        return workload, chooser.choose(workload, direct=ALGORITHM not in annotations), False
+        return workload, chooser.choose(nominal, direct=ALGORITHM not in annotations), False
 
 
 __all__ = ["Convolution"]
