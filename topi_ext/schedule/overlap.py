@@ -71,6 +71,8 @@ def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
     lanes = int(realize.block.annotations.get(PADDED_LANES, 1))
     kept = []
     for condition in conditions:
+        if not condition.is_read:
+            raise RuntimeError(f"{condition.expression} says something of a tile that is not understood")
         if not condition.bounds_tile:
             kept.append(condition.expression)
             continue
@@ -106,6 +108,9 @@ class _Condition:
         self._analyzer = analyzer
         self._variables: list[tirx.Var] = []
         structural_walk(expression, (tirx.Var, self._variables.append))
+        self.is_read = isinstance(expression, tirx.LT) or not any(
+            uses(expression, loop.loop_var) for loop in tile
+        )
         if not isinstance(expression, tirx.LT):
             return
         within = [loop for loop in tile if uses(expression.a, loop.loop_var)]

@@ -15,6 +15,7 @@ from topi_ext.indexing import physical_axes
 from topi_ext.knobs import ConvolutionKnobs, fuses_rows
 from topi_ext.schedule.blocks import annotated_block, fixed, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
+from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.overlap import substitute
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload
 
@@ -26,7 +27,7 @@ def schedule_any_size(
 ) -> Schedule:
     """Arrange the loops of ``func`` as ``knobs`` say, which are for ``workload``, that of a usual size."""
     # Both arrangements are of the same variables and buffers.
-    plain = open_schedule(func).mod["main"]
+    plain = open_schedule(with_named_extents(func)).mod["main"]
     tiled = _with_known_tiles(schedule_convolution(plain, workload, knobs).mod["main"])
     run = _run(plain, workload)
     if knobs.tile_pixels == 1 or fixed(run) is not None:
