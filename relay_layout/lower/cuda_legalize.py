@@ -15,6 +15,7 @@ from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.lower.convolutions import call_compute
 from relay_layout.lower.elementwise import equality_call, full_call
+from relay_layout.lower.gathering import gather_elements_call, gather_nd_call
 from relay_layout.lower.half import KEEPS_DTYPE
 from relay_layout.lower.patterns import OPAQUE, PATTERN
 from relay_layout.lower.reductions import extreme_call, layer_norm_call, rms_norm_call
@@ -74,6 +75,8 @@ def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
         "relax.full": full_call,
         "relax.full_like": full_call,
         "relax.equal": equality_call,
+        "relax.gather_elements": gather_elements_call,
+        "relax.gather_nd": gather_nd_call,
         "relax.max": extreme_call,
         "relax.min": extreme_call,
         "relax.nn.layer_norm": layer_norm_call,

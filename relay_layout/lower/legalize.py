@@ -45,6 +45,7 @@ from relay_layout.lower.elementwise import (
     quotient_call,
     transcendental_call,
 )
+from relay_layout.lower.gathering import gather_elements_call, gather_nd_call
 from relay_layout.lower.image_tiles import tiled_call
 from relay_layout.lower.reductions import extreme_call, layer_norm_call, rms_norm_call, softmax_call
 from relay_layout.lower.resizing import resize2d_call
@@ -302,6 +303,8 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,
+    "gather_elements": gather_elements_call,
+    "gather_nd": gather_nd_call,
     "image.grid_sample": grid_sample_call,
     "image.resize2d": resize2d_call,
     "logical_not": negation_call,

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
@@ -62,24 +62,46 @@ def scatter_elements_call(builder: relax.BlockBuilder, call: relax.Call) -> Expr
 
 
 def scatter_nd_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A call of a function that scatters rows, where places are one number each."""
+    """A call of a function that scatters rows: places along several axes become one number."""
     data, places, updates = call.args
     shape, numbers, extents = shape_of(data), shape_of(places), shape_of(updates)
     reduction = str(call.attrs.reduction)
     if shape is None or numbers is None or extents is None or reduction not in REDUCTIONS:
         return _default(builder, call)
-    outer = len(numbers) - 1
-    if numbers[-1] != 1 or not _are_alike([1, *shape[1:]], [1, *extents[outer:]]):
+    outer, depth = len(numbers) - 1, numbers[-1]
+    if not isinstance(depth, int) or not 0 < depth <= len(shape):
         return _default(builder, call)
-    count, row = prod(numbers[:-1]), prod(shape[1:])
+    if not _are_alike([1, *shape[depth:]], [1, *extents[outer:]]):
+        return _default(builder, call)
+    count, rows, row = prod(numbers[:-1]), prod(shape[:depth]), prod(shape[depth:])
+    if depth > 1:
+        numbered = builder.call_te(_numbered, data, places, primfunc_name_hint="rows_numbered")
+        places = builder.emit(numbered)
     return _call(
         builder,
-        _reshaped(builder, data, [1, shape[0], row]),
+        _reshaped(builder, data, [1, rows, row]),
         _reshaped(builder, places, [1, count, 1]),
         _reshaped(builder, updates, [1, count, row]),
         reduction,
         shape,
     )
+
+
+def _numbered(data: te.Tensor, places: te.Tensor) -> te.Tensor:
+    """The rows at places (..., depth) along the first axes by one number; outside, one that no row has."""
+    depth = int(places.shape[-1])
+    extents = [extent.astype("int64") for extent in data.shape[:depth]]
+
+    def element(*index: tirx.Var) -> Any:
+        number, is_within = tirx.const(0, "int64"), tirx.const(True, "bool")
+        for axis, extent in enumerate(extents):
+            place = places(*index, axis).astype("int64")
+            place = tirx.Select(place < 0, place + extent, place)
+            is_within = tirx.all(is_within, place >= 0, place < extent)
+            number = number * extent + place
+        return tirx.Select(is_within, number, prod(extents))
+
+    return te.compute(places.shape[:-1], element, name="rows_numbered")
 
 
 def _call(

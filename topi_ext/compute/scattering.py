@@ -29,8 +29,9 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
     """``data`` (outer, extent, inner) with ``updates`` (outer, count, inner) written along the second axis.
 
     ``places``, integers, are of the shape of the updates, or (1, count, 1) where they are those of whole
-    rows; those below 0 count from the end. What is written to one place is combined there one after the
-    other, by one of :data:`REDUCTIONS`; the last of several updates stays.
+    rows; those below 0 count from the end, and nothing is written to those outside. What is written to one
+    place is combined there one after the other, by one of :data:`REDUCTIONS`; the last of several updates
+    stays.
     """
     outer, extent, inner = data.shape
     count = updates.shape[1]
@@ -47,13 +48,20 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
             with T.serial(0, extent) as at, T.serial(0, length) as column:
                 result[row, at, begin + column] = source[row, at, begin + column]
             with T.serial(0, count) as number:
+                goal = variable("int64")
                 if by_row:
-                    goal = variable("int64")
                     goal[0] = _from_the_front(place[0, number, 0], extent)
-                with T.serial(0, length) as column:
-                    own = begin + column
-                    at = goal[0] if by_row else _from_the_front(place[row, number, own], extent)
-                    result[row, at, own] = combined(result[row, at, own], new[row, number, own])
+                    with T.If(_is_within(goal[0], extent)), T.Then(), T.serial(0, length) as column:
+                        own = begin + column
+                        result[row, goal[0], own] = combined(result[row, goal[0], own], new[row, number, own])
+                else:
+                    with T.serial(0, length) as column:
+                        own = begin + column
+                        goal[0] = _from_the_front(place[row, number, own], extent)
+                        with T.If(_is_within(goal[0], extent)), T.Then():
+                            result[row, goal[0], own] = combined(
+                                result[row, goal[0], own], new[row, number, own]
+                            )
 
     return written("scattered", [data, places, updates], [(data.shape, data.dtype)], body)
 
@@ -61,6 +69,10 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
 def _from_the_front(place: Any, extent: Any) -> Any:
     place = place.astype("int64")
     return tirx.if_then_else(place < 0, place + extent, place)
+
+
+def _is_within(place: Any, extent: Any) -> Any:
+    return tirx.all(place >= 0, place < extent)
 
 
 def _is_small(data: te.Tensor) -> bool:
