@@ -1,4 +1,7 @@
-"""What the sizes of inputs have to be, beside the bounds of each: text such as ``x.shape[2] % 4 == 0``."""
+"""What the sizes of inputs have to be, beside the bounds of each: text such as ``x.shape[2] % 4 == 0``.
+
+An input whose name is no identifier is written ``input('x.1').shape[2]``.
+"""
 
 import ast
 import math
@@ -75,7 +78,11 @@ class Condition:
             case ast.Constant(value=int(number) | float(number)):
                 return lambda shapes: number
             case ast.Subscript(
-                value=ast.Attribute(value=ast.Name(id=name), attr="shape"),
+                value=ast.Attribute(
+                    value=ast.Name(id=name)
+                    | ast.Call(func=ast.Name(id="input"), args=[ast.Constant(value=str(name))], keywords=[]),
+                    attr="shape",
+                ),
                 slice=ast.Constant(value=int(axis)),
             ) if 0 <= axis < self._ranks.get(name, 0):
                 self._read[ast.unparse(node)] = name, axis

@@ -72,6 +72,9 @@ class _Narrowing:
                 made.add(binding.var)
             else:
                 kept |= {binding.var}
+            if name in _VIEWS and not isinstance(value.args[0], relax.Var):
+                # A view of a constant, which stays as it is.
+                kept |= {binding.var}
             if name not in ("call_tir", *_VIEWS) or (name == "call_tir" and self._is_stated(value)):
                 kept |= _variables(value)
             elif name == "call_tir":

@@ -18,9 +18,11 @@ from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.messages import reason
 from relay_layout.frontend.onnx.node import Expressions, Node, identifier
 from relay_layout.frontend.onnx.operators import converter_of
+from relay_layout.frontend.onnx.requirements import Requirements
 from relay_layout.frontend.onnx.signs import Signs
 from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS, Surroundings
 from relay_layout.frontend.onnx.values import Unsupported, Value, shape_of, tensors_of, written
+from relay_layout.graph.border import CONDITIONS
 
 if TYPE_CHECKING:
     import onnx
@@ -34,6 +36,7 @@ class Importer:
         self._opsets = opsets
         self._outputs: frozenset[str] = frozenset()
         self._limits = RowLimits((), {}, ())
+        self._requirements = Requirements({})
         self.builder = relax.BlockBuilder()
         self._expressions = Expressions(self.builder)
         self._counts = Counts(self.builder)
@@ -58,6 +61,7 @@ class Importer:
         attributes = {"input_names": list(inputs), "output_names": list(outputs)}
         self._around.values.update({**tensors, **inputs})
         self._outputs = frozenset(outputs)
+        self._requirements = Requirements(inputs)
         self._limits = RowLimits(nodes, tensors, outputs)
         failure: ModelError | None = None
         results: list[Any] = []
@@ -72,7 +76,11 @@ class Importer:
             self.builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
         if failure is not None:
             raise failure
-        return self.builder.finalize()
+        module = self.builder.finalize()
+        if self._requirements.texts:
+            main = module["main"].with_attr(CONDITIONS, list(self._requirements.texts))
+            module.update_func(module.get_global_var("main"), main)
+        return module
 
     def _run(self, protos: Iterable["onnx.NodeProto"]) -> None:
         for proto in protos:
@@ -100,6 +108,8 @@ class Importer:
             counts=self._counts,
             signs=self._signs,
             limits=self._limits,
+            # What is inside of a branch may never run.
+            requirements=Requirements({}) if self._around.is_inside else self._requirements,
         )
         results = self._results(proto, node)
         if any(proto.output[len(results) :]):

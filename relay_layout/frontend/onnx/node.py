@@ -11,6 +11,7 @@ from tvm import relax
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.counts import Counts
 from relay_layout.frontend.onnx.limits import RowLimits
+from relay_layout.frontend.onnx.requirements import Requirements
 from relay_layout.frontend.onnx.signs import Signs
 from relay_layout.frontend.onnx.values import (
     Array,
@@ -66,7 +67,7 @@ class Node:
 
     ``opset`` is the version of the operator's domain. ``inputs`` holds None for an input left out.
     ``outputs`` are names, empty where an output is not wanted. ``counts``, ``signs`` and ``limits`` are
-    what is known of the graph.
+    what is known of the graph, ``requirements`` what its nodes ask of the sizes of inputs.
     """
 
     operator: str
@@ -80,6 +81,7 @@ class Node:
     counts: Counts
     signs: Signs
     limits: RowLimits
+    requirements: Requirements
 
     def has(self, index: int) -> bool:
         """Whether the input is given."""

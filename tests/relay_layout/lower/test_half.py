@@ -198,3 +198,19 @@ def test_coordinates_stay_float32() -> None:
     bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
     # The grid, then the image, its pixels, what is sampled, and that with channels first.
     assert [str(binding.var.ty.dtype) for binding in bindings] == ["float32", *["float16"] * 4, "float32"]
+
+
+@pytest.mark.parametrize("batch", [1, "n"])
+def test_views_of_constants_stay_as_they_are(batch: Any) -> None:
+    """Scales of an instance norm are reshaped; the images are narrow."""
+    builder = relax.BlockBuilder()
+    extent = tvm.tirx.Var(batch, "int64") if isinstance(batch, str) else batch
+    image = relax.Var("x", relax.TensorType((extent, 4, 8, 8), "float32"))
+    scale, shift = (relax.const(np.arange(4, dtype="float32")) for _ in range(2))
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            norm = builder.emit(relax.op.nn.instance_norm(image, scale, shift, 1, [2, 3]))
+            result = builder.emit_output(relax.op.nn.relu(norm))
+        builder.emit_func_output(result)
+    compiled = relay_layout.compile(builder.get(), target=TARGET, precision="bf16")
+    assert compiled.manifest.builds[0].target["precision"] == "bf16"

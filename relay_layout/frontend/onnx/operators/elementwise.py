@@ -245,9 +245,10 @@ def _parametric_relu(node: Node) -> Value:
         slopes = [*slopes, *[1] * (len(shape) - 2)]
         slope = node.reshaped(slope, slopes)
     axes = [axis for axis, extent in enumerate(slopes) if extent != 1]
-    if len(axes) == 1 and len(slopes) <= len(shape):
+    place = len(shape) - len(slopes) + axes[0] if len(axes) == 1 else -1
+    if 0 <= place < len(shape) and isinstance(shape[place], int):
         flat = node.reshaped(slope, [slopes[axes[0]]])
-        return relax.op.nn.prelu(data, node.expression(flat), len(shape) - len(slopes) + axes[0])
+        return relax.op.nn.prelu(data, node.expression(flat), place)
     scaled = node.emit(relax.op.multiply(data, node.expression(slope)), "scaled")
     return relax.op.where(relax.op.less(data, node.like(0, data)), scaled, data)
 

@@ -92,6 +92,7 @@ def _space_to_depth(node: Node) -> Value:
     for extent in (height, width):
         if isinstance(extent, int) and extent % block:
             raise Unsupported(f"cannot cut {written([height, width])} into blocks of {block}")
+        node.requirements.divisible(extent, block)
     split = [batch, channels, height // block, block, width // block, block]
     parts = relax.op.reshape(node.tensor(0), relax.ShapeExpr(split))
     mode = node.attributes.get("mode", "DCR")

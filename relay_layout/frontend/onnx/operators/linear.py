@@ -9,7 +9,16 @@ from tvm import relax
 from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS, ConvolutionOperator
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.windows import Window, given_window, integers, window
-from relay_layout.frontend.onnx.values import Array, Extent, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.onnx.values import (
+    Array,
+    Extent,
+    Unsupported,
+    Value,
+    dtype_of,
+    same,
+    shape_of,
+    written,
+)
 from relay_layout.ir import is_static
 
 
@@ -126,11 +135,20 @@ def _matrix_product(node: Node) -> Value:
 
 
 def _of_rows(node: Node, left: Any, right: Value) -> Any:
-    """``left``, checked at run time where its last extent is symbolic and ``right`` has a number for it."""
+    """``left``, checked at run time where nothing tells that it has as many elements as ``right`` rows."""
     shape, rows = shape_of(left), shape_of(right)
-    if len(rows) < 2 or not isinstance(rows[-2], int) or not shape or isinstance(shape[-1], int):
+    if not shape or not rows:
         return left
-    kind = relax.TensorType([*shape[:-1], rows[-2]], dtype_of(left))
+    count = rows[-2] if len(rows) > 1 else rows[0]
+    if is_static((shape[-1], count)) or same(shape[-1], count):
+        return left
+    if not isinstance(count, int):
+        raise Unsupported(
+            f"multiplies {written(shape)} with {written(rows)}, whose extents may or may not fit: "
+            "give the model's inputs fixed shapes (--input-shape)"
+        )
+    node.requirements.equal(shape[-1], count)
+    kind = relax.TensorType([*shape[:-1], count], dtype_of(left))
     return node.builder.match_cast(left, kind, "of_rows")
 
 

@@ -59,10 +59,10 @@ def _reshape(node: Node) -> Value:
             shape[axis] if isinstance(extent, int) and extent == 0 else extent
             for axis, extent in enumerate(goal)
         ]
-    return node.reshaped(node.input(0), _resolved(shape, goal))
+    return node.reshaped(node.input(0), _resolved(node, shape, goal))
 
 
-def _resolved(shape: list[Extent], goal: list[Extent]) -> list[Extent]:
+def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Extent]:
     """``goal`` with its -1 worked out; Unsupported where the numbers of elements differ."""
     inferred = [axis for axis, extent in enumerate(goal) if isinstance(extent, int) and extent == -1]
     failure = Unsupported(f"cannot reshape {written(shape)} to {written(goal)}")
@@ -72,6 +72,7 @@ def _resolved(shape: list[Extent], goal: list[Extent]) -> list[Extent]:
     if not inferred:
         if isinstance(total, int) and isinstance(product(goal), int) and total != product(goal):
             raise failure
+        node.requirements.equal(total, product(goal))
         return goal
     # Extents that both sides share cancel, which leaves less to divide when some are symbolic.
     rest = [extent for extent in goal if not (isinstance(extent, int) and extent == -1)]
@@ -84,6 +85,8 @@ def _resolved(shape: list[Extent], goal: list[Extent]) -> list[Extent]:
     total, known = product(left), product(rest)
     if isinstance(total, int) and isinstance(known, int) and (known == 0 or total % known):
         raise failure
+    if not (isinstance(known, int) and known == 1):
+        node.requirements.divisible(total, known)
     resolved = list(goal)
     resolved[inferred[0]] = total if isinstance(known, int) and known == 1 else simplify(total // known)
     return resolved
@@ -169,6 +172,7 @@ def _split(node: Node) -> Value:
         raise Unsupported(f"splits the symbolic extent '{shape[axis]}' evenly, which is not supported")
     if len(sizes) != count:
         raise Unsupported(f"splits axis {axis} of {written(shape)} into {count} parts of {sizes}")
+    node.requirements.equal(shape[axis], sum(sizes))
     return parts(node, node.input(0), sizes, axis)
 
 
@@ -273,6 +277,8 @@ def _gather(node: Node) -> Value:
             raise Unsupported(f"picks elements of axis {axis} of {written(shape)} that do not exist")
         picked = np.where(indices < 0, indices + shape[axis], indices).astype("int64")
         return relax.op.take(node.tensor(0), node.expression(picked), axis, mode="clip")
+    if isinstance(indices, np.ndarray) and indices.size:
+        node.requirements.more(shape[axis], max(int(indices.max()), -int(indices.min()) - 1))
     places = node.tensor(1)
     if not node.is_natural(1):
         places = _from_the_front(node, places, shape[axis])

@@ -1,0 +1,89 @@
+"""What nodes ask of the sizes of inputs that are known at run time alone.
+
+A file may hold the numbers of one size where its inputs are open: a Reshape to (1, 1280) is right for one
+image, whatever the inputs say of their batch. Sizes are checked in each call by what is written down here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvm import relax, tirx
+
+from relay_layout.frontend.onnx.values import Extent, shape_of, simplify
+
+_SIGNS: dict[type, str] = {
+    tirx.Add: "+",
+    tirx.Sub: "-",
+    tirx.Mul: "*",
+    tirx.FloorDiv: "//",
+    tirx.FloorMod: "%",
+    tirx.EQ: "==",
+    tirx.LT: "<",
+    tirx.LE: "<=",
+    tirx.GT: ">",
+    tirx.GE: ">=",
+}
+_FUNCTIONS: dict[type, str] = {tirx.Min: "min", tirx.Max: "max"}
+
+
+class Requirements:
+    """Conditions, as :mod:`relay_layout.artifact.conditions` has them, on the sizes of ``inputs`` by name."""
+
+    def __init__(self, inputs: Mapping[str, relax.Var]) -> None:
+        self._sizes: list[tuple[tirx.Var, str]] = []
+        self._texts: dict[str, None] = {}
+        for name, variable in inputs.items():
+            owner = name if name.isidentifier() else f"input({name!r})"
+            for axis, extent in enumerate(shape_of(variable)):
+                if isinstance(extent, tirx.Var):
+                    self._sizes.append((extent, f"{owner}.shape[{axis}]"))
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """One for each condition."""
+        return tuple(self._texts)
+
+    def equal(self, left: Extent, right: Extent) -> None:
+        """Ask that both are equal, where nothing tells already."""
+        difference = simplify(left - right)
+        if not isinstance(difference, int):
+            self._note(tirx.EQ(_expression(left), _expression(right)))
+
+    def divisible(self, extent: Extent, by: Extent) -> None:
+        """Ask that one divides the other."""
+        self.equal(simplify(extent % by), 0)
+
+    def more(self, extent: Extent, least: int) -> None:
+        """Ask for an extent of more than ``least``."""
+        if not isinstance(extent, int):
+            self._note(tirx.GT(extent, _expression(least)))
+
+    def _note(self, condition: Any) -> None:
+        """Of extents that are computed of data there is nothing to say before a call."""
+        text = self._text(condition)
+        if text is not None:
+            self._texts[text] = None
+
+    def _text(self, value: Any, inner: bool = False) -> str | None:
+        if isinstance(value, tirx.IntImm):
+            return str(int(value))
+        if isinstance(value, tirx.Var):
+            return next((text for variable, text in self._sizes if variable.same_as(value)), None)
+        sign, function = _SIGNS.get(type(value)), _FUNCTIONS.get(type(value))
+        if sign is None and function is None:
+            return None
+        is_arithmetic = isinstance(value, tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod)
+        parts = [self._text(part, inner=is_arithmetic) for part in (value.a, value.b)]
+        if None in parts:
+            return None
+        if function is not None:
+            return f"{function}({parts[0]}, {parts[1]})"
+        text = f"{parts[0]} {sign} {parts[1]}"
+        return f"({text})" if inner else text
+
+
+def _expression(extent: Extent) -> Any:
+    return tirx.const(extent, "int64") if isinstance(extent, int) else extent
+
+
+__all__ = ["Requirements"]

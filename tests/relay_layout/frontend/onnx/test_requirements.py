@@ -1,0 +1,108 @@
+"""Open sizes that a graph cannot have are refused in each call, as ONNX Runtime refuses them."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import relay_layout
+from relay_layout.errors import InputError, ModelError
+from tests.onnx_reference import reference_session
+
+Shape = tuple[int, ...]
+
+CASES: dict[str, tuple[str, Shape, Shape, str]] = {
+    "a batch that is held": (
+        "(float[N,4,1,1] x) => (float y) <int64[2] s = {1,4}> { y = Reshape (x, s) }",
+        (1, 4, 1, 1),
+        (2, 4, 1, 1),
+        "x.shape[0] * 4 == 4, got x.shape[0] = 2",
+    ),
+    "what is left over": (
+        "(float[N,3] x) => (float y) <int64[2] s = {-1,4}> { y = Reshape (x, s) }",
+        (4, 3),
+        (3, 3),
+        "(x.shape[0] * 3) % 4 == 0, got x.shape[0] = 3",
+    ),
+    "parts": (
+        "(float[N,4] x) => (float y, float z) <int64[2] s = {2,3}> { y, z = Split <axis=0> (x, s) }",
+        (5, 4),
+        (7, 4),
+        "x.shape[0] == 5, got x.shape[0] = 7",
+    ),
+    "a row that is picked": (
+        "(float[N,4] x) => (float y) <int64[2] s = {1,3}> { y = Gather <axis=0> (x, s) }",
+        (4, 4),
+        (2, 4),
+        "x.shape[0] > 3, got x.shape[0] = 2",
+    ),
+    "a row from the end": (
+        "(float[N,4] x) => (float y) <int64[1] s = {-3}> { y = Gather <axis=0> (x, s) }",
+        (3, 4),
+        (2, 4),
+        "x.shape[0] > 2, got x.shape[0] = 2",
+    ),
+    "blocks": (
+        "(float[1,2,H,W] x) => (float y) { y = SpaceToDepth <blocksize=2> (x) }",
+        (1, 2, 4, 6),
+        (1, 2, 4, 5),
+        "x.shape[3] % 2 == 0, got x.shape[3] = 5",
+    ),
+    "rows of a matrix": (
+        "(float[2,K] x) => (float y) <float[3,1] w = {1,2,3}> { y = MatMul (x, w) }",
+        (2, 3),
+        (2, 4),
+        "x.shape[1] == 3, got x.shape[1] = 4",
+    ),
+    "a name with a dot": (
+        "(float[N,4] x) => (float y) <int64[2] s = {1,4}> { y = Reshape (x, s) }",
+        (1, 4),
+        (2, 4),
+        "input('x.1').shape[0] * 4 == 4, got input('x.1').shape[0] = 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sizes_that_a_graph_cannot_have(case: str, tmp_path: Path) -> None:
+    graph, fitting, other, told = CASES[case]
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> open {graph}')
+    name = "x.1" if "dot" in case else "x"
+    for entry in (model.graph.input[0], model.graph.node[0]):
+        if entry is model.graph.input[0]:
+            entry.name = name
+        else:
+            entry.input[0] = name
+    relay_layout.compile(model).save(tmp_path / "open.rla")
+    session, reference = (
+        relay_layout.load(tmp_path / "open.rla"),
+        reference_session(model.SerializeToString()),
+    )
+    image = np.random.default_rng(0).standard_normal(fitting).astype("float32")
+    for found, wanted in zip(
+        session.run({name: image}).values(), reference.run(None, {name: image}), strict=True
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    with pytest.raises(InputError) as error:
+        session.run({name: np.zeros(other, "float32")})
+    assert str(error.value) == f"the model was exported for inputs of which {told}"
+
+
+def test_matrices_that_may_not_fit() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]> open (float[2,K] x, float[M,4] z) => (float y) '
+        "{ y = MatMul (x, z) }"
+    )
+    with pytest.raises(ModelError) as error:
+        relay_layout.compile(model)
+    assert "multiplies [2,K] with [M,4], whose extents may or may not fit" in str(error.value)
+
+
+def test_slopes_along_an_open_axis_are_told() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]> open (float[2,C,3] x) => (float y) '
+        "<float[2,1] a = {1,2}> { y = PRelu (x, a) }"
+    )
+    with pytest.raises(ModelError, match="gives a result of unknown shape"):
+        relay_layout.compile(model)
