@@ -76,7 +76,7 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
 def border_layout(text: str) -> tuple[str, str]:
     """The name of an input or an output and its layout, for argparse."""
     name, _, layout = text.rpartition(":")
-    if not name or not layout.isalpha():
+    if not name or not layout.isalnum():
         raise ArgumentTypeError(f"expected NAME:NHWC, got '{text}'")
     return name, layout
 

@@ -132,6 +132,8 @@ class DesiredOffers:
             entry = desired_entry(self.desired, node)
             if entry is not None:
                 _check_fits(node, entry[0])
+                if len(entry) > 1 and entry[1] != "default":
+                    _check_kernel_fits(node, entry[1])
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
         """The desired combination, or nothing where it does not fit; those of others for a follower."""
@@ -144,6 +146,12 @@ class DesiredOffers:
         kernel = entry[1] if len(entry) > 1 else "default"
         if kernel != "default":
             layouts = ConvolutionLayouts(entry[0], kernel, str(data))
+            if not blocks_fit(convolution, layouts):
+                channels = f"{convolution.in_channels} input and {convolution.out_channels} output channels"
+                self.reasons[node.name] = (
+                    f"the blocks of {entry[0]} and {kernel} do not divide its {channels}"
+                )
+                return
             yield self.base.with_cost(node, convolution, layouts)
             return
         usual = desired_layouts(convolution, data)
@@ -187,6 +195,15 @@ def _check_fits(node: Node, layout: str) -> None:
         raise LayoutError(
             f"layout '{layout}' does not fit {node.operator} '{node.name}', whose data has the axes "
             f"{', '.join(axes[:-1])} and {axes[-1]}; use e.g. '{_of_same_kind(given, axes)}'"
+        )
+
+
+def _check_kernel_fits(node: Node, layout: str) -> None:
+    spatial = CONVOLUTION_AXES[node.operator][2:]
+    if sorted(Layout.parse(layout).primal) != sorted(f"OI{spatial}"):
+        raise LayoutError(
+            f"layout '{layout}' does not fit the kernel of {node.operator} '{node.name}', which has the axes "
+            f"O, I, {', '.join(spatial)}; use e.g. 'OI{spatial}', or 'default'"
         )
 
 

@@ -230,6 +230,11 @@ def test_symbolic_batch_converts() -> None:
             "use e.g. 'NCHW'",
         ),
         (
+            {"desired_layouts": {"nn.conv2d": ["NHWC", "HW"]}},
+            "layout 'HW' does not fit the kernel of nn.conv2d 'lv', which has the axes O, I, H, W; "
+            "use e.g. 'OIHW', or 'default'",
+        ),
+        (
             {"desired_layouts": {"nn.conv9d": ["NHWC", "default"]}},
             "desired layouts of 'nn.conv9d': Relay has no such operator",
         ),
@@ -243,6 +248,17 @@ def test_wrong_requests(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(LayoutError) as raised:
         convert_layout(module_of(chain), LayoutRequest.parse(**arguments), TARGET)
     assert str(raised.value) == message
+
+
+def test_kernels_whose_blocks_do_not_divide_are_told() -> None:
+    def single(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        return conv(builder, data, 24)
+
+    request = LayoutRequest.parse(desired_layouts={"nn.conv2d": ["NHWC", "OIHW16o"]})
+    _, report = convert_layout(module_of(single), request, TARGET)
+    assert list(report.not_converted.values()) == [
+        "the blocks of NHWC and OIHW16o do not divide its 16 input and 24 output channels"
+    ]
 
 
 def test_depthwise_convolutions_may_have_layouts_of_their_own() -> None:
