@@ -49,6 +49,8 @@ def lower_integers(
     lowering = _Lowering(module)
     lowering.kernel = dot_products if kernel is None else kernel
     lowering.signed_words = signed_words
+    # Kernels of GPUs are for sizes that are known.
+    lowering.any_size = kernel is None
     for variable, function in module.functions_items():
         if isinstance(function, relax.Function):
             lowering.uses = count_uses(function)
@@ -62,6 +64,7 @@ class _Lowering(PyExprMutator):
     uses: dict[str, int]
     kernel: Kernel
     signed_words: bool
+    any_size: bool
     shifted: dict[Expression, Expression]
     """Tensors of uint8, each less :data:`SHIFT` as int8."""
 
@@ -77,7 +80,7 @@ class _Lowering(PyExprMutator):
         return call if lowered is None else lowered
 
     def _convolution(self, call: relax.Call) -> Expression | None:
-        found = constant_workload(call)
+        found = constant_workload(call, any_size=self.any_size)
         if found is None:
             return None
         workload, weight = found

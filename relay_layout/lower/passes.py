@@ -48,9 +48,10 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     )
     chains = tvm.transform.module_pass(lambda module, _: keep_chains_short(module), 0, "keep_chains_short")
     return [
+        *([] if on_gpu else [pixels]),
         integers,
         merge,
-        *([] if on_gpu else [attention, rows, pixels]),
+        *([] if on_gpu else [attention, rows]),
         relax.backend.DispatchSampling(),
         *([relax.backend.DispatchSortScan()] if on_gpu else []),
         relax.transform.LegalizeOps(_legalizers(target)),

@@ -29,6 +29,7 @@ from relay_layout.lower.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.run_time_extents import extent_variable
 from relay_layout.ops.table import is_elementwise
 from relay_layout.targets import BuildTarget
+from topi_ext.workload import BYTES
 
 LAYOUT = "NHWC"
 
@@ -88,6 +89,12 @@ class _Rows(PyExprMutator):
                 primfunc_attrs={PATTERN: INJECTIVE},
             )
             data = self.builder_.emit(pixels)
+        if str(data.ty.dtype) in BYTES:
+            # Those become products of bytes, as all of them do.
+            options = {"data_layout": LAYOUT, "kernel_layout": str(attributes.kernel_layout)}
+            return relax.op.nn.conv2d(
+                self._rows_of(data), weight, out_layout=LAYOUT, out_dtype=str(call.ty.dtype), **options
+            )
         usual, plain = found
         usual_pixels = int(usual.out_height) * int(usual.out_width)
         workload = replace(usual, batch=1, in_height=usual_pixels, in_width=1, strides=(1, 1))
