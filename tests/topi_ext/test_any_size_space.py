@@ -1,0 +1,43 @@
+"""Knobs for images of any size: what all sizes waste, and chunks that threads share."""
+
+import pytest
+
+from relay_layout.targets import resolve_target
+from topi_ext.any_size_space import CHUNKS_PER_THREAD, any_size_knobs
+from topi_ext.usual_sizes import SCALES, overrun
+from topi_ext.workload import ConvolutionWorkload
+
+
+def test_overrun() -> None:
+    assert overrun(56, 1) == 1.0
+    # 56, 64, 72, 80, 96 and 112 are all multiples of eight.
+    assert overrun(56, 8) == pytest.approx(1.0)
+    # 56 in tiles of 56, others in two.
+    assert overrun(56, 56) == pytest.approx(sum(-(-scale // 1) / scale for scale in SCALES) / len(SCALES))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("channels", [(64, 64), (20, 12)], ids=str)
+def test_chunks_are_shared_evenly(channels: tuple[int, int], threads: int) -> None:
+    processor = resolve_target("x86-64-v3", threads=threads).processor
+    inputs, outputs = channels
+    workload = ConvolutionWorkload(
+        batch=1,
+        in_channels=inputs,
+        out_channels=outputs,
+        in_height=56,
+        in_width=56,
+        kernel=(3, 3),
+        strides=(1, 1),
+        padding=(1, 1, 1, 1),
+        dilation=(1, 1),
+        groups=1,
+        data_layout="NHWC",
+        kernel_layout="OHWI16o",
+        out_layout="NHWC",
+        dtype="float32",
+        out_dtype="float32",
+    )
+    cycles, knobs = any_size_knobs(workload, processor)
+    assert cycles > 0
+    assert knobs.rows == 1 or 56 / knobs.rows >= CHUNKS_PER_THREAD * threads
