@@ -15,7 +15,13 @@ import numpy as np
 from relay_layout.bench.compare import QUANTIZED_TOLERANCE, TOLERANCE, relative_error
 from relay_layout.bench.machine import describe_machine
 from relay_layout.bench.measure import measure_interleaved, summarize
-from relay_layout.bench.model_file import fix_input_shapes, is_quantized, make_inputs
+from relay_layout.bench.model_file import (
+    fix_input_shapes,
+    is_quantized,
+    known_shapes,
+    make_inputs,
+    open_images,
+)
 from relay_layout.bench.peers import OURS, PEERS, PeerUnavailable, find_peer
 from relay_layout.bench.results import (
     BenchResult,
@@ -52,6 +58,7 @@ def run_bench(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     require_peers: bool = False,
     tolerance: float | None = None,
+    any_size: bool = False,
     progress: Progress = print_progress,
     measured: Callable[[BenchResult], None] | None = None,
 ) -> BenchResult:
@@ -65,6 +72,8 @@ def run_bench(
     :param ours: compiles a model to an artifact; without it the worker compiles the ONNX file itself.
     :param input_shapes: shapes by input name, for models that leave dimensions open.
     :param tolerance: by which outputs of the same network may differ, relative to the largest.
+    :param any_size: give the peers networks that take images of any number and size, and measure them on
+        images of the shapes that there are.
     :param require_peers: raise if a peer's package is missing, instead of reporting it.
     :param measured: called after each model with the result so far.
     :raises InputError: an unknown peer, or a model with open dimensions.
@@ -78,7 +87,9 @@ def run_bench(
     with tempfile.TemporaryDirectory(prefix="relay-layout-bench-") as directory:
         # Every file is checked before the first is measured: that takes minutes.
         tasks = [
-            _make_task(label, Path(path), input_shapes or {}, Path(directory) / str(index), tolerance)
+            _make_task(
+                label, Path(path), input_shapes or {}, Path(directory) / str(index), tolerance, any_size
+            )
             for index, (label, path) in enumerate(models)
         ]
         machine = describe_machine()
@@ -111,10 +122,15 @@ def _make_task(
     input_shapes: Mapping[str, Sequence[int]],
     directory: Path,
     tolerance: float | None,
+    any_size: bool,
 ) -> _Task:
     directory.mkdir()
-    model = fix_input_shapes(onnx_path, input_shapes, directory)
-    arrays = make_inputs(model)
+    if any_size:
+        model = open_images(onnx_path, directory)
+        fixed = fix_input_shapes(model, {**known_shapes(onnx_path), **input_shapes}, directory)
+    else:
+        model = fixed = fix_input_shapes(onnx_path, input_shapes, directory)
+    arrays = make_inputs(fixed)
     inputs = directory / "inputs.npz"
     np.savez(inputs, *arrays.values())
     usual = QUANTIZED_TOLERANCE if is_quantized(model) else TOLERANCE

@@ -53,6 +53,42 @@ def fix_input_shapes(onnx_path: Path, input_shapes: Mapping[str, Sequence[int]],
     return result
 
 
+IMAGE_AXES = {0: "batch", 2: "height", 3: "width"}
+"""Dimensions of an image that a network of any size leaves open."""
+
+
+def open_images(onnx_path: Path, directory: Path) -> Path:
+    """A copy in `directory` of a model that takes images of any number and size.
+
+    :raises ModelError: the file cannot be read.
+    :raises InputError: no input is an image.
+    """
+    import onnx
+
+    model = _load(onnx_path, with_weights=True)
+    images = [value for value in _graph_inputs(model) if len(_dimensions(value)) == len("NCHW")]
+    if not images:
+        raise InputError(f"{onnx_path}: no input has the four dimensions of an image")
+    for value in images:
+        for axis, name in IMAGE_AXES.items():
+            value.type.tensor_type.shape.dim[axis].dim_param = name
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
+    result = directory / f"{onnx_path.stem}.open.onnx"
+    onnx.save(model, result)
+    return result
+
+
+def known_shapes(onnx_path: Path) -> dict[str, list[int]]:
+    """The shapes of the inputs that have fixed ones.
+
+    :raises ModelError: the file cannot be read.
+    """
+    found = {value.name: _dimensions(value) for value in _graph_inputs(_load(onnx_path, with_weights=False))}
+    return {name: shape for name, shape in found.items() if all(size > 0 for size in shape)}
+
+
 def make_inputs(onnx_path: Path, seed: int = 0) -> dict[str, Array]:
     """Arrays from a fixed seed for every input of a model with fixed shapes, in the graph's order.
 

@@ -36,6 +36,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="measure every distinct convolution and dense layer on its own, beside oneDNN",
     )
     parser.add_argument(
+        "--any-size",
+        action="store_true",
+        help="measure networks that take images of any number and size, on images of the model's shape or of "
+        "--input-shape",
+    )
+    parser.add_argument(
         "--seconds",
         type=values.seconds,
         metavar="S",
@@ -98,6 +104,7 @@ def run(arguments: Namespace) -> Outcome:
             # Who names a peer wants its numbers.
             require_peers=arguments.peers is not None,
             tolerance=ROUNDED_TOLERANCE if rounded else None,
+            any_size=arguments.any_size,
             progress=note,
             # After each model: many take an hour, of which nothing may be lost.
             measured=None if arguments.save is None else partial(history.save, arguments.save),
@@ -119,6 +126,8 @@ def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None
         raise InputError("--save and --against are for whole models; leave out --layers")
     if arguments.neighbours is not None:
         raise InputError("--neighbours is for whole models; leave out --layers")
+    if arguments.any_size:
+        raise InputError("--any-size is for whole models; leave out --layers")
     if arguments.precision != "fp32":
         raise InputError("--layers compares in float32; leave out --precision")
     from relay_layout.bench.layers import run_layers

@@ -22,8 +22,8 @@ channels read one element of the data for all lanes; along a row they gather.
 """
 
 
-UNTILED_US = 1000.0
-"""Of a convolution of an image of unknown size in another layout."""
+NOT_IN_ROWS_US = 1000.0
+"""Of a convolution of an image of unknown size in another layout than channels last."""
 
 
 def convolution_us(
@@ -31,13 +31,13 @@ def convolution_us(
 ) -> float:
     """Estimated microseconds of the default kernel.
 
-    Where spatial extents are symbolic, 0 with channels last, in which tiles are cut, and otherwise more than
-    transforms, which then count as next to nothing.
+    Where spatial extents are symbolic, 0 with channels last, in which pixels are rows, and otherwise more
+    than transforms, which then count as next to nothing.
     """
     if not is_static(convolution.image):
         last = layouts.data == layouts.out == convolution.channels_last
-        tiled = convolution.operator == "nn.conv2d" and node.operands[1].constant is not None
-        return UNTILED_US if tiled and not last and not isinstance(target, CudaTarget) else 0.0
+        has_kernels = convolution.operator == "nn.conv2d" and node.operands[1].constant is not None
+        return NOT_IN_ROWS_US if has_kernels and not last and not isinstance(target, CudaTarget) else 0.0
     if isinstance(target, CudaTarget):
         return target.convolution_us(node, convolution, layouts)
     if convolution.operator in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):

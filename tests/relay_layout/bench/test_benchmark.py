@@ -52,6 +52,19 @@ def test_bad_peers_are_reported_and_the_others_measured(relu_model: WriteRelu, e
     assert to_json(result)
 
 
+def test_networks_of_any_size(relu_model: WriteRelu) -> None:
+    result = run_bench(
+        [("relu", relu_model(1, 3, 8, 8))],
+        ["onnxruntime"],
+        threads=1,
+        seconds=0.05,
+        input_shapes={"x": (2, 3, 5, 7)},
+        any_size=True,
+    )
+    (model,) = result["models"]
+    assert set(model["peers"]) == {OURS, "onnxruntime"} and model["peers"][OURS]["agrees"]
+
+
 def test_ours_is_compiled_once_and_its_artifact_measured(
     relu_model: WriteRelu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example_peers: str
 ) -> None:

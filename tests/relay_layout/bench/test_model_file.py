@@ -12,7 +12,13 @@ pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper, save
 
-from relay_layout.bench.model_file import fix_input_shapes, is_quantized, make_inputs
+from relay_layout.bench.model_file import (
+    fix_input_shapes,
+    is_quantized,
+    known_shapes,
+    make_inputs,
+    open_images,
+)
 from relay_layout.errors import InputError, ModelError
 
 WriteRelu = Callable[..., Path]
@@ -54,6 +60,20 @@ def test_shapes_that_do_not_do(
 ) -> None:
     with pytest.raises(InputError, match=message):
         fix_input_shapes(relu_model("N", 3, "H"), shapes, tmp_path)
+
+
+def test_images_of_any_size(relu_model: WriteRelu, tmp_path: Path) -> None:
+    path = relu_model(1, 3, 8, 8)
+    opened = open_images(path, tmp_path)
+    assert opened == tmp_path / "relu.open.onnx"
+    assert known_shapes(path) == {"x": [1, 3, 8, 8]} and known_shapes(opened) == {}
+    fixed = fix_input_shapes(opened, {"x": (2, 3, 5, 7)}, tmp_path)
+    assert make_inputs(fixed)["x"].shape == (2, 3, 5, 7)
+
+
+def test_a_model_without_images_is_refused(relu_model: WriteRelu, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no input has the four dimensions of an image"):
+        open_images(relu_model(1, 3), tmp_path)
 
 
 def test_inputs_are_the_same_every_time(relu_model: WriteRelu) -> None:

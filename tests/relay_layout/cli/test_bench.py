@@ -182,6 +182,12 @@ def test_what_was_measured_before_the_end_is_saved(bench: Bench, tmp_path: Path)
     assert json.loads(path.read_text())["result"] == bench.result
 
 
+def test_layers_are_of_known_sizes(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "m.onnx", "--layers", "--any-size"]) == 2
+    message = "relay-layout: error: --any-size is for whole models; leave out --layers\n"
+    assert capsys.readouterr().err == message
+
+
 def test_layers_are_not_saved(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "m.onnx", "--layers", "--save", "layers.json"]) == 2
     message = "relay-layout: error: --save and --against are for whole models; leave out --layers\n"
