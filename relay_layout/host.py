@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from relay_layout.errors import InputError
 from topi_ext.arm_features import CAPABILITY_WORDS, llvm_names, told_features
 from topi_ext.matrix_permission import may_use_matrices
 
@@ -182,6 +183,12 @@ def cpu_model(listing: Path = CPU_INFO) -> str:
     if implementer and part:
         return f"implementer {implementer}, part {part}"
     return platform.processor() or platform.machine()
+
+
+def check_threads(threads: int | None) -> None:
+    """InputError for what is no number of threads; None stands for one on each core."""
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise InputError(f"threads: expected a whole number from 1 on, got {threads!r}")
 
 
 def cpu_count() -> int:

@@ -16,7 +16,7 @@ from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artif
 from relay_layout.artifact.fields import first_line
 from relay_layout.artifact.functions import MAIN, WORKSPACE
 from relay_layout.errors import InputError
-from relay_layout.host import cpu_count
+from relay_layout.host import check_threads, cpu_count
 from relay_layout.runtime.cpu import Cpu, load_runtime
 from relay_layout.runtime.machine import Machine
 from topi_ext.threads import SET_THREADS
@@ -56,7 +56,7 @@ class Session:
         it, None refuses it where the order was declared by the model or its user.
         """
         build, content = artifact.choose(target)
-        self._threads = _check_threads(threads)
+        self._threads = _checked(threads)
         self.permute = permute
         self.target = build.name
         self.artifact = artifact
@@ -194,7 +194,7 @@ def set_threads(threads: int | None) -> None:
     made as large as the machine; more threads than cores only wait for each other, so a larger number is
     taken as all cores.
     """
-    count = _check_threads(threads)
+    count = _checked(threads)
     os.environ.setdefault("TVM_NUM_THREADS", str(cpu_count()))
     load_runtime()
     tvm_ffi.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
@@ -209,9 +209,8 @@ def set_own_threads(library: Any, count: int) -> bool:
     return True
 
 
-def _check_threads(threads: int | None) -> int:
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise InputError(f"threads: expected at least 1, got {threads!r}")
+def _checked(threads: int | None) -> int:
+    check_threads(threads)
     cores = cpu_count()
     return min(threads or cores, cores)
 

@@ -10,7 +10,14 @@ import tvm
 from tvm.target import codegen
 
 from relay_layout.errors import TargetError
-from relay_layout.host import architecture, cpu_count, cpu_features, cpu_model, normalize_architecture
+from relay_layout.host import (
+    architecture,
+    check_threads,
+    cpu_count,
+    cpu_features,
+    cpu_model,
+    normalize_architecture,
+)
 from relay_layout.targets.arm import (
     ARM_BOARDS,
     PREFIX,
@@ -72,8 +79,7 @@ def resolve_target(
     """
     if isinstance(target, BuildTarget):
         return target
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise TargetError(f"threads: expected a whole number from 1 on, got {threads!r}")
+    check_threads(threads)
     if precision not in STORED:
         raise TargetError(f"precision {precision!r} is not known; use one of {', '.join(STORED)}")
     wanted = cast("Precision", precision)

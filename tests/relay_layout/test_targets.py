@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import tvm
 
-from relay_layout.errors import TargetError
+from relay_layout.errors import InputError, TargetError
 from relay_layout.host import cpu_count
 from relay_layout.targets import resolve, resolve_target
 from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel, plain_layouts
@@ -247,7 +247,7 @@ def test_whole_registers_of_avx512(cpu: str, attributes: list[str], expected: li
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True])
 def test_wrong_numbers_of_threads(threads: Any) -> None:
-    with pytest.raises(TargetError) as raised:
+    with pytest.raises(InputError) as raised:
         resolve_target("native", threads=threads)
     assert str(raised.value) == f"threads: expected a whole number from 1 on, got {threads!r}"
 

@@ -319,7 +319,7 @@ def test_lists_of_targets_that_cannot_be_compiled_for() -> None:
 def test_threads_must_be_positive(artifact: Path) -> None:
     with pytest.raises(InputError) as raised:
         relay_layout.load(artifact, threads=0)
-    assert str(raised.value) == "threads: expected at least 1, got 0"
+    assert str(raised.value) == "threads: expected a whole number from 1 on, got 0"
 
 
 def test_several_inputs_and_outputs_keep_their_names(tmp_path: Path) -> None:
