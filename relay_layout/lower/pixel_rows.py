@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax, sym, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
-from tvm_ffi import structural_equal
+from tvm_ffi import structural_equal, structural_walk
 
 from relay_layout.ir import (
     Constant,
@@ -36,13 +36,28 @@ LAYOUT = "NHWC"
 
 def by_pixel_rows(module: tvm.IRModule, target: BuildTarget) -> tvm.IRModule:
     """The module with such products in the place of pointwise convolutions by constant weights."""
+    found = [pair for pair in module.functions_items() if isinstance(pair[1], relax.Function)]
+    if not any(_has_open_images(function) for _, function in found):
+        return module
     rows = _Rows(module)
     rows.target = target
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
+    for variable, function in found:
+        if _has_open_images(function):
             rows.made, rows.numbers = set(), []
             rows.builder_.update_func(variable, rows.visit_expr(function))
     return relax.transform.DeadCodeElimination()(rows.builder_.get())
+
+
+def _has_open_images(function: relax.Function) -> bool:
+    """Whether a convolution in it reads images of a size that is not known."""
+    found: list[relax.Call] = []
+
+    def visit(call: relax.Call) -> None:
+        if operator_name(call) == "nn.conv2d" and not is_static((shape_of(call.args[0]) or ())[1:]):
+            found.append(call)
+
+    structural_walk(function.body, (relax.Call, visit))
+    return bool(found)
 
 
 @mutator
