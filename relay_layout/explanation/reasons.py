@@ -44,12 +44,16 @@ def is_unconverted(plan: LayoutPlan, node: Node) -> bool:
 
 
 def kept_reason(plan: LayoutPlan, node: Node, names: Letters) -> str:
-    """Why an unconverted node did not follow its converted neighbours; "" where there are none."""
+    """Why an unconverted node did not follow its converted neighbours, or what the caller named for it.
+
+    "" where there are none, and nothing was named.
+    """
     if not is_unconverted(plan, node):
         return ""
     around = converted_around(plan, node)
     if not around:
-        return ""
+        named = desired_entry(plan.desired or {}, node) is not None and node not in plan.skipped
+        return cause(plan, node, names) if named and isinstance(plan.rules(node), ConvolutionRule) else ""
     reasons = (obstacle(plan, node, place, layout, names) for place, layout in around)
     return cause(plan, node, names) or next(filter(None, reasons), COSTS_MORE)
 

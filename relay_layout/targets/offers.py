@@ -146,12 +146,6 @@ class DesiredOffers:
         kernel = entry[1] if len(entry) > 1 else "default"
         if kernel != "default":
             layouts = ConvolutionLayouts(entry[0], kernel, str(data))
-            if not blocks_fit(convolution, layouts):
-                channels = f"{convolution.in_channels} input and {convolution.out_channels} output channels"
-                self.reasons[node.name] = (
-                    f"the blocks of {entry[0]} and {kernel} do not divide its {channels}"
-                )
-                return
             yield self.base.with_cost(node, convolution, layouts)
             return
         usual = desired_layouts(convolution, data)

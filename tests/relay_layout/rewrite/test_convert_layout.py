@@ -257,7 +257,7 @@ def test_kernels_whose_blocks_do_not_divide_are_told() -> None:
     request = LayoutRequest.parse(desired_layouts={"nn.conv2d": ["NHWC", "OIHW16o"]})
     _, report = convert_layout(module_of(single), request, TARGET)
     assert list(report.not_converted.values()) == [
-        "the blocks of NHWC and OIHW16o do not divide its 16 input and 24 output channels"
+        "OIHW16o: a block of 16 does not divide O of 'constant', 24"
     ]
 
 

@@ -177,4 +177,7 @@ def test_a_matrix_decides_on_the_size_of_images(last: str, tmp_path: Path) -> No
     session = relay_layout.load(tmp_path / "sizes.rla")
     with pytest.raises(InputError) as caught:
         session.run({"x": random(1, 4, 5, 5)})
-    assert str(caught.value) == ("inputs: dimension 1 of one is 200, where the model's extents make it 192")
+    assert str(caught.value) == (
+        "the model was exported for inputs of which (x.shape[2] * x.shape[3]) * 8 == 192, "
+        "got x.shape[2] = 5, x.shape[3] = 5"
+    )
