@@ -1,4 +1,4 @@
-"""Convolutions of images of any size, in tiles: ONNX Runtime's numbers below, at and beyond a tile's size."""
+"""Convolutions of images of any size: ONNX Runtime's numbers below, at and beyond a tile's size."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import relay_layout
-from tests.onnx_reference import reference_session
+from tests.relay_layout.lower.open_images import agree
 
 SIZES = [(1, 16, 16), (2, 5, 7), (1, 33, 50), (3, 19, 64), (1, 1, 1)]
 """Batch, rows and columns."""
@@ -28,22 +28,6 @@ def model_of(
         graph.initializer.append(numpy_helper.from_array(array, name))
     graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
     return model
-
-
-def check(
-    model: Any, channels: int, folder: Path, sizes: list[tuple[int, ...]], **options: Any
-) -> dict[str, Any]:
-    """The report of the compilation, whose numbers are right."""
-    compiled = relay_layout.compile(model, **options)
-    compiled.save(folder / "tiles.rla")
-    session, reference = relay_layout.load(folder / "tiles.rla"), reference_session(model.SerializeToString())
-    for batch, rows, columns in sizes:
-        image = np.random.default_rng(1).standard_normal((batch, channels, rows, columns)).astype("float32")
-        wanted = reference.run(None, {"x": image})[0]
-        (found,) = session.run({"x": image}).values()
-        assert found.shape == wanted.shape
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max(initial=1))
-    return compiled.manifest.builds[0].report
 
 
 WINDOWS = {
@@ -65,7 +49,7 @@ def test_windows(window: str, tmp_path: Path) -> None:
     attributes, weight = WINDOWS[window]
     # ONNX Runtime takes no image that a window does not fit into.
     sizes = [size for size in SIZES if window != "uneven" or min(size[1:]) > 1]
-    report = check(model_of(attributes, weight, ("n", 8, "h", "w")), 8, tmp_path, sizes)
+    report = agree(model_of(attributes, weight, ("n", 8, "h", "w")), 8, tmp_path, sizes)
     assert any("conv2d" in call["function"] for call in report["calls"])
 
 
@@ -76,13 +60,13 @@ def test_one_open_extent(image: tuple[Any, ...], tmp_path: Path) -> None:
         sizes += [(2, 7, 24), (2, 40, 24)]
     if image[3] == "w":
         sizes += [(2, 24, 7), (2, 24, 41)]
-    check(model_of("pads=[1,1,1,1]", (16, 8, 3, 3), image), 8, tmp_path, sizes)
+    agree(model_of("pads=[1,1,1,1]", (16, 8, 3, 3), image), 8, tmp_path, sizes)
 
 
 @pytest.mark.parametrize("layout", ["none", "NCHW", "NHWC", "NCHW8c"])
 def test_layouts(layout: str, tmp_path: Path) -> None:
     model = model_of("pads=[1,1,1,1]", (16, 8, 3, 3), ("n", 8, "h", "w"))
-    check(model, 8, tmp_path, SIZES, desired_layout=layout)
+    agree(model, 8, tmp_path, SIZES, desired_layout=layout)
 
 
 def test_images_that_end_small(tmp_path: Path) -> None:
@@ -91,9 +75,19 @@ def test_images_that_end_small(tmp_path: Path) -> None:
     model = model_of("pads=[1,1,1,1]", (16, 8, 3, 3), ("n", 8, "h", "w"), after)
     weight = np.random.default_rng(2).standard_normal((16, 16, 3, 3)).astype("float32")
     model.graph.initializer.append(numpy_helper.from_array(weight, "v"))
-    check(model, 8, tmp_path, [(1, 224, 224), (2, 16, 40), (1, 321, 300)])
+    agree(model, 8, tmp_path, [(1, 224, 224), (2, 16, 40), (1, 321, 300)])
 
 
 def test_channels_last_are_chosen(tmp_path: Path) -> None:
     conversion = relay_layout.convert(model_of("pads=[1,1,1,1]", (16, 8, 3, 3), ("n", 8, "h", "w")))
     assert set(conversion.report["layouts"].values()) == {"NHWC->NHWC"}
+
+
+def test_tiles_are_winograds(tmp_path: Path) -> None:
+    """Many channels are worth the copies of tiles, by which the image's size is known."""
+    model = model_of("pads=[1,1,1,1]", (64, 64, 3, 3), ("n", 64, "h", "w"))
+    report = agree(model, 64, tmp_path, [(1, 56, 56), (2, 17, 40), (1, 3, 5)], target="x86-64-v3")
+    functions = " ".join(call["function"] for call in report["calls"])
+    assert "cut_tiles" in functions and "winograd" in functions and "join_tiles" in functions
+    few = agree(model_of("pads=[1,1,1,1]", (8, 8, 3, 3), ("n", 8, "h", "w")), 8, tmp_path, SIZES)
+    assert not any("cut_tiles" in call["function"] for call in few["calls"])

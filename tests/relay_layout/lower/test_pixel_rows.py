@@ -8,8 +8,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-import relay_layout
-from tests.onnx_reference import reference_session
+from tests.relay_layout.lower.open_images import agree
 
 SIZES = [(1, 28, 28), (2, 5, 3), (3, 19, 33), (1, 1, 1), (1, 1, 2)]
 """Batch, rows and columns."""
@@ -45,27 +44,15 @@ def network(body: str, channels: int, outputs: int) -> Any:
     return model
 
 
-def agree(model: Any, channels: int, folder: Path, **options: Any) -> dict[str, Any]:
-    compiled = relay_layout.compile(model, **options)
-    compiled.save(folder / "rows.rla")
-    session, reference = relay_layout.load(folder / "rows.rla"), reference_session(model.SerializeToString())
-    for batch, rows, columns in SIZES:
-        image = np.random.default_rng(1).standard_normal((batch, channels, rows, columns)).astype("float32")
-        wanted = reference.run(None, {"x": image})[0]
-        (found,) = session.run({"x": image}).values()
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max(initial=1))
-    return compiled.report
-
-
 @pytest.mark.parametrize("channels", [(8, 24), (3, 20), (16, 64)], ids=str)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name: str, channels: tuple[int, int], tmp_path: Path) -> None:
-    report = agree(network(NETWORKS[name], *channels), channels[0], tmp_path)
+    report = agree(network(NETWORKS[name], *channels), channels[0], tmp_path, SIZES)
     assert report["kernels"]["default"] >= (1 if name == "groups" else name.count("y") + 1)
 
 
 def test_what_follows_is_one_kernel(tmp_path: Path) -> None:
-    report = agree(network(NETWORKS["a residual"], 16, 64), 16, tmp_path)
+    report = agree(network(NETWORKS["a residual"], 16, 64), 16, tmp_path, SIZES)
     convolutions = [each["function"] for each in report["calls"] if "conv2d" in each["function"]]
     assert len(convolutions) == 2
     assert "add" in convolutions[1] and "relu" in convolutions[1]
@@ -73,4 +60,4 @@ def test_what_follows_is_one_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", ["NCHW", "NCHW8c"])
 def test_other_layouts(layout: str, tmp_path: Path) -> None:
-    agree(network(NETWORKS["a residual"], 16, 64), 16, tmp_path, desired_layout=layout)
+    agree(network(NETWORKS["a residual"], 16, 64), 16, tmp_path, SIZES, desired_layout=layout)
