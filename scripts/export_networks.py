@@ -24,6 +24,11 @@ SEED = 0
 EXTENTS = {"video": (3, 16, 112, 112), "detection": (3, 320, 320)}
 IMAGE = (3, 224, 224)
 
+SMALL = 0.1
+"""What parameters that do nothing are below, and biases are around."""
+
+LAYERS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.ConvTranspose2d, torch.nn.Linear)
+
 
 class Scores(torch.nn.Module):
     """A network for segmentation, whose result is a dictionary, with the scores alone as its result."""
@@ -69,12 +74,52 @@ def build(collection: str, name: str) -> Any:
     return network.eval()
 
 
+def make_telling(network: Any, image: Any) -> None:
+    """Change random parameters so that all count: what a network computes then tells whether it is right.
+
+    Many begin with branches that are zero, or nearly, and results that hardly depend on the image. Parameters
+    that are all the same small number become random ones, and layers give results of unit deviation.
+    """
+    for module in network.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            first = parameter.flatten()[0]
+            if parameter.numel() > 1 and first.abs() < SMALL and bool((parameter == first).all()):
+                if parameter.ndim > 1:
+                    torch.nn.init.normal_(parameter)
+                elif name == "bias":
+                    torch.nn.init.normal_(parameter, std=SMALL)
+                else:
+                    torch.nn.init.uniform_(parameter, 0.5, 1.5)
+    seen: set[int] = set()
+
+    def scaled(module: Any, inputs: Any, output: Any) -> Any:
+        del inputs
+        deviation = output.std()
+        if id(module) in seen or not deviation > 0:
+            return output
+        seen.add(id(module))
+        module.weight.data /= deviation
+        if module.bias is not None:
+            module.bias.data /= deviation
+        return output / deviation
+
+    layers = [module for module in network.modules() if isinstance(module, LAYERS)]
+    hooks = [layer.register_forward_hook(scaled) for layer in layers]
+    with torch.no_grad():
+        network(image)
+    for hook in hooks:
+        hook.remove()
+
+
 def export(collection: str, name: str, given: Sequence[int], path: Path) -> str:
     """Write one network, for one image, of the extents that are ``given``; what happened, in a line."""
     network = build(collection, name)
     usual = getattr(network, "default_cfg", {}).get("input_size", EXTENTS.get(collection, IMAGE))
     shape = given or usual
     image = torch.randn(1, *shape)
+    # Detectors are left alone: the biases of their scores keep boxes few.
+    if collection != "detection":
+        make_telling(network, image)
     partial = path.with_suffix(".partial")
     # The newer exporter does not follow what detectors do with their boxes.
     dynamo = collection != "detection"
