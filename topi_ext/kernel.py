@@ -133,7 +133,7 @@ def direct_convolution(
         "out_layout": workload.out_layout,
         "out_dtype": workload.out_dtype,
         "out_channels": workload.out_channels,
-        "nominal": workload,
+        "usual": workload,
     }
     if not workload.depth:
         options |= {"strides": strides, "padding": padding, "dilation": dilation, "pad_value": pad_value}

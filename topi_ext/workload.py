@@ -17,7 +17,7 @@ from topi_ext.indexing import block_of, physical_axes, word_axis
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
 
-NOMINAL = "topi_ext.nominal"
+USUAL = "topi_ext.usual"
 """Block annotation of a convolution of images whose size or number is known at run time: the workload of
 usual ones, for which its knobs are chosen."""
 

@@ -28,7 +28,7 @@ from topi_ext.indexing import (
     physical_axes,
     physical_index,
 )
-from topi_ext.workload import ANNOTATION, NOMINAL, ConvolutionWorkload, in_depth
+from topi_ext.workload import ANNOTATION, USUAL, ConvolutionWorkload, in_depth
 
 STORED = "stored"
 """Name of the block that leaves out the lanes of a padded result that are no channels."""
@@ -47,7 +47,7 @@ def conv1d(
     out_layout: str = "NCW",
     out_dtype: str | None = None,
     out_channels: int | None = None,
-    nominal: ConvolutionWorkload | None = None,
+    usual: ConvolutionWorkload | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, W] with ``weight`` [O, C/groups, KW]: :func:`conv2d` of images of one row.
 
@@ -63,7 +63,7 @@ def conv1d(
         out_layout=out_layout,
         out_dtype=out_dtype,
         out_channels=out_channels,
-        nominal=nominal,
+        usual=usual,
     )
 
 
@@ -90,7 +90,7 @@ def conv2d(
     out_dtype: str | None = None,
     pad_value: int = 0,
     out_channels: int | None = None,
-    nominal: ConvolutionWorkload | None = None,
+    usual: ConvolutionWorkload | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, H, W] with ``weight`` [O, C/groups, KH, KW], each stored in its layout.
 
@@ -106,7 +106,7 @@ def conv2d(
     ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
     each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
     kernel has an axis G where there are several groups: "GOHWI16o".
-    Of ``data`` whose height and width are symbolic, ``nominal`` is what it is for a usual size.
+    Of ``data`` whose height and width are symbolic, ``usual`` is what it is for a usual size.
     """
     geometry = geometry_of(
         "HW",
@@ -124,14 +124,14 @@ def conv2d(
     )
     workload = workload_of(geometry)
     extents = (workload.out_height, workload.out_width)
-    return _direct(data, weight, geometry, extents, "conv2d", _described(workload, nominal), pad_value)
+    return _direct(data, weight, geometry, extents, "conv2d", _described(workload, usual), pad_value)
 
 
-def _described(workload: ConvolutionWorkload, nominal: ConvolutionWorkload | None) -> dict[str, str]:
+def _described(workload: ConvolutionWorkload, usual: ConvolutionWorkload | None) -> dict[str, str]:
     """The annotations of a convolution's block."""
     annotations = {ANNOTATION: workload.to_json()}
-    if nominal is not None and not workload.is_static:
-        annotations[NOMINAL] = nominal.to_json()
+    if usual is not None and not workload.is_static:
+        annotations[USUAL] = usual.to_json()
     return annotations
 
 
@@ -176,7 +176,7 @@ def conv3d(
     out_layout: str = "NCDHW",
     out_dtype: str | None = None,
     out_channels: int | None = None,
-    nominal: ConvolutionWorkload | None = None,
+    usual: ConvolutionWorkload | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, D, H, W] with ``weight`` [O, C/groups, KD, KH, KW], each in its layout.
 
@@ -198,7 +198,7 @@ def conv3d(
     )
     workload = workload_of(geometry)
     extents = (workload.out_depth, workload.out_height, workload.out_width)
-    return _direct(data, weight, geometry, extents, "conv3d", _described(workload, nominal))
+    return _direct(data, weight, geometry, extents, "conv3d", _described(workload, usual))
 
 
 def reduction_axes(workload: ConvolutionWorkload) -> tuple[str, ...]:

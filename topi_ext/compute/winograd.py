@@ -19,7 +19,7 @@ from topi_ext.compute.selection import chosen
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_knobs, winograd_tiles
 from topi_ext.winograd import KERNEL, Groups, Matrix, winograd_matrices
-from topi_ext.workload import ALGORITHM, ANNOTATION, NOMINAL, ConvolutionWorkload
+from topi_ext.workload import ALGORITHM, ANNOTATION, USUAL, ConvolutionWorkload
 
 DATA_ROWS = "winograd_data_rows"
 DATA = "winograd_data"
@@ -131,7 +131,7 @@ def winograd(
     shape = [factor or extents[name] for name, factor in out_axes]
     annotations = {ANNOTATION: replace(workload, batch=batch).to_json(), ALGORITHM: f"winograd{tile}"}
     if isinstance(workload.batch, int) and not isinstance(batch, int):
-        annotations[NOMINAL] = workload.to_json()
+        annotations[USUAL] = workload.to_json()
     return te.compute(shape, element, name=workload.operator, attrs=annotations)
 
 

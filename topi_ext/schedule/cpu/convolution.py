@@ -13,7 +13,7 @@ from topi_ext.knobs import lanes_are_pixels
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.any_size import schedule_any_size
-from topi_ext.workload import ALGORITHM, NOMINAL, SEPARABLE, ConvolutionWorkload, operator_of
+from topi_ext.workload import ALGORITHM, SEPARABLE, USUAL, ConvolutionWorkload, operator_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,13 +60,12 @@ class Convolution(ScheduleRule):
             return None
         workload = ConvolutionWorkload.from_json(found[1])
         annotations = sch.get(found[0]).annotations
-        usual = str(annotations.get(NOMINAL, found[1]))
-        nominal = ConvolutionWorkload.from_json(usual)
-        if not nominal.is_static or (lanes_are_pixels(nominal) and not workload.is_static):
+        usual = ConvolutionWorkload.from_json(str(annotations.get(USUAL, found[1])))
+        if not usual.is_static or (lanes_are_pixels(usual) and not workload.is_static):
             return None
         if not workload.is_static:
-            return nominal, chooser.choose_for_any_size(nominal), True
-        return workload, chooser.choose(nominal, direct=ALGORITHM not in annotations), False
+            return usual, chooser.choose_for_any_size(usual), True
+        return workload, chooser.choose(usual, direct=ALGORITHM not in annotations), False
 
 
 __all__ = ["Convolution"]
