@@ -40,10 +40,7 @@ def fix_input_shapes(onnx_path: Path, input_shapes: Mapping[str, Sequence[int]],
         del shape.dim[:]
         for size in wanted[value.name]:
             shape.dim.add().dim_value = size
-    for value in model.graph.output:
-        value.type.tensor_type.ClearField("shape")
-    # Shapes that were noted with the open dimensions would contradict the fixed ones.
-    del model.graph.value_info[:]
+    _forget_shapes(model)
     try:
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
         result = directory / f"{onnx_path.stem}.static.onnx"
@@ -72,9 +69,7 @@ def open_images(onnx_path: Path, directory: Path) -> Path:
     for value in images:
         for axis, name in IMAGE_AXES.items():
             value.type.tensor_type.shape.dim[axis].dim_param = name
-    for value in model.graph.output:
-        value.type.tensor_type.ClearField("shape")
-    del model.graph.value_info[:]
+    _forget_shapes(model)
     result = directory / f"{onnx_path.stem}.open.onnx"
     onnx.save(model, result)
     return result
@@ -133,6 +128,13 @@ def _load(path: Path, with_weights: bool) -> onnx.ModelProto:
         return onnx.load(path, load_external_data=with_weights)
     except Exception as error:  # onnx raises whatever its parser or the file system raise
         raise ModelError(f"{path}: not a readable ONNX model: {error}") from error
+
+
+def _forget_shapes(model: onnx.ModelProto) -> None:
+    """Drop the shapes of all but inputs: those of other inputs would contradict the ones there are now."""
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
 
 
 def _graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:

@@ -130,7 +130,7 @@ def constant_convolution(
     ``images`` is a usual number of them, where it is symbolic and the choice depends on it.
     None where the kernel reads the weight as it is, packed at most.
     """
-    is_open = _is_open(call)
+    is_open = has_open_images(call)
     found = constant_workload(call, any_size=is_open)
     if found is None:
         return None
@@ -153,11 +153,11 @@ def constant_convolution(
 
 def usual_workload(call: relax.Call) -> ConvolutionWorkload | None:
     """What a convolution of images of symbolic size is for a usual one; None for others."""
-    found = constant_workload(call, any_size=True) if _is_open(call) else None
+    found = constant_workload(call, any_size=True) if has_open_images(call) else None
     return None if found is None else found[0]
 
 
-def _is_open(call: relax.Call) -> bool:
+def has_open_images(call: relax.Call) -> bool:
     """Whether the size of the images is known at run time alone."""
     shape = shape_of(call.args[0])
     if shape is None:
@@ -248,6 +248,7 @@ __all__ = [
     "constant_convolution",
     "constant_workload",
     "convolution_options",
+    "has_open_images",
     "ints",
     "packed_weight",
     "stored_weight",

@@ -42,7 +42,7 @@ def _of_places_within(
         def element(*index: tirx.Var) -> Any:
             extents = [tensor.shape[axis].astype(positions.dtype) for axis in axes]
             extent = chosen(index[-1], extents) if along_last else extents[0]
-            return within_extent(positions(*index), extent)
+            return _within_extent(positions(*index), extent)
 
         return te.compute(positions.shape, element, name="places_within")
 
@@ -54,7 +54,7 @@ def _of_places_within(
     return _default(builder, builder.normalize(with_attributes(call, [data, known])))
 
 
-def within_extent(place: Any, extent: Any) -> Any:
+def _within_extent(place: Any, extent: Any) -> Any:
     """A place along an axis of that extent: from the front, and the nearest that there is."""
     from_front = tirx.Select(place < 0, place + extent, place)
     return te.max(te.min(from_front, extent - 1), tirx.const(0, place.ty.dtype))
@@ -64,4 +64,4 @@ def _default(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return call.op.get_attr("FLegalize")(builder, call)
 
 
-__all__ = ["gather_elements_call", "gather_nd_call", "within_extent"]
+__all__ = ["gather_elements_call", "gather_nd_call"]

@@ -24,7 +24,7 @@ from relay_layout.ir import (
     shape_of,
     with_attributes,
 )
-from relay_layout.lower.convolutions import call_form, constant_workload, stored_weight
+from relay_layout.lower.convolutions import call_form, constant_workload, has_open_images, stored_weight
 from relay_layout.lower.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.run_time_extents import extent_variable
 from relay_layout.ops.table import is_elementwise
@@ -37,23 +37,23 @@ LAYOUT = "NHWC"
 def by_pixel_rows(module: tvm.IRModule, target: BuildTarget) -> tvm.IRModule:
     """The module with such products in the place of pointwise convolutions by constant weights."""
     found = [pair for pair in module.functions_items() if isinstance(pair[1], relax.Function)]
-    if not any(_has_open_images(function) for _, function in found):
+    if not any(_convolves_open_images(function) for _, function in found):
         return module
     rows = _Rows(module)
     rows.target = target
     for variable, function in found:
-        if _has_open_images(function):
+        if _convolves_open_images(function):
             rows.made, rows.numbers = set(), []
             rows.builder_.update_func(variable, rows.visit_expr(function))
     return relax.transform.DeadCodeElimination()(rows.builder_.get())
 
 
-def _has_open_images(function: relax.Function) -> bool:
+def _convolves_open_images(function: relax.Function) -> bool:
     """Whether a convolution in it reads images of a size that is not known."""
     found: list[relax.Call] = []
 
     def visit(call: relax.Call) -> None:
-        if operator_name(call) == "nn.conv2d" and not is_static((shape_of(call.args[0]) or ())[1:]):
+        if operator_name(call) == "nn.conv2d" and has_open_images(call):
             found.append(call)
 
     structural_walk(function.body, (relax.Call, visit))
