@@ -118,6 +118,10 @@ def _equal(node: Node, left: Array, right: Array) -> Value:
     return result
 
 
+def _transpose(node: Node, data: Array) -> Value:
+    return data.transpose(node.attributes.get("perm"))
+
+
 def _where(node: Node, condition: Array, left: Array, right: Array) -> Value:
     if not all(isinstance(choice, bool) for choice in condition.flat):
         return NotImplemented
@@ -204,6 +208,7 @@ _ARITHMETIC: dict[str, Callable[..., Value]] = {
     "Min": _elementwise(least),
     "Mod": _elementwise(_remainder),
     "Mul": _elementwise(lambda left, right: simplify(left * right)),
+    "Neg": lambda node, data: -data,
     "ReduceMax": _reduced(lambda extents: reduce(greatest, extents)),
     "ReduceMin": _reduced(lambda extents: reduce(least, extents)),
     "ReduceProd": _reduced(product),
@@ -212,6 +217,7 @@ _ARITHMETIC: dict[str, Callable[..., Value]] = {
     "Slice": _slice,
     "Squeeze": _squeeze,
     "Sub": _elementwise(lambda left, right: simplify(left - right)),
+    "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
     "Where": _where,
 }

@@ -10,7 +10,9 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx import fallback
+from relay_layout.frontend.onnx.agreement import agreeing
 from relay_layout.frontend.onnx.arithmetic import arithmetic, empty_extent
+from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
 from relay_layout.frontend.onnx.counts import Counts
 from relay_layout.frontend.onnx.folding import fold
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, needed
@@ -31,12 +33,13 @@ if TYPE_CHECKING:
 class Importer:
     """Converts nodes in the order of the graph, each once, and only those that the outputs need."""
 
-    def __init__(self, label: str, opsets: Mapping[str, int]) -> None:
+    def __init__(self, label: str, opsets: Mapping[str, int], assumptions: Assumptions) -> None:
         self._label = label
         self._opsets = opsets
+        self._assumptions = assumptions
         self._outputs: frozenset[str] = frozenset()
         self._limits = RowLimits((), {}, ())
-        self._requirements = Requirements({})
+        self._requirements = Requirements.none()
         self.builder = relax.BlockBuilder()
         self._expressions = Expressions(self.builder)
         self._counts = Counts(self.builder)
@@ -56,21 +59,23 @@ class Importer:
     ) -> Any:
         """A module with the function "main" from ``inputs``, Relax variables by name, to ``outputs``.
 
-        ``tensors`` are the initializers.
+        ``tensors`` are the initializers. Raises :class:`.Assumption` where the graph has to be read again.
         """
         attributes = {"input_names": list(inputs), "output_names": list(outputs)}
-        self._around.values.update({**tensors, **inputs})
+        self._around.values.update(tensors)
         self._outputs = frozenset(outputs)
-        self._requirements = Requirements(inputs)
+        self._requirements = Requirements(inputs, self._assumptions)
         self._limits = RowLimits(nodes, tensors, outputs)
-        failure: ModelError | None = None
+        failure: ModelError | Assumption | None = None
         results: list[Any] = []
         with self.builder.function("main", list(inputs.values()), attributes):
             with self.builder.dataflow():
+                for name, variable in inputs.items():
+                    self._around.values[name] = self._assumptions.fitting(self.builder, variable)
                 try:
                     self._run(needed(nodes, outputs))
                     results = [self._result(name) for name in outputs]
-                except ModelError as error:
+                except (ModelError, Assumption) as error:
                     # Leaving the builder's blocks unfinished makes TVM log a warning.
                     failure = error
             self.builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
@@ -89,7 +94,7 @@ class Importer:
                 self._convert(proto)
             except Unsupported as error:
                 raise ModelError(f"{self._label}: {place} {error}") from None
-            except ModelError:
+            except (ModelError, Assumption):
                 raise
             except Exception as error:
                 raise ModelError(f"{self._label}: {place} cannot be imported: {reason(error)}") from None
@@ -109,7 +114,7 @@ class Importer:
             signs=self._signs,
             limits=self._limits,
             # What is inside of a branch may never run.
-            requirements=Requirements({}) if self._around.is_inside else self._requirements,
+            requirements=Requirements.none() if self._around.is_inside else self._requirements,
         )
         results = self._results(proto, node)
         if any(proto.output[len(results) :]):
@@ -136,6 +141,7 @@ class Importer:
         result = arithmetic(node)
         if result is NotImplemented:
             converter = converter_of(proto.domain, node.operator)
+            node = agreeing(node) if _in_default_domain(proto) else node
             result = NotImplemented if converter is None else converter(node)
         if result is NotImplemented:
             result = fallback.convert(proto, node)

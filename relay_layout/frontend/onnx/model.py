@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -72,6 +72,7 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
 
     from relay_layout.frontend.folding import fold_leftovers
     from relay_layout.frontend.input_shapes import settle_shapes
+    from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
     from relay_layout.frontend.onnx.checks import check_operators, check_structure, read_inputs, supported
     from relay_layout.frontend.onnx.functions import expandable, expanded
     from relay_layout.frontend.onnx.graphs import read_tensors
@@ -96,19 +97,28 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
     check_operators(nodes, label, supported)
     inputs = read_inputs(model.graph, label)
     shapes = settle_shapes(inputs, input_shapes, label)
-    symbols: dict[str, Any] = {}
-    variables = {}
-    for name, declared in inputs.items():
-        shape = [
-            extent if isinstance(extent, int) else symbols.setdefault(extent, tirx.Var(extent, "int64"))
-            for extent in shapes[name]
-        ]
-        dtype = str(tensor_dtype_to_np_dtype(declared.element_type))
-        # TVM's script cannot hold a name that starts with a digit.
-        hint = f"_{name}" if name[:1].isdigit() else name
-        variables[name] = relax.Var(hint, relax.TensorType(shape, dtype))
+    open_sizes: dict[int | str, tirx.Var] = {
+        extent: tirx.Var(extent, "int64")
+        for shape in shapes.values()
+        for extent in shape
+        if isinstance(extent, str)
+    }
+    assumptions = Assumptions(open_sizes.values())
     tensors = read_tensors(model.graph.initializer, label)
     outputs = [output.name for output in model.graph.output]
-    module = Importer(label, opsets).build(nodes, variables, tensors, outputs)
+
+    def variable(name: str) -> relax.Var:
+        shape = [assumptions.declared(open_sizes.get(extent, extent)) for extent in shapes[name]]
+        dtype = str(tensor_dtype_to_np_dtype(inputs[name].element_type))
+        # TVM's script cannot hold a name that starts with a digit.
+        return relax.Var(f"_{name}" if name[:1].isdigit() else name, relax.TensorType(shape, dtype))
+
+    while True:
+        importer = Importer(label, opsets, assumptions)
+        try:
+            module = importer.build(nodes, {name: variable(name) for name in inputs}, tensors, outputs)
+            break
+        except Assumption as assumption:
+            assumptions.add(assumption)
     # Integers of weights are dequantized constants, which must not be folded before.
     return fold_leftovers(to_integers(module))

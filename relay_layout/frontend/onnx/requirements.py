@@ -9,6 +9,8 @@ from typing import Any
 
 from tvm import relax, tirx
 
+from relay_layout.frontend.onnx.assumptions import Assumptions
+from relay_layout.frontend.onnx.residues import never_more
 from relay_layout.frontend.onnx.values import Extent, shape_of, simplify
 
 _SIGNS: dict[type, str] = {
@@ -27,9 +29,13 @@ _FUNCTIONS: dict[type, str] = {tirx.Min: "min", tirx.Max: "max"}
 
 
 class Requirements:
-    """Conditions, as :mod:`relay_layout.artifact.conditions` has them, on the sizes of ``inputs`` by name."""
+    """Conditions, as :mod:`relay_layout.artifact.conditions` has them, on the sizes of ``inputs`` by name.
 
-    def __init__(self, inputs: Mapping[str, relax.Var]) -> None:
+    What is assumed of the sizes is a condition, too.
+    """
+
+    def __init__(self, inputs: Mapping[str, relax.Var], assumptions: Assumptions) -> None:
+        self._assumptions = assumptions
         self._sizes: list[tuple[tirx.Var, str]] = []
         self._texts: dict[str, None] = {}
         for name, variable in inputs.items():
@@ -37,6 +43,13 @@ class Requirements:
             for axis, extent in enumerate(shape_of(variable)):
                 if isinstance(extent, tirx.Var):
                     self._sizes.append((extent, f"{owner}.shape[{axis}]"))
+        for condition in assumptions.conditions():
+            self._note(condition)
+
+    @staticmethod
+    def none() -> "Requirements":
+        """Those of nodes that may never run."""
+        return Requirements({}, Assumptions())
 
     @property
     def texts(self) -> Sequence[str]:
@@ -49,13 +62,20 @@ class Requirements:
         if not isinstance(difference, int):
             self._note(tirx.EQ(_expression(left), _expression(right)))
 
+    def assume_equal(self, left: Extent, right: Extent) -> bool:
+        """Whether both are always equal; False where nothing is known of it.
+
+        Raises :class:`.Assumption` where one size, or its remainder, decides.
+        """
+        return self._assumptions.equal(left, right)
+
     def divisible(self, extent: Extent, by: Extent) -> None:
         """Ask that one divides the other."""
         self.equal(simplify(extent % by), 0)
 
     def more(self, extent: Extent, least: int) -> None:
         """Ask for an extent of more than ``least``."""
-        if not isinstance(extent, int):
+        if not isinstance(extent, int) and not never_more(least + 1, extent):
             self._note(tirx.GT(extent, _expression(least)))
 
     def _note(self, condition: Any) -> None:

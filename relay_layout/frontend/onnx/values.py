@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm import relax, sym, tirx
 
+from relay_layout.frontend.onnx.residues import never_more
+
 Array = NDArray[Any]
 
 Extent = Any
@@ -86,11 +88,17 @@ def same(left: Extent, right: Extent) -> bool:
 
 def least(left: Extent, right: Extent) -> Extent:
     """The smaller of two extents."""
+    for one, other in ((left, right), (right, left)):
+        if never_more(one, other):
+            return one
     return simplify(tirx.min(_expression(left), _expression(right)))
 
 
 def greatest(left: Extent, right: Extent) -> Extent:
     """The larger of two extents."""
+    for one, other in ((left, right), (right, left)):
+        if never_more(one, other):
+            return other
     return simplify(tirx.max(_expression(left), _expression(right)))
 
 

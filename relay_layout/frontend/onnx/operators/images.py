@@ -1,75 +1,17 @@
-"""ONNX operators of images: padding, regions, samples, columns of windows, space against channels.
+"""ONNX operators of images: regions, samples, columns of windows, space against channels.
 
-Resizing is in :mod:`.resizing`.
+Padding is in :mod:`.padding`, resizing in :mod:`.resizing`.
 """
 
 from math import prod
-from typing import Any
 
 import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators import resizing
+from relay_layout.frontend.onnx.operators import padding, resizing
 from relay_layout.frontend.onnx.operators.windows import Window, given_window
 from relay_layout.frontend.onnx.values import Array, Extent, Unsupported, Value, dtype_of, shape_of, written
-
-_PAD_MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
-
-
-def _pad(node: Node) -> Value:
-    data = node.tensor(0)
-    shape = shape_of(data)
-    before, after = _pad_widths(node, shape)
-    mode = node.attributes.get("mode", "constant")
-    if mode not in _PAD_MODES:
-        raise Unsupported(f"pads in the unknown mode '{mode}'")
-    if mode != "constant" and min([*before, *after], default=0) < 0:
-        raise Unsupported(f"pads by a negative amount in mode '{mode}', which is not supported")
-    data = _cropped(node, data, shape, before, after)
-    widths = [max(width, 0) for pair in zip(before, after, strict=True) for width in pair]
-    if not any(widths):
-        return data
-    value = _pad_value(node, dtype_of(data)) if mode == "constant" else 0
-    return relax.op.nn.pad(data, widths, _PAD_MODES[mode], value)
-
-
-def _pad_widths(node: Node, shape: list[Extent]) -> tuple[list[int], list[int]]:
-    if node.opset < 11:
-        pads = [int(width) for width in node.attributes.get("pads", ())]
-    else:
-        pads = [int(width) for width in node.constant(1).reshape(-1)]
-    rank = len(shape)
-    axes = list(range(rank))
-    if node.has(3):
-        axes = [node.axis(int(axis), rank) for axis in node.constant(3).reshape(-1)]
-    if len(pads) != 2 * len(axes) or len(set(axes)) != len(axes):
-        raise Unsupported(f"has pads {pads} for axes {axes}")
-    before, after = [0] * rank, [0] * rank
-    for index, axis in enumerate(axes):
-        before[axis], after[axis] = pads[index], pads[index + len(axes)]
-    return before, after
-
-
-def _cropped(node: Node, data: Any, shape: list[Extent], before: list[int], after: list[int]) -> Any:
-    """``data`` without what negative padding takes away."""
-    axes = [axis for axis in range(len(shape)) if before[axis] < 0 or after[axis] < 0]
-    if not axes:
-        return data
-    ends = [shape[axis] + min(after[axis], 0) for axis in axes]
-    begins = [-min(before[axis], 0) for axis in axes]
-    if any(isinstance(end, int) and end < begin for begin, end in zip(begins, ends, strict=True)):
-        raise Unsupported(f"takes more from {written(shape)} than there is, with pads {[*before, *after]}")
-    return node.emit(relax.op.strided_slice(data, axes, begins, ends, assume_inbound=True), "cropped")
-
-
-def _pad_value(node: Node, dtype: str) -> float | int:
-    if node.opset < 11:
-        return float(node.attributes.get("value", 0.0))
-    if not node.has(2):
-        return 0
-    number: float | int = np.asarray(node.constant(2), dtype=dtype).reshape(-1)[0].item()
-    return number
 
 
 def _depth_to_space(node: Node) -> Value:
@@ -224,7 +166,7 @@ CONVERTERS: dict[str, Converter] = {
     "Col2Im": _columns_to_image,
     "DepthToSpace": _depth_to_space,
     "GridSample": _grid_sample,
-    "Pad": _pad,
+    "Pad": padding.pad,
     "Resize": resizing.resize,
     "RoiAlign": _region_average,
     "SpaceToDepth": _space_to_depth,

@@ -8,7 +8,8 @@ from tvm import relax
 
 from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS, ConvolutionOperator
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators.windows import Window, given_window, integers, window
+from relay_layout.frontend.onnx.operators.padding import windowed
+from relay_layout.frontend.onnx.operators.windows import Window, given_window, integers
 from relay_layout.frontend.onnx.values import (
     Array,
     Extent,
@@ -31,9 +32,9 @@ def _convolution(node: Node) -> Value:
             f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
             "whose channels do not fit"
         )
-    sliding = window(node, kernel_extents(node, weight), shape[2:])
+    data, sliding = windowed(node, node.tensor(0), kernel_extents(node, weight), 0.0)
     result = operator(
-        node.tensor(0),
+        data,
         node.tensor(1),
         strides=list(sliding.strides),
         padding=sliding.padding,

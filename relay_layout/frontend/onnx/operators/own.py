@@ -15,6 +15,7 @@ from relay_layout.frontend.onnx.operators import (
     selection,
     sequences,
     shapes,
+    slicing,
     spectra,
 )
 
@@ -32,5 +33,6 @@ CONVERTERS: dict[str, Converter] = {
     **selection.CONVERTERS,
     **sequences.CONVERTERS,
     **shapes.CONVERTERS,
+    **slicing.CONVERTERS,
     **spectra.CONVERTERS,
 }

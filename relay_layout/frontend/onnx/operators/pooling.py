@@ -1,7 +1,7 @@
 """ONNX pooling operators."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,9 @@ from tvm import relax
 
 from relay_layout.frontend.maxima import SlidingWindow, places_of_maxima
 from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import Window, window
-from relay_layout.frontend.onnx.values import Extent, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import is_static
 
 _MAX_POOLS = {1: relax.op.nn.max_pool1d, 2: relax.op.nn.max_pool2d, 3: relax.op.nn.max_pool3d}
@@ -20,7 +21,7 @@ _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 def _max_pool(node: Node) -> Value:
-    pooled = _pool(node, _MAX_POOLS, {})
+    pooled = _pool(node, node.tensor(0), _MAX_POOLS, {}, outside=_least_number(dtype_of(node.input(0))))
     if len(node.outputs) < 2 or not node.outputs[1]:
         return pooled
     if node.attributes.get("storage_order", 0):
@@ -44,7 +45,17 @@ def _max_pool(node: Node) -> Value:
 
 def _average_pool(node: Node) -> Value:
     include = bool(node.attributes.get("count_include_pad", 0))
-    return _pool(node, _AVERAGE_POOLS, {"count_include_pad": include})
+    data = node.tensor(0)
+    shape = shape_of(data)
+    if include or node.attributes.get("auto_pad", "NOTSET") == "NOTSET" or is_static(shape[2:]):
+        return _pool(node, data, _AVERAGE_POOLS, {"count_include_pad": include}, outside=0)
+    # What padding there is depends on the image: the share of a window that is inside tells how many count.
+    inside = relax.op.full(relax.ShapeExpr([1, 1, *shape[2:]]), node.like(1, data), dtype_of(data))
+    means, shares = (
+        node.emit(_pool(node, tensor, _AVERAGE_POOLS, {"count_include_pad": True}, outside=0), "means")
+        for tensor in (data, node.emit(inside, "inside"))
+    )
+    return relax.op.divide(means, shares)
 
 
 def _power_pool(node: Node) -> Value:
@@ -54,15 +65,21 @@ def _power_pool(node: Node) -> Value:
     if _rounds_up(node):
         # A window cut short is averaged over fewer elements than the kernel has.
         raise Unsupported("has ceil_mode, which is not supported")
-    operator, sliding = _sliding(node, _AVERAGE_POOLS, shape_of(powers))
+    powers, operator, sliding = _sliding(node, _AVERAGE_POOLS, powers, outside=0)
     mean = operator(powers, **_arguments(node, sliding), count_include_pad=True)
     total = relax.op.multiply(mean, node.like(math.prod(sliding.kernel), data))
     return _power_of(node, node.emit(total, "total"), 1 / power)
 
 
-def _pool(node: Node, operators: dict[int, Callable[..., Any]], options: dict[str, Any]) -> Value:
-    data = node.tensor(0)
-    operator, sliding = _sliding(node, operators, shape_of(data))
+def _pool(
+    node: Node,
+    data: Any,
+    operators: dict[int, Callable[..., Any]],
+    options: dict[str, Any],
+    outside: float,
+) -> Value:
+    """A pooling; ``outside`` is what padding holds that is apart from it."""
+    data, operator, sliding = _sliding(node, operators, data, outside)
     arguments = _arguments(node, sliding)
     if _rounds_up(node) and not is_static(shape_of(data)[2:]):
         # How many windows there are would be a choice, and TVM works out no shapes from choices.
@@ -90,12 +107,19 @@ def _rounded_up(
 
 
 def _sliding(
-    node: Node, operators: dict[int, Callable[..., Any]], shape: Sequence[Extent]
-) -> tuple[Callable[..., Any], Window]:
+    node: Node, operators: dict[int, Callable[..., Any]], data: Any, outside: float
+) -> tuple[Any, Callable[..., Any], Window]:
+    """What to pool, with which operator, and the window."""
+    shape = shape_of(data)
     if len(shape) - 2 not in operators:
         raise Unsupported(f"pools {written(shape)}, which has no 1 to 3 spatial dimensions")
-    sliding = window(node, node.attributes["kernel_shape"], shape[2:], rounds_up=_rounds_up(node))
-    return operators[len(shape) - 2], sliding
+    rounds_up = _rounds_up(node)
+    data, sliding = windowed(node, data, node.attributes["kernel_shape"], outside, rounds_up=rounds_up)
+    return data, operators[len(shape) - 2], sliding
+
+
+def _least_number(dtype: str) -> float:
+    return -math.inf if "float" in dtype else int(np.iinfo(dtype).min)
 
 
 def _arguments(node: Node, sliding: Window) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Node
+from relay_layout.frontend.onnx.operators.resizing_open import POSITIONS, ROUNDINGS, OpenAxis, scaled
 from relay_layout.frontend.onnx.values import (
     Array,
     Extent,
@@ -25,7 +26,6 @@ from relay_layout.frontend.onnx.values import (
     dtype_of,
     same,
     shape_of,
-    simplify,
 )
 from relay_layout.ir import is_static
 
@@ -138,13 +138,8 @@ def _scaled_axes(node: Node, scales: Sequence[float], region: Sequence[float] = 
             raise Unsupported(f"scales axis {axis} by {scale}")
         if isinstance(before, int):
             after = math.floor(float(np.float32(scale) * np.float32(before) * np.float32(end - start)))
-        elif float(scale).is_integer():
-            after = simplify(before * int(scale))
         else:
-            raise Unsupported(
-                f"scales the symbolic extent '{before}' by {scale}: "
-                "give the model's input a fixed shape (--input-shape)"
-            )
+            after = scaled(before, scale)
         result.append(Axis(axis, before, after, scale, (start, end)))
     return result
 
@@ -186,12 +181,28 @@ def _resized(node: Node, mapping: Mapping, axes: list[Axis]) -> Value:
     data = node.tensor(0)
     if _fits_resize2d(mapping, changed, len(shape_of(data))):
         return _resize2d(data, mapping, changed)
-    if not all(isinstance(extent, int) for axis in changed for extent in (axis.before, axis.after)):
-        raise Unsupported(
-            "resizes a symbolic extent in a way that needs a fixed one: "
-            "give the model's input a fixed shape (--input-shape)"
-        )
-    return _axis_by_axis(node, data, mapping, changed)
+    if is_static([extent for axis in changed for extent in (axis.before, axis.after)]):
+        return _axis_by_axis(node, data, mapping, changed)
+    for axis in changed:
+        data = _open_axis(node, data, mapping, axis)
+    return data
+
+
+def _open_axis(node: Node, data: Any, mapping: Mapping, axis: Axis) -> Any:
+    """One axis resized at run time."""
+    resized = OpenAxis(node, axis.axis, axis.before, axis.after, axis.scale)
+    rounding = mapping.rounding
+    if rounding == _UP_WHERE_SHRINKING:
+        rounding = "ceil" if axis.scale is not None and axis.scale < 1 else "floor"
+    if mapping.coordinates in POSITIONS:
+        if mapping.mode == "nearest" and rounding in ROUNDINGS:
+            return resized.picked(data, mapping.coordinates, rounding)
+        if mapping.mode == "linear" and not mapping.antialias:
+            return resized.interpolated(data, mapping.coordinates)
+    raise Unsupported(
+        "resizes a symbolic extent in a way that needs a fixed one: "
+        "give the model's input a fixed shape (--input-shape)"
+    )
 
 
 def _fits_resize2d(mapping: Mapping, axes: list[Axis], rank: int) -> bool:
@@ -209,7 +220,11 @@ def _fits_resize2d(mapping: Mapping, axes: list[Axis], rank: int) -> bool:
 def _picks_alike(mapping: Mapping, axis: Axis) -> bool:
     """Whether resize2d picks the same elements; for symbolic extents where that is known to hold."""
     if not isinstance(axis.before, int) or not isinstance(axis.after, int):
-        return (mapping.coordinates, mapping.rounding) == ("asymmetric", "floor")
+        if (mapping.coordinates, mapping.rounding) == ("asymmetric", "floor"):
+            return True
+        # No middle of an element lies between two that are repeated a whole number of times.
+        repeats = axis.scale is not None and float(axis.scale).is_integer()
+        return repeats and mapping.coordinates.endswith("half_pixel") and mapping.rounding.startswith("round")
     if mapping.rounding == _UP_WHERE_SHRINKING:
         return False
     positions = _positions(mapping, axis).astype("float64")

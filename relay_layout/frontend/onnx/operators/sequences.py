@@ -10,7 +10,8 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators.shapes import joined, parts
+from relay_layout.frontend.onnx.operators.shapes import joined
+from relay_layout.frontend.onnx.operators.slicing import parts
 from relay_layout.frontend.onnx.values import (
     Array,
     Extents,

@@ -1,24 +1,21 @@
 """ONNX operators that move, join or pick elements without computing with them."""
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from tvm import relax, tirx
 
 from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.operators.slicing import from_the_front
 from relay_layout.frontend.onnx.values import (
-    FAR,
     Array,
     Extent,
     Extents,
     Unsupported,
     Value,
-    clamped,
     dtype_of,
     extents,
-    greatest,
     product,
     same,
     shape_of,
@@ -78,7 +75,7 @@ def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Exten
     rest = [extent for extent in goal if not (isinstance(extent, int) and extent == -1)]
     left = list(shape)
     for extent in list(rest):
-        twin = next((other for other in left if not isinstance(extent, int) and same(other, extent)), None)
+        twin = next((other for other in left if extent != 0 and same(other, extent)), None)
         if twin is not None:
             left.remove(twin)
             rest.remove(extent)
@@ -108,7 +105,7 @@ def _squeeze(node: Node) -> Value:
         axes = [axis for axis, extent in enumerate(shape) if isinstance(extent, int) and extent == 1]
     axes = node.axes(axes, len(shape))
     for axis in axes:
-        if not (isinstance(shape[axis], int) and shape[axis] == 1):
+        if not node.requirements.assume_equal(shape[axis], 1):
             raise Unsupported(f"removes axis {axis} of {written(shape)}, whose extent is not 1")
     return relax.op.squeeze(node.tensor(0), axes) if axes else node.input(0)
 
@@ -156,165 +153,26 @@ def _static(shape: Sequence[Extent]) -> list[int]:
     return [extent for extent in shape if isinstance(extent, int)]
 
 
-def _split(node: Node) -> Value:
-    shape = shape_of(node.input(0))
-    axis = node.axis(node.attributes.get("axis", 0), len(shape))
-    count = len(node.outputs)
-    if node.opset < 13 and node.attributes.get("split"):
-        sizes = [int(size) for size in node.attributes["split"]]
-    elif node.opset >= 13 and node.has(1):
-        sizes = [int(size) for size in node.constant(1).reshape(-1)]
-    elif isinstance(shape[axis], int):
-        # The last part is smaller where they cannot be equal.
-        size = -(-shape[axis] // count)
-        sizes = [size] * (count - 1) + [shape[axis] - size * (count - 1)]
-    else:
-        raise Unsupported(f"splits the symbolic extent '{shape[axis]}' evenly, which is not supported")
-    if len(sizes) != count:
-        raise Unsupported(f"splits axis {axis} of {written(shape)} into {count} parts of {sizes}")
-    node.requirements.equal(shape[axis], sum(sizes))
-    return parts(node, node.input(0), sizes, axis)
-
-
-def parts(node: Node, value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
-    """A tensor cut along ``axis``, counted from the front; Unsupported where ``sizes`` do not fit.
-
-    Expressions among the parts are not bound to variables.
-    """
-    shape = shape_of(value)
-    fits = not isinstance(shape[axis], int) or sum(sizes) == shape[axis]
-    if min(sizes, default=0) < 0 or not fits:
-        raise Unsupported(f"splits axis {axis} of {written(shape)} into {len(sizes)} parts of {list(sizes)}")
-    if 0 in sizes and isinstance(value, relax.Expr):
-        raise Unsupported(f"splits into parts of {list(sizes)}, of which empty ones are not supported")
-    if len(sizes) == 1:
-        return [value]
-    ends = list(accumulate(sizes))
-    if isinstance(value, np.ndarray):
-        return np.split(value, ends, axis)[:-1]
-    if isinstance(value, Extents):
-        return [extents(array, value.dtype) for array in np.split(value.array, ends, axis)[:-1]]
-    whole = node.emit(relax.op.split(node.expression(value), ends[:-1], axis), "parts")
-    return [relax.TupleGetItem(whole, index) for index in range(len(sizes))]
-
-
-def _slice(node: Node) -> Value:
-    shape = shape_of(node.input(0))
-    if node.opset < 10:
-        starts, ends = list(node.attributes["starts"]), list(node.attributes["ends"])
-        axes, steps = list(node.attributes.get("axes", ())), []
-    else:
-        starts, ends = node.extents(1), node.extents(2)
-        axes = [int(axis) for axis in node.constant(3).reshape(-1)] if node.has(3) else []
-        steps = [int(step) for step in node.constant(4).reshape(-1)] if node.has(4) else []
-    axes = axes or list(range(len(starts)))
-    steps = steps or [1] * len(starts)
-    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise Unsupported(f"slices axes {axes} with steps {steps} from {starts} to {ends}")
-    node.axes(axes, len(shape))
-    data = node.tensor(0)
-    kept: list[tuple[int, Extent, Extent, int]] = []
-    reversed_axes = []
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        axis = node.axis(axis, len(shape))
-        begin, stop, stride = _range(start, end, step, shape[axis])
-        begin, stop = node.plain(begin), node.plain(stop)
-        if step < 0:
-            reversed_axes.append(axis)
-        if not (isinstance(begin, int) and begin == 0 and stride == 1 and same(stop, shape[axis])):
-            kept.append((axis, begin, stop, stride))
-    if kept:
-        data = relax.op.strided_slice(
-            data,
-            [axis for axis, _, _, _ in kept],
-            [relax.prim_value(begin) for _, begin, _, _ in kept],
-            [relax.prim_value(stop) for _, _, stop, _ in kept],
-            [relax.prim_value(stride) for _, _, _, stride in kept],
-            assume_inbound=True,
-        )
-    for axis in reversed_axes:
-        data = relax.op.flip(node.emit(data, "forward"), axis)
-    return data
-
-
-def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Extent, Extent, int]:
-    """First element, end and positive step of the elements a slice picks, in ascending order."""
-    if is_static((start, end, extent)):
-        picked = range(extent)[start:end:step]
-        if not picked:
-            return 0, 0, 1
-        first, last = min(picked[0], picked[-1]), max(picked[0], picked[-1])
-        return first, last + 1, abs(step)
-    if step < 0:
-        raise Unsupported(f"goes backwards along the symbolic extent '{extent}', which is not supported")
-    begin, stop = _bound(start, extent), _bound(end, extent)
-    if is_static((start, end)):
-        if end == 0 or ((start < 0) == (end < 0) and end <= start):
-            return 0, 0, 1
-        if (start < 0) != (end < 0) and begin != 0 and not same(stop, extent):
-            # Whether there are any depends on the extent.
-            stop = greatest(begin, stop)
-    return begin, stop, step
-
-
-def _bound(bound: Extent, extent: Extent) -> Extent:
-    """A slice's bound along an extent of which one is symbolic, between 0 and the extent."""
-    if isinstance(bound, int) and (bound == 0 or bound >= FAR):
-        return extent if bound else 0
-    if isinstance(bound, int) and bound < 0:
-        bound = extent + bound
-    if same(bound, extent):
-        return extent
-    return clamped(bound, extent)
-
-
-def _gather(node: Node) -> Value:
-    shape = shape_of(node.input(0))
-    axis = node.axis(node.attributes.get("axis", 0), len(shape))
-    indices = node.input(1)
-    if isinstance(indices, np.ndarray) and isinstance(shape[axis], int):
-        if indices.size and not -shape[axis] <= indices.min() <= indices.max() < shape[axis]:
-            raise Unsupported(f"picks elements of axis {axis} of {written(shape)} that do not exist")
-        picked = np.where(indices < 0, indices + shape[axis], indices).astype("int64")
-        return relax.op.take(node.tensor(0), node.expression(picked), axis, mode="clip")
-    if isinstance(indices, np.ndarray) and indices.size:
-        node.requirements.more(shape[axis], max(int(indices.max()), -int(indices.min()) - 1))
-    places = node.tensor(1)
-    if not node.is_natural(1):
-        places = _from_the_front(node, places, shape[axis])
-    # An index that is out of range stays within memory.
-    return relax.op.take(node.tensor(0), places, axis, mode="clip")
-
-
-def _gather_nd(node: Node) -> Value:
-    if not node.is_natural(1):
-        return NotImplemented
-    return relax.op.gather_nd(node.tensor(0), node.tensor(1), int(node.attributes.get("batch_dims", 0)))
-
-
-def _from_the_front(node: Node, indices: Any, extent: Extent) -> Any:
-    """Run-time indices with negative ones, which count from the end, replaced."""
-    end = node.expression(extents(extent, dtype_of(indices)))
-    negative = relax.op.less(indices, node.like(0, indices))
-    return node.emit(relax.op.where(negative, relax.op.add(indices, end), indices), "indices")
-
-
 def _expand(node: Node) -> Value:
     shape = shape_of(node.input(0))
-    goal = _broadcast(shape, node.extents(1))
+    goal = _broadcast(node, shape, node.extents(1))
     if len(goal) == len(shape) and all(map(same, goal, shape)):
         return node.input(0)
     return relax.op.broadcast_to(node.tensor(0), relax.ShapeExpr(goal))
 
 
-def _broadcast(left: Sequence[Extent], right: Sequence[Extent]) -> list[Extent]:
+def _broadcast(node: Node, left: Sequence[Extent], right: Sequence[Extent]) -> list[Extent]:
     rank = max(len(left), len(right))
     pairs = zip([1] * (rank - len(left)) + list(left), [1] * (rank - len(right)) + list(right), strict=True)
     result = []
     for one, other in pairs:
         if isinstance(one, int) and one == 1:
             result.append(other)
-        elif (isinstance(other, int) and other == 1) or same(one, other):
+        elif (
+            (isinstance(other, int) and other == 1)
+            or same(one, other)
+            or node.requirements.assume_equal(one, other)
+        ):
             result.append(one)
         else:
             raise Unsupported(f"cannot broadcast {written(left)} with {written(right)}")
@@ -322,12 +180,20 @@ def _broadcast(left: Sequence[Extent], right: Sequence[Extent]) -> list[Extent]:
 
 
 def _tile(node: Node) -> Value:
-    repeats = [int(count) for count in node.constant(1).reshape(-1)]
-    if len(repeats) != len(shape_of(node.input(0))) or min(repeats, default=0) < 0:
-        raise Unsupported(f"repeats {written(shape_of(node.input(0)))} by {repeats}")
-    if all(count == 1 for count in repeats):
+    shape, repeats = shape_of(node.input(0)), node.extents(1)
+    numbers = [count for count in repeats if isinstance(count, int)]
+    if len(repeats) != len(shape) or min(numbers, default=0) < 0:
+        raise Unsupported(f"repeats {written(shape)} by {written(repeats)}")
+    if all(same(count, 1) for count in repeats):
         return node.input(0)
-    return relax.op.tile(node.tensor(0), repeats)
+    if is_static(repeats):
+        return relax.op.tile(node.tensor(0), repeats)
+    pairs = list(zip(repeats, shape, strict=True))
+    apart = node.reshaped(node.input(0), [size for _, extent in pairs for size in (1, extent)])
+    copies = relax.op.broadcast_to(
+        node.expression(apart), relax.ShapeExpr([size for pair in pairs for size in pair])
+    )
+    return node.reshaped(node.emit(copies, "copies"), [simplify(count * extent) for count, extent in pairs])
 
 
 def _shape(node: Node) -> Value:
@@ -382,12 +248,20 @@ def _cumulative(operator: Callable[..., Any]) -> Converter:
 
 
 def _one_hot(node: Node) -> Value:
-    indices, depth, values = node.tensor(0), int(node.constant(1).reshape(-1)[0]), node.constant(2)
-    if depth < 1 or not dtype_of(indices).startswith("int"):
+    indices, (depth,), values = node.tensor(0), node.extents(1), node.constant(2)
+    if (isinstance(depth, int) and depth < 1) or not dtype_of(indices).startswith("int"):
         raise Unsupported(f"has {depth} classes of {dtype_of(indices)} indices, which is not supported")
-    off, on = (tirx.const(number.item(), str(values.dtype)) for number in values.reshape(-1))
-    axis = node.axis(node.attributes.get("axis", -1), len(shape_of(indices)) + 1)
-    return relax.op.one_hot(_from_the_front(node, indices, depth), on, off, depth, axis)
+    rank = len(shape_of(indices)) + 1
+    axis = node.axis(node.attributes.get("axis", -1), rank)
+    indices = from_the_front(node, indices, depth)
+    if isinstance(depth, int):
+        off, on = (tirx.const(number.item(), str(values.dtype)) for number in values.reshape(-1))
+        return relax.op.one_hot(indices, on, off, depth, axis)
+    off, on = (node.expressions.scalar(number.item(), str(values.dtype)) for number in values.reshape(-1))
+    places = node.emit(relax.op.arange(0, node.plain(depth), 1, dtype_of(indices)), "places")
+    along = node.reshaped(places, [depth if index == axis else 1 for index in range(rank)])
+    apart = node.emit(relax.op.expand_dims(indices, axis), "indices")
+    return relax.op.where(node.emit(relax.op.equal(apart, node.emit(along)), "hot"), on, off)
 
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
@@ -410,8 +284,6 @@ CONVERTERS: dict[str, Converter] = {
     "Dropout": _dropout,
     "Expand": _expand,
     "Flatten": _flatten,
-    "Gather": _gather,
-    "GatherND": _gather_nd,
     "Identity": _identity,
     "OneHot": _one_hot,
     "Range": _range_of,
@@ -420,8 +292,6 @@ CONVERTERS: dict[str, Converter] = {
     "ScatterElements": _scatter_elements,
     "Shape": _shape,
     "Size": _size,
-    "Slice": _slice,
-    "Split": _split,
     "Squeeze": _squeeze,
     "Tile": _tile,
     "Transpose": _transpose,

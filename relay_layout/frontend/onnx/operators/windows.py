@@ -4,23 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.values import Extent, Unsupported
+from relay_layout.frontend.onnx.values import Extent, Unsupported, greatest, simplify
 
 _TOO_LARGE = 2**31
 
 
 @dataclass(frozen=True)
 class Window:
-    """One entry per spatial dimension; padding before and after it."""
+    """One entry per spatial dimension; padding before and after it, which open extents may decide."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilation: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
+    before: tuple[Extent, ...]
+    after: tuple[Extent, ...]
 
     @property
-    def padding(self) -> list[int]:
+    def padding(self) -> list[Extent]:
         """Padding as Relax and ONNX write it: all that comes before, then all that comes after."""
         return [*self.before, *self.after]
 
@@ -49,10 +49,10 @@ class Window:
             for extent, reach, (before, after, stride) in zip(spatial, self.reach, sides, strict=True)
         )
 
-    def padded(self, totals: Sequence[int], mode: str) -> "Window":
+    def padded(self, totals: Sequence[Extent], mode: str) -> "Window":
         """This window padded by ``totals``, half on each side; the odd one comes after in SAME_UPPER only."""
-        less = tuple(total // 2 for total in totals)
-        more = tuple(total - total // 2 for total in totals)
+        less = tuple(simplify(total // 2) for total in totals)
+        more = tuple(simplify(total - half) for total, half in zip(totals, less, strict=True))
         before, after = (less, more) if mode == "SAME_UPPER" else (more, less)
         return replace(self, before=before, after=after)
 
@@ -62,7 +62,8 @@ def window(
 ) -> Window:
     """The node's window over an image of extents ``spatial``, with ``auto_pad`` worked out.
 
-    One that ``rounds_up`` may reach beyond the padding, by less than a stride.
+    Padding depends on open extents where ``auto_pad`` makes it. A window that ``rounds_up`` may reach beyond
+    the padding, by less than a stride.
     """
     rank = len(spatial)
     fixed = given_window(node, kernel, rank)
@@ -101,16 +102,10 @@ def integers(node: Node, name: str, default: Sequence[int], *, least: int) -> tu
     return given
 
 
-def _same_padding(extent: Extent, reach: int, stride: int) -> int:
+def _same_padding(extent: Extent, reach: int, stride: int) -> Extent:
     """Padding that leaves ceil(extent / stride) positions for the window."""
-    if isinstance(extent, int):
-        return max((-(-extent // stride) - 1) * stride + reach - extent, 0)
-    if stride == 1:
-        return reach - 1
-    raise Unsupported(
-        f"pads by an amount that depends on the symbolic extent '{extent}': "
-        "give the model's input a fixed shape (--input-shape)"
-    )
+    positions = (extent + stride - 1) // stride
+    return greatest(simplify((positions - 1) * stride + reach - extent), 0)
 
 
 def _check_fit(window: Window, spatial: Sequence[Extent], *, rounds_up: bool = False) -> None:

@@ -97,12 +97,3 @@ def test_matrices_that_may_not_fit() -> None:
     with pytest.raises(ModelError) as error:
         relay_layout.compile(model)
     assert "multiplies [2,K] with [M,4], whose extents may or may not fit" in str(error.value)
-
-
-def test_slopes_along_an_open_axis_are_told() -> None:
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 18]> open (float[2,C,3] x) => (float y) '
-        "<float[2,1] a = {1,2}> { y = PRelu (x, a) }"
-    )
-    with pytest.raises(ModelError, match="gives a result of unknown shape"):
-        relay_layout.compile(model)

@@ -1,0 +1,80 @@
+"""Operands whose extents have to be equal, where only the sizes of inputs tell whether they are."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tvm import relax, tirx
+
+from relay_layout.frontend.onnx.node import Node, identifier
+from relay_layout.frontend.onnx.values import Extent, Unsupported, Value, dtype_of, same, shape_of
+
+BROADCASTING = frozenset(
+    (
+        *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Sum", "Mean", "Max", "Min", "PRelu", "Where"),
+        *("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
+        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+    )
+)
+"""Operators whose operands have equal extents, counted from the last, but for those that are 1."""
+
+_LINED_UP_BEFORE = 7
+"""Opsets before this one line operands up with an axis that the node names."""
+
+
+def agreeing(node: Node) -> Node:
+    """The node with operands whose extents TVM can tell to be equal, where it needs them to be.
+
+    Raises :class:`.Assumption` where they are for some sizes of inputs alone.
+    """
+    if node.operator == "Concat":
+        rank = len(shape_of(node.input(0)))
+        joined = node.axis(node.attributes.get("axis", 1 if node.opset < 4 else 0), rank) - rank
+        return replace(node, inputs=_agreeing(node, broadcasts=False, but=joined))
+    if node.operator in BROADCASTING and node.opset >= _LINED_UP_BEFORE:
+        return replace(node, inputs=_agreeing(node, broadcasts=True))
+    return node
+
+
+def _agreeing(node: Node, *, broadcasts: bool, but: int = 0) -> tuple[Value, ...]:
+    """The inputs with equal extents along all axes, counted from the last, but one that is joined."""
+    try:
+        shapes = [[] if value is None else shape_of(value) for value in node.inputs]
+    except Unsupported:
+        return node.inputs
+    goals: dict[int, Extent] = {}
+    for axis in range(-max(map(len, shapes), default=0), 0):
+        extents = [shape[axis] for shape in shapes if len(shape) >= -axis]
+        if axis != but:
+            goals[axis] = _goal(node, [each for each in extents if not (broadcasts and _is_one(each))])
+    return tuple(_agreed(node, value, shape, goals) for value, shape in zip(node.inputs, shapes, strict=True))
+
+
+def _goal(node: Node, extents: Sequence[Extent]) -> Extent | None:
+    """The extent that all have; None where TVM can tell that they are equal, or nobody can."""
+    first, *others = extents or [1]
+    others = [other for other in others if not same(first, other)]
+    numbers = {extent for extent in (first, *others) if isinstance(extent, int)}
+    if len(numbers) > 1 or not all([node.requirements.assume_equal(first, other) for other in others]):
+        return None
+    # TVM would put what a tensor is cast from in place of a variable.
+    plain = [extent for extent in (first, *others) if not isinstance(extent, tirx.Var)]
+    return plain[0] if others and plain else None
+
+
+def _agreed(node: Node, value: Value, shape: Sequence[Extent], goals: dict[int, Extent | None]) -> Value:
+    """``value`` with the extents of ``goals``, by axis counted from the last, None where they are right."""
+    found = list(shape)
+    for axis, goal in goals.items():
+        if goal is not None and len(shape) >= -axis and not _is_one(shape[axis]):
+            found[axis] = goal
+    if all(map(same, shape, found)):
+        return value
+    kind = relax.TensorType(found, dtype_of(value))
+    return node.builder.match_cast(node.expression(value), kind, identifier(f"{node.outputs[0]}_agreeing"))
+
+
+def _is_one(extent: Extent) -> bool:
+    return isinstance(extent, int) and extent == 1
+
+
+__all__ = ["agreeing"]

@@ -1,0 +1,114 @@
+"""What the sizes of inputs have to be for a graph to fit, found while it is read.
+
+An upsampled image meets the one from which it was made: ``(h + 1) // 2 * 2`` and ``h``, which are equal for
+even ``h``. The graph is then read again for images of ``h // 2 * 2`` rows, where TVM can tell that all fits,
+and in each call the size is checked to be even.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tvm import relax, tirx
+from tvm_ffi import structural_map
+
+from relay_layout.frontend.onnx.residues import Residues, equal_residues
+from relay_layout.frontend.onnx.values import Extent, dtype_of, same, shape_of, simplify
+
+_LARGEST = 4096
+"""No size is asked to be a multiple of more."""
+
+_ALL = Residues(1, 0)
+
+
+class Assumption(Exception):
+    """``size`` has to be ``extent``, or of a residue class: the graph has to be read again with that."""
+
+    def __init__(self, size: tirx.Var, extent: Extent | Residues) -> None:
+        super().__init__(f"{size} has to be {extent}")
+        self.size = size
+        self.extent = extent
+
+
+class Assumptions:
+    """What is assumed of ``sizes``, the extents of inputs that the file leaves open."""
+
+    def __init__(self, sizes: Iterable[tirx.Var] = ()) -> None:
+        self._sizes = list(sizes)
+        self._residues: dict[tirx.Var, Residues] = {}
+        self._extents: dict[tirx.Var, Extent] = {}
+
+    def add(self, assumption: Assumption) -> None:
+        """Take one for granted, beside all others."""
+        size, extent = assumption.size, assumption.extent
+        if isinstance(extent, Residues):
+            self._residues[size] = extent
+            extent = size // extent.divisor * extent.divisor + extent.rest
+        known = self._extents
+        self._extents = {name: _replaced(other, size, extent) for name, other in known.items()}
+        self._extents[size] = extent
+
+    def equal(self, left: Extent, right: Extent) -> bool:
+        """Whether both are always equal; False where nothing is known of it. Raises :class:`Assumption`."""
+        if same(left, right):
+            return True
+        for size, other in ((left, right), (right, left)):
+            if self._is_open(size) and size not in _variables(other) and self._sizes_alone(other):
+                raise Assumption(size, other)
+        variables = set(_variables(left)) | set(_variables(right))
+        if len(variables) != 1:
+            return False
+        (size,) = variables
+        known = self._residues.get(size, _ALL)
+        found = equal_residues(left, right, known)
+        if found is None or found == known:
+            return found is not None
+        if not self._sizes_alone(size) or found.divisor > _LARGEST:
+            return False
+        raise Assumption(size, found)
+
+    def declared(self, extent: int | tirx.Var) -> Extent:
+        """The extent of an input as its type has it: a variable, unless it is another one, or a number."""
+        known = self._extents.get(extent, extent)
+        return known if isinstance(known, int | tirx.Var) else extent
+
+    def fitting(self, builder: Any, tensor: relax.Var) -> relax.Var:
+        """An input with the extents that are assumed of it."""
+        shape = shape_of(tensor)
+        assumed = [self._extents.get(extent, extent) for extent in shape]
+        if all(map(same, shape, assumed)):
+            return tensor
+        return builder.match_cast(
+            tensor, relax.TensorType(assumed, dtype_of(tensor)), f"{tensor.name}_fitting"
+        )
+
+    def conditions(self) -> Iterator[Any]:
+        """What has to be checked of sizes that are variables of their own."""
+        for size, extent in self._extents.items():
+            if size in self._residues:
+                divisor, rest = self._residues[size]
+                yield tirx.EQ(size % divisor, tirx.const(rest, "int64"))
+            elif not isinstance(extent, int | tirx.Var):
+                yield tirx.EQ(size, extent)
+
+    def _is_open(self, extent: Extent) -> bool:
+        return isinstance(extent, tirx.Var) and extent in self._sizes
+
+    def _sizes_alone(self, extent: Extent) -> bool:
+        """Whether it depends on nothing but sizes of inputs."""
+        return all(variable in self._sizes for variable in _variables(extent))
+
+
+def _variables(extent: Extent) -> Sequence[tirx.Var]:
+    return [] if isinstance(extent, int) else list(tirx.analysis.undefined_vars(extent))
+
+
+def _replaced(extent: Extent, size: tirx.Var, by: Extent) -> Extent:
+    if isinstance(extent, int):
+        return extent
+    value = tirx.const(by, "int64") if isinstance(by, int) else by
+    return simplify(
+        structural_map(extent, (tirx.Var, lambda variable: value if variable.same_as(size) else variable))
+    )
+
+
+__all__ = ["Assumption", "Assumptions"]

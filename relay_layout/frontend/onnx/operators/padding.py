@@ -1,0 +1,164 @@
+"""ONNX's Pad, and padding by amounts that depend on the sizes of images."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx.node import Node
+from relay_layout.frontend.onnx.operators.windows import Window, window
+from relay_layout.frontend.onnx.values import (
+    Extent,
+    Unsupported,
+    Value,
+    dtype_of,
+    extents,
+    greatest,
+    least,
+    same,
+    shape_of,
+    simplify,
+    written,
+)
+from relay_layout.ir import is_static
+
+_MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
+
+
+def pad(node: Node) -> Value:
+    """Pad: amounts below zero take elements away."""
+    data = node.tensor(0)
+    before, after = _widths(node, len(shape_of(data)))
+    mode = node.attributes.get("mode", "constant")
+    if mode not in _MODES:
+        raise Unsupported(f"pads in the unknown mode '{mode}'")
+    if mode == "constant":
+        return padded(node, data, before, after, _value(node, dtype_of(data)))
+    if any(isinstance(width, int) and width < 0 for width in (*before, *after)):
+        raise Unsupported(f"pads by a negative amount in mode '{mode}', which is not supported")
+    for axis, widths in enumerate(zip(before, after, strict=True)):
+        if not is_static(widths):
+            data = node.emit(_read_beyond(node, data, axis, *widths, mode), "padded")
+            before[axis] = after[axis] = 0
+    return _padded_by_numbers(data, before, after, _MODES[mode], 0)
+
+
+def padded(node: Node, data: Any, before: list[Extent], after: list[Extent], value: float) -> Any:
+    """``data`` with so much of ``value`` around it; amounts below zero take elements away."""
+    data = _cropped(node, data, before, after)
+    before, after = ([greatest(width, 0) for width in side] for side in (before, after))
+    for axis, widths in enumerate(zip(before, after, strict=True)):
+        if not is_static(widths):
+            data = node.emit(_joined(node, data, axis, *widths, value), "padded")
+            before[axis] = after[axis] = 0
+    return _padded_by_numbers(data, before, after, "constant", value)
+
+
+def windowed(
+    node: Node, data: Any, kernel: Sequence[int], outside: float, *, rounds_up: bool = False
+) -> tuple[Any, Window]:
+    """Data and the node's window over them, whose padding is numbers.
+
+    What open extents decide is around the data already, filled with ``outside``.
+    """
+    found = window(node, kernel, shape_of(data)[2:], rounds_up=rounds_up)
+    is_open = [not is_static(widths) for widths in zip(found.before, found.after, strict=True)]
+    if not any(is_open):
+        return data, found
+
+    def parted(widths: Sequence[Extent], is_wanted: bool) -> list[Extent]:
+        return [width if which is is_wanted else 0 for width, which in zip(widths, is_open, strict=True)]
+
+    before, after = ([0, 0, *parted(widths, True)] for widths in (found.before, found.after))
+    data = node.emit(padded(node, data, before, after, outside), "around")
+    inside = replace(
+        found, before=tuple(parted(found.before, False)), after=tuple(parted(found.after, False))
+    )
+    return data, inside
+
+
+def _padded_by_numbers(data: Any, before: list[int], after: list[int], mode: str, value: float) -> Any:
+    widths = [width for pair in zip(before, after, strict=True) for width in pair]
+    return relax.op.nn.pad(data, widths, mode, value) if any(widths) else data
+
+
+def _widths(node: Node, rank: int) -> tuple[list[Extent], list[Extent]]:
+    pads = list(node.attributes.get("pads", ())) if node.opset < 11 else node.extents(1)
+    axes = list(range(rank))
+    if node.has(3):
+        axes = [node.axis(int(axis), rank) for axis in node.constant(3).reshape(-1)]
+    if len(pads) != 2 * len(axes) or len(set(axes)) != len(axes):
+        raise Unsupported(f"has pads {written(pads)} for axes {axes}")
+    before: list[Extent] = [0] * rank
+    after: list[Extent] = [0] * rank
+    for index, axis in enumerate(axes):
+        before[axis], after[axis] = pads[index], pads[index + len(axes)]
+    return before, after
+
+
+def _cropped(node: Node, data: Any, before: list[Extent], after: list[Extent]) -> Any:
+    """``data`` without what amounts below zero take away."""
+    shape = shape_of(data)
+    begins = [greatest(simplify(0 - width), 0) for width in before]
+    ends = [simplify(extent + least(width, 0)) for extent, width in zip(shape, after, strict=True)]
+    axes = [
+        axis
+        for axis, (begin, end) in enumerate(zip(begins, ends, strict=True))
+        if not (same(begin, 0) and same(end, shape[axis]))
+    ]
+    if not axes:
+        return data
+    if any(is_static((begins[axis], ends[axis])) and ends[axis] < begins[axis] for axis in axes):
+        pads = written([*before, *after])
+        raise Unsupported(f"takes more from {written(shape)} than there is, with pads {pads}")
+    kept = relax.op.strided_slice(
+        data,
+        axes,
+        [relax.prim_value(node.plain(begins[axis])) for axis in axes],
+        [relax.prim_value(node.plain(ends[axis])) for axis in axes],
+        assume_inbound=True,
+    )
+    return node.emit(kept, "cropped")
+
+
+def _joined(node: Node, data: Any, axis: int, before: Extent, after: Extent, value: float) -> Any:
+    """``data`` with ``value`` on both sides of an axis."""
+    shape, filling = shape_of(data), node.like(value, data)
+
+    def side(width: Extent) -> list[Any]:
+        around = [*shape[:axis], node.plain(width), *shape[axis + 1 :]]
+        full = relax.op.full(relax.ShapeExpr(around), filling, dtype_of(data))
+        return [] if same(width, 0) else [node.emit(full, "side")]
+
+    return relax.op.concat([*side(before), data, *side(after)], axis)
+
+
+def _read_beyond(node: Node, data: Any, axis: int, before: Extent, after: Extent, mode: str) -> Any:
+    """``data`` read along an axis from before its first element to behind its last, as ``mode`` says."""
+    extent = shape_of(data)[axis]
+    begin, end = (node.plain(simplify(bound)) for bound in (0 - before, extent + after))
+    places = node.emit(relax.op.arange(begin, end, 1, "int64"), "places")
+    zero = relax.const(0, "int64")
+    count, last = (node.emit(node.expression(extents(number, "int64"))) for number in (extent, extent - 1))
+    if mode == "wrap":
+        inside = relax.op.floor_mod(places, count)
+    elif mode == "edge":
+        inside = relax.op.minimum(node.emit(relax.op.maximum(places, zero)), last)
+    else:
+        beyond = node.emit(relax.op.abs(node.emit(relax.op.subtract(last, relax.op.abs(places)))), "beyond")
+        inside = relax.op.subtract(last, beyond)
+    return relax.op.take(data, node.emit(inside, "inside"), axis, mode="clip")
+
+
+def _value(node: Node, dtype: str) -> float | int:
+    if node.opset < 11:
+        return float(node.attributes.get("value", 0.0))
+    if not node.has(2):
+        return 0
+    number: float | int = np.asarray(node.constant(2), dtype=dtype).reshape(-1)[0].item()
+    return number
+
+
+__all__ = ["pad", "padded"]

@@ -1,0 +1,196 @@
+"""ONNX operators that pick elements by their places: slices, parts, and elements that are indexed."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.values import (
+    FAR,
+    Extent,
+    Extents,
+    Unsupported,
+    Value,
+    clamped,
+    dtype_of,
+    extents,
+    greatest,
+    same,
+    shape_of,
+    simplify,
+    written,
+)
+from relay_layout.ir import is_static
+
+
+def _split(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    count = len(node.outputs)
+    if node.opset < 13 and node.attributes.get("split"):
+        sizes = [int(size) for size in node.attributes["split"]]
+    elif node.opset >= 13 and node.has(1):
+        sizes = node.extents(1)
+    else:
+        # The last part is smaller where they cannot be equal.
+        size = simplify((shape[axis] + count - 1) // count)
+        sizes = [size] * (count - 1) + [simplify(shape[axis] - size * (count - 1))]
+        node.requirements.more(sizes[-1], -1)
+    if len(sizes) != count:
+        raise Unsupported(f"splits axis {axis} of {written(shape)} into {count} parts of {written(sizes)}")
+    node.requirements.equal(shape[axis], sum(sizes))
+    if is_static(sizes):
+        return parts(node, node.input(0), sizes, axis)
+    ends = [simplify(end) for end in accumulate(sizes)]
+    return [_part(node, axis, begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def _part(node: Node, axis: int, begin: Extent, end: Extent) -> Any:
+    bounds = [relax.prim_value(node.plain(bound)) for bound in (begin, end)]
+    return relax.op.strided_slice(node.tensor(0), [axis], bounds[:1], bounds[1:], assume_inbound=True)
+
+
+def parts(node: Node, value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
+    """A tensor cut along ``axis``, counted from the front; Unsupported where ``sizes`` do not fit.
+
+    Expressions among the parts are not bound to variables.
+    """
+    shape = shape_of(value)
+    fits = not isinstance(shape[axis], int) or sum(sizes) == shape[axis]
+    if min(sizes, default=0) < 0 or not fits:
+        raise Unsupported(f"splits axis {axis} of {written(shape)} into {len(sizes)} parts of {list(sizes)}")
+    if 0 in sizes and isinstance(value, relax.Expr):
+        raise Unsupported(f"splits into parts of {list(sizes)}, of which empty ones are not supported")
+    if len(sizes) == 1:
+        return [value]
+    ends = list(accumulate(sizes))
+    if isinstance(value, np.ndarray):
+        return np.split(value, ends, axis)[:-1]
+    if isinstance(value, Extents):
+        return [extents(array, value.dtype) for array in np.split(value.array, ends, axis)[:-1]]
+    whole = node.emit(relax.op.split(node.expression(value), ends[:-1], axis), "parts")
+    return [relax.TupleGetItem(whole, index) for index in range(len(sizes))]
+
+
+def _slice(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    if node.opset < 10:
+        starts, ends = list(node.attributes["starts"]), list(node.attributes["ends"])
+        axes, steps = list(node.attributes.get("axes", ())), []
+    else:
+        starts, ends = node.extents(1), node.extents(2)
+        axes = [int(axis) for axis in node.constant(3).reshape(-1)] if node.has(3) else []
+        steps = [int(step) for step in node.constant(4).reshape(-1)] if node.has(4) else []
+    axes = axes or list(range(len(starts)))
+    steps = steps or [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise Unsupported(f"slices axes {axes} with steps {steps} from {starts} to {ends}")
+    node.axes(axes, len(shape))
+    data = node.tensor(0)
+    kept: list[tuple[int, Extent, Extent, int]] = []
+    reversed_axes = []
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        axis = node.axis(axis, len(shape))
+        if step < 0 and not is_static((start, end, shape[axis])):
+            data = node.emit(relax.op.flip(data, axis), "backwards")
+            start, end, step = _from_the_end(start, shape[axis]), _from_the_end(end, shape[axis]), -step
+        begin, stop, stride = _range(start, end, step, shape[axis])
+        begin, stop = node.plain(begin), node.plain(stop)
+        if step < 0:
+            reversed_axes.append(axis)
+        if not (isinstance(begin, int) and begin == 0 and stride == 1 and same(stop, shape[axis])):
+            kept.append((axis, begin, stop, stride))
+    if kept:
+        data = relax.op.strided_slice(
+            data,
+            [axis for axis, _, _, _ in kept],
+            [relax.prim_value(begin) for _, begin, _, _ in kept],
+            [relax.prim_value(stop) for _, _, stop, _ in kept],
+            [relax.prim_value(stride) for _, _, _, stride in kept],
+            assume_inbound=True,
+        )
+    for axis in reversed_axes:
+        data = relax.op.flip(node.emit(data, "forward"), axis)
+    return data
+
+
+def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Extent, Extent, int]:
+    """First element, end and positive step of the elements a slice picks, in ascending order."""
+    if is_static((start, end, extent)):
+        picked = range(extent)[start:end:step]
+        if not picked:
+            return 0, 0, 1
+        first, last = min(picked[0], picked[-1]), max(picked[0], picked[-1])
+        return first, last + 1, abs(step)
+    begin, stop = _bound(start, extent), _bound(end, extent)
+    if isinstance(start, int) and 0 <= start < step and same(stop, extent):
+        # Of an extent below the start there is nothing to take either way.
+        begin = start
+    if is_static((start, end)):
+        if end == 0 or ((start < 0) == (end < 0) and end <= start):
+            return 0, 0, 1
+        if (start < 0) != (end < 0) and begin != 0 and not same(stop, extent):
+            # Whether there are any depends on the extent.
+            stop = greatest(begin, stop)
+    return begin, stop, step
+
+
+def _from_the_end(bound: Extent, extent: Extent) -> Extent:
+    """A bound of a slice that goes backwards, as the bound of one of the reversed elements."""
+    if isinstance(bound, int):
+        # What is far before the first element is far behind the last one then.
+        return -1 - bound if abs(bound) < FAR else (FAR if bound < 0 else 0)
+    return simplify(extent - 1 - bound)
+
+
+def _bound(bound: Extent, extent: Extent) -> Extent:
+    """A slice's bound along an extent of which one is symbolic, between 0 and the extent."""
+    if isinstance(bound, int) and (bound == 0 or bound >= FAR):
+        return extent if bound else 0
+    if isinstance(bound, int) and bound < 0:
+        bound = extent + bound
+    if same(bound, extent):
+        return extent
+    return clamped(bound, extent)
+
+
+def _gather(node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    indices = node.input(1)
+    if isinstance(indices, np.ndarray) and isinstance(shape[axis], int):
+        if indices.size and not -shape[axis] <= indices.min() <= indices.max() < shape[axis]:
+            raise Unsupported(f"picks elements of axis {axis} of {written(shape)} that do not exist")
+        picked = np.where(indices < 0, indices + shape[axis], indices).astype("int64")
+        return relax.op.take(node.tensor(0), node.expression(picked), axis, mode="clip")
+    if isinstance(indices, np.ndarray) and indices.size:
+        node.requirements.more(shape[axis], max(int(indices.max()), -int(indices.min()) - 1))
+    places = node.tensor(1)
+    if not node.is_natural(1):
+        places = from_the_front(node, places, shape[axis])
+    # An index that is out of range stays within memory.
+    return relax.op.take(node.tensor(0), places, axis, mode="clip")
+
+
+def _gather_nd(node: Node) -> Value:
+    if not node.is_natural(1):
+        return NotImplemented
+    return relax.op.gather_nd(node.tensor(0), node.tensor(1), int(node.attributes.get("batch_dims", 0)))
+
+
+def from_the_front(node: Node, indices: Any, extent: Extent) -> Any:
+    """Run-time indices with negative ones, which count from the end, replaced."""
+    end = node.expression(extents(extent, dtype_of(indices)))
+    negative = relax.op.less(indices, node.like(0, indices))
+    return node.emit(relax.op.where(negative, relax.op.add(indices, end), indices), "indices")
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Gather": _gather,
+    "GatherND": _gather_nd,
+    "Slice": _slice,
+    "Split": _split,
+}

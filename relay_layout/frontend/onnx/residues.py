@@ -1,0 +1,172 @@
+"""For which values of one variable two extents are equal, found exactly.
+
+Extents of images are quasi-linear: sums, floored quotients and remainders by constants, and what is least or
+most of several, are a line plus something periodic, from some size on. Where the lines of two extents are
+parallel their difference is periodic, and what holds up to there and throughout one period holds for all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import gcd, lcm
+from typing import NamedTuple
+
+from tvm import tirx
+
+from relay_layout.ir import Extent
+
+_LONGEST = 1 << 16
+"""No period that is longer is looked at, nor one that begins later."""
+
+
+_OF_TWO = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max)
+
+
+class Residues(NamedTuple):
+    """The numbers that leave ``rest`` when they are divided by ``divisor``: all of them where that is 1."""
+
+    divisor: int
+    rest: int
+
+
+@dataclass(frozen=True)
+class _QuasiLinear:
+    """``value`` of a variable: ``slope`` times the variable, plus what repeats from ``start`` on."""
+
+    slope: Fraction
+    period: int
+    start: int
+    value: Callable[[int], int]
+
+    @property
+    def telling(self) -> range:
+        """The sizes of which the values tell all others."""
+        return range(self.start + self.period)
+
+
+def equal_residues(left: Extent, right: Extent, known: Residues) -> Residues | None:
+    """The values of their only variable, among those that are ``known``, with which two extents are equal.
+
+    They may be equal for some small values beside. None where these are no residue class, and for extents of
+    several variables or of other operators.
+    """
+    difference = _difference(left, right)
+    if difference is None or difference.slope != 0:
+        return None
+    period = lcm(difference.period, known.divisor)
+    sizes = range(known.rest, difference.start + period, known.divisor)
+    zeros = [size for size in sizes if difference.value(size) == 0]
+    lasting = [size for size in zeros if size >= difference.start]
+    if not lasting or period % len(lasting):
+        return None
+    divisor = period // len(lasting)
+    found = Residues(divisor, lasting[0] % divisor)
+    wanted = range(found.rest, difference.start + period, divisor)
+    return found if set(lasting) <= set(wanted) <= set(zeros) else None
+
+
+def never_more(left: Extent, right: Extent) -> bool:
+    """Whether one extent is proven to be at most the other."""
+    difference = _difference(left, right)
+    return difference is not None and _stays_down(difference)
+
+
+def _stays_down(difference: _QuasiLinear) -> bool:
+    return difference.slope <= 0 and all(difference.value(size) <= 0 for size in difference.telling)
+
+
+def _difference(left: Extent, right: Extent) -> _QuasiLinear | None:
+    variables = {
+        variable
+        for extent in (left, right)
+        if not isinstance(extent, int)
+        for variable in tirx.analysis.undefined_vars(extent)
+    }
+    if len(variables) != 1:
+        return None
+    one, other = _quasi_linear(left), _quasi_linear(right)
+    return None if one is None or other is None else _minus(one, other)
+
+
+def _quasi_linear(extent: Extent) -> _QuasiLinear | None:
+    match extent:
+        case int():
+            return _constant(extent)
+        case tirx.IntImm():
+            return _constant(int(extent))
+        case tirx.Var():
+            return _QuasiLinear(Fraction(1), 1, 0, lambda size: size)
+        case (
+            tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.FloorDiv() | tirx.FloorMod() | tirx.Min() | tirx.Max()
+        ):
+            left, right = _quasi_linear(extent.a), _quasi_linear(extent.b)
+            return None if left is None or right is None else _of_two(extent, left, right)
+    return None
+
+
+def _of_two(extent: Extent, left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLinear | None:
+    number = right.value(0) if len(right.telling) == 1 and right.slope == 0 else None
+    match extent:
+        case tirx.Add():
+            return _combined(left, right, left.slope + right.slope, lambda one, other: one + other)
+        case tirx.Sub():
+            return _minus(left, right)
+        case tirx.Min():
+            return _extreme(left, right, min)
+        case tirx.Max():
+            return _extreme(left, right, max)
+        case tirx.Mul() if number is not None:
+            return _combined(left, right, left.slope * number, lambda one, other: one * other)
+        case tirx.FloorDiv() if number is not None and number > 0:
+            return _combined(left, right, left.slope / number, lambda one, other: one // other, number)
+        case tirx.FloorMod() if number is not None and number > 0:
+            return _combined(left, right, Fraction(0), lambda one, other: one % other, number)
+    return None
+
+
+def _constant(number: int) -> _QuasiLinear:
+    return _QuasiLinear(Fraction(0), 1, 0, lambda size: number)
+
+
+def _minus(left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLinear | None:
+    return _combined(left, right, left.slope - right.slope, lambda one, other: one - other)
+
+
+def _extreme(
+    left: _QuasiLinear, right: _QuasiLinear, choose: Callable[[int, int], int]
+) -> _QuasiLinear | None:
+    """The least or the most of two: the same one from some size on, unless their lines are parallel."""
+    difference = _minus(left, right)
+    if difference is None:
+        return None
+    start, period = difference.start, difference.period
+    if difference.slope:
+        above = difference.slope > 0
+        while start <= _LONGEST and any(
+            (difference.value(size) > 0) is not above for size in range(start, start + period)
+        ):
+            start += period
+    # The slope of the one that is chosen of slopes, as of values that are far out.
+    slope = max(left.slope, right.slope) if choose(0, 1) else min(left.slope, right.slope)
+    found = _combined(left, right, slope, choose)
+    return None if found is None or start > _LONGEST else replace(found, start=max(start, found.start))
+
+
+def _combined(
+    left: _QuasiLinear,
+    right: _QuasiLinear,
+    slope: Fraction,
+    operation: Callable[[int, int], int],
+    divisor: int = 1,
+) -> _QuasiLinear | None:
+    """An operation of two; dividing by ``divisor`` repeats where the dividend has risen by a multiple."""
+    period = lcm(left.period, right.period, left.slope.denominator, right.slope.denominator)
+    rise = left.slope * period
+    period *= divisor // gcd(int(rise), divisor)
+    if period > _LONGEST:
+        return None
+    start = max(left.start, right.start)
+    return _QuasiLinear(slope, period, start, lambda size: operation(left.value(size), right.value(size)))
+
+
+__all__ = ["Residues", "equal_residues", "never_more"]

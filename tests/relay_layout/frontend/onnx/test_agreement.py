@@ -1,0 +1,143 @@
+"""Operands that fit for some sizes of images alone; the others are refused in each call."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import relay_layout
+from relay_layout.errors import InputError, ModelError
+from tests.onnx_reference import reference_session
+
+Sizes = Mapping[str, tuple[int, ...]]
+
+HALVED = "p = MaxPool <kernel_shape=[2,2], strides=[2,2]> (x)"
+ROUNDED = "p = MaxPool <kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]> (x)"
+NEAREST = 'Resize <mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">'
+DOUBLED = f"u = {NEAREST} (p, , f)"
+TWICE = "<float[4] f = {1,1,2,2}>"
+IMAGE = "float[N,4,H,W] x"
+
+CASES: dict[str, tuple[str, Sizes, Sizes, str]] = {
+    "doubled after it was halved": (
+        f"({IMAGE}) => (float y) {TWICE} {{ {HALVED} {DOUBLED} y = Add (u, x) }}",
+        {"x": (2, 4, 6, 10)},
+        {"x": (2, 4, 7, 10)},
+        "the model was exported for inputs of which x.shape[2] % 2 == 0, got x.shape[2] = 7",
+    ),
+    "doubled after it was halved and rounded up": (
+        f"({IMAGE}) => (float y) {TWICE} {{ {ROUNDED} {DOUBLED} y = Concat <axis=1> (x, u) }}",
+        {"x": (1, 4, 6, 10)},
+        {"x": (1, 4, 6, 9)},
+        "the model was exported for inputs of which x.shape[3] % 2 == 0, got x.shape[3] = 9",
+    ),
+    "several levels": (
+        f"({IMAGE}) => (float y) <float[4] f = {{1,1,2,2}}, float[4] g = {{1,1,6,6}}> {{ {HALVED} "
+        "q = MaxPool <kernel_shape=[3,3], strides=[3,3]> (p) "
+        f"r = {NEAREST} (q, , g) {DOUBLED} a = Add (u, x) y = Sub (a, r) }}",
+        {"x": (1, 4, 6, 12)},
+        {"x": (1, 4, 8, 12)},
+        "the model was exported for inputs of which x.shape[2] % 6 == 0, got x.shape[2] = 8",
+    ),
+    "every other pixel": (
+        f"({IMAGE}) => (float y) <int64[2] z = {{0,0}}, int64[2] o = {{1,0}}, int64[2] a = {{2,3}}, "
+        "int64[2] e = {9223372036854775807,9223372036854775807}, int64[2] s = {2,2}> "
+        "{ b = Slice (x, z, e, a, s)  c = Slice (x, o, e, a, s)  y = Concat <axis=1> (b, c) }",
+        {"x": (1, 4, 6, 7)},
+        {"x": (1, 4, 5, 7)},
+        "the model was exported for inputs of which x.shape[2] % 2 == 0, got x.shape[2] = 5",
+    ),
+    "one pixel more than a multiple": (
+        f"({IMAGE}) => (float y) <float[4] f = {{1,1,4,1}}, int64[1] z = {{0}}, int64[1] e = {{-3}}, "
+        "int64[1] a = {2}> { p = MaxPool <kernel_shape=[1,1], strides=[4,1]> (x) "
+        f"u = {NEAREST} (p, , f)  v = Slice (u, z, e, a)  y = Mul (v, x) }}",
+        {"x": (1, 4, 9, 3)},
+        {"x": (1, 4, 8, 3)},
+        "the model was exported for inputs of which x.shape[2] % 4 == 1, got x.shape[2] = 8",
+    ),
+    "a number": (
+        "(float[N,4] x, float[3,4] z) => (float y) { y = Add (x, z) }",
+        {"x": (3, 4), "z": (3, 4)},
+        {"x": (2, 4), "z": (3, 4)},
+        "input 'x': expected float32 [3, 4], got float32 [2, 4]",
+    ),
+    "two inputs of one size": (
+        "(float[N,4] x, float[M,4] z) => (float y) { c = Greater (x, z)  y = Where (c, x, z) }",
+        {"x": (3, 4), "z": (3, 4)},
+        {"x": (2, 4), "z": (3, 4)},
+        "input 'z': dimension 0 ('M') is 3, but input 'x' has M = 2",
+    ),
+    "an input of twice the size of another": (
+        "(float[N,4] x, float[M,4] z) => (float y) { d = Concat <axis=0> (z, z)  y = Add (x, d) }",
+        {"x": (6, 4), "z": (3, 4)},
+        {"x": (4, 4), "z": (3, 4)},
+        "the model was exported for inputs of which x.shape[0] == z.shape[0] * 2, "
+        "got x.shape[0] = 4, z.shape[0] = 3",
+    ),
+    "one image": (
+        "(float[N,4] x) => (float y) <int64[1] a = {0}> { y = Squeeze (x, a) }",
+        {"x": (1, 4)},
+        {"x": (2, 4)},
+        "input 'x': expected float32 [1, 4], got float32 [2, 4]",
+    ),
+    "as many as it is expanded to": (
+        "(float[N,4] x) => (float y) <int64[2] s = {3,4}> { y = Expand (x, s) }",
+        {"x": (3, 4)},
+        {"x": (2, 4)},
+        "input 'x': expected float32 [3, 4], got float32 [2, 4]",
+    ),
+}
+
+
+def model_of(graph: str) -> Any:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> open {graph}')
+
+
+def inputs_of(sizes: Sizes) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(0)
+    return {name: random.standard_normal(shape).astype("float32") for name, shape in sizes.items()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sizes_for_which_operands_fit(case: str, tmp_path: Path) -> None:
+    graph, fitting, other, told = CASES[case]
+    model = model_of(graph)
+    relay_layout.compile(model).save(tmp_path / "open.rla")
+    session = relay_layout.load(tmp_path / "open.rla")
+    inputs = inputs_of(fitting)
+    (wanted,) = reference_session(model.SerializeToString()).run(None, inputs)
+    np.testing.assert_allclose(session.run(inputs)["y"], wanted, rtol=1e-6)
+    with pytest.raises(InputError) as error:
+        session.run(inputs_of(other))
+    assert str(error.value) == told
+
+
+def test_extents_that_are_equal_for_all_sizes(tmp_path: Path) -> None:
+    """TVM cannot tell; nothing is asked of the images."""
+    model = model_of(
+        f"({IMAGE}) => (float y) <int64[1] z = {{0}}, int64[1] o = {{1}}, int64[1] m = {{-1}}, "
+        "int64[1] e = {9223372036854775807}, int64[1] a = {2}> "
+        "{ b = Slice (x, o, e, a)  c = Slice (x, z, m, a)  y = Sub (b, c) }"
+    )
+    compiled = relay_layout.compile(model)
+    assert not compiled.manifest.conditions
+    compiled.save(tmp_path / "open.rla")
+    inputs = inputs_of({"x": (2, 4, 5, 3)})
+    (wanted,) = reference_session(model.SerializeToString()).run(None, inputs)
+    np.testing.assert_array_equal(relay_layout.load(tmp_path / "open.rla").run(inputs)["y"], wanted)
+
+
+def test_a_branch_asks_nothing_of_the_images() -> None:
+    """It may never run."""
+    model = model_of(
+        f"({IMAGE}, bool c) => (float y) {TWICE} {{ y = If (c) <then_branch = even () => (float t) "
+        f"{{ {HALVED} {DOUBLED} t = Add (u, x) }}, else_branch = other () => (float o) {{ o = Relu (x) }}> }}"
+    )
+    with pytest.raises(ModelError) as error:
+        relay_layout.compile(model)
+    assert "(Add) gives a result of unknown shape from [N,4,H // 2 * 2,W // 2 * 2] and [N,4,H,W]" in str(
+        error.value
+    )

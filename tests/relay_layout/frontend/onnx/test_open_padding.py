@@ -1,0 +1,87 @@
+"""Padding by amounts that depend on the sizes of images, against ONNX Runtime."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import relay_layout
+from relay_layout.errors import ModelError
+from tests.relay_layout.frontend.onnx.test_sizes import check, ints, model_of, random
+
+SIZES = [(1, 4, 8, 8), (2, 4, 9, 7), (1, 4, 5, 6)]
+
+TO_EVEN = """
+    shape = Shape <start=2> (x)  over = Mod (shape, two)  none = Mul (over, zero)
+    widths = Concat <axis=0> (none, {before}, none, {after})
+"""
+CONSTANTS = {"two": ints(2), "zero": ints(0)}
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("sides", [("none", "over"), ("over", "none"), ("over", "over")])
+def test_images_become_even(mode: str, sides: tuple[str, str], tmp_path: Path) -> None:
+    nodes = TO_EVEN.format(before=sides[0], after=sides[1])
+    check(tmp_path, f'{nodes} y = Pad <mode="{mode}"> (x, widths)', CONSTANTS, SIZES)
+
+
+def test_amounts_below_zero_crop(tmp_path: Path) -> None:
+    nodes = TO_EVEN.format(before="less", after="over").replace("widths =", "less = Neg (over)  widths =")
+    check(tmp_path, f"{nodes} y = Pad (x, widths, c)", CONSTANTS | {"c": np.float32(2)}, SIZES)
+
+
+def test_an_image_is_padded_to_the_size_of_another(tmp_path: Path) -> None:
+    """As in a U-Net whose images are of any size."""
+    nodes = """
+        small = MaxPool <kernel_shape=[2,2], strides=[2,2]> (x)
+        back = ConvTranspose <strides=[2,2]> (small, k)
+        whole = Shape <start=2> (x)  present = Shape <start=2> (back)  missing = Sub (whole, present)
+        none = Mul (missing, zero)  before = Div (missing, two)  after = Sub (missing, before)
+        widths = Concat <axis=0> (none, before, none, after)
+        padded = Pad (back, widths)  y = Concat <axis=1> (padded, x)
+    """
+    check(tmp_path, nodes, CONSTANTS | {"k": random(4, 4, 2, 2)}, SIZES)
+
+
+def test_windows_of_images_that_do_not_divide(tmp_path: Path) -> None:
+    """Padded to whole windows, cut into these, put together and cropped, as attention within windows does."""
+    nodes = """
+        h = Shape <start=2, end=3> (x)  n = Shape <end=1> (x)  w = Shape <start=3> (x)
+        rest = Mod (h, three)  up = Sub (three, rest)  lacking = Mod (up, three)
+        widths = Concat <axis=0> (z, z, z, z, z, z, lacking, z)
+        padded = Pad (x, widths)  tall = Shape <start=2, end=3> (padded)  rows = Div (tall, three)
+        parts = Concat <axis=0> (n, four, rows, three, w)
+        apart = Reshape (padded, parts)  mean = ReduceMean <keepdims=1> (apart, axes)
+        centred = Sub (apart, mean)
+        goal = Concat <axis=0> (n, four, tall, w)  whole = Reshape (centred, goal)
+        cropped = Slice (whole, z, h, two)  y = Add (cropped, x)
+    """
+    constants = {"three": ints(3), "four": ints(4), "z": ints(0), "two": ints(2), "axes": ints(3)}
+    check(tmp_path, nodes, constants, SIZES)
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(
+    "node",
+    [
+        "Conv <{mode}, strides=[2,2]> (x, k)",
+        "Conv <{mode}, strides=[2,3]> (x, l)",
+        "Conv <{mode}, strides=[2,2]> (x, p)",
+        "MaxPool <{mode}, strides=[2,2], kernel_shape=[3,2]> (x)",
+        "AveragePool <{mode}, strides=[2,2], kernel_shape=[3,3]> (x)",
+        "AveragePool <{mode}, strides=[2,2], kernel_shape=[3,3], count_include_pad=1> (x)",
+        "LpPool <{mode}, strides=[2,2], kernel_shape=[3,3]> (x)",
+    ],
+)
+def test_padding_to_the_size_over_the_stride(node: str, mode: str, tmp_path: Path) -> None:
+    weights = {"k": random(5, 4, 3, 3), "l": random(5, 4, 5, 2), "p": random(5, 4, 1, 1)}
+    used = {name: weight for name, weight in weights.items() if f", {name})" in node}
+    filled = node.replace("{mode}", f'auto_pad="{mode}"')
+    check(tmp_path, f"y = {filled}", used, SIZES)
+
+
+def test_amounts_that_are_computed_from_the_image_are_refused() -> None:
+    nodes = "m = ReduceMax <keepdims=0> (x)  i = Cast <to=7> (m)  w = Expand (i, eight)  y = Pad (x, w)"
+    with pytest.raises(ModelError) as error:
+        relay_layout.compile(model_of(nodes, {"eight": ints(8)}, 19))
+    assert "(Pad) needs a constant for its input 1, not a tensor computed at run time" in str(error.value)
