@@ -1,4 +1,4 @@
-"""For which values of one variable two extents are equal, found exactly.
+"""For which values of one variable two extents are equal.
 
 Extents of images are quasi-linear: sums, floored quotients and remainders by constants, and what is least or
 most of several, are a line plus something periodic, from some size on. Where the lines of two extents are
@@ -45,24 +45,23 @@ class _QuasiLinear:
 
 
 def equal_residues(left: Extent, right: Extent, known: Residues) -> Residues | None:
-    """The values of their only variable, among those that are ``known``, with which two extents are equal.
+    """Values of their only variable, among those that are ``known``, with which two extents are equal.
 
-    They may be equal for some small values beside. None where these are no residue class, and for extents of
-    several variables or of other operators.
+    Of those the residue class with the smallest divisor, and of these the multiples if they are one. None
+    where there is no such class, and for extents of several variables or of other operators.
     """
     difference = _difference(left, right)
     if difference is None or difference.slope != 0:
         return None
     period = lcm(difference.period, known.divisor)
-    sizes = range(known.rest, difference.start + period, known.divisor)
-    zeros = [size for size in sizes if difference.value(size) == 0]
-    lasting = [size for size in zeros if size >= difference.start]
-    if not lasting or period % len(lasting):
-        return None
-    divisor = period // len(lasting)
-    found = Residues(divisor, lasting[0] % divisor)
-    wanted = range(found.rest, difference.start + period, divisor)
-    return found if set(lasting) <= set(wanted) <= set(zeros) else None
+    last = difference.start + period
+    zeros = {size for size in range(known.rest, last, known.divisor) if difference.value(size) == 0}
+    for divisor in range(known.divisor, period + 1, known.divisor):
+        if period % divisor == 0:
+            for rest in range(known.rest, divisor, known.divisor):
+                if zeros.issuperset(range(rest, last, divisor)):
+                    return Residues(divisor, rest)
+    return None
 
 
 def never_more(left: Extent, right: Extent) -> bool:

@@ -34,8 +34,10 @@ def at(extent: Any, size: int) -> int:
         (tirx.max(SIZE - 1, number(0)) + tirx.min(SIZE, number(1)), ALL),
         # None and one more than a multiple.
         (tirx.max((SIZE - 1) // 4 * 4 + 1, number(0)), Residues(4, 1)),
-        # Sizes of which 4 leaves 0 or 1.
-        (SIZE // 4 * 4 + SIZE % 2, None),
+        # Sizes of which 4 leaves 0 or 1, 8 leaves 0 or 5 to 7, 4 leaves 1 or 2.
+        (SIZE // 4 * 4 + SIZE % 2, Residues(4, 0)),
+        (SIZE + ((SIZE - 1) // 4 + 1) - ((SIZE - 1) // 8 * 2 + 2), Residues(8, 0)),
+        (SIZE + (SIZE + 3) // 4 - (SIZE + 1) // 4 - 1, Residues(4, 1)),
         (tirx.max(SIZE, number(3)), None),
         (SIZE // 2, None),
         (SIZE * SIZE, None),
@@ -47,7 +49,7 @@ def test_extents_that_are_the_size_itself(extent: Any, expected: Residues | None
 
 def test_what_is_known_of_a_size_is_part_of_the_answer() -> None:
     halves, quarters = SIZE // 2 * 2, SIZE // 4 * 4
-    assert equal_residues(halves, quarters, ALL) is None
+    assert equal_residues(halves, quarters, ALL) == Residues(4, 0)
     assert equal_residues(halves, quarters, Residues(2, 0)) == Residues(4, 0)
     assert equal_residues(halves, quarters, Residues(6, 2)) == Residues(12, 8)
 
