@@ -11,8 +11,8 @@ from typing import Any
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.frontend.onnx.residues import Residues, equal_residues
 from relay_layout.frontend.onnx.values import Extent, dtype_of, same, shape_of, simplify
+from relay_layout.frontend.residues import Residues, equal_residues
 
 _LARGEST = 4096
 """No size is asked to be a multiple of more."""

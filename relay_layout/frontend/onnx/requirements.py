@@ -10,8 +10,8 @@ from typing import Any
 from tvm import relax, tirx
 
 from relay_layout.frontend.onnx.assumptions import Assumptions
-from relay_layout.frontend.onnx.residues import never_more
 from relay_layout.frontend.onnx.values import Extent, shape_of, simplify
+from relay_layout.frontend.residues import never_more
 
 _SIGNS: dict[type, str] = {
     tirx.Add: "+",

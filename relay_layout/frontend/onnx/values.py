@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm import relax, sym, tirx
 
-from relay_layout.frontend.onnx.residues import never_more
+from relay_layout.frontend.residues import never_more
 
 Array = NDArray[Any]
 

@@ -55,15 +55,6 @@ def with_shapes(
     return _bound(module, values)
 
 
-def with_numbers(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with numbers in the place of variables that TVM has made of them.
-
-    Export leaves a symbol of an extent that it has found to be fixed, and this symbol prints as its number.
-    """
-    variables = _variables(module[_MAIN].params)
-    return _bound(module, {one: int(one.name) for one in variables if one.name.isdigit()})
-
-
 def _bound(module: tvm.IRModule, values: Mapping[tirx.Var, int]) -> tvm.IRModule:
     """The module with numbers for variables, of which each is an extent or a factor of one."""
     if not values:
@@ -166,4 +157,4 @@ def _definitions(solved: Mapping[tirx.Var, Extent]) -> list[Any]:
     return bindings
 
 
-__all__ = ["with_numbers", "with_plain_extents", "with_shapes"]
+__all__ = ["with_plain_extents", "with_shapes"]

@@ -24,19 +24,23 @@ _NAMED = {
 
 
 def conditions(
-    program: Any, ranks: Mapping[str, int], given: Mapping[str, Sequence[int]], label: str
+    program: Any,
+    ranks: Mapping[str, int],
+    given: Mapping[str, Sequence[int]],
+    label: str,
+    known: Sequence[str] = (),
 ) -> list[str]:
     """The guards of an exported program, as :class:`relay_layout.artifact.Condition` has them.
 
-    ``ranks`` of all inputs by name, and shapes that are ``given`` for some. ModelError for other guards, and
-    where the given shapes do not fit.
+    They follow conditions that are ``known``. ``ranks`` of all inputs by name, and shapes that are ``given``
+    for some. ModelError for other guards, and where the given shapes do not fit.
     """
     found: list[str] = []
-    for guard in getattr(program, "_guards_code", None) or ():
+    for guard in (*known, *(getattr(program, "_guards_code", None) or ())):
         if any(f".{method}()" in guard for method in _OF_MEMORY):
             continue
         try:
-            text = _rewritten(guard, list(ranks))
+            text = rewritten(guard, list(ranks))
             condition = Condition(text, ranks)
         except (ArtifactError, ValueError, SyntaxError):
             raise ModelError(
@@ -52,7 +56,7 @@ def conditions(
     return found
 
 
-def _rewritten(guard: str, names: Sequence[str]) -> str:
+def rewritten(guard: str, names: Sequence[str]) -> str:
     """``L['x'].size()[2]`` as ``x.shape[2]``; ValueError for an input that is not known."""
 
     class Sources(ast.NodeTransformer):
@@ -95,4 +99,4 @@ def _input(path: Sequence[Any], names: Sequence[str]) -> str:
     return name
 
 
-__all__ = ["conditions"]
+__all__ = ["conditions", "rewritten"]

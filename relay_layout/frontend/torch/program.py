@@ -15,7 +15,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.onnx.messages import reason
-from relay_layout.frontend.torch.extents import with_numbers, with_plain_extents, with_shapes
+from relay_layout.frontend.torch.extents import with_plain_extents, with_shapes
 from relay_layout.frontend.torch.guards import conditions
 from relay_layout.graph.border import CONDITIONS, DECLARED
 from relay_layout.ir import shape_of
@@ -69,6 +69,7 @@ def from_torch(
         declared_orders,
         without_checks,
     )
+    from relay_layout.frontend.torch.multiples import ask_for_multiples
 
     try:
         with _quiet():
@@ -76,6 +77,7 @@ def from_torch(
             check_inputs(decomposed, label)
             check_strides(program, decomposed, label)
             folding.fold_constants(decomposed)
+            multiples = ask_for_multiples(torch, decomposed)
             module = from_exported_program(
                 decomposed,
                 unwrap_unit_return_tuple=True,
@@ -87,11 +89,13 @@ def from_torch(
         inputs, outputs = declared_orders(program)
         for name, order in (dim_orders or {}).items():
             inputs[_place(name, names, label)] = _checked(order, name, label)
-        module = with_shapes(with_numbers(module), names, input_shapes or {}, label)
+        ranks = {
+            name: len(shape_of(one) or ()) for name, one in zip(names, module["main"].params, strict=True)
+        }
+        asked = conditions(program, ranks, input_shapes or {}, label, multiples)
+        module = with_shapes(module, names, input_shapes or {}, label)
         module = with_plain_extents(module, label)
-        main = module["main"].with_attr("input_names", names)
-        ranks = {name: len(shape_of(one) or ()) for name, one in zip(names, main.params, strict=True)}
-        main = main.with_attr(CONDITIONS, conditions(program, ranks, input_shapes or {}, label))
+        main = module["main"].with_attr("input_names", names).with_attr(CONDITIONS, asked)
         for attribute, orders in zip(DECLARED, (inputs, outputs), strict=True):
             main = main.with_attr(attribute, orders)
         module.update_func(module.get_global_var("main"), main)

@@ -89,7 +89,7 @@ def test_shapes_that_contradict_each_other() -> None:
         Both().eval(), (torch.randn(3, 12), torch.randn(3, 7)), dynamic_shapes=given
     )
     with pytest.raises(
-        ModelError, match=r"input 'right' has the extent .*, which other shapes given make 5, not 6"
+        ModelError, match=r"left\.shape\[1\] = 8, right\.shape\[1\] = 6"
     ):
         relay_layout.from_torch(program, input_shapes={"left": (3, 8), "right": (3, 6)})
     module = relay_layout.from_torch(program, input_shapes={"left": (3, 8)})
@@ -98,7 +98,7 @@ def test_shapes_that_contradict_each_other() -> None:
 
 def test_sizes_may_be_given() -> None:
     program = torch.export.export(Halved().eval(), (torch.randn(2, 3, 16, 20),), dynamic_shapes=shapes())
-    with pytest.raises(ModelError, match=r"input 'image' has the extent .*, which 15 is not"):
+    with pytest.raises(ModelError, match=r"image\.shape\[2\] = 15"):
         relay_layout.from_torch(program, input_shapes={"image": (1, 3, 15, 20)})
     module = relay_layout.from_torch(program, input_shapes={"image": (1, 3, 14, 20)})
     assert [int(extent) for extent in module["main"].params[0].ty.shape] == [1, 3, 14, 20]

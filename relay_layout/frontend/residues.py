@@ -104,7 +104,9 @@ def _quasi_linear(extent: Extent) -> _QuasiLinear | None:
 
 
 def _of_two(extent: Extent, left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLinear | None:
-    number = right.value(0) if len(right.telling) == 1 and right.slope == 0 else None
+    if isinstance(extent, tirx.Mul) and _is_constant(left):
+        left, right = right, left
+    number = right.value(0) if _is_constant(right) else None
     match extent:
         case tirx.Add():
             return _combined(left, right, left.slope + right.slope, lambda one, other: one + other)
@@ -125,6 +127,10 @@ def _of_two(extent: Extent, left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLi
 
 def _constant(number: int) -> _QuasiLinear:
     return _QuasiLinear(Fraction(0), 1, 0, lambda size: number)
+
+
+def _is_constant(extent: _QuasiLinear) -> bool:
+    return extent.slope == 0 and len(extent.telling) == 1
 
 
 def _minus(left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLinear | None:
