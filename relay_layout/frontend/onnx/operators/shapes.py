@@ -65,21 +65,14 @@ def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Exten
     failure = Unsupported(f"cannot reshape {written(shape)} to {written(goal)}")
     if len(inferred) > 1 or any(isinstance(extent, int) and extent < -1 for extent in goal):
         raise failure
-    total = product(shape)
     if not inferred:
-        if isinstance(total, int) and isinstance(product(goal), int) and total != product(goal):
+        total, wanted = map(product, _without_shared(shape, goal))
+        if isinstance(total, int) and isinstance(wanted, int) and total != wanted:
             raise failure
-        node.requirements.equal(total, product(goal))
+        node.requirements.equal(total, wanted)
         return goal
-    # Extents that both sides share cancel, which leaves less to divide when some are symbolic.
     rest = [extent for extent in goal if not (isinstance(extent, int) and extent == -1)]
-    left = list(shape)
-    for extent in list(rest):
-        twin = next((other for other in left if extent != 0 and same(other, extent)), None)
-        if twin is not None:
-            left.remove(twin)
-            rest.remove(extent)
-    total, known = product(left), product(rest)
+    total, known = map(product, _without_shared(shape, rest))
     if isinstance(total, int) and isinstance(known, int) and (known == 0 or total % known):
         raise failure
     if not (isinstance(known, int) and known == 1):
@@ -87,6 +80,23 @@ def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Exten
     resolved = list(goal)
     resolved[inferred[0]] = total if isinstance(known, int) and known == 1 else simplify(total // known)
     return resolved
+
+
+def _without_shared(shape: list[Extent], goal: list[Extent]) -> tuple[list[Extent], list[Extent]]:
+    """What two products multiply, without factors of both: less to prove and to divide."""
+    left, right = ([factor for extent in extents for factor in _factors(extent)] for extents in (shape, goal))
+    for factor in list(right):
+        twin = None if same(factor, 0) else next((other for other in left if same(other, factor)), None)
+        if twin is not None:
+            left.remove(twin)
+            right.remove(factor)
+    return left, right
+
+
+def _factors(extent: Extent) -> list[Extent]:
+    if isinstance(extent, tirx.Mul):
+        return [*_factors(extent.a), *_factors(extent.b)]
+    return [int(extent) if isinstance(extent, tirx.IntImm) else extent]
 
 
 def _flatten(node: Node) -> Value:

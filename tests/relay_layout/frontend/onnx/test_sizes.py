@@ -181,3 +181,13 @@ def test_a_matrix_decides_on_the_size_of_images(last: str, tmp_path: Path) -> No
         "the model was exported for inputs of which (x.shape[2] * x.shape[3]) * 8 == 192, "
         "got x.shape[2] = 5, x.shape[3] = 5"
     )
+
+
+def test_heads_are_as_many_as_channels_tell(tmp_path: Path) -> None:
+    nodes = """
+        a = Conv <strides=[2,2]> (x, w)  b = Conv <strides=[2,2]> (x, w)  c = Concat <axis=1> (a, b)
+        n = Shape <end=1> (c)  h = Shape <start=2, end=3> (c)  w_ = Shape <start=3> (c)  pixels = Mul (w_, h)
+        heads = Concat <axis=0> (n, any, four, pixels)  v = Reshape (c, heads)
+        y = Transpose <perm=[0,1,3,2]> (v)
+    """
+    check(tmp_path, nodes, {"w": random(16, 4, 1, 1), "any": ints(-1), "four": ints(4)})
