@@ -69,6 +69,10 @@ class Requirements:
         """
         return self._assumptions.equal(left, right)
 
+    def tell(self, extent: Extent) -> bool:
+        """Whether the sizes of inputs tell an extent, and not data."""
+        return self._text(_expression(extent)) is not None
+
     def divisible(self, extent: Extent, by: Extent) -> None:
         """Ask that one divides the other."""
         self.equal(simplify(extent % by), 0)

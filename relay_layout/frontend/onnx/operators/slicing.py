@@ -98,6 +98,8 @@ def _slice(node: Node) -> Value:
             data = node.emit(relax.op.flip(data, axis), "backwards")
             start, end, step = _from_the_end(start, shape[axis]), _from_the_end(end, shape[axis]), -step
         begin, stop, stride = _range(start, end, step, shape[axis])
+        if _is_outermost(start, end, step) and _has_elements(node, shape[axis]):
+            begin, stop = (0, 1) if start == 0 else (simplify(shape[axis] - 1), shape[axis])
         begin, stop = node.plain(begin), node.plain(stop)
         if step < 0:
             reversed_axes.append(axis)
@@ -115,6 +117,21 @@ def _slice(node: Node) -> Value:
     for axis in reversed_axes:
         data = relax.op.flip(node.emit(data, "forward"), axis)
     return data
+
+
+def _is_outermost(start: Extent, end: Extent, step: int) -> bool:
+    """Whether a slice is the first element of an axis, or the last."""
+    if step != 1 or not is_static((start, end)):
+        return False
+    return (start, end) == (0, 1) or (start == -1 and end >= FAR)
+
+
+def _has_elements(node: Node, extent: Extent) -> bool:
+    """Whether an open axis has any, which is asked of the sizes of inputs where these tell how many."""
+    if isinstance(extent, int) or not node.requirements.tell(extent):
+        return False
+    node.requirements.more(extent, 0)
+    return True
 
 
 def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Extent, Extent, int]:

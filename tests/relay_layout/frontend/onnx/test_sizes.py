@@ -191,3 +191,12 @@ def test_heads_are_as_many_as_channels_tell(tmp_path: Path) -> None:
         y = Transpose <perm=[0,1,3,2]> (v)
     """
     check(tmp_path, nodes, {"w": random(16, 4, 1, 1), "any": ints(-1), "four": ints(4)})
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (-1, 2**63 - 1)], ids=["first", "last"])
+def test_rows_are_divided_by_one_of_them(bounds: tuple[int, int], tmp_path: Path) -> None:
+    nodes = """
+        p = MaxPool <kernel_shape=[2,2], strides=[2,2]> (x)  row = Slice (p, start, end, axis)
+        y = Div (p, row)
+    """
+    check(tmp_path, nodes, {"start": ints(bounds[0]), "end": ints(bounds[1]), "axis": ints(2)})
