@@ -20,6 +20,7 @@ from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.messages import reason
 from relay_layout.frontend.onnx.node import Expressions, Node, identifier
 from relay_layout.frontend.onnx.operators import converter_of
+from relay_layout.frontend.onnx.ratios import Ratios
 from relay_layout.frontend.onnx.requirements import Requirements
 from relay_layout.frontend.onnx.signs import Signs
 from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS, Surroundings
@@ -44,6 +45,7 @@ class Importer:
         self._expressions = Expressions(self.builder)
         self._counts = Counts(self.builder)
         self._signs = Signs()
+        self._ratios = Ratios()
         # Conditions, each with the extent of which it says whether it is 0.
         self._empty: ByIdentity[Value, Any] = ByIdentity()
         # Read once, so that what the body of a loop holds is the same constant in all its trips.
@@ -125,6 +127,7 @@ class Importer:
                 self._check_shape(proto.domain, node, self._around.values[name])
         values = [self._around.values.get(name) if name else None for name in proto.output]
         self._signs.note(node.operator, inputs, values)
+        self._ratios.note(node, values[0])
         self._note_condition(node, values)
 
     def _attributes_of(self, proto: "onnx.NodeProto") -> dict[str, Any]:
@@ -138,7 +141,9 @@ class Importer:
         folded = _constant(node) if node.operator == "Constant" else fold(proto, node.inputs, self._opsets)
         if folded is not None:
             return folded
-        result = arithmetic(node)
+        result = self._ratios.integers(node)
+        if result is NotImplemented:
+            result = arithmetic(node)
         if result is NotImplemented:
             converter = converter_of(proto.domain, node.operator)
             node = agreeing(node) if _in_default_domain(proto) else node

@@ -200,3 +200,15 @@ def test_rows_are_divided_by_one_of_them(bounds: tuple[int, int], tmp_path: Path
         y = Div (p, row)
     """
     check(tmp_path, nodes, {"start": ints(bounds[0]), "end": ints(bounds[1]), "axis": ints(2)})
+
+
+@pytest.mark.parametrize("rounding", ["Ceil", "Floor"])
+@pytest.mark.parametrize("division", ["Div (real, two)", "Mul (real, half)"])
+def test_extents_that_are_rounded_from_floats(rounding: str, division: str, tmp_path: Path) -> None:
+    nodes = f"""
+        h = Shape <start=2, end=3> (x)  real = Cast <to=1> (h)  part = {division}  whole = {rounding} (part)
+        rows = Cast <to=7> (whole)  outer = Shape <end=2> (x)  inner = Shape <start=3> (x)
+        shape = Concat <axis=0> (outer, rows, inner)  y = Expand (one, shape)
+    """
+    constants = {"two": np.float32([2]), "half": np.float32([0.5]), "one": random(1, 4, 1, 1)}
+    check(tmp_path, nodes, constants, [(1, 4, 5, 3), (2, 4, 6, 2)])
