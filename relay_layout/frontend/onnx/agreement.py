@@ -6,7 +6,8 @@ from dataclasses import replace
 from tvm import relax, tirx
 
 from relay_layout.frontend.onnx.node import Node, identifier
-from relay_layout.frontend.onnx.values import Extent, Unsupported, Value, dtype_of, same, shape_of
+from relay_layout.frontend.onnx.values import Extent, Unsupported, Value, dtype_of, same, shape_of, written
+from relay_layout.ir import is_static
 
 BROADCASTING = frozenset(
     (
@@ -56,9 +57,14 @@ def _goal(node: Node, extents: Sequence[Extent]) -> Extent | None:
     numbers = {extent for extent in (first, *others) if isinstance(extent, int)}
     if len(numbers) > 1 or not all([node.requirements.assume_equal(first, other) for other in others]):
         return None
+    return common([first, *others]) if others else None
+
+
+def common(extents: Sequence[Extent]) -> Extent:
+    """The one of extents that are equal to which the others can be cast: a number if there is one."""
+    numbers = [extent for extent in extents if isinstance(extent, int)]
     # TVM would put what a tensor is cast from in place of a variable.
-    plain = [extent for extent in (first, *others) if not isinstance(extent, tirx.Var)]
-    return plain[0] if others and plain else None
+    return next(iter(numbers or [extent for extent in extents if not isinstance(extent, tirx.Var)]))
 
 
 def _agreed(node: Node, value: Value, shape: Sequence[Extent], goals: dict[int, Extent | None]) -> Value:
@@ -77,4 +83,25 @@ def _is_one(extent: Extent) -> bool:
     return isinstance(extent, int) and extent == 1
 
 
-__all__ = ["agreeing"]
+def joinable(node: Node, left: Value, right: Value) -> tuple[Value, Value]:
+    """Factors of a matrix product, of which one has as many columns as the other has rows.
+
+    Raises :class:`.Assumption` where they have for some sizes of inputs alone.
+    """
+    columns, rows = shape_of(left), shape_of(right)
+    if not columns or not rows:
+        return left, right
+    pair, place = (columns[-1], rows[max(len(rows) - 2, 0)]), -min(len(rows), 2)
+    if same(*pair) or is_static(pair):
+        return left, right
+    # That data decide on a number of columns is checked by the cast alone.
+    if not node.requirements.assume_equal(*pair) and not any(isinstance(extent, int) for extent in pair):
+        raise Unsupported(
+            f"multiplies {written(columns)} with {written(rows)}, whose extents may or may not fit: "
+            "give the model's inputs fixed shapes (--input-shape)"
+        )
+    count = common(pair)
+    return _agreed(node, left, columns, {-1: count}), _agreed(node, right, rows, {place: count})
+
+
+__all__ = ["agreeing", "joinable"]

@@ -63,11 +63,17 @@ class Requirements:
             self._note(tirx.EQ(_expression(left), _expression(right)))
 
     def assume_equal(self, left: Extent, right: Extent) -> bool:
-        """Whether both are always equal; False where nothing is known of it.
+        """Whether both are always equal, or asked to be a number; False where nothing is known of it.
 
         Raises :class:`.Assumption` where one size, or its remainder, decides.
         """
-        return self._assumptions.equal(left, right)
+        if self._assumptions.equal(left, right):
+            return True
+        numbers = [extent for extent in (left, right) if isinstance(extent, int)]
+        if len(numbers) != 1 or not (self.tell(left) and self.tell(right)):
+            return False
+        self.equal(left, right)
+        return True
 
     def tell(self, extent: Extent) -> bool:
         """Whether the sizes of inputs tell an extent, and not data."""

@@ -7,6 +7,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS, ConvolutionOperator
+from relay_layout.frontend.onnx.agreement import joinable
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import Window, given_window, integers
@@ -15,8 +16,6 @@ from relay_layout.frontend.onnx.values import (
     Extent,
     Unsupported,
     Value,
-    dtype_of,
-    same,
     shape_of,
     written,
 )
@@ -131,33 +130,15 @@ def _transposed_window(
 
 
 def _matrix_product(node: Node) -> Value:
-    right = node.input(1)
-    return relax.op.matmul(_of_rows(node, node.tensor(0), right), node.tensor(1))
-
-
-def _of_rows(node: Node, left: Any, right: Value) -> Any:
-    """``left``, checked at run time where nothing tells that it has as many elements as ``right`` rows."""
-    shape, rows = shape_of(left), shape_of(right)
-    if not shape or not rows:
-        return left
-    count = rows[-2] if len(rows) > 1 else rows[0]
-    if is_static((shape[-1], count)) or same(shape[-1], count):
-        return left
-    if not isinstance(count, int):
-        raise Unsupported(
-            f"multiplies {written(shape)} with {written(rows)}, whose extents may or may not fit: "
-            "give the model's inputs fixed shapes (--input-shape)"
-        )
-    node.requirements.equal(shape[-1], count)
-    kind = relax.TensorType([*shape[:-1], count], dtype_of(left))
-    return node.builder.match_cast(left, kind, "of_rows")
+    left, right = joinable(node, node.input(0), node.input(1))
+    return relax.op.matmul(node.expression(left), node.expression(right))
 
 
 def _general_matrix_product(node: Node) -> Value:
     alpha, beta = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0)
     left = _transposed(node, node.input(0), node.attributes.get("transA", 0))
     right = _transposed(node, node.input(1), node.attributes.get("transB", 0))
-    left = left if isinstance(left, np.ndarray) else _of_rows(node, left, right)
+    left, right = joinable(node, left, right)
     # The factor goes to the operand that is folded, if there is one.
     if isinstance(right, np.ndarray):
         right = _scaled(node, right, alpha)

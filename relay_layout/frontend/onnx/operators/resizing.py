@@ -171,11 +171,7 @@ def _resized(node: Node, mapping: Mapping, axes: list[Axis]) -> Value:
         if isinstance(axis.after, int) and not 1 <= axis.after <= _LARGEST_EXTENT:
             raise Unsupported(f"resizes axis {axis.axis} to {axis.after} elements")
     cropping = mapping.coordinates == "tf_crop_and_resize"
-    changed = [
-        axis
-        for axis in axes
-        if cropping or axis.scale not in (None, 1.0) or not same(axis.before, axis.after)
-    ]
+    changed = [axis for axis in axes if cropping or axis.scale not in (None, 1.0) or not _is_held(node, axis)]
     if not changed:
         return node.input(0)
     data = node.tensor(0)
@@ -203,6 +199,14 @@ def _open_axis(node: Node, data: Any, mapping: Mapping, axis: Axis) -> Any:
         "resizes a symbolic extent in a way that needs a fixed one: "
         "give the model's input a fixed shape (--input-shape)"
     )
+
+
+def _is_held(node: Node, axis: Axis) -> bool:
+    """Whether an axis keeps its extent; that of images or channels does where the file holds a number."""
+    if same(axis.before, axis.after):
+        return True
+    is_open = axis.axis < 2 and isinstance(axis.after, int) and not isinstance(axis.before, int)
+    return is_open and node.requirements.assume_equal(axis.before, axis.after)
 
 
 def _fits_resize2d(mapping: Mapping, axes: list[Axis], rank: int) -> bool:

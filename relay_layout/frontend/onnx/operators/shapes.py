@@ -117,7 +117,9 @@ def _squeeze(node: Node) -> Value:
     for axis in axes:
         if not node.requirements.assume_equal(shape[axis], 1):
             raise Unsupported(f"removes axis {axis} of {written(shape)}, whose extent is not 1")
-    return relax.op.squeeze(node.tensor(0), axes) if axes else node.input(0)
+    if is_static([shape[axis] for axis in axes]):
+        return relax.op.squeeze(node.tensor(0), axes) if axes else node.input(0)
+    return node.reshaped(node.input(0), [extent for axis, extent in enumerate(shape) if axis not in axes])
 
 
 def _unsqueeze(node: Node) -> Value:

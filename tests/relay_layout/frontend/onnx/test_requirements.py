@@ -17,7 +17,7 @@ CASES: dict[str, tuple[str, Shape, Shape, str]] = {
         "(float[N,4,1,1] x) => (float y) <int64[2] s = {1,4}> { y = Reshape (x, s) }",
         (1, 4, 1, 1),
         (2, 4, 1, 1),
-        "x.shape[0] * 4 == 4, got x.shape[0] = 2",
+        "x.shape[0] == 1, got x.shape[0] = 2",
     ),
     "what is left over": (
         "(float[N,3] x) => (float y) <int64[2] s = {-1,4}> { y = Reshape (x, s) }",
@@ -59,7 +59,7 @@ CASES: dict[str, tuple[str, Shape, Shape, str]] = {
         "(float[N,4] x) => (float y) <int64[2] s = {1,4}> { y = Reshape (x, s) }",
         (1, 4),
         (2, 4),
-        "input('x.1').shape[0] * 4 == 4, got input('x.1').shape[0] = 2",
+        "input('x.1').shape[0] == 1, got input('x.1').shape[0] = 2",
     ),
 }
 
@@ -83,7 +83,7 @@ def test_sizes_that_a_graph_cannot_have(case: str, tmp_path: Path) -> None:
     for found, wanted in zip(
         session.run({name: image}).values(), reference.run(None, {name: image}), strict=True
     ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
     with pytest.raises(InputError) as error:
         session.run({name: np.zeros(other, "float32")})
     assert str(error.value) == f"the model was exported for inputs of which {told}"

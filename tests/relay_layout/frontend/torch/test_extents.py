@@ -88,9 +88,7 @@ def test_shapes_that_contradict_each_other() -> None:
     program = torch.export.export(
         Both().eval(), (torch.randn(3, 12), torch.randn(3, 7)), dynamic_shapes=given
     )
-    with pytest.raises(
-        ModelError, match=r"left\.shape\[1\] = 8, right\.shape\[1\] = 6"
-    ):
+    with pytest.raises(ModelError, match=r"left\.shape\[1\] = 8, right\.shape\[1\] = 6"):
         relay_layout.from_torch(program, input_shapes={"left": (3, 8), "right": (3, 6)})
     module = relay_layout.from_torch(program, input_shapes={"left": (3, 8)})
     assert [int(extent) for extent in module["main"].params[1].ty.shape] == [3, 5]
