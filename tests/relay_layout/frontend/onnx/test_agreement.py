@@ -93,17 +93,24 @@ CASES: dict[str, tuple[str, Sizes, Sizes, str]] = {
     ),
     "columns and rows of matrices": (
         "(float[1,H,3] x) => (float y) { t = Transpose <perm=[0,2,1]> (x) "
-        "p = MaxPool <kernel_shape=[1], strides=[2]> (t)  q = AveragePool <kernel_shape=[2], strides=[2]> (t) "
+        "p = MaxPool <kernel_shape=[1], strides=[2]> (t)  "
+        "q = AveragePool <kernel_shape=[2], strides=[2]> (t)  "
         "r = Transpose <perm=[0,2,1]> (q)  y = MatMul (p, r) }",
         {"x": (1, 4, 3)},
         {"x": (1, 5, 3)},
         "the model was exported for inputs of which x.shape[1] % 2 == 0, got x.shape[1] = 5",
     ),
+    "rows of a matrix": (
+        "(float[2,K] x) => (float y) <float[3,1] w = {1,2,3}> { y = MatMul (x, w) }",
+        {"x": (2, 3)},
+        {"x": (2, 4)},
+        "input 'x': expected float32 [2, 3], got float32 [2, 4]",
+    ),
     "images resized by a file of one": (
         f'({IMAGE}) => (float y) <int64[4] s = {{1,4,8,8}}> {{ y = Resize <mode="linear"> (x, , , s) }}',
         {"x": (1, 4, 4, 2)},
         {"x": (2, 4, 4, 2)},
-        "input 'x': expected float32 [1, 4, 'H', 'W'], got float32 [2, 4, 4, 2]",
+        "input 'x': expected float32 [1, 4, H, W], got float32 [2, 4, 4, 2]",
     ),
     "one image": (
         "(float[N,4] x) => (float y) <int64[1] a = {0}> { y = Squeeze (x, a) }",
