@@ -20,6 +20,7 @@ from relay_layout.frontend.onnx.values import (
     same,
     simplify,
 )
+from relay_layout.frontend.residues import never_more
 
 
 def arithmetic(node: Node) -> Value:
@@ -95,12 +96,26 @@ def _quotient(dividend: Extent, divisor: Extent) -> Extent:
         # ONNX rounds towards zero, Python down.
         magnitude = abs(dividend) // abs(divisor)
         return magnitude if (dividend < 0) == (divisor < 0) else -magnitude
-    # Extents are not negative, and so rounding down is rounding towards zero.
-    return simplify(dividend // divisor) if not isinstance(divisor, int) or divisor > 0 else NotImplemented
+    if isinstance(divisor, int) and divisor <= 0:
+        return NotImplemented
+    if never_more(0, dividend):
+        return simplify(dividend // divisor)
+    if never_more(dividend, 0):
+        return simplify(0 - simplify(0 - dividend) // divisor)
+    if isinstance(divisor, int) and len(tirx.analysis.undefined_vars(dividend)) == 1:
+        return simplify(greatest(dividend, 0) // divisor - greatest(simplify(0 - dividend), 0) // divisor)
+    # What several sizes make is a number of elements.
+    return simplify(dividend // divisor)
 
 
 def _remainder(dividend: Extent, divisor: Extent) -> Extent:
-    return simplify(dividend % divisor) if not isinstance(divisor, int) or divisor > 0 else NotImplemented
+    if isinstance(divisor, int) and divisor <= 0:
+        return NotImplemented
+    if isinstance(divisor, int) and never_more(dividend, 0):
+        # What is missing to a multiple: TVM would divide by a negative number.
+        missing_from = simplify(0 - dividend)
+        return simplify((missing_from + divisor - 1) // divisor * divisor - missing_from)
+    return simplify(dividend % divisor)
 
 
 def _equal(node: Node, left: Array, right: Array) -> Value:

@@ -100,6 +100,22 @@ def test_slices_that_may_be_empty(start: int, end: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "start",
+    [
+        "less = Neg (h)  start = Div (less, three)",
+        "less = Sub (h, ten)  start = Div (less, three)",
+        "less = Neg (h)  start = Mod (less, three)",
+    ],
+    ids=["of what is below zero", "of what may be below zero", "what is missing to a multiple"],
+)
+def test_division_rounds_towards_zero(start: str, tmp_path: Path) -> None:
+    constants = {"three": ints(3), "ten": ints(10), "end": ints(2**60), "a": ints(2)}
+    nodes = f"h = Shape <start=2, end=3> (x)  {start}  y = Slice (x, start, end, a)"
+    used = {name: value for name, value in constants.items() if name in nodes}
+    check(tmp_path, nodes, used, [(1, 4, extent, 2) for extent in (3, 5, 8, 12, 16)])
+
+
+@pytest.mark.parametrize(
     ("nodes", "names"),
     [
         ("y = LayerNormalization <axis=1> (x, s)", "s"),
