@@ -66,6 +66,8 @@ def equal_residues(left: Extent, right: Extent, known: Residues) -> Residues | N
 
 def never_more(left: Extent, right: Extent) -> bool:
     """Whether one extent is proven to be at most the other."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left <= right
     difference = _difference(left, right)
     return difference is not None and _stays_down(difference)
 

@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.values import (
@@ -18,11 +18,13 @@ from relay_layout.frontend.onnx.values import (
     dtype_of,
     extents,
     greatest,
+    least,
     same,
     shape_of,
     simplify,
     written,
 )
+from relay_layout.frontend.residues import never_more
 from relay_layout.ir import is_static
 
 
@@ -160,18 +162,28 @@ def _from_the_end(bound: Extent, extent: Extent) -> Extent:
     if isinstance(bound, int):
         # What is far before the first element is far behind the last one then.
         return -1 - bound if abs(bound) < FAR else (FAR if bound < 0 else 0)
-    return simplify(extent - 1 - bound)
+    return simplify(extent - 1 - _counted_from_the_front(bound, extent))
 
 
 def _bound(bound: Extent, extent: Extent) -> Extent:
     """A slice's bound along an extent of which one is symbolic, between 0 and the extent."""
     if isinstance(bound, int) and (bound == 0 or bound >= FAR):
         return extent if bound else 0
-    if isinstance(bound, int) and bound < 0:
-        bound = extent + bound
+    bound = _counted_from_the_front(bound, extent)
     if same(bound, extent):
         return extent
     return clamped(bound, extent)
+
+
+def _counted_from_the_front(bound: Extent, extent: Extent) -> Extent:
+    """A bound that counts from the end where it is below zero; what several sizes make never is."""
+    if never_more(bound, -1):
+        return simplify(extent + bound)
+    if never_more(0, bound) or len(tirx.analysis.undefined_vars(bound)) != 1:
+        return bound
+    below = least(bound, 0)
+    is_below = least(simplify(0 - below), 1)
+    return simplify(greatest(bound, 0) + is_below * (extent + below))
 
 
 def _gather(node: Node) -> Value:

@@ -99,6 +99,16 @@ def test_slices_that_may_be_empty(start: int, end: int, tmp_path: Path) -> None:
     check(tmp_path, "y = Slice(x, s, e, a)", bounds, [(1, 4, extent, 2) for extent in (12, 1, 3, 6)])
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_computed_bounds_may_count_from_the_end(step: int, tmp_path: Path) -> None:
+    constants = {"three": ints(3), "a": ints(2), "step": ints(step), "end": ints(2**60 * step)}
+    nodes = """
+        h = Shape <start=2, end=3> (x)  third = Div (h, three)  less = Neg (third)  start = Sub (less, three)
+        y = Slice (x, start, end, a, step)
+    """
+    check(tmp_path, nodes, constants, [(1, 4, extent, 2) for extent in (7, 8, 12, 16)])
+
+
 @pytest.mark.parametrize(
     "start",
     [
