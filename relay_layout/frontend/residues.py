@@ -38,24 +38,21 @@ class _QuasiLinear:
     start: int
     value: Callable[[int], int]
 
-    @property
-    def telling(self) -> range:
-        """The sizes of which the values tell all others."""
-        return range(self.start + self.period)
-
 
 def equal_residues(left: Extent, right: Extent, known: Residues) -> Residues | None:
     """Values of their only variable, among those that are ``known``, with which two extents are equal.
 
-    Of those the residue class with the smallest divisor, and of these the multiples if they are one. None
-    where there is no such class, and for extents of several variables or of other operators.
+    Of those the residue class with the smallest divisor, and of these the multiples if they are one. Nothing
+    is said of 0, as images have pixels. None where there is no such class, and for extents of several
+    variables or of other operators.
     """
     difference = _difference(left, right)
     if difference is None or difference.slope != 0:
         return None
     period = lcm(difference.period, known.divisor)
-    last = difference.start + period
-    zeros = {size for size in range(known.rest, last, known.divisor) if difference.value(size) == 0}
+    last = difference.start + period + 1
+    sizes = range(known.rest, last, known.divisor)
+    zeros = {size for size in sizes if size == 0 or difference.value(size) == 0}
     for divisor in range(known.divisor, period + 1, known.divisor):
         if period % divisor == 0:
             for rest in range(known.rest, divisor, known.divisor):
@@ -64,16 +61,16 @@ def equal_residues(left: Extent, right: Extent, known: Residues) -> Residues | N
     return None
 
 
-def never_more(left: Extent, right: Extent) -> bool:
-    """Whether one extent is proven to be at most the other."""
+def never_more(left: Extent, right: Extent, *, least: int = 0) -> bool:
+    """Whether one extent is proven to be at most the other where their variable is ``least`` or more."""
     if isinstance(left, int) and isinstance(right, int):
         return left <= right
     difference = _difference(left, right)
-    return difference is not None and _stays_down(difference)
-
-
-def _stays_down(difference: _QuasiLinear) -> bool:
-    return difference.slope <= 0 and all(difference.value(size) <= 0 for size in difference.telling)
+    if difference is None or difference.slope > 0:
+        return False
+    return all(
+        difference.value(size) <= 0 for size in range(least, difference.start + difference.period + least)
+    )
 
 
 def _difference(left: Extent, right: Extent) -> _QuasiLinear | None:
@@ -120,9 +117,9 @@ def _of_two(extent: Extent, left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLi
             return _extreme(left, right, max)
         case tirx.Mul() if number is not None:
             return _combined(left, right, left.slope * number, lambda one, other: one * other)
-        case tirx.FloorDiv() if number is not None and number > 0:
+        case tirx.FloorDiv() if number:
             return _combined(left, right, left.slope / number, lambda one, other: one // other, number)
-        case tirx.FloorMod() if number is not None and number > 0:
+        case tirx.FloorMod() if number:
             return _combined(left, right, Fraction(0), lambda one, other: one % other, number)
     return None
 
@@ -132,7 +129,7 @@ def _constant(number: int) -> _QuasiLinear:
 
 
 def _is_constant(extent: _QuasiLinear) -> bool:
-    return extent.slope == 0 and len(extent.telling) == 1
+    return extent.slope == 0 and extent.start + extent.period == 1
 
 
 def _minus(left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLinear | None:
@@ -169,7 +166,7 @@ def _combined(
     """An operation of two; dividing by ``divisor`` repeats where the dividend has risen by a multiple."""
     period = lcm(left.period, right.period, left.slope.denominator, right.slope.denominator)
     rise = left.slope * period
-    period *= divisor // gcd(int(rise), divisor)
+    period *= abs(divisor) // gcd(int(rise), divisor)
     if period > _LONGEST:
         return None
     start = max(left.start, right.start)

@@ -89,7 +89,17 @@ def _elementwise(operation: Callable[[Extent, Extent], Extent]) -> Callable[...,
     return compute
 
 
-def _quotient(dividend: Extent, divisor: Extent) -> Extent:
+def _divided(node: Node, dividends: Array, divisors: Array) -> Value:
+    def quotient(dividend: Extent, divisor: Extent) -> Extent:
+        # An image has pixels, while data may decide on nothing.
+        least = int(isinstance(dividend, int) or not node.counts.reads_counts(dividend))
+        return _quotient(dividend, divisor, least)
+
+    return _elementwise(quotient)(node, dividends, divisors)
+
+
+def _quotient(dividend: Extent, divisor: Extent, least: int) -> Extent:
+    """A quotient rounded towards zero, of sizes that are ``least`` or more."""
     if isinstance(dividend, int) and isinstance(divisor, int):
         if divisor == 0:
             return NotImplemented
@@ -98,9 +108,9 @@ def _quotient(dividend: Extent, divisor: Extent) -> Extent:
         return magnitude if (dividend < 0) == (divisor < 0) else -magnitude
     if isinstance(divisor, int) and divisor <= 0:
         return NotImplemented
-    if never_more(0, dividend):
+    if never_more(0, dividend, least=least):
         return simplify(dividend // divisor)
-    if never_more(dividend, 0):
+    if never_more(dividend, 0, least=least):
         return simplify(0 - simplify(0 - dividend) // divisor)
     if isinstance(divisor, int) and len(tirx.analysis.undefined_vars(dividend)) == 1:
         return simplify(greatest(dividend, 0) // divisor - greatest(simplify(0 - dividend), 0) // divisor)
@@ -214,7 +224,7 @@ _ARITHMETIC: dict[str, Callable[..., Value]] = {
     "Add": _elementwise(lambda left, right: simplify(left + right)),
     "Cast": _cast,
     "Concat": _concat,
-    "Div": _elementwise(_quotient),
+    "Div": _divided,
     "Equal": _equal,
     "Expand": _expand,
     "Gather": _gather,

@@ -10,7 +10,7 @@ from typing import Any
 from tvm import relax, tirx
 
 from relay_layout.frontend.onnx.assumptions import Assumptions
-from relay_layout.frontend.onnx.values import Extent, shape_of, simplify
+from relay_layout.frontend.onnx.values import Extent, Unsupported, shape_of, simplify, written
 from relay_layout.frontend.residues import never_more
 
 _SIGNS: dict[type, str] = {
@@ -57,10 +57,14 @@ class Requirements:
         return tuple(self._texts)
 
     def equal(self, left: Extent, right: Extent) -> None:
-        """Ask that both are equal, where nothing tells already."""
+        """Ask that both are equal, where nothing tells already. Unsupported where they never are."""
         difference = simplify(left - right)
         if not isinstance(difference, int):
             self._note(tirx.EQ(_expression(left), _expression(right)))
+        elif difference:
+            raise Unsupported(
+                f"fits no size of the inputs: it needs {written([left])} to be {written([right])}"
+            )
 
     def assume_equal(self, left: Extent, right: Extent) -> bool:
         """Whether both are always equal, or asked to be a number; False where nothing is known of it.

@@ -96,6 +96,7 @@ def _slice(node: Node) -> Value:
     reversed_axes = []
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis = node.axis(axis, len(shape))
+        start, end = (_counted_from_the_front(node, bound, shape[axis]) for bound in (start, end))
         if step < 0 and not is_static((start, end, shape[axis])):
             data = node.emit(relax.op.flip(data, axis), "backwards")
             start, end, step = _from_the_end(start, shape[axis]), _from_the_end(end, shape[axis]), -step
@@ -162,24 +163,29 @@ def _from_the_end(bound: Extent, extent: Extent) -> Extent:
     if isinstance(bound, int):
         # What is far before the first element is far behind the last one then.
         return -1 - bound if abs(bound) < FAR else (FAR if bound < 0 else 0)
-    return simplify(extent - 1 - _counted_from_the_front(bound, extent))
+    return simplify(extent - 1 - bound)
 
 
 def _bound(bound: Extent, extent: Extent) -> Extent:
     """A slice's bound along an extent of which one is symbolic, between 0 and the extent."""
     if isinstance(bound, int) and (bound == 0 or bound >= FAR):
         return extent if bound else 0
-    bound = _counted_from_the_front(bound, extent)
+    if isinstance(bound, int) and bound < 0:
+        bound = extent + bound
     if same(bound, extent):
         return extent
     return clamped(bound, extent)
 
 
-def _counted_from_the_front(bound: Extent, extent: Extent) -> Extent:
-    """A bound that counts from the end where it is below zero; what several sizes make never is."""
-    if never_more(bound, -1):
+def _counted_from_the_front(node: Node, bound: Extent, extent: Extent) -> Extent:
+    """A computed bound counts from the end where it is below zero; what several sizes make never is."""
+    if isinstance(bound, int):
+        return bound
+    # An image has pixels, while data may decide on nothing.
+    smallest = int(not node.counts.reads_counts(bound))
+    if never_more(bound, -1, least=smallest):
         return simplify(extent + bound)
-    if never_more(0, bound) or len(tirx.analysis.undefined_vars(bound)) != 1:
+    if never_more(0, bound, least=smallest) or len(tirx.analysis.undefined_vars(bound)) != 1:
         return bound
     below = least(bound, 0)
     is_below = least(simplify(0 - below), 1)
