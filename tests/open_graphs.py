@@ -33,7 +33,7 @@ UNFIT = (
 
 @dataclass
 class Images:
-    """Nodes in the syntax of ``onnx.parser``, and the images they made, all of the same number of channels."""
+    """Nodes in the syntax of ``onnx.parser``, and the images they made, all of as many channels."""
 
     random: np.random.Generator
     nodes: list[str] = field(default_factory=list)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tvm import relax, sym, tirx
+from tvm_ffi import structural_map
 
 from relay_layout.frontend.residues import never_more
 
@@ -76,8 +77,18 @@ def simplify(extent: Extent) -> Extent:
     """A Python integer where the extent is known, and the simplest expression TVM finds otherwise."""
     if isinstance(extent, int | np.integer):
         return int(extent)
-    simplest = sym.Analyzer().simplify(extent)
+    analyzer = sym.Analyzer()
+    simplest = analyzer.simplify(structural_map(analyzer.simplify(extent), (tirx.FloorMod, _missing)))
     return int(simplest) if isinstance(simplest, tirx.IntImm) else simplest
+
+
+def _missing(remainder: tirx.FloorMod) -> Extent:
+    """A remainder by a number below zero, as TVM writes what is missing to a multiple, by quotients."""
+    divisor = remainder.b
+    if not isinstance(divisor, tirx.IntImm) or int(divisor) >= 0:
+        return remainder
+    above = -int(divisor)
+    return remainder.a - (remainder.a + (above - 1)) // above * above
 
 
 def same(left: Extent, right: Extent) -> bool:

@@ -1,10 +1,11 @@
 """ONNX operators that move, join or pick elements without computing with them."""
 
 from collections.abc import Callable, Sequence
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
-from tvm import relax, tirx
+from tvm import relax, sym, tirx
 
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.slicing import from_the_front
@@ -86,17 +87,28 @@ def _without_shared(shape: list[Extent], goal: list[Extent]) -> tuple[list[Exten
     """What two products multiply, without factors of both: less to prove and to divide."""
     left, right = ([factor for extent in extents for factor in _factors(extent)] for extents in (shape, goal))
     for factor in list(right):
-        twin = None if same(factor, 0) else next((other for other in left if same(other, factor)), None)
+        twin = next((other for other in left if not isinstance(factor, int) and same(other, factor)), None)
         if twin is not None:
             left.remove(twin)
             right.remove(factor)
-    return left, right
+    numbers = [prod(factor for factor in factors if isinstance(factor, int)) for factors in (left, right)]
+    shared = gcd(*numbers) if all(numbers) else 1
+    return (
+        [numbers[0] // shared, *(factor for factor in left if not isinstance(factor, int))],
+        [numbers[1] // shared, *(factor for factor in right if not isinstance(factor, int))],
+    )
 
 
 def _factors(extent: Extent) -> list[Extent]:
+    """What an extent multiplies; of a sum, the number that divides it and what is left."""
+    extent = simplify(extent)
+    if isinstance(extent, int):
+        return [extent]
     if isinstance(extent, tirx.Mul):
         return [*_factors(extent.a), *_factors(extent.b)]
-    return [int(extent) if isinstance(extent, tirx.IntImm) else extent]
+    multiples = sym.Analyzer().modular_set(extent)
+    divisor = int(multiples.coeff) if int(multiples.base) == 0 else 1
+    return [extent] if divisor <= 1 else [divisor, simplify(extent // divisor)]
 
 
 def _flatten(node: Node) -> Value:
