@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax, tirx
+from tvm import relax, sym, tirx
 from tvm.ir import Op
 from tvm.ir.expr import GenericConst as Constant
 
@@ -50,6 +50,21 @@ def dtype_of(expression: Expression) -> str:
 
 def is_static(shape: Sequence[Extent]) -> bool:
     return all(isinstance(extent, int) for extent in shape)
+
+
+def factors(extent: Extent) -> tuple[int, list[Extent]]:
+    """The number and all else that an extent multiplies; of a sum, what divides it and the rest."""
+    if isinstance(extent, int | tirx.IntImm):
+        return int(extent), []
+    if isinstance(extent, tirx.Mul):
+        (left, others), (right, more) = factors(extent.a), factors(extent.b)
+        return left * right, others + more
+    analyzer = sym.Analyzer()
+    multiples = analyzer.modular_set(extent)
+    divisor = int(multiples.coeff)
+    if int(multiples.base) or divisor <= 1:
+        return 1, [extent]
+    return divisor, [analyzer.simplify(extent // divisor)]
 
 
 def size_in_bytes(shape: Sequence[Extent], dtype: str) -> int:

@@ -7,6 +7,8 @@ import tvm
 from tvm import tirx
 from tvm_ffi import structural_equal
 
+from relay_layout.ir import factors
+
 
 class Symbol:
     """A symbolic extent, compared as an expression."""
@@ -67,29 +69,19 @@ def ratio(left: Extent, right: Extent) -> Extent | None:
 
 def _quotient(left: Any, right: Any) -> Extent | None:
     """By the factors of both, else as TVM simplifies the division."""
-    number, factors = _factors(left)
-    divisor, others = _factors(right)
+    number, multiplied = factors(left)
+    divisor, others = factors(right)
     for other in others:
-        place = next((place for place, own in enumerate(factors) if _are_equal(own, other)), None)
+        place = next((place for place, own in enumerate(multiplied) if _are_equal(own, other)), None)
         if place is None:
             return _simplified(left, right)
-        del factors[place]
+        del multiplied[place]
     if divisor == 0 or number % divisor:
         return _simplified(left, right)
     product: Extent = number // divisor
-    for factor in factors:
+    for factor in multiplied:
         product = times(product, Symbol(factor))
     return product
-
-
-def _factors(extent: Any) -> tuple[int, list[Any]]:
-    """The number, and all else that is multiplied in an expression."""
-    if isinstance(extent, int | tirx.IntImm):
-        return int(extent), []
-    if not isinstance(extent, tirx.Mul):
-        return 1, [extent]
-    (left, left_factors), (right, right_factors) = _factors(extent.a), _factors(extent.b)
-    return left * right, left_factors + right_factors
 
 
 def _are_equal(left: Any, right: Any) -> bool:

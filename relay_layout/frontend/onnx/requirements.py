@@ -62,9 +62,7 @@ class Requirements:
         if not isinstance(difference, int):
             self._note(tirx.EQ(_expression(left), _expression(right)))
         elif difference:
-            raise Unsupported(
-                f"fits no size of the inputs: it needs {written([left])} to be {written([right])}"
-            )
+            raise Unsupported(f"needs {written([left])} to be {written([right])}, which it is for no input")
 
     def assume_equal(self, left: Extent, right: Extent) -> bool:
         """Whether both are always equal, or asked to be a number; False where nothing is known of it.

@@ -5,7 +5,7 @@ from math import gcd, prod
 from typing import Any
 
 import numpy as np
-from tvm import relax, sym, tirx
+from tvm import relax, tirx
 
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.slicing import from_the_front
@@ -24,7 +24,7 @@ from relay_layout.frontend.onnx.values import (
     written,
 )
 from relay_layout.frontend.scattering import scattered
-from relay_layout.ir import is_static
+from relay_layout.ir import factors, is_static
 
 
 def _identity(node: Node) -> Value:
@@ -85,30 +85,16 @@ def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Exten
 
 def _without_shared(shape: list[Extent], goal: list[Extent]) -> tuple[list[Extent], list[Extent]]:
     """What two products multiply, without factors of both: less to prove and to divide."""
-    left, right = ([factor for extent in extents for factor in _factors(extent)] for extents in (shape, goal))
+    apart = [[factors(simplify(extent)) for extent in extents] for extents in (shape, goal)]
+    numbers = [prod(number for number, _ in each) for each in apart]
+    left, right = ([factor for _, others in each for factor in others] for each in apart)
     for factor in list(right):
-        twin = next((other for other in left if not isinstance(factor, int) and same(other, factor)), None)
+        twin = next((other for other in left if same(other, factor)), None)
         if twin is not None:
             left.remove(twin)
             right.remove(factor)
-    numbers = [prod(factor for factor in factors if isinstance(factor, int)) for factors in (left, right)]
     shared = gcd(*numbers) if all(numbers) else 1
-    return (
-        [numbers[0] // shared, *(factor for factor in left if not isinstance(factor, int))],
-        [numbers[1] // shared, *(factor for factor in right if not isinstance(factor, int))],
-    )
-
-
-def _factors(extent: Extent) -> list[Extent]:
-    """What an extent multiplies; of a sum, the number that divides it and what is left."""
-    extent = simplify(extent)
-    if isinstance(extent, int):
-        return [extent]
-    if isinstance(extent, tirx.Mul):
-        return [*_factors(extent.a), *_factors(extent.b)]
-    multiples = sym.Analyzer().modular_set(extent)
-    divisor = int(multiples.coeff) if int(multiples.base) == 0 else 1
-    return [extent] if divisor <= 1 else [divisor, simplify(extent // divisor)]
+    return [numbers[0] // shared, *left], [numbers[1] // shared, *right]
 
 
 def _flatten(node: Node) -> Value:
