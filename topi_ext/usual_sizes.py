@@ -2,8 +2,8 @@
 
 from math import ceil
 
-SCALES = (1, 8 / 7, 9 / 7, 10 / 7, 12 / 7, 2)
-"""Sizes of images over the usual one: of 224 pixels 256, 288, 320, 384 and 448."""
+SCALES = (1, 1, 8 / 7, 9 / 7, 10 / 7, 12 / 7, 2)
+"""Sizes of images over the usual one, which counts twice: of 224 pixels 256, 288, 320, 384 and 448."""
 
 
 def overrun(extent: int, tile: int) -> float:
