@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 
 import relay_layout
+from tests.fuzzing import add_constants, outcome
 
 LENGTH = 12
 """Elements of each input."""
@@ -143,18 +144,13 @@ def random_model(seed: int) -> Any:
         '<ir_version: 8, opset_import: ["" : 17]> counted '
         f"(float[{LENGTH}] x, float[{LENGTH}] y) => ({declared}) {{ {'  '.join(graph.nodes)} }}"
     )
-    for name, value in graph.constants.items():
-        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    add_constants(model, graph.constants)
     return model
 
 
 def fuzzed(seed: int) -> str | None:
     """The reproducer of a graph that fails, None if it does not."""
-    try:
-        check(seed)
-    except Exception as error:
-        return f"tests.counted_graphs.check({seed}): {type(error).__name__}: {str(error).strip()}"
-    return None
+    return outcome(check, seed)
 
 
 def check(seed: int) -> None:

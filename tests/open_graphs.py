@@ -14,6 +14,7 @@ import onnxruntime
 
 import relay_layout
 from relay_layout.errors import InputError, ModelError
+from tests.fuzzing import add_constants, outcome
 
 CHANNELS = 4
 
@@ -206,19 +207,13 @@ def random_model(seed: int) -> Any:
     unread = [node for node in model.graph.node if node.output[0] not in read]
     for node in unread:
         model.graph.node.remove(node)
-    for name, value in graph.constants.items():
-        if name in read:
-            model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    add_constants(model, {name: value for name, value in graph.constants.items() if name in read})
     return model
 
 
 def fuzzed(seed: int) -> str | None:
     """The reproducer of a graph that fails, None if it does not."""
-    try:
-        check(seed)
-    except Exception as error:
-        return f"tests.open_graphs.check({seed}): {type(error).__name__}: {str(error).strip()}"
-    return None
+    return outcome(check, seed)
 
 
 def check(seed: int) -> int:

@@ -18,7 +18,6 @@ from relay_layout.ir import Extent
 _LONGEST = 1 << 16
 """No period that is longer is looked at, nor one that begins later."""
 
-
 _OF_TWO = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max)
 
 
@@ -94,12 +93,10 @@ def _quasi_linear(extent: Extent) -> _QuasiLinear | None:
             return _constant(int(extent))
         case tirx.Var():
             return _QuasiLinear(Fraction(1), 1, 0, lambda size: size)
-        case (
-            tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.FloorDiv() | tirx.FloorMod() | tirx.Min() | tirx.Max()
-        ):
-            left, right = _quasi_linear(extent.a), _quasi_linear(extent.b)
-            return None if left is None or right is None else _of_two(extent, left, right)
-    return None
+    if not isinstance(extent, _OF_TWO):
+        return None
+    left, right = _quasi_linear(extent.a), _quasi_linear(extent.b)
+    return None if left is None or right is None else _of_two(extent, left, right)
 
 
 def _of_two(extent: Extent, left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLinear | None:
@@ -150,7 +147,7 @@ def _extreme(
             (difference.value(size) > 0) is not above for size in range(start, start + period)
         ):
             start += period
-    # The slope of the one that is chosen of slopes, as of values that are far out.
+    # Of values that are far out the one is chosen whose slope would be.
     slope = max(left.slope, right.slope) if choose(0, 1) else min(left.slope, right.slope)
     found = _combined(left, right, slope, choose)
     return None if found is None or start > _LONGEST else replace(found, start=max(start, found.start))

@@ -113,6 +113,7 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
         # TVM's script cannot hold a name that starts with a digit.
         return relax.Var(f"_{name}" if name[:1].isdigit() else name, relax.TensorType(shape, dtype))
 
+    # Each assumption is of a size that was open, or of fewer sizes than the one before.
     while True:
         importer = Importer(label, opsets, assumptions)
         try:

@@ -35,7 +35,7 @@ def pad(node: Node) -> Value:
     if mode not in _MODES:
         raise Unsupported(f"pads in the unknown mode '{mode}'")
     if mode == "constant":
-        return padded(node, data, before, after, _value(node, dtype_of(data)))
+        return _padded(node, data, before, after, _value(node, dtype_of(data)))
     if any(isinstance(width, int) and width < 0 for width in (*before, *after)):
         raise Unsupported(f"pads by a negative amount in mode '{mode}', which is not supported")
     for axis, widths in enumerate(zip(before, after, strict=True)):
@@ -45,7 +45,7 @@ def pad(node: Node) -> Value:
     return _padded_by_numbers(data, before, after, _MODES[mode], 0)
 
 
-def padded(node: Node, data: Any, before: list[Extent], after: list[Extent], value: float) -> Any:
+def _padded(node: Node, data: Any, before: list[Extent], after: list[Extent], value: float) -> Any:
     """``data`` with so much of ``value`` around it; amounts below zero take elements away."""
     data = _cropped(node, data, before, after)
     before, after = ([greatest(width, 0) for width in side] for side in (before, after))
@@ -72,7 +72,7 @@ def windowed(
         return [width if which is is_wanted else 0 for width, which in zip(widths, is_open, strict=True)]
 
     before, after = ([0, 0, *parted(widths, True)] for widths in (found.before, found.after))
-    data = node.emit(padded(node, data, before, after, outside), "around")
+    data = node.emit(_padded(node, data, before, after, outside), "around")
     inside = replace(
         found, before=tuple(parted(found.before, False)), after=tuple(parted(found.after, False))
     )
@@ -128,9 +128,10 @@ def _joined(node: Node, data: Any, axis: int, before: Extent, after: Extent, val
     shape, filling = shape_of(data), node.like(value, data)
 
     def side(width: Extent) -> list[Any]:
-        around = [*shape[:axis], node.plain(width), *shape[axis + 1 :]]
-        full = relax.op.full(relax.ShapeExpr(around), filling, dtype_of(data))
-        return [] if same(width, 0) else [node.emit(full, "side")]
+        if same(width, 0):
+            return []
+        around = relax.ShapeExpr([*shape[:axis], node.plain(width), *shape[axis + 1 :]])
+        return [node.emit(relax.op.full(around, filling, dtype_of(data)), "side")]
 
     return relax.op.concat([*side(before), data, *side(after)], axis)
 
@@ -161,4 +162,4 @@ def _value(node: Node, dtype: str) -> float | int:
     return number
 
 
-__all__ = ["pad", "padded"]
+__all__ = ["pad", "windowed"]
