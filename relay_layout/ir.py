@@ -1,6 +1,7 @@
 """Small conveniences over Relax expressions that every pass needs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,8 @@ def factors(extent: Extent) -> tuple[int, list[Extent]]:
         return left * right, others + more
     analyzer = sym.Analyzer()
     multiples = analyzer.modular_set(extent)
-    divisor = int(multiples.coeff)
-    if int(multiples.base) or divisor <= 1:
+    divisor = gcd(int(multiples.coeff), int(multiples.base))
+    if divisor <= 1:
         return 1, [extent]
     return divisor, [analyzer.simplify(extent // divisor)]
 

@@ -3,9 +3,10 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from tvm import tirx
 
 from relay_layout.errors import LayoutError
-from relay_layout.ir import constant, constant_array
+from relay_layout.ir import constant, constant_array, factors
 from relay_layout.layout.transform import apply
 
 DTYPES = ("bool", "int8", "uint8", "int64", "float16", "float32", "float64")
@@ -46,3 +47,11 @@ def test_memory_that_does_not_fit_is_refused(memory: np.ndarray) -> None:
         apply(np.zeros((3, 2), "float32"), "NC", "NC", out=memory)
     rows, columns = memory.shape
     assert str(raised.value) == f"out ({rows}, {columns}): give a C-contiguous array of (3, 2)"
+
+
+def test_factors_of_an_extent() -> None:
+    height, width = (tirx.Var(name, "int64") for name in "hw")
+    assert factors(12) == (12, [])
+    number, others = factors(height * (width * 4 - 2) * 3)
+    assert (number, [str(other) for other in others]) == (6, ["h", "w * T.int64(2) - T.int64(1)"])
+    assert factors(height + 1)[0] == 1

@@ -187,9 +187,10 @@ def _counted_from_the_front(node: Node, bound: Extent, extent: Extent) -> Extent
         return simplify(extent + bound)
     if never_more(0, bound, least=smallest) or len(tirx.analysis.undefined_vars(bound)) != 1:
         return bound
-    below = least(bound, 0)
+    below = bound if never_more(bound, 0, least=smallest) else least(bound, 0)
+    above = 0 if below is bound else greatest(bound, 0)
     is_below = least(simplify(0 - below), 1)
-    return simplify(greatest(bound, 0) + is_below * (extent + below))
+    return simplify(above + is_below * (extent + below))
 
 
 def _gather(node: Node) -> Value:

@@ -113,13 +113,19 @@ def test_computed_bounds_may_count_from_the_end(step: int, tmp_path: Path) -> No
     "start",
     [
         "less = Neg (h)  start = Div (less, three)",
+        "less = Sub (one, h)  start = Div (less, three)",
         "less = Sub (h, ten)  start = Div (less, three)",
         "less = Neg (h)  start = Mod (less, three)",
     ],
-    ids=["of what is below zero", "of what may be below zero", "what is missing to a multiple"],
+    ids=[
+        "of what is below zero",
+        "of what may be zero",
+        "of what may be below zero",
+        "what is missing to a multiple",
+    ],
 )
 def test_division_rounds_towards_zero(start: str, tmp_path: Path) -> None:
-    constants = {"three": ints(3), "ten": ints(10), "end": ints(2**60), "a": ints(2)}
+    constants = {"three": ints(3), "ten": ints(10), "end": ints(2**60), "a": ints(2), "one": ints(1)}
     nodes = f"h = Shape <start=2, end=3> (x)  {start}  y = Slice (x, start, end, a)"
     used = {name: value for name, value in constants.items() if name in nodes}
     check(tmp_path, nodes, used, [(1, 4, extent, 2) for extent in (3, 5, 8, 12, 16)])
