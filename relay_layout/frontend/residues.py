@@ -28,6 +28,9 @@ class Residues(NamedTuple):
     rest: int
 
 
+ALL = Residues(1, 0)
+
+
 @dataclass(frozen=True)
 class _QuasiLinear:
     """``value`` of a variable: ``slope`` times the variable, plus what repeats from ``start`` on."""
@@ -170,4 +173,4 @@ def _combined(
     return _QuasiLinear(slope, period, start, lambda size: operation(left.value(size), right.value(size)))
 
 
-__all__ = ["Residues", "equal_residues", "never_more"]
+__all__ = ["ALL", "Residues", "equal_residues", "never_more"]

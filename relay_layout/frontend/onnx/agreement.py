@@ -57,10 +57,10 @@ def _goal(node: Node, extents: Sequence[Extent]) -> Extent | None:
     numbers = {extent for extent in (first, *others) if isinstance(extent, int)}
     if len(numbers) > 1 or not all([node.requirements.assume_equal(first, other) for other in others]):
         return None
-    return common([first, *others]) if others else None
+    return _common([first, *others]) if others else None
 
 
-def common(extents: Sequence[Extent]) -> Extent:
+def _common(extents: Sequence[Extent]) -> Extent:
     """The one of extents that are equal to which the others can be cast: a number if there is one."""
     numbers = [extent for extent in extents if isinstance(extent, int)]
     # TVM would put what a tensor is cast from in place of a variable.
@@ -100,7 +100,7 @@ def joinable(node: Node, left: Value, right: Value) -> tuple[Value, Value]:
             f"multiplies {written(columns)} with {written(rows)}, whose extents may or may not fit: "
             "give the model's inputs fixed shapes (--input-shape)"
         )
-    count = common(pair)
+    count = _common(pair)
     return _agreed(node, left, columns, {-1: count}), _agreed(node, right, rows, {place: count})
 
 

@@ -91,9 +91,7 @@ def _elementwise(operation: Callable[[Extent, Extent], Extent]) -> Callable[...,
 
 def _divided(node: Node, dividends: Array, divisors: Array) -> Value:
     def quotient(dividend: Extent, divisor: Extent) -> Extent:
-        # An image has pixels, while data may decide on nothing.
-        least = int(isinstance(dividend, int) or not node.counts.reads_counts(dividend))
-        return _quotient(dividend, divisor, least)
+        return _quotient(dividend, divisor, node.counts.least_size(dividend))
 
     return _elementwise(quotient)(node, dividends, divisors)
 

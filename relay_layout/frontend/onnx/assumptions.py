@@ -12,12 +12,10 @@ from tvm import relax, tirx
 from tvm_ffi import structural_map
 
 from relay_layout.frontend.onnx.values import Extent, dtype_of, same, shape_of, simplify
-from relay_layout.frontend.residues import Residues, equal_residues
+from relay_layout.frontend.residues import ALL, Residues, equal_residues
 
 _LARGEST = 4096
 """No size is asked to be a multiple of more."""
-
-_ALL = Residues(1, 0)
 
 
 class Assumption(Exception):
@@ -58,7 +56,7 @@ class Assumptions:
         if len(variables) != 1:
             return False
         (size,) = variables
-        known = self._residues.get(size, _ALL)
+        known = self._residues.get(size, ALL)
         found = equal_residues(left, right, known)
         if found is None or found == known:
             return found is not None

@@ -68,6 +68,10 @@ class Counts:
         """Whether the data decide an extent that is no number."""
         return any(variable in self._most for variable in tirx.analysis.undefined_vars(extent))
 
+    def least_size(self, extent: Extent) -> int:
+        """What the variables of an extent are at least: images have pixels, data may decide on nothing."""
+        return int(isinstance(extent, int) or not self.reads_counts(extent))
+
     def agree_where_empty(self, one: Value, other: Value, extent: tirx.Var) -> bool:
         """Whether two values are tensors of the same type without elements where ``extent`` is 0."""
         if any(isinstance(value, TensorSequence) for value in (one, other)):

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm import tirx
 
-from relay_layout.frontend.residues import Residues, equal_residues
+from relay_layout.frontend.residues import ALL, Residues, equal_residues
 from relay_layout.frontend.torch.guards import rewritten
 
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
@@ -23,8 +23,6 @@ _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Mod: tirx.floormod,
 }
 _EXTREMES: dict[str, Callable[[Any, Any], Any]] = {"max": tirx.max, "min": tirx.min}
-
-_ALL = Residues(1, 0)
 
 
 def ask_for_multiples(torch: Any, program: Any) -> list[str]:
@@ -49,12 +47,12 @@ def ask_for_multiples(torch: Any, program: Any) -> list[str]:
     residues = _residues(program, list(tensors), symbols)
     for name, node in tensors.items():
         shape = [
-            _asked(extent, residues.get(symbols.get((name, axis), ""), _ALL))
+            _asked(extent, residues.get(symbols.get((name, axis), ""), ALL))
             for axis, extent in enumerate(node.meta["val"].shape)
         ]
         node.meta["tensor_meta"] = SimpleNamespace(shape=shape, dtype=node.meta["val"].dtype)
     program._range_constraints = {
-        symbol: _of_quotients(bounds, residues.get(str(symbol), _ALL))
+        symbol: _of_quotients(bounds, residues.get(str(symbol), ALL))
         for symbol, bounds in program.range_constraints.items()
     }
     places = {symbol: f"{name}.shape[{axis}]" for (name, axis), symbol in symbols.items()}
@@ -65,7 +63,7 @@ def _asked(extent: Any, residues: Residues) -> Any:
     """An extent as an input has it."""
     if isinstance(extent, int) or str(extent).isdigit():
         return int(extent)
-    return extent if residues == _ALL else residues.divisor * extent + residues.rest
+    return extent if residues == ALL else residues.divisor * extent + residues.rest
 
 
 def _of_quotients(bounds: Any, residues: Residues) -> Any:
@@ -89,7 +87,7 @@ def _residues(
         variables = {variable for side in sides for variable in tirx.analysis.undefined_vars(side)}
         if len(variables) == 1:
             symbol = str(next(iter(variables)).name)
-            known = found.get(symbol, _ALL)
+            known = found.get(symbol, ALL)
             residues = equal_residues(sides[0], sides[1], known)
             if residues is not None and residues != known:
                 found[symbol] = residues

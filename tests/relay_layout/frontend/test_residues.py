@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from tvm import sym, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.frontend.residues import Residues, equal_residues, never_more
+from relay_layout.frontend.residues import ALL, Residues, equal_residues, never_more
 
 SIZE = tirx.Var("h", "int64")
-ALL = Residues(1, 0)
 TRIED = 400
 
 

@@ -178,11 +178,7 @@ def _broadcast(node: Node, left: Sequence[Extent], right: Sequence[Extent]) -> l
     for one, other in pairs:
         if isinstance(one, int) and one == 1:
             result.append(other)
-        elif (
-            (isinstance(other, int) and other == 1)
-            or same(one, other)
-            or node.requirements.assume_equal(one, other)
-        ):
+        elif (isinstance(other, int) and other == 1) or node.requirements.assume_equal(one, other):
             result.append(one)
         else:
             raise Unsupported(f"cannot broadcast {written(left)} with {written(right)}")

@@ -181,8 +181,7 @@ def _counted_from_the_front(node: Node, bound: Extent, extent: Extent) -> Extent
     """A computed bound counts from the end where it is below zero; what several sizes make never is."""
     if isinstance(bound, int):
         return bound
-    # An image has pixels, while data may decide on nothing.
-    smallest = int(not node.counts.reads_counts(bound))
+    smallest = node.counts.least_size(bound)
     if never_more(bound, -1, least=smallest):
         return simplify(extent + bound)
     if never_more(0, bound, least=smallest) or len(tirx.analysis.undefined_vars(bound)) != 1:
