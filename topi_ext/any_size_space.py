@@ -1,12 +1,13 @@
-"""Knobs of direct convolutions of images whose size is known at run time, chosen for a usual size."""
+"""Knobs of convolutions of images whose size is known at run time, chosen for a usual size."""
 
 from dataclasses import replace
 from functools import lru_cache
 
 from topi_ext.direct_space import direct_knobs
-from topi_ext.knobs import ConvolutionKnobs, fuses_rows, tiled_channels
+from topi_ext.knobs import ConvolutionKnobs, Knobs, fuses_rows, tiled_channels
 from topi_ext.processor import Processor
 from topi_ext.usual_sizes import overrun
+from topi_ext.winograd_space import winograd_any_size_knobs
 from topi_ext.workload import ConvolutionWorkload
 
 CHUNKS_PER_THREAD = 4
@@ -15,16 +16,21 @@ shared evenly to an eighth."""
 
 
 @lru_cache(maxsize=4096)
-def any_size_knobs(workload: ConvolutionWorkload, processor: Processor) -> tuple[float, ConvolutionKnobs]:
+def any_size_knobs(
+    workload: ConvolutionWorkload, processor: Processor, winograd: bool = True
+) -> tuple[float, Knobs]:
     """The knobs of least estimated cycles, and these, for ``workload``, that of a usual size.
 
     What a tile at the end of a row computes again is counted as what it comes to over all sizes.
+    ``winograd`` false keeps to direct ones.
     """
-    found = [
+    found: list[tuple[float, Knobs]] = [
         (cycles * overrun(_run(workload), knobs.tile_pixels), _with_border(workload, knobs))
         for cycles, knobs in direct_knobs(workload, processor)
         if _suits(workload, processor, knobs)
     ]
+    if winograd:
+        found += winograd_any_size_knobs(workload, processor)
     return min(found, key=lambda pair: pair[0])
 
 

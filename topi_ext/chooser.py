@@ -59,11 +59,12 @@ class KernelChooser:
             self._chosen[key] = self._recorded(*key) or self._estimated(*key)
         return self._chosen[key]
 
-    def choose_for_any_size(self, workload: Workload) -> KernelChoice:
-        """The direct kernel for images of any size; ``workload`` is that of a usual one."""
-        key = (workload, "any size")
+    def choose_for_any_size(self, workload: Workload, *, direct: bool = False) -> KernelChoice:
+        """The kernel for images of any size; ``workload`` is that of a usual one."""
+        winograd = self.winograd and not direct
+        key = (workload, f"any size{', direct' * (not winograd)}")
         if key not in self._chosen:
-            cycles, knobs = any_size_knobs(workload, self.processor)
+            cycles, knobs = any_size_knobs(workload, self.processor, winograd)
             microseconds = cycles / self.processor.threads / (self.gigahertz * 1e3)
             self._chosen[key] = KernelChoice(knobs, "default", self.estimate_scale * microseconds)
         return self._chosen[key]

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.matrices import REGISTERS, ROW_BYTES, ROWS, registers_held
-from topi_ext.winograd import POINTS, tile_grid
+from topi_ext.winograd import KERNEL, POINTS, tile_grid
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 
 DTYPE_BYTES = {
@@ -265,6 +265,20 @@ def suits_winograd(workload: ConvolutionWorkload) -> bool:
 def winograd_tiles(workload: ConvolutionWorkload, tile: int) -> tuple[int, int]:
     """Rows and columns of tiles in the image of results."""
     return tile_grid(int(workload.out_height), int(workload.out_width), tile)
+
+
+def strip_of(workload: ConvolutionWorkload, tile: int, tiles: int) -> ConvolutionWorkload:
+    """An image of one column of so many tiles, as which kernels of any size see the tiles of all images."""
+    height, width = (count * tile + KERNEL - 1 for count in (tiles, 1))
+    return replace(workload, batch=1, in_height=height, in_width=width, padding=(0, 0, 0, 0))
+
+
+def check_strip(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> None:
+    """Refuse knobs that do not fit tiles of images of any size, of which ``knobs.rows`` are a chunk.
+
+    Raises :class:`RelayLayoutError`.
+    """
+    check_knobs(strip_of(workload, knobs.tile, knobs.rows), knobs)
 
 
 def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:

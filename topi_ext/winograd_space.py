@@ -1,14 +1,18 @@
 """The space of the Winograd convolution's knobs, each with an estimate of its cost."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
+from typing import get_args
 
 from topi_ext.direct_space import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
 from topi_ext.indexing import block_of
-from topi_ext.knobs import Order, PadAt, WinogradKnobs, suits_winograd, winograd_tiles
+from topi_ext.knobs import Order, PadAt, WinogradKnobs, strip_of, suits_winograd, winograd_tiles
 from topi_ext.processor import Processor
-from topi_ext.winograd import POINTS
+from topi_ext.usual_sizes import SCALES
+from topi_ext.winograd import POINTS, tile_grid
 from topi_ext.workload import ConvolutionWorkload
 
 FLOAT_BYTES = 4
@@ -25,6 +29,9 @@ LAST_CACHE_BYTES = 16 << 20
 
 REGION_CYCLES = 16000.0
 """Handing work to all threads and waiting for the last."""
+
+ANY_SIZE_CHUNKS = (2, 4, 6, 7, 8, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
+"""Tiles of a chunk, where the number of all is not known: what register tiles divide."""
 
 OVERLAP = 0.75
 """Share of the shorter of fetching weights and multiplying that the longer one hides."""
@@ -47,23 +54,73 @@ def winograd_knobs(
         isinstance(extent, int) for extent in (workload.in_height, workload.in_width)
     ):
         return
-    in_lanes = _lanes(workload.in_channels, block_of(workload.data_layout, "C"), processor)
-    out_lanes = _lanes(workload.out_channels, block_of(workload.out_layout, "C"), processor)
-    if min(in_lanes, out_lanes) < SMALLEST_VECTOR:
-        return
     for tile in POINTS:
         rows, columns = winograd_tiles(workload, tile)
         padded = workload.is_padded or workload.out_height % tile or workload.out_width % tile
         pad_at: PadAt = "chunk" if padded else "stage"
-        orders: list[tuple[Order, int, PadAt]] = [("pixels", count, pad_at) for count in _divisors(rows)]
-        for order, chunk, pad_at in [*orders, ("channels", 1, "stage")]:
-            pixels = columns * (chunk if order == "pixels" else rows)
-            tiles = _register_tiles(pixels, workload.out_channels // out_lanes, out_lanes, processor)
-            for register_tile in tiles:
-                knobs = WinogradKnobs(
-                    tile, in_lanes, out_lanes, *register_tile, order, chunk, pad_at, processor.prefetch
-                )
-                yield winograd_cycles(workload, processor, knobs), knobs
+        for count in _divisors(rows):
+            yield from _chunked(workload, processor, tile, columns * count, "pixels", count, pad_at)
+        yield from _chunked(workload, processor, tile, columns * rows, "channels")
+
+
+def winograd_any_size_knobs(
+    workload: ConvolutionWorkload, processor: Processor
+) -> Iterator[tuple[float, WinogradKnobs]]:
+    """Knobs for images of any size, as :func:`winograd_knobs`; ``workload`` is that of a usual one.
+
+    The cycles are what images around the usual size take on average, for as many pixels as that has.
+    """
+    if not suits_winograd(workload) or workload.depth:
+        return
+    height, width = int(workload.out_height), int(workload.out_width)
+    sizes = Counter((max(1, round(height * scale)), max(1, round(width * scale))) for scale in SCALES)
+    for tile in POINTS:
+        # Of each size, the tiles of all images and how much its cycles count.
+        tiles = [
+            (
+                workload.planes * prod(tile_grid(*size, tile)),
+                count * height * width / prod(size) / len(SCALES),
+            )
+            for size, count in sizes.items()
+        ]
+        for order, chunk in itertools.product(get_args(Order), ANY_SIZE_CHUNKS):
+            found = [
+                [
+                    (cycles * share, knobs)
+                    for cycles, knobs in _chunked(
+                        strip_of(workload, tile, -(-number // chunk) * chunk),
+                        processor,
+                        tile,
+                        chunk,
+                        order,
+                        chunk,
+                    )
+                ]
+                for number, share in tiles
+            ]
+            for same in zip(*found, strict=True):
+                yield sum(cycles for cycles, _ in same), same[0][1]
+
+
+def _chunked(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    tile: int,
+    pixels: int,
+    order: Order,
+    rows: int = 1,
+    pad_at: PadAt = "stage",
+) -> Iterator[tuple[float, WinogradKnobs]]:
+    """The knobs of chunks of so many ``pixels``, which are tiles, each with its estimated cycles."""
+    in_lanes = _lanes(workload.in_channels, block_of(workload.data_layout, "C"), processor)
+    out_lanes = _lanes(workload.out_channels, block_of(workload.out_layout, "C"), processor)
+    if min(in_lanes, out_lanes) < SMALLEST_VECTOR:
+        return
+    for register_tile in _register_tiles(pixels, workload.out_channels // out_lanes, out_lanes, processor):
+        knobs = WinogradKnobs(
+            tile, in_lanes, out_lanes, *register_tile, order, rows, pad_at, processor.prefetch
+        )
+        yield winograd_cycles(workload, processor, knobs), knobs
 
 
 def _lanes(channels: int, block: int, processor: Processor) -> int:
@@ -195,4 +252,4 @@ def _rate(processor: Processor, size: float) -> float:
     return processor.cache_bytes_per_cycle
 
 
-__all__ = ["WinogradLoops", "winograd_cycles", "winograd_knobs"]
+__all__ = ["WinogradLoops", "winograd_any_size_knobs", "winograd_cycles", "winograd_knobs"]

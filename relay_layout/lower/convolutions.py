@@ -33,9 +33,10 @@ from relay_layout.targets.convolutions import (
 from topi_ext.brain import BITS
 from topi_ext.compute.convolution import as_image, workload_of
 from topi_ext.compute.geometry import geometry_of
+from topi_ext.compute.winograd_any_size import winograd_any_size
 from topi_ext.indexing import logical_extent, physical_axes
 from topi_ext.kernel import convolve, direct_convolution
-from topi_ext.knobs import WinogradKnobs
+from topi_ext.knobs import Knobs, WinogradKnobs, fuses_rows, lanes_are_pixels
 from topi_ext.weights import fill_vectors, merge_groups
 from topi_ext.winograd import transform_weight
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
@@ -141,14 +142,23 @@ def constant_convolution(
     form = workload if target is None else target.float_form(workload)
     if form is not workload:
         return call_form(builder, name, form, call.args[0], constant(stored_weight(plain, form)))
-    knobs = None if target is None or is_open else target.kernels.choose(workload).knobs
+    knobs = None if target is None else _chosen_knobs(workload, target, is_open)
     if isinstance(knobs, WinogradKnobs):
         spread = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
-        compute = partial(convolve, workload=workload, knobs=knobs)
+        compute = partial(winograd_any_size if is_open else convolve, workload=workload, knobs=knobs)
         return call_compute(builder, compute, f"{name}_winograd", call.args[0], constant(spread))
     if workload.groups == int(call.attrs.groups):
         return None
     return call_form(builder, name, workload, call.args[0], constant(stored_weight(plain, workload)))
+
+
+def _chosen_knobs(workload: ConvolutionWorkload, target: BuildTarget, is_open: bool) -> Knobs | None:
+    """Those of the kernel of the workload; of images of any size where ``is_open``, None without one."""
+    if not is_open:
+        return target.kernels.choose(workload).knobs
+    if lanes_are_pixels(workload) or fuses_rows(workload):
+        return None
+    return target.kernels.choose_for_any_size(workload).knobs
 
 
 def usual_workload(call: relax.Call) -> ConvolutionWorkload | None:

@@ -21,7 +21,7 @@ from relay_layout.lower.run_time_extents import extent_variable
 from relay_layout.targets import BuildTarget
 from topi_ext.compute.imperative import variable, written
 from topi_ext.indexing import physical_axes
-from topi_ext.knobs import DTYPE_BYTES, WinogradKnobs, fuses_rows, lanes_are_pixels
+from topi_ext.knobs import DTYPE_BYTES, fuses_rows, lanes_are_pixels
 from topi_ext.usual_sizes import overrun
 from topi_ext.workload import ConvolutionWorkload
 
@@ -185,22 +185,20 @@ def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: BuildTar
     """
     if target.float_form(workload) is not workload:
         return None
-    has_other = not (lanes_are_pixels(workload) or fuses_rows(workload))
-    least = target.kernels.choose_for_any_size(workload).microseconds if has_other else inf
-    best = None
+    if not (lanes_are_pixels(workload) or fuses_rows(workload)):
+        return None
+    least, best = inf, None
     for tile in _TILES:
         tiling = _tiling(call, tile)
         if tiling is None:
             return None
-        found = _tiled_us(tiling, workload, target, only_winograd=has_other)
+        found = _tiled_us(tiling, workload, target)
         if found < least:
             best, least = tile, found
     return best
 
 
-def _tiled_us(
-    tiling: _Tiling, workload: ConvolutionWorkload, target: BuildTarget, only_winograd: bool
-) -> float:
+def _tiled_us(tiling: _Tiling, workload: ConvolutionWorkload, target: BuildTarget) -> float:
     """Microseconds of the tiles of usual images, and of the copies around them, by estimate."""
     windows = tiling.rows, tiling.columns
     extents = int(workload.out_height), int(workload.out_width)
@@ -213,8 +211,6 @@ def _tiled_us(
         padding=(0, 0, 0, 0),
     )
     choice = target.kernels.choose(tiles)
-    if only_winograd and not isinstance(choice.knobs, WinogradKnobs):
-        return inf
     repeated = prod(overrun(extent, window.tile) for window, extent in zip(windows, extents, strict=True))
     read = prod(counts) * tiling.rows.read * tiling.columns.read * workload.in_channels
     written = prod(counts) * tiling.rows.tile * tiling.columns.tile * workload.out_channels

@@ -29,6 +29,7 @@ _ARITHMETIC = {
     tirx.Mul: np.multiply,
     tirx.FloorDiv: np.floor_divide,
     tirx.FloorMod: np.mod,
+    tirx.Mod: np.fmod,
     tirx.Min: np.minimum,
     tirx.Max: np.maximum,
     tirx.RShift: np.right_shift,
@@ -113,7 +114,11 @@ class _Walk:
         elif isinstance(node, tirx.Select):
             condition = self.value(node.condition, mask).astype(bool)
             return np.where(condition, self.value(node.true_value, mask), self.value(node.false_value, mask))
-        elif isinstance(node, (tirx.Div, tirx.LShift, tirx.BitwiseAnd, tirx.BitwiseOr)):
+        elif isinstance(node, tirx.Div):
+            left, right = self.value(node.a, mask), self.value(node.b, mask)
+            if str(node.ty).startswith("int"):
+                return np.sign(left) * np.sign(right) * (np.abs(left) // np.abs(right))
+        elif isinstance(node, (tirx.LShift, tirx.BitwiseAnd, tirx.BitwiseOr)):
             self.value(node.a, mask)
             self.value(node.b, mask)
         elif not isinstance(node, (tirx.FloatImm, tvm.ir.StringImm)):

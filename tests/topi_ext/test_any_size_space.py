@@ -4,6 +4,7 @@ import pytest
 
 from relay_layout.targets import resolve_target
 from topi_ext.any_size_space import CHUNKS_PER_THREAD, any_size_knobs
+from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
 from topi_ext.usual_sizes import SCALES, overrun
 from topi_ext.workload import ConvolutionWorkload
 
@@ -16,12 +17,8 @@ def test_overrun() -> None:
     assert overrun(56, 56) == pytest.approx(sum(-(-scale // 1) / scale for scale in SCALES) / len(SCALES))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4])
-@pytest.mark.parametrize("channels", [(64, 64), (20, 12)], ids=str)
-def test_chunks_are_shared_evenly(channels: tuple[int, int], threads: int) -> None:
-    processor = resolve_target("x86-64-v3", threads=threads).processor
-    inputs, outputs = channels
-    workload = ConvolutionWorkload(
+def workload_of(inputs: int, outputs: int) -> ConvolutionWorkload:
+    return ConvolutionWorkload(
         batch=1,
         in_channels=inputs,
         out_channels=outputs,
@@ -38,6 +35,26 @@ def test_chunks_are_shared_evenly(channels: tuple[int, int], threads: int) -> No
         dtype="float32",
         out_dtype="float32",
     )
-    cycles, knobs = any_size_knobs(workload, processor)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("channels", [(64, 64), (20, 12)], ids=str)
+def test_chunks_are_shared_evenly(channels: tuple[int, int], threads: int) -> None:
+    processor = resolve_target("x86-64-v3", threads=threads).processor
+    cycles, knobs = any_size_knobs(workload_of(*channels), processor, winograd=False)
     assert cycles > 0
+    assert isinstance(knobs, ConvolutionKnobs)
     assert knobs.rows == 1 or 56 / knobs.rows >= CHUNKS_PER_THREAD * threads
+
+
+def test_winograds_kernel_is_for_many_channels() -> None:
+    processor = resolve_target("x86-64-v3", threads=2).processor
+    for channels, kind in ((64, WinogradKnobs), (6, ConvolutionKnobs)):
+        assert isinstance(any_size_knobs(workload_of(channels, channels), processor)[1], kind)
+
+
+def test_chunks_of_tiles_serve_other_sizes() -> None:
+    """196 tiles of the usual size would be one chunk for each of two threads, those of others would not."""
+    processor = resolve_target("x86-64-v3", threads=2).processor
+    _, knobs = any_size_knobs(workload_of(64, 64), processor)
+    assert 196 / knobs.rows > CHUNKS_PER_THREAD

@@ -6,7 +6,7 @@ through rows, planes and images, so that the products see one axis of pixels. A 
 takes the same tile of as many planes of the data, and sums over them as over channels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -40,8 +40,6 @@ def winograd(
     # Of the tensor itself: symbols of the graph have no value inside the function.
     batch = as_int(logical_extent(workload.data_layout, data.shape, "N"))
     tile, in_block, out_block = knobs.tile, knobs.in_lanes, knobs.out_lanes
-    matrices = winograd_matrices(tile)
-    extent = matrices.extent
     rows, columns = winograd_tiles(workload, tile)
     planes = int(workload.out_depth)
     tiles = batch * planes * rows * columns
@@ -55,7 +53,6 @@ def winograd(
         {"D": front, "H": top, "W": left},
         {"D": behind, "H": below, "W": right},
     )
-    dtype = workload.dtype
 
     def pixel(tap: Any, number: Any, row: Any, column: Any, channel: BlockedCoordinate) -> Any:
         image = number // (rows * columns)
@@ -70,43 +67,11 @@ def winograd(
 
     channel_blocks = workload.in_channels // in_block
 
-    def data_row(block: Any, number: Any, row: Any, column: Any, lane: Any) -> Any:
+    def read(block: Any, number: Any, row: Any, column: Any, lane: Any) -> Any:
         tap, channel = (0, block) if taps == 1 else (block // channel_blocks, block % channel_blocks)
-        at_lane = BlockedCoordinate(channel, lane, in_block)
-        values = [pixel(tap, number, at, column, at_lane) for at in range(extent)]
-        return row_of(matrices.data, matrices.data_groups, row, values, dtype)
+        return pixel(tap, number, row, column, BlockedCoordinate(channel, lane, in_block))
 
-    in_blocks = taps * channel_blocks
-    data_rows = te.compute((in_blocks, tiles, extent, extent, in_block), data_row, name=DATA_ROWS)
-
-    def data_point(place: Any, block: Any, number: Any, lane: Any) -> Any:
-        row, column = place // extent, place % extent
-        values = [data_rows(block, number, row, at, lane) for at in range(extent)]
-        return row_of(matrices.data, matrices.data_groups, column, values, dtype)
-
-    spread = te.compute((extent * extent, in_blocks, tiles, in_block), data_point, name=DATA)
-
-    outer = te.reduce_axis((0, in_blocks), "rc")
-    inner = te.reduce_axis((0, in_block), "rb")
-
-    def product(place: Any, block: Any, number: Any, lane: Any) -> Any:
-        column = block % knobs.tile_channels * out_block + lane
-        places = (place, block // knobs.tile_channels)
-        factor = weight(
-            *(places if knobs.order == "pixels" else places[::-1]), outer * in_block + inner, column
-        )
-        return te.sum(spread(place, outer, number, inner) * factor, axis=[outer, inner])
-
-    out_blocks = workload.out_channels // out_block
-    products = te.compute((extent * extent, out_blocks, tiles, out_block), product, name=PRODUCT)
-
-    def result_column(block: Any, number: Any, row: Any, column: Any, lane: Any) -> Any:
-        values = [products(row * extent + at, block, number, lane) for at in range(extent)]
-        return row_of(matrices.result, matrices.result_groups, column, values, dtype)
-
-    result_columns = te.compute(
-        (out_blocks, tiles, extent, tile, out_block), result_column, name=RESULT_COLUMNS
-    )
+    result_columns = tile_products(read, weight, workload, knobs, [tiles])
 
     out_axes = physical_axes(workload.out_layout)
 
@@ -118,8 +83,7 @@ def winograd(
         row, column = place["H", 0], place["W", 0]
         image = place["N", 0] * planes + place.get(("D", 0), 0)
         number = (image * rows + row // tile) * columns + column // tile
-        values = [result_columns(block, number, at, column % tile, lane) for at in range(extent)]
-        return row_of(matrices.result, matrices.result_groups, row % tile, values, dtype)
+        return tile_result(result_columns, knobs, block, [number], row % tile, column % tile, lane)
 
     extents = {
         "N": batch,
@@ -133,6 +97,74 @@ def winograd(
     if isinstance(workload.batch, int) and not isinstance(batch, int):
         annotations[USUAL] = workload.to_json()
     return te.compute(shape, element, name=workload.operator, attrs=annotations)
+
+
+def tile_products(
+    read: Callable[..., Any],
+    weight: te.Tensor,
+    workload: ConvolutionWorkload,
+    knobs: WinogradKnobs,
+    tiles: Sequence[Any],
+) -> te.Tensor:
+    """Columns of the results of all tiles: (blocks of output channels, *tiles, extent, tile, lanes).
+
+    ``tiles`` are the extents of the axes that number them; ``read(block, *number, row, column, lane)`` is an
+    element of what a tile reads, whose sums :func:`tile_result` finishes.
+    """
+    matrices, dtype = winograd_matrices(knobs.tile), workload.dtype
+    extent, tile, in_block, out_block = matrices.extent, knobs.tile, knobs.in_lanes, knobs.out_lanes
+    in_blocks, out_blocks = workload.summed_planes // in_block, workload.out_channels // out_block
+
+    def data_row(block: Any, *index: Any) -> Any:
+        *number, row, column, lane = index
+        values = [read(block, *number, at, column, lane) for at in range(extent)]
+        return row_of(matrices.data, matrices.data_groups, row, values, dtype)
+
+    data_rows = te.compute((in_blocks, *tiles, extent, extent, in_block), data_row, name=DATA_ROWS)
+
+    def data_point(place: Any, block: Any, *index: Any) -> Any:
+        *number, lane = index
+        row, column = place // extent, place % extent
+        values = [data_rows(block, *number, row, at, lane) for at in range(extent)]
+        return row_of(matrices.data, matrices.data_groups, column, values, dtype)
+
+    spread = te.compute((extent * extent, in_blocks, *tiles, in_block), data_point, name=DATA)
+
+    outer = te.reduce_axis((0, in_blocks), "rc")
+    inner = te.reduce_axis((0, in_block), "rb")
+
+    def product(place: Any, block: Any, *index: Any) -> Any:
+        *number, lane = index
+        column = block % knobs.tile_channels * out_block + lane
+        places = (place, block // knobs.tile_channels)
+        factor = weight(
+            *(places if knobs.order == "pixels" else places[::-1]), outer * in_block + inner, column
+        )
+        return te.sum(spread(place, outer, *number, inner) * factor, axis=[outer, inner])
+
+    products = te.compute((extent * extent, out_blocks, *tiles, out_block), product, name=PRODUCT)
+
+    def result_column(block: Any, *index: Any) -> Any:
+        *number, row, column, lane = index
+        values = [products(row * extent + at, block, *number, lane) for at in range(extent)]
+        return row_of(matrices.result, matrices.result_groups, column, values, dtype)
+
+    return te.compute((out_blocks, *tiles, extent, tile, out_block), result_column, name=RESULT_COLUMNS)
+
+
+def tile_result(
+    columns: te.Tensor,
+    knobs: WinogradKnobs,
+    block: Any,
+    number: Sequence[Any],
+    row: Any,
+    column: Any,
+    lane: Any,
+) -> Any:
+    """A result of the tile ``number``, at ``row`` and ``column`` within it, of :func:`tile_products`."""
+    matrices = winograd_matrices(knobs.tile)
+    values = [columns(block, *number, at, column, lane) for at in range(matrices.extent)]
+    return row_of(matrices.result, matrices.result_groups, row, values, str(columns.dtype))
 
 
 def row_of(matrix: Matrix, groups: Groups, row: Any, values: Sequence[Any], dtype: str) -> Any:

@@ -83,11 +83,15 @@ def test_channels_last_are_chosen(tmp_path: Path) -> None:
     assert set(conversion.report["layouts"].values()) == {"NHWC->NHWC"}
 
 
-def test_tiles_are_winograds(tmp_path: Path) -> None:
-    """Many channels are worth the copies of tiles, by which the image's size is known."""
+def test_winograds_kernel(tmp_path: Path) -> None:
+    """Many channels are worth it; one kernel reads and writes the image."""
     model = model_of("pads=[1,1,1,1]", (64, 64, 3, 3), ("n", 64, "h", "w"))
     report = agree(model, 64, tmp_path, [(1, 56, 56), (2, 17, 40), (1, 3, 5)], target="x86-64-v3")
-    functions = " ".join(call["function"] for call in report["calls"])
-    assert "cut_tiles" in functions and "winograd" in functions and "join_tiles" in functions
-    few = agree(model_of("pads=[1,1,1,1]", (8, 8, 3, 3), ("n", 8, "h", "w")), 8, tmp_path, SIZES)
-    assert not any("cut_tiles" in call["function"] for call in few["calls"])
+    (function,) = [call["function"] for call in report["calls"] if "conv2d" in call["function"]]
+    assert "winograd" in function and "relu" in function
+
+
+def test_without_winograd(tmp_path: Path) -> None:
+    model = model_of("pads=[1,1,1,1]", (64, 64, 3, 3), ("n", 64, "h", "w"))
+    report = agree(model, 64, tmp_path, [(1, 17, 40)], target="x86-64-v3", winograd=False)
+    assert not any("winograd" in call["function"] for call in report["calls"])

@@ -9,10 +9,11 @@ from tvm.target import Target
 
 from topi_ext.chooser import KernelChoice, KernelChooser
 from topi_ext.kernel import schedule
-from topi_ext.knobs import lanes_are_pixels
+from topi_ext.knobs import WinogradKnobs, lanes_are_pixels
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.any_size import schedule_any_size
+from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.workload import ALGORITHM, SEPARABLE, USUAL, ConvolutionWorkload, operator_of
 
 _LOG = logging.getLogger(__name__)
@@ -38,7 +39,11 @@ class Convolution(ScheduleRule):
             if found is None:
                 return None
             workload, choice, is_open = found
-            return (schedule_any_size if is_open else schedule)(func, workload, choice.knobs)
+            if not is_open:
+                return schedule(func, workload, choice.knobs)
+            is_winograd = isinstance(choice.knobs, WinogradKnobs)
+            arrange = schedule_winograd_any_size if is_winograd else schedule_any_size
+            return arrange(func, workload, choice.knobs)
         except RuntimeError:
             # What TVM refuses (ScheduleError, or a check of its own) costs speed and no more:
             # the next rule takes the function.
@@ -63,9 +68,10 @@ class Convolution(ScheduleRule):
         usual = ConvolutionWorkload.from_json(str(annotations.get(USUAL, found[1])))
         if not usual.is_static or (lanes_are_pixels(usual) and not workload.is_static):
             return None
+        direct = ALGORITHM not in annotations
         if not workload.is_static:
-            return usual, chooser.choose_for_any_size(usual), True
-        return workload, chooser.choose(usual, direct=ALGORITHM not in annotations), False
+            return usual, chooser.choose_for_any_size(usual, direct=direct), True
+        return workload, chooser.choose(usual, direct=direct), False
 
 
 __all__ = ["Convolution"]

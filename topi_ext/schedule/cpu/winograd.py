@@ -44,8 +44,8 @@ def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs:
         sch.compute_inline(anchor)
         result = around.epilogue
     chunk, tile_column = _result(sch, result, workload, knobs)
-    _columns(sch, stages[RESULT_COLUMNS], tile_column)
-    _products(sch, stages[PRODUCT], chunk, workload, knobs)
+    arrange_columns(sch, stages[RESULT_COLUMNS], tile_column)
+    arrange_products(sch, stages[PRODUCT], chunk, workload, knobs)
     _data(sch, stages, chunk if knobs.order == "pixels" else None)
     if pad is not None:
         place_padding(sch, pad, chunk if knobs.pad_at == "chunk" else None)
@@ -83,21 +83,20 @@ def _result(
     return parallel, column
 
 
-def _columns(sch: Schedule, block: SBlock, tile_column: Loop) -> None:
-    sch.compute_at(block, tile_column, preserve_unit_loops=True)
+def arrange_columns(sch: Schedule, block: SBlock, within: Loop) -> None:
+    """Columns of the results, of the one tile and vector of channels of the loop ``within``."""
+    sch.compute_at(block, within, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
-    *_, row, column, lane = sch.get_loops(block)
-    sch.unroll(row)
-    sch.unroll(column)
-    sch.vectorize(lane)
+    _unroll_vectors(sch, block)
 
 
-def _products(
+def arrange_products(
     sch: Schedule, block: SBlock, chunk: Loop, workload: ConvolutionWorkload, knobs: WinogradKnobs
 ) -> None:
+    """The products of a chunk, in register tiles."""
     finished = sch.cache_write(block, 0, "local")
     sch.compute_at(finished, chunk, preserve_unit_loops=True)
-    *_, place, channel, pixel, lane = sch.get_loops(finished)
+    place, channel, *_, pixel, lane = own_loops(sch, finished)
     channel, tile_channel = sch.split(channel, [None, knobs.tile_channels])
     pixel, tile_pixel = sch.split(pixel, [None, knobs.tile_pixels])
     sch.reorder(place, channel, pixel, tile_channel, tile_pixel, lane)
@@ -105,7 +104,7 @@ def _products(
     sch.unroll(tile_pixel)
     sch.vectorize(lane)
     sch.compute_at(block, pixel, preserve_unit_loops=True)
-    *_, tile_channel, tile_pixel, lane, outer, inner = sch.get_loops(block)
+    _, tile_channel, *_, tile_pixel, lane, outer, inner = own_loops(sch, block)
     sch.reorder(outer, inner, tile_pixel, tile_channel, lane)
     sch.unroll(tile_channel)
     sch.unroll(tile_pixel)
@@ -115,24 +114,41 @@ def _products(
         prefetch_weights(sch, inner, workload.summed_planes, knobs.weight_vector * FLOAT_BYTES)
 
 
+def arrange_data(sch: Schedule, block: SBlock, rows: SBlock, order: list[Loop]) -> None:
+    """The transformed input, whose loops over tiles and channels are in ``order``; ``rows`` are computed for
+    one tile and vector of channels at a time.
+    """
+    place, *_, lane = own_loops(sch, block)
+    sch.reorder(*order, place, lane)
+    sch.unroll(place)
+    sch.vectorize(lane)
+    sch.compute_at(rows, order[-1], preserve_unit_loops=True)
+    sch.set_scope(rows, 0, "local")
+    _unroll_vectors(sch, rows)
+
+
 def _data(sch: Schedule, stages: dict[str, SBlock], chunk: Loop | None) -> None:
     """The transformed input: of a chunk where the chunk needs it, or of the whole image before."""
     block = stages[DATA]
     if chunk is not None:
         sch.compute_at(block, chunk, preserve_unit_loops=True)
-    *_, place, channel, pixel, lane = sch.get_loops(block)
-    sch.reorder(channel, pixel, place, lane)
-    sch.unroll(place)
-    sch.vectorize(lane)
-    rows = stages[DATA_ROWS]
-    sch.compute_at(rows, pixel, preserve_unit_loops=True)
-    sch.set_scope(rows, 0, "local")
-    *_, row, column, lane = sch.get_loops(rows)
-    sch.unroll(row)
-    sch.unroll(column)
-    sch.vectorize(lane)
+    _, channel, pixel, _ = own_loops(sch, block)
+    arrange_data(sch, block, stages[DATA_ROWS], [channel, pixel])
     if chunk is None:
         sch.parallel(sch.fuse(channel, pixel))
 
 
-__all__ = ["schedule_winograd"]
+def own_loops(sch: Schedule, block: SBlock) -> list[Loop]:
+    """The loops over the axes of a block, without those around that it shares with others."""
+    return list(sch.get_loops(block))[-len(sch.get(block).iter_vars) :]
+
+
+def _unroll_vectors(sch: Schedule, block: SBlock) -> None:
+    """Unroll rows and columns of vectors of channels."""
+    *_, row, column, lane = sch.get_loops(block)
+    sch.unroll(row)
+    sch.unroll(column)
+    sch.vectorize(lane)
+
+
+__all__ = ["arrange_columns", "arrange_data", "arrange_products", "own_loops", "schedule_winograd"]

@@ -4,132 +4,17 @@ import random
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from kernel_harness import Array, check_kernel, compile_function, host_cpus, prim_func, target_for
+from kernel_harness import compile_function, prim_func, target_for
 from kernel_networks import workload_for
-from kernel_reference import convolve, pack
-from numpy.typing import NDArray
-from tvm import te, tirx, topi
-from tvm.target import Target
+from kernel_winograd import CPU, EPILOGUES, check, random_workload, winograd_space
+from tvm import te
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import convolve as compute_convolution
-from topi_ext.kernel import kernel_arguments, knob_space, schedule
+from topi_ext.kernel import kernel_arguments, schedule
 from topi_ext.knobs import WinogradKnobs, check_knobs
-from topi_ext.processor import processor_of
-from topi_ext.winograd import transform_weight
 from topi_ext.workload import ConvolutionWorkload, in_depth
-
-LAYOUTS = [
-    ("NCHW16c", "OIHW16i16o", "NCHW16c"),
-    ("NCHW8c", "OIHW8i16o", "NCHW16c"),
-    ("NHWC", "OHWI16o", "NHWC"),
-    ("NCHW16c", "OIHW16i16o", "NHWC"),
-    ("NCHW4c", "OIHW4i4o", "NCHW4c"),
-]
-
-CPU = host_cpus()[-1]
-
-
-def random_workload(seed: int) -> ConvolutionWorkload:
-    """Odd images and paddings; channels that no vector of full length divides in plain layouts."""
-    rng = random.Random(seed)
-    data, kernel, out = rng.choice(LAYOUTS)
-    step = 16 if any(character.isdigit() for character in data + out) else 4
-    channels = rng.randint(1, 4) * step, rng.randint(1, 4) * step
-    if not all(character.isupper() for character in kernel):
-        channels = channels[0], 16 * rng.randint(1, 3)
-    return ConvolutionWorkload(
-        batch=rng.randint(1, 3),
-        in_channels=channels[0],
-        out_channels=channels[1],
-        in_height=rng.randint(3, 15),
-        in_width=rng.randint(3, 15),
-        kernel=(3, 3),
-        strides=(1, 1),
-        padding=(rng.randint(0, 2), rng.randint(0, 2), rng.randint(0, 2), rng.randint(0, 2)),
-        dilation=(1, 1),
-        groups=1,
-        data_layout=data,
-        kernel_layout=kernel,
-        out_layout=out,
-        dtype="float32",
-        out_dtype="float32",
-    )
-
-
-def winograd_space(workload: ConvolutionWorkload, target: Target) -> list[WinogradKnobs]:
-    return [
-        knobs for _, knobs in knob_space(workload, processor_of(target)) if isinstance(knobs, WinogradKnobs)
-    ]
-
-
-def check(
-    workload: ConvolutionWorkload, knobs: WinogradKnobs, epilogue: str, seed: int, *, any_batch: bool = False
-) -> None:
-    """``any_batch``: the function takes images of a symbolic number, of which the workload says one value."""
-    rng = np.random.default_rng(seed)
-    planes, taps = workload.depth[:1], workload.depth[1:2]
-    extents = (workload.batch, workload.in_channels, *planes, workload.in_height, workload.in_width)
-    image = rng.standard_normal(extents).astype("float32")
-    weight = rng.standard_normal((workload.out_channels, workload.in_channels, *taps, 3, 3)).astype("float32")
-    weight /= np.sqrt(9.0 * workload.summed_planes)
-    expected = convolved(image, weight, workload)
-    plain, batch = f"NC{workload.spatial}", workload.batch
-    function = replace(workload, batch=tirx.Var("n", "int64")) if any_batch else workload
-    arguments = kernel_arguments(function, knobs)
-    data, packed = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
-    tensors = [data, packed]
-    inputs = [
-        pack(image, plain, workload.data_layout),
-        transform_weight(weight, knobs.tile, knobs.weight_vector, knobs.order == "pixels"),
-    ]
-    result = compute_convolution(data, packed, function, knobs)
-    if epilogue in ("bias", "residual"):
-        shape = (
-            expected.shape
-            if epilogue == "residual"
-            else (1, workload.out_channels, *[1] * len(workload.spatial))
-        )
-        term = rng.standard_normal(shape).astype("float32")
-        expected = np.maximum(expected + term, 0)
-        stored = pack(term, plain, workload.out_layout)
-        other = te.placeholder(stored.shape, "float32")
-        tensors.append(other)
-        inputs.append(stored)
-        result = topi.nn.relu(topi.add(result, other))
-    if epilogue == "swish":
-        expected = expected / (1 + np.exp(-expected))
-        result = topi.multiply(result, topi.sigmoid(result))
-    check_kernel(
-        prim_func([*tensors, result], "int64"),
-        target_for(CPU),
-        inputs,
-        pack(expected, plain, workload.out_layout).astype("float32"),
-        tolerance=2e-4,
-        symbols={"n": batch} if any_batch else None,
-        case=(workload, knobs, epilogue, seed),
-        schedule=lambda func, target: schedule(func, function, knobs),
-    )
-
-
-def convolved(image: Array, weight: Array, workload: ConvolutionWorkload) -> NDArray[np.float64]:
-    """Planes of the result as sums of 2-D convolutions, one for each plane of the kernel."""
-    if not workload.depth:
-        return convolve(image, weight, padding=workload.padding)
-    _, taps, stride, front, behind, apart = workload.depth
-    padded = np.pad(image, ((0, 0), (0, 0), (front, behind), (0, 0), (0, 0)))
-    return np.stack(
-        [
-            sum(
-                convolve(padded[:, :, first + tap * apart], weight[:, :, tap], padding=workload.padding)
-                for tap in range(taps)
-            )
-            for first in range(0, workload.out_depth * stride, stride)
-        ],
-        axis=2,
-    )
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -141,7 +26,7 @@ def check_any_knobs(workload: ConvolutionWorkload, seed: int) -> None:
     rng = random.Random(seed)
     space = winograd_space(workload, target_for(CPU))
     assert space, workload
-    check(workload, rng.choice(space), rng.choice(["none", "bias", "residual", "swish"]), seed)
+    check(workload, rng.choice(space), rng.choice(EPILOGUES), seed)
 
 
 def random_volume(seed: int) -> ConvolutionWorkload:
@@ -168,7 +53,7 @@ def test_any_number_of_images(seed: int) -> None:
     rng = random.Random(seed)
     order = ("pixels", "channels")[seed % 2]
     space = [knobs for knobs in winograd_space(workload, target_for(CPU)) if knobs.order == order]
-    check(workload, rng.choice(space), rng.choice(["none", "bias"]), seed, any_batch=True)
+    check(workload, rng.choice(space), rng.choice(EPILOGUES[:2]), seed, symbols=("batch",))
 
 
 @pytest.mark.slow

@@ -1,0 +1,56 @@
+"""Winograd's convolution of images of any size against the definition, for other sizes than the usual one."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from kernel_harness import target_for
+from kernel_networks import workload_for
+from kernel_winograd import CPU, EPILOGUES, check, random_workload
+
+from topi_ext.errors import RelayLayoutError
+from topi_ext.knobs import WinogradKnobs, check_strip
+from topi_ext.processor import processor_of
+from topi_ext.winograd_space import winograd_any_size_knobs
+
+OPEN = ("batch", "in_height", "in_width")
+
+
+def check_any_size(seed: int, order: str, symbols: tuple[str, ...]) -> None:
+    """Images of one size by a kernel that was chosen for another."""
+    usual, rng = random_workload(seed), random.Random(seed)
+    space = [knobs for _, knobs in winograd_any_size_knobs(usual, processor_of(target_for(CPU)))]
+    knobs = rng.choice([knobs for knobs in space if knobs.order == order])
+    other = random_workload(seed + 10_000)
+    sizes = {field: getattr(other if field in symbols else usual, field) for field in OPEN}
+    check(replace(usual, **sizes), knobs, rng.choice(EPILOGUES), seed, usual, symbols)
+
+
+@pytest.mark.parametrize("order", ["pixels", "channels"])
+@pytest.mark.parametrize("seed", range(12))
+def test_random_sizes(seed: int, order: str) -> None:
+    check_any_size(seed, order, OPEN)
+
+
+@pytest.mark.parametrize("symbols", [OPEN[1:2], OPEN[2:], OPEN[1:]], ids=str)
+def test_some_extents_are_known(symbols: tuple[str, ...]) -> None:
+    check_any_size(3, "pixels", symbols)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12, 200))
+def test_more_random_sizes(seed: int) -> None:
+    test_random_sizes(seed, ("pixels", "channels")[seed % 2])
+
+
+@pytest.mark.parametrize(
+    ("knobs", "reason"),
+    [
+        (WinogradKnobs(4, 16, 16, 3, 2, "pixels", 8), "3 tiles do not divide 8"),
+        (WinogradKnobs(4, 16, 16, 4, 3, "pixels", 8), "tile of 3 times 16 channels of 64"),
+    ],
+)
+def test_knobs_that_do_not_fit_are_refused(knobs: WinogradKnobs, reason: str) -> None:
+    workload = workload_for((32, 64, 14, 3, 1, 1), "NHWC", "OHWI16o", "NHWC")
+    with pytest.raises(RelayLayoutError, match=reason):
+        check_strip(workload, knobs)

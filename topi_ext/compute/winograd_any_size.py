@@ -1,0 +1,115 @@
+"""Winograd's convolution of images whose number and size are known at run time.
+
+The tiles of all images are numbered through, row by row, and cut into chunks of as many as the knobs say.
+What a tile reads beyond the image is zero; the last chunk ends with the last tile, repeated.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from tvm import te, tirx
+
+from topi_ext.compute.winograd import tile_products, tile_result
+from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
+from topi_ext.knobs import WinogradKnobs, check_strip
+from topi_ext.winograd import KERNEL
+from topi_ext.workload import ALGORITHM, ANNOTATION, USUAL, ConvolutionWorkload
+
+NEAREST = "winograd_nearest"
+"""The block that reads the elements nearest to what a tile needs: there is one for each, without a branch."""
+
+WINDOW = "winograd_window"
+"""The block that puts zeros around the image."""
+
+
+def winograd_any_size(
+    data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, knobs: WinogradKnobs
+) -> te.Tensor:
+    """Convolve ``data``, images of any number and size in the workload's layout, with transformed weights.
+
+    ``workload`` is that of a usual size; ``knobs.rows`` are the tiles of a chunk. ``weight`` is as
+    :func:`topi_ext.compute.winograd` takes it.
+    """
+    check_strip(workload, knobs)
+    tile, in_block, out_block = knobs.tile, knobs.in_lanes, knobs.out_lanes
+    images, height, width = (logical_extent(workload.data_layout, data.shape, axis) for axis in "NHW")
+    top, left, bottom, right = workload.padding
+    out_height, out_width = height + (top + bottom - KERNEL + 1), width + (left + right - KERNEL + 1)
+    rows, columns = tile_counts(out_height, tile), tile_counts(out_width, tile)
+    tiles = images * rows * columns
+    chunks = tirx.floordiv(tiles + (knobs.rows - 1), knobs.rows)
+
+    def place_of(chunk: Any, place: Any, row: Any, column: Any) -> tuple[Any, Any, Any]:
+        """Image, row and column that a tile reads at a place within it."""
+        image, y, x = tile_place(te.min(chunk * knobs.rows + place, tiles - 1), rows, columns)
+        return image, y * tile + (row - top), x * tile + (column - left)
+
+    def nearest(block: Any, chunk: Any, place: Any, row: Any, column: Any, lane: Any) -> Any:
+        image, y, x = place_of(chunk, place, row, column)
+        within = {
+            "N": image,
+            "C": BlockedCoordinate(block, lane, in_block),
+            "H": te.max(te.min(y, height - 1), 0),
+            "W": te.max(te.min(x, width - 1), 0),
+        }
+        return data(*physical_index(workload.data_layout, within))
+
+    extent = tile + KERNEL - 1
+    shape = (workload.in_channels // in_block, chunks, knobs.rows, extent, extent, in_block)
+    # A block of its own: where a choice reads the image, TVM takes for granted what it chooses by.
+    read = te.compute(shape, nearest, name=NEAREST)
+
+    def bordered(block: Any, chunk: Any, place: Any, row: Any, column: Any, lane: Any) -> Any:
+        _, y, x = place_of(chunk, place, row, column)
+        inside = tirx.all(y >= 0, y < height, x >= 0, x < width)
+        element = read(block, chunk, place, row, column, lane)
+        return tirx.Select(inside, element, tirx.const(0, data.dtype))
+
+    window = te.compute(shape, bordered, name=WINDOW)
+    found = tile_products(window, weight, workload, knobs, [chunks, knobs.rows])
+    out_axes = physical_axes(workload.out_layout)
+
+    def element(*index: Any) -> Any:
+        place = dict(zip(out_axes, index, strict=True))
+        block, lane = place["C", 0], place.get(("C", out_block))
+        if lane is None:
+            block, lane = place["C", 0] // out_block, place["C", 0] % out_block
+        row, column = place["H", 0], place["W", 0]
+        number = (place["N", 0] * rows + row // tile) * columns + column // tile
+        within = number // knobs.rows, number % knobs.rows
+        return tile_result(found, knobs, block, within, row % tile, column % tile, lane)
+
+    extents = {
+        "N": images,
+        "C": workload.out_channels // block_of(workload.out_layout, "C"),
+        "H": out_height,
+        "W": out_width,
+    }
+    annotations = {
+        ANNOTATION: replace(workload, batch=images, in_height=height, in_width=width).to_json(),
+        ALGORITHM: f"winograd{tile}",
+        USUAL: workload.to_json(),
+    }
+    return te.compute(
+        [factor or extents[name] for name, factor in out_axes],
+        element,
+        name=workload.operator,
+        attrs=annotations,
+    )
+
+
+def tile_counts(extent: Any, tile: int) -> Any:
+    """Tiles along so many results."""
+    return tirx.floordiv(extent + (tile - 1), tile)
+
+
+def tile_place(number: Any, rows: Any, columns: Any) -> tuple[Any, Any, Any]:
+    """The image of a tile, and which it is from above and from the left.
+
+    Neither is below zero: divisions that say so take one instruction.
+    """
+    line = tirx.truncdiv(number, columns)
+    return tirx.truncdiv(line, rows), tirx.truncmod(line, rows), tirx.truncmod(number, columns)
+
+
+__all__ = ["NEAREST", "WINDOW", "tile_counts", "tile_place", "winograd_any_size"]

@@ -1,0 +1,90 @@
+"""Winograd's convolution of images of any size: chunks of tiles, whatever lines and images they are of.
+
+Results and what follows them element by element are computed tile by tile, and stored where the tile lies.
+"""
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+
+from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
+from topi_ext.compute.winograd_any_size import NEAREST, WINDOW
+from topi_ext.knobs import WinogradKnobs, check_strip
+from topi_ext.schedule.blocks import SBlock, annotated_block, fuse_epilogue, open_schedule
+from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
+from topi_ext.schedule.cpu.winograd import Loop, arrange_columns, arrange_data, arrange_products, own_loops
+from topi_ext.schedule.cpu.winograd_tiles import by_tiles
+from topi_ext.schedule.named_extents import with_named_extents
+from topi_ext.schedule.prefetch import apply_prefetch
+from topi_ext.workload import ConvolutionWorkload
+
+_STAGES = (NEAREST, WINDOW, DATA_ROWS, DATA, PRODUCT, RESULT_COLUMNS)
+
+
+def schedule_winograd_any_size(
+    func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: WinogradKnobs
+) -> Schedule:
+    """Arrange the loops of ``func``, Winograd's convolution of images of any size, as ``knobs`` say.
+
+    ``workload`` is that of a usual size.
+    """
+    check_strip(workload, knobs)
+    sch = open_schedule(with_named_extents(func))
+    found = annotated_block(sch)
+    assert found is not None
+    around = fuse_epilogue(sch, found[0])
+    result = found[0]
+    if around.epilogue is not None:
+        sch.compute_inline(result)
+        result = around.epilogue
+    name = sch.get(result).name_hint
+    others = [sch.get(block).name_hint for block in around.before]
+    after = [sch.get(block).name_hint for block in around.after]
+    sch = open_schedule(by_tiles(sch.mod["main"], name, workload, knobs))
+    for other in others:
+        if other not in _STAGES:
+            arrange_block(sch, sch.get_sblock(other), knobs.out_lanes)
+    stages = {stage: sch.get_sblock(stage) for stage in _STAGES}
+    chunk, vector = _result(sch, sch.get_sblock(name), knobs)
+    arrange_columns(sch, stages[RESULT_COLUMNS], vector)
+    arrange_products(sch, stages[PRODUCT], chunk, workload, knobs)
+    data = stages[DATA]
+    if knobs.order == "pixels":
+        sch.compute_at(data, chunk, preserve_unit_loops=True)
+    _, channel, whole, place, _ = own_loops(sch, data)
+    # Where a tile lies is divided for all channels at once.
+    arrange_data(sch, data, stages[DATA_ROWS], [whole, place, channel])
+    _window(sch, stages[WINDOW], stages[NEAREST], channel)
+    if knobs.order == "channels":
+        sch.parallel(sch.fuse(whole, place))
+    arrange_loops(sch, [sch.get_sblock(other) for other in after], knobs.out_lanes)
+    return open_schedule(apply_prefetch(finished(sch.mod["main"])))
+
+
+def _window(sch: Schedule, block: SBlock, read: SBlock, within: Loop) -> None:
+    """What a tile reads, row by row: all choices at once would take LLVM as long as the whole kernel."""
+    sch.compute_at(block, within, preserve_unit_loops=True)
+    *_, row, _, _ = sch.get_loops(block)
+    sch.compute_at(read, row, preserve_unit_loops=True)
+    for stage in (block, read):
+        sch.set_scope(stage, 0, "local")
+        *_, column, lane = sch.get_loops(stage)
+        sch.unroll(column)
+        sch.vectorize(lane)
+
+
+def _result(sch: Schedule, block: SBlock, knobs: WinogradKnobs) -> tuple[Loop, Loop]:
+    """The loop over chunks, and the one over vectors of channels of a tile."""
+    chunk, place, channel, row, column, lane = sch.get_loops(block)
+    if knobs.order == "channels":
+        outer, channel = sch.split(channel, [None, knobs.tile_channels])
+        sch.reorder(outer, chunk, place, channel, row, column, lane)
+        sch.parallel(outer)
+    else:
+        sch.parallel(chunk)
+    sch.unroll(row)
+    sch.unroll(column)
+    sch.vectorize(lane)
+    return chunk, channel
+
+
+__all__ = ["schedule_winograd_any_size"]

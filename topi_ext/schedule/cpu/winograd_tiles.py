@@ -1,0 +1,127 @@
+"""Results of Winograd's convolution computed tile by tile, and stored where the tile lies in its image.
+
+The function computes each result where it is; which tile that is of, TVM could not tell from divisions by
+extents that are not known.
+"""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm_ffi import structural_map
+
+from topi_ext.compute.winograd import RESULT_COLUMNS
+from topi_ext.compute.winograd_any_size import tile_counts, tile_place
+from topi_ext.indexing import physical_axes
+from topi_ext.knobs import WinogradKnobs
+from topi_ext.schedule.blocks import fixed, loads_of
+from topi_ext.schedule.overlap import substitute
+from topi_ext.workload import ConvolutionWorkload
+
+
+def by_tiles(func: tirx.PrimFunc, name: str, workload: ConvolutionWorkload, knobs: WinogradKnobs) -> Any:
+    """The function whose block ``name``, which computes the results pixel by pixel, does so tile by tile."""
+
+    def nest(statement: Any) -> Any:
+        inner = statement
+        while isinstance(inner, tirx.For):
+            inner = inner.body
+        if not isinstance(inner, SBlockRealize) or inner.block.name_hint != name:
+            return statement
+        return _Tiles(inner.block, workload, knobs).nest()
+
+    root = func.body.block
+    body = tirx.SeqStmt([nest(statement) for statement in root.body.seq])
+    whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=root.alloc_buffers)
+    return func.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
+
+
+class _Tiles:
+    """A block that computes the results, as one whose axes are chunks, tiles of a chunk, vectors of channels,
+    rows and columns of a tile, and channels of a vector.
+    """
+
+    def __init__(self, block: SBlock, workload: ConvolutionWorkload, knobs: WinogradKnobs) -> None:
+        self.block, self.tile = block, knobs.tile
+        axes = dict(zip(physical_axes(workload.out_layout), block.iter_vars, strict=True))
+        images, self.height, self.width = (axes[name, 0].dom.extent for name in "NHW")
+        rows, columns = tile_counts(self.height, self.tile), tile_counts(self.width, self.tile)
+        self.tiles = images * rows * columns
+        products = next(load.source for load in loads_of(block.body) if load.source.name == RESULT_COLUMNS)
+        extents = {
+            "chunk": products.shape[1],
+            "place": knobs.rows,
+            "vector": workload.out_channels // knobs.out_lanes,
+            "row": self.tile,
+            "column": self.tile,
+            "lane": knobs.out_lanes,
+        }
+        self.axes = [
+            tirx.IterVar(_from_zero(extent), tirx.Var(name, "int64"), tirx.IterVar.DataPar)
+            for name, extent in extents.items()
+        ]
+        chunk, place, vector, self.row, column, lane = self.own = [axis.var for axis in self.axes]
+        self.number = chunk * knobs.rows + place
+        image, y, x = tile_place(self.number, rows, columns)
+        self.y, self.x = y * self.tile + self.row, x * self.tile + column
+        places = {("N", 0): image, ("H", 0): self.y, ("W", 0): self.x, ("C", 0): vector}
+        if ("C", knobs.out_lanes) in axes:
+            places["C", knobs.out_lanes] = lane
+        else:
+            places["C", 0] = vector * knobs.out_lanes + lane
+        self.values = {axis.var: places[name] for name, axis in axes.items()}
+        self._image_row = axes["H", 0].var
+
+    def nest(self) -> Any:
+        """The loops around the block; what is outside of the image is not stored."""
+        store = self.block.body
+        loads = [(TensorLoad, self._in_tile), (tirx.FloorMod, self._row_of_tile)]
+        value = substitute(structural_map(store.value, loads), self.values)
+        place = [self.values[axis.var] for axis in self.block.iter_vars]
+        inside = tirx.all(self.number < self.tiles, self.y < self.height, self.x < self.width)
+        body = tirx.IfThenElse(inside, tirx.BufferStore(store.buffer, value, place), None)
+        sources: dict[Any, TensorLoad] = {load.source: load for load in loads_of(value)}
+        reads = [self._region(load) for load in sources.values()]
+        writes = [_whole(store.buffer)]
+        block = SBlock(
+            self.axes, reads, writes, self.block.name_hint, body, annotations=self.block.annotations
+        )
+        loops = [tirx.Var(str(variable.name), "int64") for variable in self.own]
+        found: Any = SBlockRealize(loops, tirx.const(True, "bool"), block)
+        for loop, axis in zip(reversed(loops), reversed(self.axes), strict=True):
+            found = tirx.For(loop, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, found)
+        return found
+
+    def _in_tile(self, load: TensorLoad) -> TensorLoad:
+        """A load of columns of the results from the tile at hand."""
+        if load.source.name != RESULT_COLUMNS:
+            return load
+        chunk, place, vector, _, column, lane = self.own
+        return tirx.BufferLoad(load.source, [vector, chunk, place, load.indices[3], column, lane])
+
+    def _row_of_tile(self, remainder: tirx.FloorMod) -> Any:
+        is_row = remainder.a.same_as(self._image_row) and fixed(remainder.b) == self.tile
+        return self.row if is_row else remainder
+
+    def _region(self, load: TensorLoad) -> tirx.BufferRegion:
+        """What of a tensor a load reads: all of it, where that depends on the place in an image."""
+        if load.source.name != RESULT_COLUMNS:
+            return _whole(load.source)
+        chunk, place, vector, _, column, lane = self.own
+        at = [(vector, 1), (chunk, 1), (place, 1), (0, load.source.shape[3]), (column, 1), (lane, 1)]
+        return tirx.BufferRegion(load.source, [Range.from_min_extent(*each) for each in at])
+
+
+def _whole(buffer: Any) -> tirx.BufferRegion:
+    return tirx.BufferRegion(buffer, [_from_zero(extent) for extent in buffer.shape])
+
+
+def _from_zero(extent: Any) -> Range:
+    number = fixed(extent)
+    return Range.from_min_extent(
+        tirx.IntImm("int64", 0), extent if number is None else tirx.IntImm("int64", number)
+    )
+
+
+__all__ = ["by_tiles"]
