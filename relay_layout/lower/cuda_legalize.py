@@ -14,6 +14,7 @@ from relay_layout.ir import Constant, Expression, constant, constant_array, dtyp
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.lower.convolutions import call_compute
+from relay_layout.lower.default import default_call
 from relay_layout.lower.elementwise import equality_call, full_call
 from relay_layout.lower.gathering import gather_elements_call, gather_nd_call
 from relay_layout.lower.half import KEEPS_DTYPE
@@ -58,15 +59,15 @@ def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
 
     def conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         chosen = _convolution(builder, call, target)
-        return call.op.get_attr("FLegalize")(builder, call) if chosen is None else chosen
+        return default_call(builder, call) if chosen is None else chosen
 
     def transposed(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         phased = phased_call(builder, call, conv2d)
-        return call.op.get_attr("FLegalize")(builder, call) if phased is None else phased
+        return default_call(builder, call) if phased is None else phased
 
     def matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         chosen = _dense(builder, call, target)
-        return call.op.get_attr("FLegalize")(builder, call) if chosen is None else chosen
+        return default_call(builder, call) if chosen is None else chosen
 
     return {
         "relax.nn.conv2d": conv2d,

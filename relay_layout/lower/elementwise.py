@@ -14,6 +14,7 @@ from relay_layout.ir import (
     shape_of,
     with_attributes,
 )
+from relay_layout.lower.default import default_call
 from relay_layout.lower.patterns import ELEMENTWISE, PATTERN
 from topi_ext.compute import transcendental
 
@@ -35,7 +36,7 @@ def transcendental_call(builder: relax.BlockBuilder, call: relax.Call) -> Expres
     """A call of one of COMPUTES."""
     name = operator_name(call)
     if str(call.args[0].ty.dtype) != "float32":
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
     return builder.call_te(
         COMPUTES[name],
         call.args[0],
@@ -48,7 +49,7 @@ def full_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """``full`` or ``full_like`` of a number that may be infinite or none; TVM takes finite ones alone."""
     shape, value = shape_of(call), call.args[1]
     if shape is None or not isinstance(value, Constant) or np.isfinite(constant_array(value)).all():
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
     element = tirx.const(constant_array(value).item(), dtype_of(call))
 
     def compute(extents: Sequence[tirx.Expr]) -> te.Tensor:
@@ -66,7 +67,7 @@ def quotient_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         or not isinstance(divisor.ty, relax.TensorType)
         or not dtype_of(divisor).startswith(("int", "uint"))
     ):
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
 
     def nonzero(tensor: te.Tensor) -> te.Tensor:
         one = tirx.const(1, tensor.dtype)
@@ -74,16 +75,14 @@ def quotient_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
     name = "divisor"
     known = builder.call_te(nonzero, divisor, primfunc_name_hint=name, primfunc_attrs={PATTERN: ELEMENTWISE})
-    return call.op.get_attr("FLegalize")(
-        builder, with_attributes(call, [dividend, builder.emit(known, name_hint=name)])
-    )
+    return default_call(builder, with_attributes(call, [dividend, builder.emit(known, name_hint=name)]))
 
 
 def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """``equal`` or ``not_equal``; of a float and itself a question for NaN, which TVM simplifies away."""
     left, right = call.args
     if not left.same_as(right) or "float" not in dtype_of(left):
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
     differs = operator_name(call) == "not_equal"
 
     def compare(tensor: te.Tensor) -> te.Tensor:
@@ -101,7 +100,7 @@ def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 def negation_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """``logical_not`` by bytes, as TVM makes ``x < y`` of the opposite of ``x >= y``, NaN or not."""
     if dtype_of(call.args[0]) != "bool":
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
 
     def negated(tensor: te.Tensor) -> te.Tensor:
         return te.compute(tensor.shape, lambda *index: tirx.EQ(tensor(*index).astype("uint8"), _FALSE))

@@ -9,6 +9,7 @@ from typing import Any
 from tvm import relax, te, tirx
 
 from relay_layout.ir import Expression, shape_of, with_attributes
+from relay_layout.lower.default import default_call
 from relay_layout.lower.patterns import INJECTIVE, PATTERN
 from topi_ext.compute.selection import chosen
 
@@ -18,7 +19,7 @@ def gather_nd_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     first = int(call.attrs.batch_dims)
     shape, places = shape_of(call.args[0]), shape_of(call.args[1])
     if shape is None or places is None or not isinstance(places[-1], int):
-        return _default(builder, call)
+        return default_call(builder, call)
     return _of_places_within(builder, call, range(first, first + places[-1]), along_last=True)
 
 
@@ -26,7 +27,7 @@ def gather_elements_call(builder: relax.BlockBuilder, call: relax.Call) -> Expre
     """TVM's, of places along one axis that are all within memory."""
     shape = shape_of(call.args[0])
     if shape is None:
-        return _default(builder, call)
+        return default_call(builder, call)
     axis = int(call.attrs.axis) % len(shape)
     return _of_places_within(builder, call, range(axis, axis + 1), along_last=False)
 
@@ -51,17 +52,13 @@ def _of_places_within(
             within, data, places, primfunc_name_hint="places_within", primfunc_attrs={PATTERN: INJECTIVE}
         )
     )
-    return _default(builder, builder.normalize(with_attributes(call, [data, known])))
+    return default_call(builder, builder.normalize(with_attributes(call, [data, known])))
 
 
 def _within_extent(place: Any, extent: Any) -> Any:
     """A place along an axis of that extent: from the front, and the nearest that there is."""
     from_front = tirx.Select(place < 0, place + extent, place)
     return te.max(te.min(from_front, extent - 1), tirx.const(0, place.ty.dtype))
-
-
-def _default(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    return call.op.get_attr("FLegalize")(builder, call)
 
 
 __all__ = ["gather_elements_call", "gather_nd_call"]

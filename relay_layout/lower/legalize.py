@@ -35,6 +35,7 @@ from relay_layout.lower.convolutions import (
     stored_weight,
     usual_workload,
 )
+from relay_layout.lower.default import default_call
 from relay_layout.lower.elementwise import (
     COMPUTES,
     EQUALITIES,
@@ -135,7 +136,7 @@ def _products(target: BuildTarget | None) -> Legalizer:
         if not _is_dense(data, weight):
             if target is not None and _is_by_pairs(call, target):
                 return call_compute(builder, pair_product, "matmul", data, weight)
-            return _default(builder, call)
+            return default_call(builder, call)
 
         def product(rows: Expression, part: range) -> Expression:
             shape = shape_of(rows) or ()
@@ -175,15 +176,11 @@ def _is_by_pairs(call: relax.Call, target: BuildTarget) -> bool:
     return left[-2] >= FEWEST_ROWS and right[-2] > 1
 
 
-def _default(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    return call.op.get_attr("FLegalize")(builder, call)
-
-
 def _take(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """Indices outside are those at the edge, where TVM's mode "fast" would read what lies beyond."""
     if str(call.attrs.mode) == "fast":
         call = builder.normalize(with_attributes(call, call.args, mode="clip"))
-    return _default(builder, call)
+    return default_call(builder, call)
 
 
 def _max_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -219,7 +216,7 @@ def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expre
         place for place, (name, factor) in enumerate(physical_axes(layout)) if name in "HW" and not factor
     ]
     if size is None or ints(size) != [1, 1] or shape is None:
-        return _default(builder, call)
+        return default_call(builder, call)
 
     def mean(tensor: te.Tensor) -> te.Tensor:
         # Of the tensor itself: symbols of the graph have no value inside the function.
@@ -242,12 +239,12 @@ def _concat(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     operands, axis = call.args[0], call.attrs.axis
     shape = shape_of(call)
     if not isinstance(operands, relax.Tuple) or shape is None or axis is None:
-        return _default(builder, call)
+        return default_call(builder, call)
     place = int(axis) % len(shape)
     if not isinstance(shape[place], int):
         return builder.call_te(joined, list(operands.fields), place, primfunc_name_hint="concat_in_turn")
     if any(extent != 1 for extent in shape[:place]):
-        return _default(builder, call)
+        return default_call(builder, call)
     return builder.call_te(
         topi.concatenate,
         list(operands.fields),

@@ -5,6 +5,7 @@ from functools import partial
 from tvm import relax
 
 from relay_layout.ir import Expression, dtype_of, operator_name, shape_of
+from relay_layout.lower.default import default_call
 from topi_ext.compute import transcendental
 from topi_ext.compute.extremes import extreme
 
@@ -13,7 +14,7 @@ def softmax_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """Softmax, or its logarithm, with exponentials in vectors."""
     name = operator_name(call).removeprefix("nn.")
     if str(call.args[0].ty.dtype) != "float32":
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
     compute = transcendental.log_softmax if name == "log_softmax" else transcendental.softmax
     return builder.call_te(compute, call.args[0], int(call.attrs.axis), primfunc_name_hint=name)
 
@@ -23,11 +24,11 @@ def rms_norm_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     data, weight = call.args
     axes, shape = [int(axis) for axis in call.attrs.axes], shape_of(data)
     if shape is None or len(axes) < len(shape):
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
     batch = builder.emit(builder.normalize(relax.op.reshape(data, [1, *shape])))
     inner = list(range(1, len(shape) + 1))
     same = builder.normalize(relax.op.nn.rms_norm(batch, weight, axes=inner, epsilon=call.attrs.epsilon))
-    found = builder.emit(call.op.get_attr("FLegalize")(builder, same))
+    found = builder.emit(default_call(builder, same))
     return relax.op.reshape(found, shape)
 
 
@@ -36,7 +37,7 @@ def layer_norm_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression
     data, gamma, beta = call.args
     shape, dtype = shape_of(data), dtype_of(data)
     if shape is None or dtype in ("float32", "float16"):
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
     axes = [int(axis) % len(shape) for axis in call.attrs.axes]
 
     def mean(tensor: Expression) -> Expression:
@@ -61,7 +62,7 @@ def extreme_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """The largest or smallest elements of floats; those of integers are TVM's."""
     data, shape = call.args[0], shape_of(call.args[0])
     if shape is None or not str(dtype_of(data)).startswith("float"):
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
     name = operator_name(call)
     axes = range(len(shape)) if call.attrs.axis is None else call.attrs.axis
     places = sorted(int(axis) % len(shape) for axis in axes)

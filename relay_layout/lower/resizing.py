@@ -10,6 +10,7 @@ from functools import partial
 from tvm import relax, te
 
 from relay_layout.ir import Expression, shape_of
+from relay_layout.lower.default import default_call
 from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN
 from topi_ext.compute.interpolation import TAPS, interpolate
 from topi_ext.indexing import physical_axes
@@ -22,7 +23,7 @@ _REGIONAL = "tf_crop_and_resize"
 def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """A call of ``image.resize2d``: columns and then rows where that is faster, otherwise TVM's compute."""
     if not _is_by_axes(call) or not (_enlarges_rows(call) or _may_divide_by_zero(call)):
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
     data, attributes = call.args[0], call.attrs
     rows_at, columns_at = _image_axes(call)
     size, dtype = call.ty.shape.values, str(call.ty.dtype)

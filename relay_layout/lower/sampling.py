@@ -8,6 +8,7 @@ innermost vectors read them; the image and the result are transposed, which cost
 from tvm import relax, te, topi
 
 from relay_layout.ir import Expression, shape_of
+from relay_layout.lower.default import default_call
 from relay_layout.lower.half import KEEPS_OPERANDS
 from relay_layout.lower.patterns import OPAQUE, PATTERN
 from topi_ext.compute.sampling import CORNERS, PADDINGS, grid_sample
@@ -29,7 +30,7 @@ def grid_sample_call(builder: relax.BlockBuilder, call: relax.Call) -> Expressio
         or str(attributes.method) not in CORNERS
         or str(attributes.padding_mode) not in PADDINGS
     ):
-        return call.op.get_attr("FLegalize")(builder, call)
+        return default_call(builder, call)
     channels, height, width = map(int, shape[1:])
 
     def lines(image: te.Tensor) -> te.Tensor:

@@ -11,6 +11,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
 from relay_layout.ir import Expression, operator_name, rebuild_functions, shape_of
+from relay_layout.lower.default import default_call
 from topi_ext.compute.scattering import REDUCTIONS, scattered
 
 Shape = Sequence[Any]
@@ -50,10 +51,10 @@ def scatter_elements_call(builder: relax.BlockBuilder, call: relax.Call) -> Expr
     shape, extents = shape_of(data), shape_of(updates)
     reduction = str(call.attrs.reduction)
     if shape is None or extents is None or reduction not in REDUCTIONS:
-        return _default(builder, call)
+        return default_call(builder, call)
     axis = int(call.attrs.axis) % len(shape)
     if not _are_alike(shape, extents, but=axis) or not _are_alike(shape_of(places), extents):
-        return _default(builder, call)
+        return default_call(builder, call)
 
     def cut(tensor: Expression, full: Shape) -> Expression:
         return _reshaped(builder, tensor, [prod(full[:axis]), full[axis], prod(full[axis + 1 :])])
@@ -67,12 +68,12 @@ def scatter_nd_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression
     shape, numbers, extents = shape_of(data), shape_of(places), shape_of(updates)
     reduction = str(call.attrs.reduction)
     if shape is None or numbers is None or extents is None or reduction not in REDUCTIONS:
-        return _default(builder, call)
+        return default_call(builder, call)
     outer, depth = len(numbers) - 1, numbers[-1]
     if not isinstance(depth, int) or not 0 < depth <= len(shape):
-        return _default(builder, call)
+        return default_call(builder, call)
     if not _are_alike([1, *shape[depth:]], [1, *extents[outer:]]):
-        return _default(builder, call)
+        return default_call(builder, call)
     count, rows, row = prod(numbers[:-1]), prod(shape[:depth]), prod(shape[depth:])
     if depth > 1:
         numbered = builder.call_te(_numbered, data, places, primfunc_name_hint="rows_numbered")
@@ -129,10 +130,6 @@ def _are_alike(one: Shape | None, other: Shape | None, but: int | None = None) -
         return False
     pairs = enumerate(zip(one, other, strict=True))
     return all(axis == but or structural_equal(left, right) for axis, (left, right) in pairs)
-
-
-def _default(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    return call.op.get_attr("FLegalize")(builder, call)
 
 
 __all__ = ["scatter_elements_call", "scatter_nd_call", "scatter_rows"]

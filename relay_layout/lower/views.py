@@ -11,6 +11,7 @@ from relay_layout.ir import (
     rebuild_functions,
     shape_of,
 )
+from relay_layout.lower.default import default_call
 from relay_layout.targets.offers import VIEWS
 
 
@@ -58,7 +59,7 @@ def reshape_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     shapes = shape_of(call.args[0]), shape_of(call)
     if any(not isinstance(extent, int) or extent == 0 for shape in shapes for extent in shape or ()):
         return call
-    return call.op.get_attr("FLegalize")(builder, call)
+    return default_call(builder, call)
 
 
 __all__ = ["merge_views", "reshape_call"]
