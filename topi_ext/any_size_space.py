@@ -50,6 +50,8 @@ def _suits(workload: ConvolutionWorkload, processor: Processor, knobs: Convoluti
     """Are its chunks small beside what a thread has to do, and its tiles vectors?"""
     if knobs.matrix_rows:
         return False
+    if knobs.order == "channels":
+        return True
     rows = -(-_run(workload) // knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
     chunks = -(-rows // knobs.rows)
     return knobs.rows == 1 or chunks >= CHUNKS_PER_THREAD * processor.threads

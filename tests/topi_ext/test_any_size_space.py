@@ -1,5 +1,7 @@
 """Knobs for images of any size: what all sizes waste, and chunks that threads share."""
 
+from dataclasses import replace
+
 import pytest
 
 from relay_layout.targets import resolve_target
@@ -44,7 +46,7 @@ def test_chunks_are_shared_evenly(channels: tuple[int, int], threads: int) -> No
     cycles, knobs = any_size_knobs(workload_of(*channels), processor, winograd=False)
     assert cycles > 0
     assert isinstance(knobs, ConvolutionKnobs)
-    assert knobs.rows == 1 or 56 / knobs.rows >= CHUNKS_PER_THREAD * threads
+    assert knobs.order == "channels" or knobs.rows == 1 or 56 / knobs.rows >= CHUNKS_PER_THREAD * threads
 
 
 def test_winograds_kernel_is_for_many_channels() -> None:
@@ -58,3 +60,11 @@ def test_chunks_of_tiles_serve_other_sizes() -> None:
     processor = resolve_target("x86-64-v3", threads=2).processor
     _, knobs = any_size_knobs(workload_of(64, 64), processor)
     assert 196 / knobs.rows > CHUNKS_PER_THREAD
+
+
+def test_rows_of_a_chunk_are_free_where_threads_share_channels() -> None:
+    processor = resolve_target("x86-64-v4", threads=2).processor
+    depthwise = replace(workload_of(480, 480), in_height=7, in_width=7, groups=480)
+    _, knobs = any_size_knobs(depthwise, processor)
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert (knobs.order, knobs.rows) == ("channels", 7)
