@@ -6,32 +6,58 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators import linear
+from relay_layout.frontend.onnx.operators import block_quantization, linear
 from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
 
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 _DEQUANTIZED = (*_QUANTIZED, "int32")
+_REALS = ("float32", "float16")
+_HELD_BY = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
+"""Integers of less than a byte, which only constants have here, and the bytes that hold them."""
 
 
 def _quantize(node: Node) -> Value:
-    _check_whole(node)
-    dtype = dtype_of(node.input(2)) if node.has(2) else "uint8"
+    dtype = dtype_of(node.input(2)) if node.has(2) else _result_dtype(node, "uint8")
     if dtype not in _QUANTIZED:
         raise Unsupported(f"quantizes to {dtype}, which is not supported; {', '.join(_QUANTIZED)} are")
-    return quantized(node, node.input(0), node.input(1), zero_point(node, 2, dtype), _axis(node))
+    data, scale, point, size = node.input(0), node.input(1), zero_point(node, 2, dtype), _block_size(node)
+    if not size:
+        return quantized(node, data, scale, point, _axis(node))
+    shape = shape_of(data)
+    parts = (block_quantization.spread(node, value, shape, _axis(node), size) for value in (scale, point))
+    return block_quantization.integers(node, _single(node, data), *parts)
 
 
 def _dequantize(node: Node) -> Value:
-    _check_whole(node)
-    dtype = dtype_of(node.input(0))
-    return dequantized(node, node.input(0), node.input(1), zero_point(node, 2, dtype), _axis(node))
+    data, scale, size = _held(node.input(0)), node.input(1), _block_size(node)
+    point = _held(zero_point(node, 2, dtype_of(data)))
+    result = _result_dtype(node, dtype_of(scale))
+    is_narrow = dtype_of(data).startswith("float") and isinstance(data, np.ndarray)
+    if not size and not is_narrow:
+        return dequantized(node, data, scale, point, _axis(node), result)
+    if not is_narrow:
+        _check_dtypes(data, scale, result)
+    shape = shape_of(data)
+    parts = (block_quantization.spread(node, value, shape, _axis(node), size) for value in (scale, point))
+    return _rounded(node, block_quantization.numbers(node, data, *parts), result)
 
 
-def _check_whole(node: Node) -> None:
-    if node.attributes.get("block_size", 0):
-        raise Unsupported(f"has block_size={node.attributes['block_size']}, which is not supported")
-    if node.attributes.get("output_dtype", 0):
-        raise Unsupported("has output_dtype, which is not supported; its zero point gives the type")
+def _held(value: Value) -> Value:
+    """Constant integers of less than a byte in bytes; other values as they are."""
+    holder = _HELD_BY.get(dtype_of(value))
+    return value.astype(holder) if holder and isinstance(value, np.ndarray) else value
+
+
+def _block_size(node: Node) -> int:
+    return int(node.attributes.get("block_size", 0))
+
+
+def _result_dtype(node: Node, default: str) -> str:
+    """The element type that the attribute ``output_dtype`` asks for, of opset 21 and newer."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    code = node.attributes.get("output_dtype", 0)
+    return str(tensor_dtype_to_np_dtype(code)) if code else default
 
 
 def _axis(node: Node) -> int:
@@ -44,23 +70,44 @@ def zero_point(node: Node, index: int, dtype: str) -> Value:
 
 
 def quantized(node: Node, data: Value, scale: Value, zero_point: Value, axis: int = 1) -> Value:
-    """The integers for a float32 tensor, of the element type of ``zero_point``."""
-    if dtype_of(data) != "float32":
-        raise Unsupported(f"quantizes {dtype_of(data)}, which is not supported; float32 is")
-    arguments = _vector(node, scale), _vector(node, zero_point)
+    """The integers for a tensor of floats, of the element type of ``zero_point``."""
+    arguments = _vector(node, _single(node, scale)), _vector(node, zero_point)
     axis = _checked_axis(node, data, scale, axis)
-    return relax.op.quantize(node.expression(data), *arguments, axis, dtype_of(zero_point))
+    return relax.op.quantize(_single(node, data), *arguments, axis, dtype_of(zero_point))
 
 
-def dequantized(node: Node, data: Value, scale: Value, zero_point: Value, axis: int = 1) -> Value:
-    """The float32 numbers that integers stand for."""
-    if dtype_of(data) not in _DEQUANTIZED or dtype_of(scale) != "float32":
-        raise Unsupported(f"dequantizes {dtype_of(data)} to {dtype_of(scale)}, which is not supported")
+def _single(node: Node, value: Value) -> Value:
+    """Floats in float32, in which integers are computed from them and numbers from integers."""
+    if dtype_of(value) not in _REALS:
+        raise Unsupported(f"quantizes {dtype_of(value)}, which is not supported; {' and '.join(_REALS)} are")
+    if isinstance(value, np.ndarray):
+        return value.astype("float32", copy=False)
+    wide = node.cast(value, "float32")
+    return wide if wide is value else node.emit(wide, "wide")
+
+
+def _rounded(node: Node, numbers: Value, dtype: str) -> Value:
+    """float32 numbers in the element type of a result."""
+    if isinstance(numbers, np.ndarray):
+        return numbers.astype(dtype, copy=False)
+    return numbers if dtype == "float32" else relax.op.astype(node.emit(numbers, "numbers"), dtype)
+
+
+def dequantized(
+    node: Node, data: Value, scale: Value, zero_point: Value, axis: int = 1, dtype: str = "float32"
+) -> Value:
+    """The numbers that integers stand for, computed in float32."""
+    _check_dtypes(data, scale, dtype)
     if dtype_of(data) == "int32" and not (isinstance(zero_point, np.ndarray) and not zero_point.any()):
         raise Unsupported("dequantizes int32 with a zero point, which ONNX does not allow")
-    arguments = _vector(node, scale), _vector(node, zero_point)
+    arguments = _vector(node, _single(node, scale)), _vector(node, zero_point)
     axis = _checked_axis(node, data, scale, axis)
-    return relax.op.dequantize(node.expression(data), *arguments, axis, "float32")
+    return _rounded(node, relax.op.dequantize(node.expression(data), *arguments, axis, "float32"), dtype)
+
+
+def _check_dtypes(data: Value, scale: Value, result: str) -> None:
+    if dtype_of(data) not in _DEQUANTIZED or dtype_of(scale) not in _REALS or result not in _REALS:
+        raise Unsupported(f"dequantizes {dtype_of(data)} to {result}, which is not supported")
 
 
 def _vector(node: Node, value: Value) -> Value:

@@ -1,0 +1,132 @@
+"""Quantize and dequantize, by channels and by blocks, compute what ONNX Runtime computes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from ml_dtypes import float8_e4m3fn, int4, uint4
+from onnx import helper, numpy_helper, parser
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend import from_onnx
+
+RANDOM = np.random.default_rng(17)
+
+
+def _real(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype("float32")
+
+
+def _scale(*shape: int) -> np.ndarray:
+    return RANDOM.uniform(0.01, 0.1, shape).astype("float32")
+
+
+def _integer(*shape: int, dtype: Any = "uint8") -> np.ndarray:
+    least, most = {int4: (-8, 7), uint4: (0, 15), "uint8": (0, 255), "int8": (-128, 127)}[dtype]
+    return RANDOM.integers(least, most, shape, endpoint=True).astype(dtype)
+
+
+def _case(nodes: str, x: np.ndarray, /, to: str = "float32", **constants: np.ndarray) -> dict[str, Any]:
+    opset = 23 if "output_dtype" in nodes else 21
+    return {
+        "nodes": nodes,
+        "inputs": {"x": x},
+        "constants": constants,
+        "outputs": {"y": to},
+        "opset": opset,
+    }
+
+
+_HALF = np.array(0.03, "float16")
+_CONV = "y = Conv <pads=[1, 1, 1, 1]> (x, w)"
+_IMAGE = _real(2, 3, 7, 5)
+
+CASES: dict[str, dict[str, Any]] = {
+    "blocks": {
+        "nodes": "y = DequantizeLinear <axis=1, block_size=4> (x, s, z)",
+        "inputs": {"x": _integer(3, 8, 5), "s": _scale(3, 2, 5), "z": _integer(3, 2, 5)},
+        "opset": 21,
+    },
+    "last_block_is_short": _case(
+        "y = DequantizeLinear <axis=-1, block_size=4> (x, s)",
+        _integer(2, 3, 10, dtype="int8"),
+        s=_scale(2, 3, 3),
+    ),
+    "weight_of_4_bits_in_blocks": _case(
+        "w = DequantizeLinear <axis=0, block_size=4> (q, s, z)  y = MatMul(x, w)",
+        _real(3, 8),
+        q=_integer(8, 5, dtype=int4),
+        s=_scale(2, 5),
+        z=_integer(2, 5, dtype=int4),
+    ),
+    "weight_of_4_bits_by_channels": _case(
+        f"w = DequantizeLinear <axis=0> (q, s, z)  {_CONV}",
+        _IMAGE,
+        q=_integer(4, 3, 3, 3, dtype=uint4),
+        s=_scale(4),
+        z=_integer(4, dtype=uint4),
+    ),
+    "weight_of_narrow_floats": _case(
+        f"w = DequantizeLinear <axis=1> (q, s)  {_CONV}",
+        _IMAGE,
+        q=_real(4, 3, 3, 3).astype(float8_e4m3fn),
+        s=_scale(3),
+    ),
+    "to_half": _case("y = DequantizeLinear(x, s)", _integer(3, 8), "float16", s=_HALF),
+    "to_half_by_attribute": _case(
+        "y = DequantizeLinear <output_dtype=10> (x, s)", _integer(3, 8), "float16", s=_scale()
+    ),
+    "quantized_blocks": _case(
+        "y = QuantizeLinear <axis=-1, block_size=4> (x, s, z)",
+        _real(2, 3, 10),
+        "int8",
+        s=_scale(2, 3, 3),
+        z=_integer(2, 3, 3, dtype="int8"),
+    ),
+    "quantized_half": _case("y = QuantizeLinear(x, s)", _real(9, 8).astype("float16"), "uint8", s=_HALF),
+    "quantized_to_attribute": _case(
+        "y = QuantizeLinear <output_dtype=4> (x, s)", _real(9, 8), "uint16", s=np.array(1e-4, "float32")
+    ),
+}
+for _fixed in ("last_block_is_short", "quantized_blocks"):
+    CASES[_fixed]["symbolic"] = False
+
+
+def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
+    agree(case_name)
+
+
+def _model(node: str, scale: tuple[int, ...]) -> Any:
+    model = parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 21]> case (float[2,N,10] x) => (float[a,b,c] y) {{ {node} }}'
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(scale, "float32"), "s"))
+    model.graph.initializer.append(helper.make_tensor("z", 22, [], [0]))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("node", "scale", "message"),
+    [
+        (
+            "y = QuantizeLinear <axis=2, block_size=4> (x, s)",
+            (3, 3, 3),
+            "has scales of shape [3,3,3] where [2,N,3] is due for [2,N,10]",
+        ),
+        (
+            "y = QuantizeLinear <axis=1, block_size=4> (x, s)",
+            (2, 3, 10),
+            "has blocks along the symbolic extent 'N': give the model's inputs fixed shapes (--input-shape)",
+        ),
+        (
+            "y = QuantizeLinear(x, s, z)",
+            (),
+            "quantizes to int4, which is not supported; int8, uint8, int16, uint16 are",
+        ),
+    ],
+)
+def test_what_is_refused(node: str, scale: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        from_onnx(_model(node, scale))
+    assert str(caught.value) == f"ONNX model 'case': node 'y' (QuantizeLinear) {message}"
