@@ -26,12 +26,24 @@ _WALKED = frozenset({"Constant", *SUBGRAPHS})
 """Operators the importer handles while walking the graph."""
 
 
+_OF_ONE_PROCESSOR = frozenset({"com.microsoft.nchwc", "com.ms.internal.nhwc"})
+"""Domains in which ONNX Runtime writes weights in the memory order of the processor it ran on."""
+
+
 def check_operators(
     nodes: Iterable["onnx.NodeProto"], label: str, known: Callable[["onnx.NodeProto"], bool]
 ) -> None:
-    """ModelError that lists every node, those in subgraphs included, whose operator is not ``known``."""
+    """ModelError that lists every node, those in subgraphs included, whose operator is not ``known``.
+
+    What ONNX Runtime wrote for one kind of processor is refused as a whole.
+    """
     unknown: dict[str, list[str]] = {}
     for node in with_subgraphs(nodes):
+        if node.domain in _OF_ONE_PROCESSOR:
+            raise ModelError(
+                f"{label} was saved by ONNX Runtime for one kind of processor (operators of {node.domain}): "
+                "save it with ORT_ENABLE_EXTENDED at most, or give the model that it was made of"
+            )
         if not known(node):
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             unknown.setdefault(operator, []).append(node.name or next(iter(node.output), ""))

@@ -11,6 +11,7 @@ from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import own
+from relay_layout.frontend.onnx.operators.channels_last import channels_last, maybe_channels_last
 from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
 from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
 
@@ -40,8 +41,6 @@ def _between(operator: str, operands: int = 1) -> Converter:
     """An operator of ONNX's own between dequantized operands and a quantized result."""
 
     def convert(node: Node) -> Value:
-        if node.attributes.get("channels_last", 0):
-            raise Unsupported("has channels_last=1, which is not supported; save the network without it")
         places = [3 * place for place in range(operands)]
         opset = node.attributes.get("opset", _OPSET)
         result = _inner(node, operator, [_real(node, place) for place in places], opset)
@@ -54,6 +53,12 @@ def _quantized_concatenation(node: Node) -> Value:
     places = range(2, len(node.inputs), 3)
     result = _inner(node, "Concat", [_real(node, place) for place in places])
     return _quantized(node, result, 0, dtype_of(node.input(2)))
+
+
+def _quantized_choice(node: Node) -> Value:
+    """Of the numbers of two tensors, by a condition."""
+    chosen = relax.op.where(node.tensor(0), _real(node, 1), _real(node, 4))
+    return _quantized(node, node.emit(chosen, "chosen"), 7, dtype_of(node.input(1)))
 
 
 def _quantized_product(node: Node) -> Value:
@@ -141,13 +146,15 @@ def _fused(operator: str) -> Converter:
 def _fused_matrix_product(node: Node) -> Value:
     operands = []
     for place, side in enumerate("AB"):
-        if node.attributes.get(f"transBatch{side}", 0):
-            raise Unsupported(f"has transBatch{side}=1, which is not supported")
-        rank = len(shape_of(node.input(place)))
-        axes = [*range(rank - 2), rank - 1, rank - 2]
-        turned = node.attributes.get(f"trans{side}", 0) and rank > 1
-        value = node.tensor(place)
-        operands.append(node.emit(relax.op.permute_dims(value, axes), "turned") if turned else value)
+        value, rank = node.tensor(place), len(shape_of(node.input(place)))
+        axes = list(range(rank))
+        if node.attributes.get(f"transBatch{side}", 0) and rank > 2:
+            # The first dimension is of the matrix, those up to the last one are of the batch.
+            axes = [*axes[1:-1], 0, axes[-1]]
+        if node.attributes.get(f"trans{side}", 0) and rank > 1:
+            axes[-2:] = axes[:-3:-1]
+        is_turned = axes != sorted(axes)
+        operands.append(node.emit(relax.op.permute_dims(value, axes), "turned") if is_turned else value)
     result = relax.op.matmul(*operands)
     alpha = node.attributes.get("alpha", 1.0)
     if alpha == 1.0:
@@ -184,15 +191,18 @@ CONVERTERS: dict[str, Converter] = {
     "FusedGemm": _fused("Gemm"),
     "FusedMatMul": _fused_matrix_product,
     "MatMulIntegerToFloat": _product_to_real,
+    "NhwcMaxPool": channels_last(own.CONVERTERS["MaxPool"]),
     "QGemm": _quantized_product,
     "QLinearAdd": _between("Add", 2),
-    "QLinearAveragePool": _between("AveragePool"),
+    "QLinearAveragePool": maybe_channels_last(_between("AveragePool")),
     "QLinearConcat": _quantized_concatenation,
-    "QLinearGlobalAveragePool": _between("GlobalAveragePool"),
+    "QLinearConv": maybe_channels_last(own.CONVERTERS["QLinearConv"]),
+    "QLinearGlobalAveragePool": maybe_channels_last(_between("GlobalAveragePool")),
     "QLinearLeakyRelu": _between("LeakyRelu"),
     "QLinearMul": _between("Mul", 2),
     "QLinearSigmoid": _between("Sigmoid"),
     "QLinearSoftmax": _between("Softmax"),
+    "QLinearWhere": _quantized_choice,
     "QuantizeLinear": own.CONVERTERS["QuantizeLinear"],
     "QuickGelu": _quick_gelu,
     "SkipLayerNormalization": _skip_layer_norm,

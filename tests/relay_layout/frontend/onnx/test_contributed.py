@@ -65,6 +65,9 @@ _CONCAT = _case(
 )
 _GEMM = "com.microsoft.QGemm <transB=1> (a, sa, za, w, sw, zw, b, so, zo)"
 
+ROWS = (2, 6, 5, 3)
+"""An image whose channels are last."""
+
 CASES: dict[str, dict[str, Any]] = {
     "add": _quantized("QLinearAdd", X, X),
     "add_int8": _quantized("QLinearAdd", X, X, dtype="int8"),
@@ -78,6 +81,42 @@ CASES: dict[str, dict[str, Any]] = {
         X,
         attributes="<kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2], count_include_pad=1>",
     ),
+    "average_pool_of_channels_last": _quantized(
+        "QLinearAveragePool", ROWS, attributes="<kernel_shape=[3, 2], pads=[1, 0, 1, 1], channels_last=1>"
+    ),
+    "global_average_pool_of_channels_last": _quantized(
+        "QLinearGlobalAveragePool", ROWS, attributes="<channels_last=1>"
+    ),
+    "max_pool_of_channels_last": {
+        **_case(
+            "y = com.microsoft.NhwcMaxPool <kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1> (x)",
+            {"x": _bytes(*ROWS, dtype="int8")},
+        ),
+        "outputs": {"y": "int8"},
+    },
+    "conv_of_channels_last": {
+        **_case(
+            f"i = com.microsoft.QLinearConv <group=3, strides=[2, 1], pads=[1, 0, 1, 1], channels_last=1>"
+            f" (x, sa, za, w, sb, zb, so, zo, b)  {_REAL}",
+            {"x": _bytes(*ROWS)},
+            w=_bytes(6, 1, 3, 2),
+            b=RANDOM.integers(-900, 900, 6).astype("int32"),
+            so=_number(STEP),
+            zo=np.array(100, "uint8"),
+            **_SCALES,
+        ),
+        "atol": STEP * 1.001,
+    },
+    "choice": {
+        **_case(
+            f"i = com.microsoft.QLinearWhere(c, a, sa, za, b, sb, zb, so, zo)  {_REAL}",
+            {"c": _bytes(*X) > 127, "a": _bytes(*X), "b": _bytes(*X)},
+            so=_number(STEP),
+            zo=np.array(100, "uint8"),
+            **_SCALES,
+        ),
+        "atol": STEP * 1.001,
+    },
     "softmax": _quantized("QLinearSoftmax", (4, 10), attributes="<axis=1, opset=13>", step=1 / 256),
     "concatenation": {**_CONCAT, "atol": STEP * 1.001},
     "gemm": {
@@ -158,6 +197,13 @@ CASES: dict[str, dict[str, Any]] = {
         "y = com.microsoft.FusedMatMul <transA=1, alpha=0.25> (x, w)",
         {"x": _random(2, 6, 3), "w": _random(2, 6, 5)},
     ),
+    "fused_matmul_of_batches": {
+        **_case(
+            "y = com.microsoft.FusedMatMul <transBatchA=1, transA=1, transBatchB=1, transB=1> (x, w)",
+            {"x": _random(6, 2, 3, 4), "w": _random(5, 2, 3, 6)},
+        ),
+        "symbolic": False,
+    },
     "skip_layer_norm": _case(
         "y, , , z = com.microsoft.SkipLayerNormalization <epsilon=0.001> (x, k, g, b, c)",
         {"x": _random(2, 3, 8), "k": _random(2, 3, 8)},
@@ -189,23 +235,19 @@ def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) 
     ("node", "message"),
     [
         (
-            "y = com.microsoft.QLinearGlobalAveragePool <channels_last=1> (x, s, z, s, z)",
-            "has channels_last=1, which is not supported; save the network without it",
+            "y = com.microsoft.NhwcMaxPool <kernel_shape=[1]> (p)",
+            "has channels last in [3,4], which has no spatial dimensions",
         ),
         (
             'y = com.microsoft.FusedConv <activation="Softplus"> (f, w)',
             "has the activation 'Softplus', which is not supported",
-        ),
-        (
-            "y = com.microsoft.FusedMatMul <transBatchA=1> (f, f)",
-            "has transBatchA=1, which is not supported",
         ),
     ],
 )
 def test_what_is_refused(node: str, message: str) -> None:
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
-        " case (uint8[1, 3, 8, 8] x, float[1, 3, 8, 8] f) => (float[a, b, c, d] y)"
+        " case (uint8[1, 3, 8, 8] x, float[1, 3, 8, 8] f, uint8[3, 4] p) => (float[a, b, c, d] y)"
         f" <float s = {{0.1}}, uint8 z = {{1}}, float[1, 3, 1, 1] w = {{1, 2, 3}}> {{ {node} }}"
     )
     with pytest.raises(ModelError) as caught:

@@ -89,6 +89,15 @@ def test_unknown_operators_are_listed_together() -> None:
     )
 
 
+def test_what_is_saved_for_one_kind_of_processor() -> None:
+    nodes = "a = Foo(x)  y = com.microsoft.nchwc.ReorderInput(a)"
+    assert _message(_model(nodes, opsets='"" : 17, "com.microsoft.nchwc" : 1')) == (
+        "ONNX model 'bad' was saved by ONNX Runtime for one kind of processor "
+        "(operators of com.microsoft.nchwc): save it with ORT_ENABLE_EXTENDED at most, "
+        "or give the model that it was made of"
+    )
+
+
 def test_unknown_operators_in_subgraphs_and_functions() -> None:
     branches = (
         "y = If <then_branch = t () => (float[2] p) { p = Foo(x) },"
