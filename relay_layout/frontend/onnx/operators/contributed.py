@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators import own
+from relay_layout.frontend.onnx.operators import own, packed_weights
 from relay_layout.frontend.onnx.operators.channels_last import channels_last, maybe_channels_last
 from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
 from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
@@ -184,6 +184,7 @@ def _quick_gelu(node: Node) -> Value:
 
 
 CONVERTERS: dict[str, Converter] = {
+    **packed_weights.CONVERTERS,
     "DequantizeLinear": own.CONVERTERS["DequantizeLinear"],
     "DynamicQuantizeLSTM": _lstm,
     "DynamicQuantizeMatMul": _dynamic_product,

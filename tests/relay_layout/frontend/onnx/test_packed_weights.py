@@ -1,0 +1,106 @@
+"""Products by packed matrices compute what ONNX Runtime computes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend import from_onnx
+
+RANDOM = np.random.default_rng(19)
+
+
+def _bytes(*shape: int) -> np.ndarray:
+    return RANDOM.integers(0, 256, shape).astype("uint8")
+
+
+def _scale(*shape: int) -> np.ndarray:
+    return RANDOM.uniform(-0.1, 0.1, shape).astype("float32")
+
+
+def _case(attributes: str, inputs: str, rows: int, /, **constants: np.ndarray) -> dict[str, Any]:
+    return {
+        "nodes": f"y = com.microsoft.MatMulNBits <N=5, {attributes}> (x, w, s{inputs})",
+        "inputs": {"x": RANDOM.standard_normal((2, 3, rows)).astype("float32")},
+        "constants": constants,
+        "domains": {"com.microsoft": 1},
+        "atol": 1e-5,
+    }
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "4_bits": _case("K=32, bits=4, block_size=16", "", 32, w=_bytes(5, 2, 8), s=_scale(10)),
+    "last_block_is_short": _case(
+        "K=37, bits=4, block_size=16", ", z", 37, w=_bytes(5, 3, 8), s=_scale(15), z=_bytes(10)
+    ),
+    "8_bits_and_bias": _case(
+        "K=48, bits=8, block_size=16",
+        ", z, , b",
+        48,
+        w=_bytes(5, 3, 16),
+        s=_scale(15),
+        z=_bytes(15),
+        b=_scale(5),
+    ),
+    "2_bits": _case("K=32, bits=2, block_size=16", "", 32, w=_bytes(5, 2, 4), s=_scale(10)),
+    "real_zero_points": _case(
+        "K=32, bits=4, block_size=16",
+        ", z",
+        32,
+        w=_bytes(5, 2, 8),
+        s=_scale(10),
+        z=RANDOM.uniform(0, 15, (5, 2)).astype("float32"),
+    ),
+    "groups_out_of_order": _case(
+        "K=32, bits=4, block_size=16",
+        ", , g",
+        32,
+        w=_bytes(5, 2, 8),
+        s=_scale(10),
+        g=RANDOM.integers(0, 2, 32).astype("int32"),
+    ),
+}
+
+
+def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
+    agree(case_name)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "inputs", "message"),
+    [
+        ("K=33, N=1", "x, w, s", "multiplies [2,32] by a matrix of 33 rows"),
+        ("K=32, N=1, bits=3", "x, w, s", "has bits=3 and block_size=16; bits of [2,4,8] are supported"),
+        (
+            "K=32, N=2",
+            "x, w, s",
+            "has a matrix of 16 bytes and 2 scales for 2 columns of 32 elements in blocks of 16",
+        ),
+        (
+            "K=32, N=1",
+            "x, w, s, z, g",
+            "has zero points and g_idx, which is not supported; quantize the matrix without g_idx",
+        ),
+        ("K=32, N=1", "x, v, s", "needs a constant for its input 1, not a tensor computed at run time"),
+    ],
+)
+def test_what_is_refused(attributes: str, inputs: str, message: str) -> None:
+    tensors = ", ".join(
+        [
+            f"uint8[1,2,8] w = {{{', '.join(['7'] * 16)}}}",
+            "float[2] s = {1, 2}",
+            "uint8[1] z = {1}",
+            f"int32[32] g = {{{', '.join(['0'] * 32)}}}",
+        ]
+    )
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+        f" case (float[2,32] x, uint8[1,2,8] v) => (float[a,b] y) <{tensors}>"
+        f" {{ y = com.microsoft.MatMulNBits <{attributes}, block_size=16> ({inputs}) }}"
+    )
+    with pytest.raises(ModelError) as caught:
+        from_onnx(model)
+    assert str(caught.value) == f"ONNX model 'case': node 'y' (MatMulNBits) {message}"
