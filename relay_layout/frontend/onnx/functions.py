@@ -38,12 +38,14 @@ def expanded(
         if model.functions:
             light = inliner.inline_local_functions(light)
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
-        if operators:
+        # Some are defined by others that are defined so as well.
+        while operators:
             version = opset_version(light) or 1
             for node in filter(wanted, with_subgraphs(light.graph.node)):
                 _state_defaults(node, version)
             selected = [("", operator) for operator in operators]
             light = inliner.inline_selected_functions(light, selected, False, True)
+            operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
     except Exception as error:
         raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
     return light.graph.node

@@ -138,7 +138,8 @@ def _cast(node: Node) -> Value:
 
 
 def _cast_like(node: Node) -> Value:
-    return _cast_to(node, dtype_of(node.input(1)))
+    value, dtype = node.input(0), dtype_of(node.input(1))
+    return value.astype(dtype) if isinstance(value, np.ndarray) else _cast_to(node, dtype)
 
 
 def _where(node: Node) -> Value:

@@ -11,7 +11,19 @@ from tvm import relax
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import padding, resizing
 from relay_layout.frontend.onnx.operators.windows import Window, given_window
-from relay_layout.frontend.onnx.values import Array, Extent, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.onnx.values import (
+    Array,
+    Extent,
+    Unsupported,
+    Value,
+    dtype_of,
+    extents,
+    greatest,
+    product,
+    shape_of,
+    written,
+)
+from relay_layout.ir import is_static
 
 
 def _depth_to_space(node: Node) -> Value:
@@ -70,6 +82,47 @@ def _region_average(node: Node) -> Value:
         layout="NCHW",
         mode="avg",
     )
+
+
+def _affine_grid(node: Node) -> Value:
+    """Transforms [N, 2, 3] or [N, 3, 4] of the places of pixels, to [N, (D,) H, W, 2 or 3]; x comes first."""
+    transforms, sizes = node.tensor(0), node.extents(1)
+    shape, spatial = shape_of(transforms), sizes[2:]
+    rank = len(spatial)
+    fits = rank in (2, 3) and shape[1:] == [rank, rank + 1]
+    if not fits or not node.requirements.assume_equal(shape[0], sizes[0]):
+        raise Unsupported(f"transforms images {written(sizes)} by {written(shape)}")
+    axes = []
+    for axis, extent in enumerate(spatial):
+        along = [extent if axis == place else 1 for place in range(rank)]
+        axes.append(node.reshaped(_centres(node, extent, dtype_of(transforms)), along))
+    columns = [*reversed(axes), np.ones([1] * rank, dtype_of(transforms))]
+    if is_static(spatial):
+        base = np.stack([np.broadcast_to(column, spatial) for column in columns], -1)
+    else:
+        goal = relax.ShapeExpr(spatial)
+        spread = [node.emit(relax.op.broadcast_to(node.expression(column), goal)) for column in columns]
+        base = node.emit(relax.op.stack(spread, -1), "base")
+    flat = node.expression(node.reshaped(base, [product(spatial), rank + 1]))
+    turned = node.emit(relax.op.permute_dims(transforms, [0, 2, 1]), "turned")
+    places = node.emit(relax.op.matmul(flat, turned), "places")
+    return node.reshaped(places, [shape[0], *spatial, rank])
+
+
+def _centres(node: Node, extent: Extent, dtype: str) -> Value:
+    """Where pixels of an axis are between -1 and 1: its ends are corners of pixels, or centres of them."""
+    aligned = bool(node.attributes.get("align_corners", 0))
+    if isinstance(extent, int):
+        indices = np.arange(extent, dtype=dtype)
+        centres = 2 * indices / max(extent - 1, 1) - 1 if aligned else (2 * indices + 1) / extent - 1
+        return centres.astype(dtype)
+    steps = node.cast(node.expression(extents(greatest(extent - 1, 1) if aligned else extent)), dtype)
+    indices = node.cast(node.emit(relax.op.arange(0, node.plain(extent), 1, "int64"), "indices"), dtype)
+    doubled = node.emit(relax.op.multiply(node.emit(indices, "indices"), relax.const(2, dtype)), "doubled")
+    if not aligned:
+        doubled = node.emit(relax.op.add(doubled, relax.const(1, dtype)), "doubled")
+    parts = node.emit(relax.op.divide(doubled, node.emit(steps, "steps")), "parts")
+    return node.emit(relax.op.subtract(parts, relax.const(1, dtype)), "centres")
 
 
 def _columns_to_image(node: Node) -> Value:
@@ -163,6 +216,7 @@ def _grid_sample(node: Node) -> Value:
 
 
 CONVERTERS: dict[str, Converter] = {
+    "AffineGrid": _affine_grid,
     "Col2Im": _columns_to_image,
     "DepthToSpace": _depth_to_space,
     "GridSample": _grid_sample,

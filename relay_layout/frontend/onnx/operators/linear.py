@@ -56,7 +56,7 @@ def _transposed_convolution(node: Node) -> Value:
         )
     kernel = kernel_extents(node, weight)
     beyond = integers(node, "output_padding", [0] * len(kernel), least=0)
-    sliding = _transposed_window(node, kernel, beyond, shape[2:])
+    sliding, beyond = _transposed_window(node, kernel, beyond, shape[2:])
     result = operator(
         node.tensor(0),
         node.tensor(1),
@@ -103,16 +103,17 @@ def biased(node: Node, result: Any, channels: int, rank: int, place: int = 2) ->
 
 def _transposed_window(
     node: Node, kernel: list[int], beyond: tuple[int, ...], spatial: list[Extent]
-) -> Window:
+) -> tuple[Window, tuple[int, ...]]:
+    """The window and the output padding, to which is added what an output shape has beyond all windows."""
     rank = len(kernel)
     mode = node.attributes.get("auto_pad", "NOTSET")
     plain = given_window(node, kernel, rank)
     sizes = tuple(node.attributes.get("output_shape", ()))[-rank:]
     if not sizes and mode == "NOTSET":
-        return plain
+        return plain, beyond
     if not sizes and mode == "VALID":
-        return plain.padded((0,) * rank, mode)
-    totals = []
+        return plain.padded((0,) * rank, mode), beyond
+    totals, added = [], list(beyond)
     for axis, reach in enumerate(plain.reach):
         # Without output_shape the goal is extent * stride, whatever the extent.
         total = reach + beyond[axis] - plain.strides[axis]
@@ -124,9 +125,13 @@ def _transposed_window(
                 )
             total += plain.strides[axis] * spatial[axis] - sizes[axis]
         if total < 0:
-            raise Unsupported(f"cannot reach its output shape {list(sizes)} without negative padding")
-        totals.append(total)
-    return plain.padded(totals, mode)
+            added[axis] -= total
+        if added[axis] > max(beyond[axis], plain.strides[axis] - 1):
+            raise Unsupported(
+                f"has the output shape {list(sizes)}, which is a stride or more beyond its windows"
+            )
+        totals.append(max(total, 0))
+    return plain.padded(totals, mode), tuple(added)
 
 
 def _matrix_product(node: Node) -> Value:

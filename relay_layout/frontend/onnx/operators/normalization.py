@@ -209,14 +209,30 @@ def _softmax(operator: Callable[..., Any]) -> Converter:
         if not wide:
             return operator(relax.op.expand_dims(data, -1), axis=-1) if not shape else operator(data, axis=-1)
         flat = relax.op.reshape(data, relax.ShapeExpr([product(shape[:axis]), product(shape[axis:])]))
+        flat = node.emit(flat, "flat")
         return relax.op.reshape(operator(flat, axis=-1), relax.ShapeExpr(shape))
 
     return convert
 
 
+def _hardmax(node: Node) -> Value:
+    """One at the first of the largest elements along an axis, zero elsewhere."""
+
+    def largest(data: Any, axis: int) -> Any:
+        extent = shape_of(data)[axis]
+        found = node.emit(relax.op.argmax(data, axis, keepdims=True), "largest")
+        places = node.emit(relax.op.arange(0, node.plain(extent), 1, "int64"), "places")
+        rank = len(shape_of(data))
+        along = node.reshaped(places, [extent if index == axis % rank else 1 for index in range(rank)])
+        return relax.op.astype(relax.op.equal(found, node.expression(along)), dtype_of(data))
+
+    return _softmax(largest)(node)
+
+
 CONVERTERS: dict[str, Converter] = {
     "BatchNormalization": _batch_normalization,
     "GroupNormalization": _group_normalization,
+    "Hardmax": _hardmax,
     "InstanceNormalization": _instance_normalization,
     "LRN": _local_response_normalization,
     "LayerNormalization": _layer_normalization,

@@ -35,6 +35,8 @@ def pad(node: Node) -> Value:
     if mode not in _MODES:
         raise Unsupported(f"pads in the unknown mode '{mode}'")
     if mode == "constant":
+        if node.opset >= 11 and node.has(2) and not isinstance(node.input(2), np.ndarray):
+            return _padded_by_tensor(node, data, before, after)
         return _padded(node, data, before, after, _value(node, dtype_of(data)))
     if any(isinstance(width, int) and width < 0 for width in (*before, *after)):
         raise Unsupported(f"pads by a negative amount in mode '{mode}', which is not supported")
@@ -54,6 +56,18 @@ def _padded(node: Node, data: Any, before: list[Extent], after: list[Extent], va
             data = node.emit(_joined(node, data, axis, *widths, value), "padded")
             before[axis] = after[axis] = 0
     return _padded_by_numbers(data, before, after, "constant", value)
+
+
+def _padded_by_tensor(node: Node, data: Any, before: list[Extent], after: list[Extent]) -> Any:
+    """``data`` with the one element of the node's input 2, known at run time, around it."""
+    whole = relax.op.ones(relax.ShapeExpr(shape_of(data)), dtype_of(data))
+    padded, ones = (
+        node.emit(_padded(node, tensor, list(before), list(after), 0), "padded")
+        for tensor in (data, node.emit(whole, "ones"))
+    )
+    outside = node.emit(relax.op.equal(ones, node.like(0, data)), "outside")
+    value = node.expression(node.reshaped(node.input(2), []))
+    return relax.op.where(outside, value, padded)
 
 
 def windowed(

@@ -11,8 +11,17 @@ from tvm import relax
 from relay_layout.frontend.maxima import SlidingWindow, places_of_maxima
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
-from relay_layout.frontend.onnx.operators.windows import Window, window
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.onnx.operators.windows import Window, given_window, window
+from relay_layout.frontend.onnx.values import (
+    Unsupported,
+    Value,
+    dtype_of,
+    product,
+    shape_of,
+    simplify,
+    written,
+)
+from relay_layout.frontend.scattering import scattered
 from relay_layout.ir import is_static
 
 _MAX_POOLS = {1: relax.op.nn.max_pool1d, 2: relax.op.nn.max_pool2d, 3: relax.op.nn.max_pool3d}
@@ -62,11 +71,11 @@ def _power_pool(node: Node) -> Value:
     power = float(node.attributes.get("p", 2))
     data = node.tensor(0)
     powers = node.emit(_power_of(node, relax.op.abs(data), power), "powers")
-    if _rounds_up(node):
-        # A window cut short is averaged over fewer elements than the kernel has.
-        raise Unsupported("has ceil_mode, which is not supported")
     powers, operator, sliding = _sliding(node, _AVERAGE_POOLS, powers, outside=0)
-    mean = operator(powers, **_arguments(node, sliding), count_include_pad=True)
+    if _rounds_up(node):
+        sliding = sliding.reaching_up()
+    arguments = _arguments(node, sliding) | {"ceil_mode": False}
+    mean = operator(powers, **arguments, count_include_pad=True)
     total = relax.op.multiply(mean, node.like(math.prod(sliding.kernel), data))
     return _power_of(node, node.emit(total, "total"), 1 / power)
 
@@ -148,6 +157,32 @@ def _power_of(node: Node, data: Any, power: float) -> Any:
     return relax.op.power(data, node.like(power, node.input(0)))
 
 
+def _max_unpool(node: Node) -> Value:
+    """Zeros but for the data, at places that count through the whole result."""
+    data, kernel = node.tensor(0), node.attributes["kernel_shape"]
+    shape = shape_of(data)
+    sliding = given_window(node, kernel, len(shape) - 2)
+    sides = zip(shape[2:], sliding.strides, kernel, sliding.before, sliding.after, strict=True)
+    inner = [
+        simplify(stride * (extent - 1) + reach - before - after)
+        for extent, stride, reach, before, after in sides
+    ]
+    goal = [*shape[:2], *inner]
+    given = node.extents(2) if node.has(2) else goal
+    if len(given) != len(goal) or not all(map(node.requirements.assume_equal, given, goal)):
+        raise Unsupported(
+            f"has output_shape {written(given)} beside its windows' {written(goal)}, which is not supported"
+        )
+    count = product(goal)
+    zeros = node.emit(relax.op.zeros(relax.ShapeExpr([count]), dtype_of(data)), "zeros")
+    index, source = (
+        node.emit(node.expression(node.reshaped(node.input(place), [product(shape)])), "flat")
+        for place in (1, 0)
+    )
+    flat = node.emit(scattered(node.emit, zeros, index, source, 0, "update"), "scattered")
+    return node.reshaped(flat, goal)
+
+
 def _spatial_axes(node: Node) -> list[int]:
     rank = len(shape_of(node.input(0)))
     if rank < 3:
@@ -176,4 +211,5 @@ CONVERTERS: dict[str, Converter] = {
     "GlobalMaxPool": _global_max_pool,
     "LpPool": _power_pool,
     "MaxPool": _max_pool,
+    "MaxUnpool": _max_unpool,
 }

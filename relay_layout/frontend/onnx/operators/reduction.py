@@ -1,6 +1,7 @@
 """ONNX reductions over axes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,11 @@ def _extremum(reduce: Callable[..., Any]) -> Converter:
     numeric = _reduction(reduce)
 
     def convert(node: Node) -> Value:
-        if dtype_of(node.input(0)) == "bool":
-            raise Unsupported("reduces booleans, which is not supported")
-        return numeric(node)
+        if dtype_of(node.input(0)) != "bool":
+            return numeric(node)
+        bytes_ = node.emit(node.cast(node.input(0), "uint8"), "bytes")
+        found = numeric(replace(node, inputs=(bytes_, *node.inputs[1:])))
+        return relax.op.astype(node.emit(found, "found"), "bool")
 
     return convert
 

@@ -217,6 +217,25 @@ def _constant_of_shape(node: Node) -> Value:
     return relax.op.broadcast_to(node.expression(fill), relax.ShapeExpr(node.extents(0)))
 
 
+def _eye_like(node: Node) -> Value:
+    """Ones on a diagonal of a matrix of the shape of another."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    shape, code = shape_of(node.input(0)), node.attributes.get("dtype")
+    if len(shape) != 2:
+        raise Unsupported(f"makes a diagonal in {written(shape)}, which is no matrix")
+    offset = int(node.attributes.get("k", 0))
+    dtype = dtype_of(node.input(0)) if code is None else str(tensor_dtype_to_np_dtype(code))
+    if is_static(shape):
+        return np.eye(int(shape[0]), int(shape[1]), offset).astype(dtype)
+    rows, columns = (
+        node.emit(relax.op.arange(start, node.plain(simplify(start + extent)), 1, "int64"), "places")
+        for start, extent in zip((offset, 0), shape, strict=True)
+    )
+    diagonal = node.emit(relax.op.equal(node.emit(relax.op.expand_dims(rows, 1)), columns), "diagonal")
+    return relax.op.astype(diagonal, dtype)
+
+
 _MOST_STEPS = 1 << 31
 """Elements that a range is expected to have at most, where its ends are known at run time."""
 
@@ -254,12 +273,16 @@ def _cumulative(operator: Callable[..., Any]) -> Converter:
 
 
 def _one_hot(node: Node) -> Value:
-    indices, (depth,), values = node.tensor(0), node.extents(1), node.constant(2)
-    if (isinstance(depth, int) and depth < 1) or not dtype_of(indices).startswith("int"):
-        raise Unsupported(f"has {depth} classes of {dtype_of(indices)} indices, which is not supported")
+    (depth,), values = node.extents(1), node.constant(2)
+    depth = int(depth) if isinstance(depth, np.floating) else depth
+    if isinstance(depth, int) and depth < 1:
+        raise Unsupported(f"has {depth} classes, which is not supported")
+    indices = node.input(0)
+    if not dtype_of(indices).startswith("int"):
+        indices = node.emit(node.cast(indices, "int64"), "indices")
     rank = len(shape_of(indices)) + 1
     axis = node.axis(node.attributes.get("axis", -1), rank)
-    indices = from_the_front(node, indices, depth)
+    indices = from_the_front(node, node.expression(indices), depth)
     if isinstance(depth, int):
         off, on = (tirx.const(number.item(), str(values.dtype)) for number in values.reshape(-1))
         return relax.op.one_hot(indices, on, off, depth, axis)
@@ -282,6 +305,27 @@ def _scatter_elements(node: Node) -> Value:
     return scattered(node.emit, data, index, updates, axis, _REDUCTIONS[reduction])
 
 
+def _scatter_nd(node: Node) -> Value:
+    shape, places, given = (shape_of(node.input(index)) for index in range(3))
+    reduction = str(node.attributes.get("reduction", "none"))
+    if reduction not in _REDUCTIONS:
+        raise Unsupported(f"has the unknown reduction '{reduction}'")
+    depth = places[-1] if places else None
+    if not isinstance(depth, int) or not 0 < depth <= len(shape):
+        raise Unsupported(f"writes to {written(shape)} at indices {written(places)}")
+    due = [*places[:-1], *shape[depth:]]
+    if len(given) != len(due) or not all(map(node.requirements.assume_equal, given, due)):
+        raise Unsupported(f"writes {written(given)} where {written(due)} is due")
+    indices = node.tensor(1)
+    if not node.is_natural(1):
+        ends = node.emit(node.expression(extents(shape[:depth], dtype_of(indices))), "ends")
+        moved = node.emit(relax.op.add(indices, ends), "moved")
+        is_negative = node.emit(relax.op.less(indices, node.like(0, indices)), "is_negative")
+        indices = node.emit(relax.op.where(is_negative, moved, indices), "indices")
+    updates = node.expression(node.reshaped(node.input(2), due))
+    return relax.op.scatter_nd(node.tensor(0), indices, updates, _REDUCTIONS[reduction])
+
+
 CONVERTERS: dict[str, Converter] = {
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
@@ -289,6 +333,7 @@ CONVERTERS: dict[str, Converter] = {
     "CumSum": _cumulative(relax.op.cumsum),
     "Dropout": _dropout,
     "Expand": _expand,
+    "EyeLike": _eye_like,
     "Flatten": _flatten,
     "Identity": _identity,
     "OneHot": _one_hot,
@@ -296,6 +341,7 @@ CONVERTERS: dict[str, Converter] = {
     "Reshape": _reshape,
     "Scatter": _scatter_elements,
     "ScatterElements": _scatter_elements,
+    "ScatterND": _scatter_nd,
     "Shape": _shape,
     "Size": _size,
     "Squeeze": _squeeze,

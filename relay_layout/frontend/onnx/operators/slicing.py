@@ -64,10 +64,14 @@ def parts(node: Node, value: Value, sizes: Sequence[int], axis: int) -> list[Val
     fits = not isinstance(shape[axis], int) or sum(sizes) == shape[axis]
     if min(sizes, default=0) < 0 or not fits:
         raise Unsupported(f"splits axis {axis} of {written(shape)} into {len(sizes)} parts of {list(sizes)}")
-    if 0 in sizes and isinstance(value, relax.Expr):
-        raise Unsupported(f"splits into parts of {list(sizes)}, of which empty ones are not supported")
     if len(sizes) == 1:
         return [value]
+    if 0 in sizes and isinstance(value, relax.Expr):
+        # Relax splits into parts that have elements.
+        filled = [size for size in sizes if size]
+        cut = iter(parts(node, value, filled, axis) if filled else ())
+        nothing = relax.ShapeExpr([*shape[:axis], 0, *shape[axis + 1 :]])
+        return [next(cut) if size else relax.op.zeros(nothing, dtype_of(value)) for size in sizes]
     ends = list(accumulate(sizes))
     if isinstance(value, np.ndarray):
         return np.split(value, ends, axis)[:-1]
@@ -216,6 +220,26 @@ def _gather_nd(node: Node) -> Value:
     return relax.op.gather_nd(node.tensor(0), node.tensor(1), int(node.attributes.get("batch_dims", 0)))
 
 
+def _reversed_sequences(node: Node) -> Value:
+    """ReverseSequence: of each sequence [T, ...] of a batch as many first elements as its length says."""
+    shape = shape_of(node.input(0))
+    axes = [node.attributes.get(f"{name}_axis", default) for name, default in (("batch", 1), ("time", 0))]
+    if len(shape) < 2 or sorted(axes) != [0, 1] or len(shape_of(node.input(1))) != 1:
+        raise Unsupported(f"reverses {written(shape)} along axis {axes[1]} for a batch along axis {axes[0]}")
+    order = [*axes, *range(2, len(shape))]
+    data = node.tensor(0)
+    if axes != [0, 1]:
+        data = node.emit(relax.op.permute_dims(data, order), "batch")
+    lengths = node.emit(relax.op.expand_dims(node.cast(node.input(1), "int64"), 1), "lengths")
+    places = node.emit(relax.op.arange(0, node.plain(shape[axes[1]]), 1, "int64"), "places")
+    last = node.emit(relax.op.subtract(lengths, relax.const(1, "int64")), "last")
+    mirrored = node.emit(relax.op.subtract(last, places), "mirrored")
+    picked = relax.op.where(node.emit(relax.op.less(places, lengths), "inside"), mirrored, places)
+    indices = node.emit(relax.op.expand_dims(node.emit(picked, "picked"), 2), "indices")
+    result = relax.op.gather_nd(data, indices, 1)
+    return result if axes == [0, 1] else relax.op.permute_dims(node.emit(result, "reversed"), order)
+
+
 def from_the_front(node: Node, indices: Any, extent: Extent) -> Any:
     """Run-time indices with negative ones, which count from the end, replaced."""
     end = node.expression(extents(extent, dtype_of(indices)))
@@ -226,6 +250,7 @@ def from_the_front(node: Node, indices: Any, extent: Extent) -> Any:
 CONVERTERS: dict[str, Converter] = {
     "Gather": _gather,
     "GatherND": _gather_nd,
+    "ReverseSequence": _reversed_sequences,
     "Slice": _slice,
     "Split": _split,
 }

@@ -106,6 +106,24 @@ CASES: dict[str, dict[str, Any]] = {
     "pad_value": _nodes(
         "y = Pad(x, p, v)", constants={"p": _integers(0, 0, 1, 1, 0, 0, 1, 1), "v": np.array(-1.5, "float32")}
     ),
+    "pad_value_at_run_time": {
+        "nodes": "v = ReduceMax <keepdims=0> (z)  y = Pad(x, p, v)",
+        "inputs": {"x": X, "z": _random(3)},
+        "constants": {"p": _integers(0, 0, 1, 2, 0, 0, -1, 3)},
+    },
+    "affine_grid": _nodes(
+        "y = AffineGrid(x, s)",
+        _random(2, 2, 3),
+        constants={"s": _integers(2, 5, 4, 3)},
+        opset=20,
+        symbolic=False,
+    ),
+    "affine_grid_of_volumes": _nodes(
+        "y = AffineGrid <align_corners=1> (x, s)",
+        _random(2, 3, 4),
+        constants={"s": _integers(2, 5, 2, 4, 3)},
+        opset=20,
+    ),
     "pad_edge": _pad("edge", 0, 0, 1, 2, 0, 0, 0, 3, ours=["nn.pad"]),
     "pad_reflect": _pad("reflect", 0, 0, 1, 2, 0, 0, 0, 3, ours=["nn.pad"]),
     "pad_wrap": _pad("wrap", 0, 0, 1, 2, 0, 0, 0, 3, opset=19, ours=["nn.pad"]),

@@ -146,6 +146,16 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "reduce_mean_spatial": _nodes("y = ReduceMean <axes=[2, 3], keepdims=0> (x)", opset=13, ours=["mean"]),
     "reduce_sum_integers": _nodes("y = ReduceSum(x)", INTEGERS, outputs={"y": "int32"}),
+    **{
+        f"reduce_{kind.lower()}_of_booleans": _nodes(
+            f"y = Reduce{kind} <keepdims=0> (x, axes)",
+            RANDOM.integers(0, 2, (2, 3, 2)).astype("bool"),
+            constants={"axes": np.array([-1], "int64")},
+            outputs={"y": "bool"},
+            opset=20,
+        )
+        for kind in ("Max", "Min")
+    },
     "reduce_max_integers": _nodes("y = ReduceMax(x)", INTEGERS, outputs={"y": "int32"}),
     "reduce_log_sum_exp_large": _nodes("y = ReduceLogSumExp <axes=[1]> (x)", (LOGITS * 40).astype("float32")),
     **{

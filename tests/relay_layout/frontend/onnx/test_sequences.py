@@ -218,11 +218,6 @@ _PAIR = "s = SequenceConstruct(x, x)"
             "node 's' (SplitToSequence) splits axis 1 of [2,3] into 2 parts of [2, 2]",
         ),
         (
-            "i = Constant <value_ints=[0, 3]> ()  s = SplitToSequence <axis=1> (x, i)  y = SequenceLength(s)",
-            "float[2,3] x",
-            "node 's' (SplitToSequence) splits into parts of [0, 3], of which empty ones are not supported",
-        ),
-        (
             "s = SequenceEmpty()  y = ConcatFromSequence <axis=0> (s)",
             "float[2,3] x",
             "node 'y' (ConcatFromSequence) joins the tensors of an empty sequence",

@@ -83,6 +83,16 @@ CASES: dict[str, dict[str, Any]] = {
         "s = Shape(x)  a, b = Split(s)  g = Concat <axis=0> (b, a)  y = Reshape(x, g)", ours=["reshape"]
     ),
     "split_of_one": _nodes("y = Split <axis=1> (x, s)", constants={"s": _integers(3)}, ours=[]),
+    "split_with_empty_parts": _nodes(
+        "a, b, c = Split <axis=2> (x, s)  y = Concat <axis=2> (c, a)",
+        constants={"s": _integers(3, 0, 4)},
+    ),
+    "split_into_one_part_and_nothing": _nodes(
+        "y, a = Split <axis=2> (x, s)  z = Shape(a)",
+        constants={"s": _integers(7, 0)},
+        outputs={"y": "float32", "z": "int64"},
+        symbolic=False,
+    ),
     # Slices
     "slice": _slice([1, 0], [3, 4], [2, 3], ours=["strided_slice"]),
     "slice_default_axes": _slice([0, 1], [1, 3], symbolic=False),
@@ -151,6 +161,22 @@ CASES: dict[str, dict[str, Any]] = {
     "topk": _nodes(
         "y, i = TopK(x, k)", constants={"k": _integers(2)}, outputs={"y": "float32", "i": "int64"}
     ),
+    "one_hot_of_floats": _nodes(
+        "y = OneHot <axis=1> (x, d, v)",
+        np.array([[0, 3], [-1, 4]], "float32"),
+        constants={"d": np.array(5, "float32"), "v": np.array([0, 2], "float32")},
+    ),
+    "eye_like": _nodes("y = EyeLike <k=-1, dtype=1> (x)", np.zeros((4, 3), "int32")),
+    "scatter_nd": {
+        "nodes": 'y = ScatterND <reduction="max"> (x, i, u)',
+        "inputs": {"x": X, "i": np.array([[0, 1], [1, -2], [0, 1]], "int64"), "u": _random(3, 7, 5)},
+        "opset": 18,
+    },
+    "reverse_sequence": {
+        "nodes": "y = ReverseSequence <batch_axis=0, time_axis=1> (x, l)",
+        "inputs": {"x": X, "l": _integers(3, 0)},
+    },
+    "reverse_sequence_time_first": _nodes("y = ReverseSequence(x, l)", constants={"l": _integers(2, 1, 0)}),
     "one_hot": _nodes(
         "y = OneHot(x, d, v)",
         _integers(1, 0, -1, 3),

@@ -71,7 +71,7 @@ def test_extents_that_are_quotients(nodes: str, tmp_path: Path) -> None:
     check(tmp_path, nodes, TWO_AND_FOUR if "two" in nodes else {})
 
 
-@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "AveragePool included"])
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "AveragePool included", "LpPool"])
 @pytest.mark.parametrize(
     "window",
     [
@@ -152,6 +152,31 @@ def test_windows_of_which_nodes_leave_out_attributes(tmp_path: Path) -> None:
         both = Mul(hann, black)  sum = ReduceSum <keepdims=0> (both)  y = Mul(x, sum)
     """
     check(tmp_path, nodes, {"count": np.array(6, "int64")})
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "y = Hardmax <axis=-1> (x)",
+        "y = ReverseSequence <batch_axis=0, time_axis=1> (x, n)",
+        "p = ReduceSum <keepdims=0> (x, front)  d = EyeLike <k=1> (p)  y = Add (x, d)",
+        "s = Shape (x)  y = AffineGrid <align_corners=1> (turn, s)",
+        "s = Shape (x)  g = AffineGrid (turn, s)  y = GridSample (x, g)",
+        "p = ReduceSum <keepdims=0> (x, one)  y = ScatterND (x, corner, p)",
+        "v = ReduceMax <keepdims=0> (x)  y = Pad (x, around, v)",
+    ],
+    ids=["hardmax", "sequences", "diagonal", "grid", "sampled grid", "scattered", "padded"],
+)
+def test_what_counts_pixels(nodes: str, tmp_path: Path) -> None:
+    constants = {
+        "front": ints(0, 1),
+        "one": ints(1),
+        "corner": ints(0, -1).reshape(1, 2),
+        "around": ints(0, 0, 1, 0, 0, 0, 2, -1),
+        "turn": random(1, 2, 3),
+        "n": ints(3),
+    }
+    check(tmp_path, nodes, constants, [(1, 4, 8, 6), (1, 4, 3, 5)], opset=20)
 
 
 @pytest.mark.parametrize("reduction", ["none", "add"])

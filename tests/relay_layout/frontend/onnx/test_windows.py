@@ -111,6 +111,7 @@ CASES: dict[str, dict[str, Any]] = {
     "transposed_valid": _transposed('strides=[2, 2], auto_pad="VALID"', 4, 3, 3, 3),
     "transposed_output_shape": _transposed("strides=[2, 2], output_shape=[18, 14]", 4, 3, 3, 3),
     "transposed_output_shape_odd": _transposed("strides=[2, 2], output_shape=[18, 14]", 4, 3, 4, 3),
+    "transposed_output_shape_far": _transposed("strides=[3, 2], output_shape=[28, 16]", 4, 3, 2, 3),
     "transposed_1d": _transposed("strides=[2], pads=[1, 0]", 3, 2, 3, x=LINE),
     "transposed_3d": _transposed("strides=[2, 1, 1]", 2, 3, 2, 2, 2, x=VOLUME),
     "deformable": _deformable("kernel_shape=[3, 3], pads=[1, 1, 1, 1]", (5, 4, 3, 3), (9, 7), mask=True),
@@ -209,6 +210,13 @@ CASES: dict[str, dict[str, Any]] = {
     "average_pool_1d": _pool("AveragePool", "kernel_shape=[3], strides=[2], pads=[1, 1]", LINE),
     "average_pool_3d": _pool("AveragePool", "kernel_shape=[2, 2, 2], pads=[1, 0, 0, 0, 1, 1]", VOLUME),
     "lp_pool": _pool("LpPool", "kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]", opset=18),
+    "lp_pool_rounded_up": _pool(
+        "LpPool", "kernel_shape=[3, 2], strides=[2, 4], pads=[1, 0, 0, 1], ceil_mode=1", opset=18
+    ),
+    "max_unpool": {
+        "nodes": "y = MaxUnpool <kernel_shape=[2, 3], strides=[2, 2], pads=[0, 1, 0, 0]> (x, i)",
+        "inputs": {"x": _random(2, 3, 2, 4), "i": 2 * np.arange(48).reshape(2, 3, 2, 4)},
+    },
     "lp_pool_3": _pool("LpPool", "kernel_shape=[2, 2], p=3", opset=18),
     "lp_pool_same": _pool("LpPool", 'kernel_shape=[3, 2], strides=[2, 2], auto_pad="SAME_UPPER"', opset=18),
     "global_average_pool": {**_nodes("y = GlobalAveragePool(x)"), "ours": ["mean"]},
