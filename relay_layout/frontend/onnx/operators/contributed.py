@@ -10,8 +10,9 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators import own, packed_weights
+from relay_layout.frontend.onnx.operators import attention, own, packed_weights
 from relay_layout.frontend.onnx.operators.channels_last import channels_last, maybe_channels_last
+from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
 from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
 from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
 
@@ -80,17 +81,7 @@ def _dynamic_product(node: Node) -> Value:
     integers, scale, point = own.CONVERTERS["DynamicQuantizeLinear"](node)
     given = [node.emit(node.expression(value), "quantized") for value in (integers, scale, point)]
     operands = given[0], node.input(1), given[1], node.input(2), given[2], node.optional(3)
-    return _product_to_real(replace(node, inputs=(*operands, node.optional(4))))
-
-
-def _product_to_real(node: Node) -> Value:
-    """A product of bytes, times its scales, and with its bias."""
-    inner = replace(node, inputs=(node.input(0), node.input(1), node.optional(4), node.optional(5)))
-    total = node.emit(own.CONVERTERS["MatMulInteger"](inner), "integers")
-    scale = node.emit(relax.op.multiply(node.tensor(2), node.tensor(3)), "scale")
-    total = node.emit(relax.op.astype(total, "float32"), "total")
-    result = relax.op.multiply(total, scale)
-    return relax.op.add(node.emit(result, "scaled"), node.tensor(6)) if node.has(6) else result
+    return product_to_real(replace(node, inputs=(*operands, node.optional(4))))
 
 
 def _lstm(node: Node) -> Value:
@@ -184,6 +175,7 @@ def _quick_gelu(node: Node) -> Value:
 
 
 CONVERTERS: dict[str, Converter] = {
+    **attention.CONVERTERS,
     **packed_weights.CONVERTERS,
     "DequantizeLinear": own.CONVERTERS["DequantizeLinear"],
     "DynamicQuantizeLSTM": _lstm,
@@ -191,7 +183,7 @@ CONVERTERS: dict[str, Converter] = {
     "FusedConv": _fused("Conv"),
     "FusedGemm": _fused("Gemm"),
     "FusedMatMul": _fused_matrix_product,
-    "MatMulIntegerToFloat": _product_to_real,
+    "MatMulIntegerToFloat": product_to_real,
     "NhwcMaxPool": channels_last(own.CONVERTERS["MaxPool"]),
     "QGemm": _quantized_product,
     "QLinearAdd": _between("Add", 2),

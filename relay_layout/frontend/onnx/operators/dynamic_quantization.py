@@ -58,6 +58,19 @@ def _matrix_product(node: Node) -> Value:
     return relax.op.matmul(*operands, out_dtype="int32")
 
 
+def product_to_real(node: Node) -> Value:
+    """A product of bytes, times its scales, and with its bias, as MatMulIntegerToFloat of com.microsoft.
+
+    The node's inputs are the operands, their scales, their zero points and the bias.
+    """
+    inner = replace(node, inputs=(node.input(0), node.input(1), node.optional(4), node.optional(5)))
+    total = node.emit(_matrix_product(inner), "integers")
+    scale = node.emit(relax.op.multiply(node.tensor(2), node.tensor(3)), "scale")
+    total = node.emit(relax.op.astype(total, "float32"), "total")
+    result = relax.op.multiply(total, scale)
+    return relax.op.add(node.emit(result, "scaled"), node.tensor(6)) if node.has(6) else result
+
+
 def _convolution(node: Node) -> Value:
     data, weight = node.input(0), node.constant(1)
     points = _checked_points(node.constant(3) if node.has(3) else None, weight, 0)
