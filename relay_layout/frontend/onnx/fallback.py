@@ -26,9 +26,6 @@ _CONTRIBUTED = frozenset({"BiasGelu", "EmbedLayerNormalization", "FastGelu", "Ge
 _FOREIGN = _CONTRIBUTED - {"Gelu"} | {"AllClassNMS", "Attention", "SkipLayerNormalization"}
 """Operators in TVM's table that are no operators of ONNX, or not those of that name."""
 
-_COUNTED_LATE = frozenset({"Unique"})
-"""Operators whose results have as many elements as the data say, and that TVM's importer gets wrong."""
-
 
 @cache
 def operators(domain: str) -> frozenset[str]:
@@ -43,11 +40,6 @@ def convert(proto: "onnx.NodeProto", node: Node) -> Value:
     """The value of the node's output, or a list of one value per output."""
     if node.operator not in operators(proto.domain):
         raise Unsupported("is not a supported operator")
-    if node.operator in _COUNTED_LATE:
-        raise Unsupported(
-            "gives as many elements as the data say at run time, which is not supported; "
-            "end the model before it, for example by onnx.utils.extract_model"
-        )
     inputs = onnx_frontend.onnx_input(
         None if value is None else node.expression(value) for value in node.inputs
     )

@@ -60,6 +60,57 @@ def _compress(node: Node) -> Value:
     return relax.op.take(data, node.emit(relax.op.squeeze(places, [0]), "indices"), axis, mode="clip")
 
 
+def _unique(node: Node) -> Value:
+    """Elements that differ; where each is first, which of them each element is, and how often there is each.
+
+    Equal elements are neighbours once they are sorted, the first of them before the others.
+    """
+    shape, axis = shape_of(node.input(0)), node.attributes.get("axis")
+    if axis is not None and len(shape) != 1:
+        raise Unsupported(
+            f"picks slices of {written(shape)} along axis {axis}, which is not supported; elements are, "
+            "without an axis"
+        )
+    size = product(shape)
+    flat = node.emit(node.expression(node.reshaped(node.input(0), [size])), "flat")
+    order = node.emit(relax.op.argsort(flat, dtype="int64"), "order")
+    ordered = node.emit(relax.op.take(flat, order, 0, mode="clip"), "ordered")
+    starts = node.emit(_starts(node, ordered, size), "starts")
+    places = node.emit(_places(node, starts), "places")
+    indices = node.emit(relax.op.squeeze(places, [0]), "indices")
+    number = shape_of(indices)[0]
+    group = node.emit(relax.op.cumsum(starts, 0, "int64"), "group")
+    group = node.emit(relax.op.subtract(group, relax.const(1, "int64")), "group")
+    ones = node.emit(relax.op.ones_like(group), "ones")
+    zeros = node.emit(relax.op.zeros_like(group), "zeros")
+    sums = node.emit(relax.op.scatter_elements(zeros, group, ones, 0, "add"), "sums")
+    picked = [
+        node.emit(relax.op.take(ordered, indices, 0, mode="clip"), "values"),
+        node.emit(relax.op.take(order, indices, 0, mode="clip"), "first"),
+        node.emit(_first(sums, 0, number), "counts"),
+    ]
+    back = node.emit(relax.op.argsort(order, dtype="int64"), "back")
+    inverse = node.emit(relax.op.take(group, back, 0, mode="clip"), "inverse")
+    if not node.attributes.get("sorted", 1):
+        rank = node.emit(relax.op.argsort(picked[1], dtype="int64"), "rank")
+        picked = [node.emit(relax.op.take(tensor, rank, 0, mode="clip"), "ranked") for tensor in picked]
+        ranked = node.emit(relax.op.argsort(rank, dtype="int64"), "places")
+        inverse = node.emit(relax.op.take(ranked, inverse, 0, mode="clip"), "inverse")
+    values, first, counts = picked
+    return [values, first, inverse, counts]
+
+
+def _starts(node: Node, ordered: Any, size: Extent) -> Any:
+    """Whether each element differs from the one before it, or is the first of all, as 0 or 1."""
+    places = node.emit(relax.op.arange(0, node.plain(size), 1, "int64"), "places")
+    before = node.emit(relax.op.subtract(places, relax.const(1, "int64")), "before")
+    before = node.emit(relax.op.maximum(before, relax.const(0, "int64")), "before")
+    previous = node.emit(relax.op.take(ordered, before, 0, mode="clip"), "previous")
+    differs = node.emit(relax.op.not_equal(ordered, previous), "differs")
+    is_first = node.emit(relax.op.equal(places, relax.const(0, "int64")), "is_first")
+    return relax.op.astype(node.emit(relax.op.logical_or(differs, is_first), "starts"), "int32")
+
+
 def _top(node: Node) -> Value:
     """TopK of as many as there are at run time."""
     number = node.optional(1)
@@ -130,4 +181,5 @@ CONVERTERS: dict[str, Converter] = {
     "NonMaxSuppression": _non_max_suppression,
     "NonZero": _nonzero,
     "TopK": _top,
+    "Unique": _unique,
 }

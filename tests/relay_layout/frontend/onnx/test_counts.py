@@ -105,6 +105,17 @@ def test_compress(axis: int | None, tmp_path: Path) -> None:
     check(model, [{"x": x, "c": np.array(condition)} for condition in conditions], tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["float", "int64", "int8"])
+@pytest.mark.parametrize("is_sorted", [0, 1])
+def test_unique(kind: str, is_sorted: int, tmp_path: Path) -> None:
+    nodes = f"y, first, inverse, counts = Unique <sorted={is_sorted}> (x)"
+    names = "int64[b] first, int64[c] inverse, int64[d] counts"
+    model = model_of(nodes, f"{kind}[N,7] x", f"{kind}[a] y, {names}")
+    dtype = "float32" if kind == "float" else kind
+    rows = [RANDOM.integers(0, most, (count, 7)).astype(dtype) for count, most in ((3, 9), (1, 200), (4, 1))]
+    check(model, [{"x": value} for value in rows], tmp_path)
+
+
 def test_top_of_as_many_as_there_are(tmp_path: Path) -> None:
     nodes = """
         good = Greater(x, least)  places = NonZero(good)  rows = Transpose(places)

@@ -262,10 +262,10 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "(RoiAlign) has mode 'max', which is not supported: export it with 'avg'",
         ),
         (
-            "y = Unique(x)",
+            "y = Unique <axis=1> (x)",
             "float[1,3,7,5] x",
-            "(Unique) gives as many elements as the data say at run time, which is not supported; "
-            "end the model before it, for example by onnx.utils.extract_model",
+            "(Unique) picks slices of [1,3,7,5] along axis 1, which is not supported; "
+            "elements are, without an axis",
         ),
         (
             "t = Constant <value=bool {1}> ()  y = Dropout(x, , t)",
