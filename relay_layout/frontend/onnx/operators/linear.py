@@ -16,10 +16,13 @@ from relay_layout.frontend.onnx.values import (
     Extent,
     Unsupported,
     Value,
+    dtype_of,
+    product,
     shape_of,
     written,
 )
 from relay_layout.ir import is_static
+from topi_ext.compute.determinants import determinants
 
 
 def _convolution(node: Node) -> Value:
@@ -184,9 +187,23 @@ def _einsum(node: Node) -> Value:
     return relax.op.einsum(operands, node.attributes["equation"].replace(" ", ""))
 
 
+def _determinant(node: Node) -> Value:
+    """Of each matrix of [..., N, N]."""
+    shape = shape_of(node.input(0))
+    if len(shape) < 2 or not node.requirements.assume_equal(*shape[-2:]):
+        raise Unsupported(f"takes the determinant of {written(shape)}, which is no square matrix")
+    if not dtype_of(node.input(0)).startswith("float"):
+        raise Unsupported(f"takes the determinant of {dtype_of(node.input(0))}, which is not supported")
+    flat = node.expression(node.reshaped(node.input(0), [product(shape[:-2]), *shape[-2:]]))
+    flat = node.emit(flat, "matrices")
+    found = node.builder.call_te(determinants, flat, primfunc_name_hint="determinants")
+    return node.reshaped(node.emit(relax.TupleGetItem(node.emit(found), 0), "found"), shape[:-2])
+
+
 CONVERTERS: dict[str, Converter] = {
     "Conv": _convolution,
     "ConvTranspose": _transposed_convolution,
+    "Det": _determinant,
     "Einsum": _einsum,
     "Gemm": _general_matrix_product,
     "MatMul": _matrix_product,

@@ -262,6 +262,11 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "(RoiAlign) has mode 'max', which is not supported: export it with 'avg'",
         ),
         (
+            "y = Det(x)",
+            "float[1,3,7,5] x",
+            "(Det) takes the determinant of [1,3,7,5], which is no square matrix",
+        ),
+        (
             "y = Unique <axis=1> (x)",
             "float[1,3,7,5] x",
             "(Unique) picks slices of [1,3,7,5] along axis 1, which is not supported; "

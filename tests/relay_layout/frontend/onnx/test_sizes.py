@@ -163,14 +163,16 @@ def test_windows_of_which_nodes_leave_out_attributes(tmp_path: Path) -> None:
         "s = Shape (x)  y = AffineGrid <align_corners=1> (turn, s)",
         "s = Shape (x)  g = AffineGrid (turn, s)  y = GridSample (x, g)",
         "p = ReduceSum <keepdims=0> (x, one)  y = ScatterND (x, corner, p)",
+        "t = Transpose <perm=[0, 2, 3, 1]> (x)  m = Reshape (t, square)  y = Det (m)",
         "v = ReduceMax <keepdims=0> (x)  y = Pad (x, around, v)",
     ],
-    ids=["hardmax", "sequences", "diagonal", "grid", "sampled grid", "scattered", "padded"],
+    ids=["hardmax", "sequences", "diagonal", "grid", "sampled grid", "scattered", "determinants", "padded"],
 )
 def test_what_counts_pixels(nodes: str, tmp_path: Path) -> None:
     constants = {
         "front": ints(0, 1),
         "one": ints(1),
+        "square": ints(0, 0, -1, 2, 2),
         "corner": ints(0, -1).reshape(1, 2),
         "around": ints(0, 0, 1, 0, 0, 0, 2, -1),
         "turn": random(1, 2, 3),
