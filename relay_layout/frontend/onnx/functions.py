@@ -33,6 +33,7 @@ def expanded(
     operators = sorted({node.op_type for node in with_subgraphs(model.graph.node) if wanted(node)})
     if not model.functions and not operators:
         return model.graph.node
+    light = model
     try:
         light = weightless(model)
         if model.functions:
@@ -47,6 +48,13 @@ def expanded(
             light = inliner.inline_selected_functions(light, selected, False, True)
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
     except Exception as error:
+        gaps = [node for node in filter(wanted, with_subgraphs(light.graph.node)) if "" in node.input]
+        if gaps:
+            place = f"node '{gaps[0].name or gaps[0].output[0]}' ({gaps[0].op_type})"
+            raise ModelError(
+                f"{label}: {place} leaves out an input before others that it has, which the onnx package "
+                "cannot expand: export the model with an opset that has no such operator"
+            ) from None
         raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
     return light.graph.node
 

@@ -98,6 +98,14 @@ def test_what_is_saved_for_one_kind_of_processor() -> None:
     )
 
 
+def test_inputs_left_out_of_what_is_defined_by_others() -> None:
+    nodes = "y, p, v = Attention(x, x, x, , x, x)"
+    assert _message(_model(nodes, "float[2,3,4,8] x", '"" : 24')) == (
+        "ONNX model 'bad': node 'y' (Attention) leaves out an input before others that it has, "
+        "which the onnx package cannot expand: export the model with an opset that has no such operator"
+    )
+
+
 def test_unknown_operators_in_subgraphs_and_functions() -> None:
     branches = (
         "y = If <then_branch = t () => (float[2] p) { p = Foo(x) },"
