@@ -39,24 +39,34 @@ def expanded(
         if model.functions:
             light = inliner.inline_local_functions(light)
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
-        # Some are defined by others that are defined so as well.
-        while operators:
+        # Some are defined by others that are defined so as well, and some for some shapes alone.
+        expanded_before: list[str] = []
+        while operators != expanded_before:
             version = opset_version(light) or 1
             for node in filter(wanted, with_subgraphs(light.graph.node)):
                 _state_defaults(node, version)
             selected = [("", operator) for operator in operators]
             light = inliner.inline_selected_functions(light, selected, False, True)
+            expanded_before = operators
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
     except Exception as error:
         gaps = [node for node in filter(wanted, with_subgraphs(light.graph.node)) if "" in node.input]
         if gaps:
-            place = f"node '{gaps[0].name or gaps[0].output[0]}' ({gaps[0].op_type})"
             raise ModelError(
-                f"{label}: {place} leaves out an input before others that it has, which the onnx package "
-                "cannot expand: export the model with an opset that has no such operator"
+                f"{label}: {_place(gaps[0])} leaves out an input before others that it has, "
+                "which the onnx package cannot expand: export the model with an opset that has no such operator"
             ) from None
         raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
+    for node in filter(wanted, with_subgraphs(light.graph.node)):
+        raise ModelError(
+            f"{label}: {_place(node)} is defined by other operators for known shapes alone: "
+            "export the model with fixed shapes"
+        )
     return light.graph.node
+
+
+def _place(node: "onnx.NodeProto") -> str:
+    return f"node '{node.name or node.output[0]}' ({node.op_type})"
 
 
 def _state_defaults(node: "onnx.NodeProto", version: int) -> None:

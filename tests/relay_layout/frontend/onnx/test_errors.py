@@ -106,6 +106,14 @@ def test_inputs_left_out_of_what_is_defined_by_others() -> None:
     )
 
 
+def test_what_is_defined_by_others_for_known_shapes_alone() -> None:
+    nodes = "y, s = CausalConvWithState(x, w)"
+    assert _message(_model(nodes, "float[N,C,L] x, float[C,1,3] w", '"" : 27')) == (
+        "ONNX model 'bad': node 'y' (CausalConvWithState) is defined by other operators for known "
+        "shapes alone: export the model with fixed shapes"
+    )
+
+
 def test_unknown_operators_in_subgraphs_and_functions() -> None:
     branches = (
         "y = If <then_branch = t () => (float[2] p) { p = Foo(x) },"
