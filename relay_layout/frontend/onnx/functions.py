@@ -54,7 +54,8 @@ def expanded(
         if gaps:
             raise ModelError(
                 f"{label}: {_place(gaps[0])} leaves out an input before others that it has, "
-                "which the onnx package cannot expand: export the model with an opset that has no such operator"
+                "which the onnx package cannot expand: export the model with an opset that has no such "
+                "operator"
             ) from None
         raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
     for node in filter(wanted, with_subgraphs(light.graph.node)):

@@ -28,13 +28,14 @@ from topi_ext.compute.determinants import determinants
 def _convolution(node: Node) -> Value:
     shape, weight = shape_of(node.input(0)), shape_of(node.input(1))
     operator, layout, kernel_layout = _of_rank(CONVOLUTIONS, shape, weight)
+    kernel = kernel_extents(node, weight)
     groups = node.attributes.get("group", 1)
     if groups < 1 or shape[1] != weight[1] * groups or weight[0] % groups:
         raise Unsupported(
             f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
             "whose channels do not fit"
         )
-    data, sliding = windowed(node, node.tensor(0), kernel_extents(node, weight), 0.0)
+    data, sliding = windowed(node, node.tensor(0), kernel, 0.0)
     result = operator(
         data,
         node.tensor(1),
@@ -51,13 +52,13 @@ def _convolution(node: Node) -> Value:
 def _transposed_convolution(node: Node) -> Value:
     shape, weight = shape_of(node.input(0)), shape_of(node.input(1))
     operator, layout, kernel_layout = _of_rank(TRANSPOSED_CONVOLUTIONS, shape, weight)
+    kernel = kernel_extents(node, weight)
     groups = node.attributes.get("group", 1)
     if groups < 1 or shape[1] != weight[0] or weight[0] % groups:
         raise Unsupported(
             f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
             "whose channels do not fit"
         )
-    kernel = kernel_extents(node, weight)
     beyond = integers(node, "output_padding", [0] * len(kernel), least=0)
     sliding, beyond = _transposed_window(node, kernel, beyond, shape[2:])
     result = operator(

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
+from relay_layout.frontend.onnx.values import Value, dtype_of, extents, shape_of
 
 _AXES_INPUT_SINCE = {"ReduceSum": 13}
 """Opset from which the axes are an input; 18 for the other reductions."""
@@ -82,11 +81,9 @@ def _arg(find: Callable[..., Any]) -> Converter:
         keep = bool(node.attributes.get("keepdims", 1))
         if not node.attributes.get("select_last_index", 0):
             return find(data, axis, keep)
-        if not isinstance(shape[axis], int):
-            raise Unsupported("has select_last_index along a symbolic extent, which is not supported")
         # The last index of the extremum is the first one in the reversed tensor.
         mirrored = node.emit(find(relax.op.flip(data, axis), axis, keep), "mirrored")
-        return relax.op.subtract(node.expression(np.array(shape[axis] - 1, "int64")), mirrored)
+        return relax.op.subtract(node.expression(extents(shape[axis] - 1)), mirrored)
 
     return convert
 

@@ -218,6 +218,11 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "(Conv) convolves [2,3,8,8] with a weight of [5,4,3,3] and group=1, whose channels do not fit",
         ),
         (
+            "y = ConvTranspose <group=2> (x, z)",
+            "float[2,4,8,8] x, float[C,2,3,3] z",
+            "(ConvTranspose) has a weight of symbolic shape [C,2,3,3]",
+        ),
+        (
             "y = Add(x, z)",
             "float[2,3] x, float[2,4] z",
             "(Add) cannot be imported: In relax.add, the first input shape at dim 1 is 3 "

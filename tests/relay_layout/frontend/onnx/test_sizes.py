@@ -158,6 +158,7 @@ def test_windows_of_which_nodes_leave_out_attributes(tmp_path: Path) -> None:
     "nodes",
     [
         "y = Hardmax <axis=-1> (x)",
+        "s = Sign (x)  i = ArgMax <axis=2, select_last_index=1> (s)  y = Cast <to=1> (i)",
         "y = ReverseSequence <batch_axis=0, time_axis=1> (x, n)",
         "p = ReduceSum <keepdims=0> (x, front)  d = EyeLike <k=1> (p)  y = Add (x, d)",
         "s = Shape (x)  y = AffineGrid <align_corners=1> (turn, s)",
@@ -166,7 +167,17 @@ def test_windows_of_which_nodes_leave_out_attributes(tmp_path: Path) -> None:
         "t = Transpose <perm=[0, 2, 3, 1]> (x)  m = Reshape (t, square)  y = Det (m)",
         "v = ReduceMax <keepdims=0> (x)  y = Pad (x, around, v)",
     ],
-    ids=["hardmax", "sequences", "diagonal", "grid", "sampled grid", "scattered", "determinants", "padded"],
+    ids=[
+        "hardmax",
+        "last maximum",
+        "sequences",
+        "diagonal",
+        "grid",
+        "sampled grid",
+        "scattered",
+        "determinants",
+        "padded",
+    ],
 )
 def test_what_counts_pixels(nodes: str, tmp_path: Path) -> None:
     constants = {
