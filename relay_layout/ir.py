@@ -53,6 +53,14 @@ def is_static(shape: Sequence[Extent]) -> bool:
     return all(isinstance(extent, int) for extent in shape)
 
 
+def scalar(emit: Emit, extent: Extent) -> Expression:
+    """An extent as a tensor of one int64 without dimensions."""
+    if isinstance(extent, int):
+        return relax.const(extent, "int64")
+    listed = emit(relax.op.shape_to_tensor(relax.ShapeExpr([extent])))
+    return emit(relax.op.squeeze(listed, [0]))
+
+
 def factors(extent: Extent) -> tuple[int, list[Extent]]:
     """The number and all else that an extent multiplies; of a sum, what divides it and the rest."""
     if isinstance(extent, int | tirx.IntImm):
@@ -166,6 +174,7 @@ __all__ = [
     "is_static",
     "operator_name",
     "rebuild_functions",
+    "scalar",
     "shape_of",
     "size_in_bytes",
     "with_attributes",

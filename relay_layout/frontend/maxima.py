@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Emit, Expression, dtype_of, shape_of
+from relay_layout.ir import Emit, Expression, Extent, dtype_of, is_static, scalar, shape_of
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,24 @@ class SlidingWindow:
     dilation: Sequence[int]
     before: Sequence[int]
 
-    def pads(self, extents: Sequence[int], counts: Sequence[int]) -> list[tuple[int, int]]:
-        """Padding before and after, so that ``counts`` windows fit into ``extents``."""
+    def pads(self, extents: Sequence[Extent], counts: Sequence[Extent]) -> list[tuple[int, int]]:
+        """Padding before and after, so that ``counts`` windows, or more if open, fit into ``extents``."""
         found = []
         for axis, (extent, count) in enumerate(zip(extents, counts, strict=True)):
+            if not is_static((extent, count)):
+                found.append((self.before[axis], self.most_after(axis)))
+                continue
             last = (count - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
             found.append((self.before[axis], max(0, last - extent - self.before[axis])))
         return found
+
+    def most_after(self, axis: int) -> int:
+        """Padding behind which no window begins, as a pooling has that rounds the number of windows up.
+
+        Each begins before ``extent + before``, so that the one begun last ends within that and the stride.
+        """
+        span = (self.kernel[axis] - 1) * self.dilation[axis] + 1
+        return min(self.before[axis] + self.strides[axis], span) - 1
 
 
 def padded(emit: Emit, value: Expression, pads: Sequence[tuple[int, int]], fill: float) -> Expression:
@@ -37,38 +48,59 @@ def padded(emit: Emit, value: Expression, pads: Sequence[tuple[int, int]], fill:
 
 
 def places_of_maxima(
-    emit: Emit, value: Expression, window: SlidingWindow, counts: Sequence[int]
+    emit: Emit, value: Expression, window: SlidingWindow, counts: Sequence[Extent]
 ) -> Expression:
     """The place of the first maximum of each of ``counts`` windows, int64, counted along rows of its image.
 
-    ``value`` is (..., spatial dimensions) of floating point and known spatial extents. Element k of every
-    window is one slice of the image; the slices beside each other have the maximum at the k that is sought.
+    ``value`` is (..., spatial dimensions) of floating point. Element k of every window is one slice of the
+    image; the slices beside each other have the maximum at the k that is sought.
     """
     rank, shape = len(window.kernel), shape_of(value) or ()
-    extents = [int(extent) for extent in shape[-rank:]]
+    extents = shape[-rank:]
     # So that every element of the image is above the padding, and above what TVM's argmax starts at.
     lowest = np.finfo(dtype_of(value)).min
     least = float(np.nextafter(lowest, np.zeros_like(lowest)))
     bounded = emit(relax.op.clip(value, least, math.inf))
     image = padded(emit, bounded, window.pads(extents, counts), -math.inf)
     axes = list(range(len(shape) - rank, len(shape)))
-    steps = [math.prod(extents[axis + 1 :]) for axis in range(rank)]
     parts, offsets = [], []
     for offset in product(*map(range, window.kernel)):
         begin = [place * step for place, step in zip(offset, window.dilation, strict=True)]
         spans = zip(begin, counts, window.strides, strict=True)
         end = [first + (count - 1) * stride + 1 for first, count, stride in spans]
-        parts.append(emit(relax.op.strided_slice(image, axes, begin, end, list(window.strides))))
-        offsets.append(sum(first * step for first, step in zip(begin, steps, strict=True)))
+        parts.append(
+            emit(
+                relax.op.strided_slice(
+                    image, axes, begin, end, list(window.strides), assume_inbound=not is_static(counts)
+                )
+            )
+        )
+        offsets.append(begin)
     chosen = emit(relax.op.argmax(emit(relax.op.stack(parts, axis=0)), axis=0))
-    within = emit(relax.op.take(relax.const(np.array(offsets), "int64"), chosen, axis=0, mode="clip"))
-    corners = np.zeros(tuple(counts), "int64")
-    for axis, count in enumerate(counts):
+    steps = [math.prod(extents[axis + 1 :]) for axis in range(rank)]
+    within, corners = None, None
+    for axis, (count, step) in enumerate(zip(counts, steps, strict=True)):
         along = [1] * rank
         along[axis] = count
-        first = np.arange(count) * window.strides[axis] - window.before[axis]
-        corners += (first * steps[axis]).reshape(along)
-    return emit(relax.op.add(within, relax.const(corners, "int64")))
+        first = _every(emit, count, window.strides[axis], window.before[axis])
+        column = _scaled(emit, emit(relax.op.reshape(first, relax.ShapeExpr(along))), step)
+        offset = _scaled(emit, relax.const(np.array([begin[axis] for begin in offsets]), "int64"), step)
+        corners = column if corners is None else emit(relax.op.add(corners, column))
+        within = offset if within is None else emit(relax.op.add(within, offset))
+    return emit(relax.op.add(emit(relax.op.take(within, chosen, axis=0, mode="clip")), corners))
+
+
+def _every(emit: Emit, count: Extent, stride: int, before: int) -> Expression:
+    """``count`` numbers from ``-before`` on, ``stride`` apart."""
+    if isinstance(count, int):
+        return relax.const(np.arange(count) * stride - before, "int64")
+    number = emit(relax.op.arange(0, count, 1, "int64"))
+    scaled = emit(relax.op.multiply(number, relax.const(stride, "int64")))
+    return emit(relax.op.subtract(scaled, relax.const(before, "int64")))
+
+
+def _scaled(emit: Emit, values: Expression, step: Extent) -> Expression:
+    return emit(relax.op.multiply(values, scalar(emit, step)))
 
 
 __all__ = ["SlidingWindow", "padded", "places_of_maxima"]

@@ -13,10 +13,12 @@ from relay_layout.frontend.torch.operators import (
     indexing,
     norms,
     open_extents,
+    open_numbers,
     pooling,
     products,
     quantized,
     resizing,
+    scattering,
 )
 from relay_layout.ir import Expression
 
@@ -29,9 +31,11 @@ _CONVERTERS: Mapping[str, Converter] = {
     **indexing.CONVERTERS,
     **norms.CONVERTERS,
     **open_extents.CONVERTERS,
+    **open_numbers.CONVERTERS,
     **pooling.CONVERTERS,
     **products.CONVERTERS,
     **resizing.CONVERTERS,
+    **scattering.CONVERTERS,
 }
 
 

@@ -7,7 +7,7 @@ import torch
 from torch._decomp import decomposition_table
 
 from relay_layout.frontend.torch.converters import is_convertible
-from relay_layout.frontend.torch.operators import rules, type_rules
+from relay_layout.frontend.torch.operators import resizing, rules, type_rules
 from relay_layout.frontend.torch.operators.rules import Rule
 
 _RULES = {**rules.RULES, **type_rules.RULES}
@@ -16,6 +16,7 @@ _WHOLE = (
     torch.ops.aten.instance_norm.default,
     torch.ops.aten.pad.default,
     torch.ops.aten.pixel_shuffle.default,
+    *(getattr(torch.ops.aten, name.removesuffix(".vec")).vec for name in resizing.CONVERTERS),
 )
 """Operations that are not to be taken apart: into index arithmetic, or into reshapes that fix the layout."""
 

@@ -6,7 +6,9 @@ from typing import Any
 import torch
 from tvm import relax
 
-from relay_layout.ir import Expression, dtype_of
+from relay_layout.frontend.torch.operators.open_extents import variance
+from relay_layout.frontend.torch.operators.open_numbers import OpenFloat, as_scalar
+from relay_layout.ir import Expression, dtype_of, scalar
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -20,9 +22,10 @@ def _operand(importer: Any, argument: Any, dtype: str) -> Expression:
     value = importer.env.get(argument) if isinstance(argument, torch.fx.Node) else argument
     if isinstance(value, bool | int | float):
         return relax.const(value, dtype)
+    if isinstance(value, OpenFloat):
+        return as_scalar(importer, value, dtype)
     if not isinstance(value.ty, relax.TensorType):
-        listed = importer.block_builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr([value])))
-        value = importer.block_builder.emit(relax.op.squeeze(listed, [0]))
+        value = scalar(importer.block_builder.emit, value)
     if str(value.ty.dtype) == dtype:
         return value
     return importer.block_builder.emit(relax.op.astype(value, dtype))
@@ -39,8 +42,8 @@ def _binary(compute: Callable[..., Expression], *, swapped: bool = False) -> Con
         operands = node.args[1::-1] if swapped else node.args[:2]
         left, right = (_operand(importer, argument, dtype) for argument in operands)
         alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
-        if alpha != 1:
-            right = builder.emit(relax.op.multiply(right, relax.const(alpha, dtype)))
+        if not isinstance(alpha, int | float) or alpha != 1:
+            right = builder.emit(relax.op.multiply(right, _operand(importer, alpha, dtype)))
         return builder.emit(compute(left, right))
 
     return convert
@@ -145,8 +148,26 @@ def _product(node: Any, importer: Any) -> Expression:
 def _variance_and_mean(node: Any, importer: Any) -> Expression:
     value, emit = importer.env[node.args[0]], importer.block_builder.emit
     axes, keepdims = _dimensions(node)
-    variance = importer._var_correction(node)
-    return emit(relax.Tuple([variance, emit(relax.op.mean(value, axes or None, keepdims))]))
+    return emit(relax.Tuple([variance(node, importer), emit(relax.op.mean(value, axes or None, keepdims))]))
+
+
+def _scalar(node: Any, importer: Any) -> Expression:
+    """``scalar_tensor(number)``, of a number that may be open."""
+    return _operand(importer, node.args[0], _dtype(node))
+
+
+def _full(node: Any, importer: Any) -> Expression:
+    """``full(size, number)``, of both that may be open."""
+    size = [importer.env.get(extent, extent) for extent in node.args[0]]
+    number = _operand(importer, node.args[1], _dtype(node))
+    return importer.block_builder.emit(relax.op.full(relax.ShapeExpr(size), number, _dtype(node)))
+
+
+def _power(node: Any, importer: Any) -> Expression:
+    """``pow(data, exponent)``, of an exponent that may be open."""
+    if not isinstance(node.args[1], torch.fx.Node):
+        return importer._pow(node)
+    return _binary(relax.op.power)(node, importer)
 
 
 def _where(node: Any, importer: Any) -> Expression:
@@ -182,6 +203,9 @@ CONVERTERS: dict[str, Converter] = {
         for name in names
         for kind in ("Scalar", "Tensor", "Tensor_Scalar")
     },
+    "pow.Tensor_Scalar": _power,
+    "full.default": _full,
+    "scalar_tensor.default": _scalar,
     "floor_divide.default": _binary(relax.op.floor_divide),
     "elu.default": _elu,
     "clamp.default": _clamp,

@@ -8,8 +8,8 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.torch.operators.indexing import argument, is_negative, scalar
-from relay_layout.ir import Expression, dtype_of, shape_of
+from relay_layout.frontend.torch.operators.indexing import argument, is_negative
+from relay_layout.ir import Expression, dtype_of, scalar, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -74,6 +74,9 @@ def _deviation(is_root: bool) -> Converter:
     return convert
 
 
+variance = _deviation(False)
+
+
 def _squeeze(node: Any, importer: Any) -> Expression:
     """``squeeze(data, dims)``: dimensions that are not of one element stay, and open ones are not."""
     data, shape = importer.env[node.args[0]], shape_of(importer.env[node.args[0]]) or ()
@@ -111,8 +114,8 @@ CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
     "split_with_sizes.default": _split,
     "std.correction": _deviation(True),
-    "var.correction": _deviation(False),
+    "var.correction": variance,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
 
-__all__ = ["CONVERTERS", "padded"]
+__all__ = ["CONVERTERS", "padded", "variance"]

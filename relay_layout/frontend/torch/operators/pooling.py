@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, te, tirx
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.maxima import SlidingWindow, padded, places_of_maxima
-from relay_layout.ir import Expression, dtype_of, shape_of
+from relay_layout.ir import Expression, Extent, dtype_of, is_static, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -18,13 +18,6 @@ def _numbers(given: Any, rank: int) -> list[int]:
     """One number for each spatial dimension."""
     found = [given] if isinstance(given, int) else list(given)
     return [int(number) for number in (found * rank if len(found) == 1 else found)]
-
-
-def _spatial(node: Any, value: Expression, rank: int) -> list[int]:
-    extents = (shape_of(value) or ())[-rank:]
-    if len(extents) != rank or not all(isinstance(extent, int) for extent in extents):
-        raise ModelError(f"node '{node.name}': this pooling takes known extents alone")
-    return list(extents)
 
 
 def _asked(node: Any, place: int) -> bool:
@@ -39,13 +32,14 @@ def _max_pool(rank: int) -> Converter:
         given = dict(enumerate(node.args))
         stride = _numbers(given.get(2) or kernel, rank)
         padding, dilation = _numbers(given.get(3, 0), rank), _numbers(given.get(4, 1), rank)
+        window = SlidingWindow(kernel, stride, dilation, padding)
+        # TVM's own rounding up gives extents with conditions in them.
+        behind = [window.most_after(axis) for axis in range(rank)] if given.get(5, False) else padding
         pool = getattr(importer, f"_max_pool{rank}d_impl")
-        pooled = pool(value, kernel, stride, padding, dilation, bool(given.get(5, False)))
-        results = [pooled]
+        results = [emit(pool(value, kernel, stride, [*padding, *behind], dilation, False))]
         if _asked(node, 1):
-            _spatial(node, value, rank)
-            window = SlidingWindow(kernel, stride, dilation, padding)
-            results.append(places_of_maxima(emit, value, window, node.meta["val"][0].shape[-rank:]))
+            counts = (shape_of(results[0]) or ())[-rank:]
+            results.append(places_of_maxima(emit, value, window, counts))
         return emit(relax.Tuple(results))
 
     return convert
@@ -63,7 +57,10 @@ def _average_pool(rank: int) -> Converter:
         kernel = _numbers(node.args[1], rank)
         stride, padding = _numbers(given.get(2) or kernel, rank), _numbers(given.get(3, 0), rank)
         window = SlidingWindow(kernel, stride, [1] * rank, padding)
-        pads = window.pads(_spatial(node, value, rank), node.meta["val"].shape[-rank:])
+        pads = [
+            (before, window.most_after(axis) if given.get(4, False) else before)
+            for axis, before in enumerate(padding)
+        ]
         image = padded(emit, value, pads, 0.0)
         mean = getattr(importer, f"_avg_pool{rank}d_impl")(image, kernel, stride, 0, False, True)
         factor = relax.const(math.prod(kernel) / divisor, str(value.ty.dtype))
@@ -79,29 +76,91 @@ def _adaptive_max_pool(rank: int) -> Converter:
         if _asked(node, 1):
             raise ModelError(f"node '{node.name}': the indices of an adaptive pooling are not supported")
         value, emit = importer.env[node.args[0]], importer.block_builder.emit
-        dimensions = len(shape_of(value) or ())
-        counts = [int(extent) for extent in node.meta["val"][0].shape[-rank:]]
-        if set(counts) == {1}:
-            axes = list(range(dimensions - rank, dimensions))
-            return emit(relax.Tuple([emit(relax.op.max(value, axis=axes, keepdims=True))]))
-        for place, (extent, count) in enumerate(zip(_spatial(node, value, rank), counts, strict=True)):
-            axis = dimensions - rank + place
-            starts = [index * extent // count for index in range(count)]
-            ends = [-(-(index + 1) * extent // count) for index in range(count)]
-            longest = max(end - start for start, end in zip(starts, ends, strict=True))
-            # A shorter part reads its last element again.
-            index = [
-                [min(start + step, end - 1) for step in range(longest)]
-                for start, end in zip(starts, ends, strict=True)
-            ]
-            if longest == 1 and count == extent:
-                continue
-            places = relax.const(np.array(index), "int64")
-            parts = emit(relax.op.take(value, places, axis=axis, mode="clip"))
-            value = emit(relax.op.max(parts, axis=[axis + 1]))
+        counts = [importer.env.get(count, count) for count in node.args[1]]
+        axes = range(len(shape_of(value) or ()) - rank, len(shape_of(value) or ()))
+        if set(map(str, counts)) == {"1"}:
+            return emit(relax.Tuple([emit(relax.op.max(value, axis=list(axes), keepdims=True))]))
+        for axis, count in zip(axes, counts, strict=True):
+            places = _parts(importer, (shape_of(value) or ())[axis], count)
+            if places is not None:
+                parts = emit(relax.op.take(value, places, axis=axis, mode="clip"))
+                value = emit(relax.op.max(parts, axis=[axis + 1]))
         return emit(relax.Tuple([value]))
 
     return convert
+
+
+def _adaptive_average_pool(rank: int) -> Converter:
+    """To open extents: the mean along one dimension after the other."""
+
+    def convert(node: Any, importer: Any) -> Expression:
+        counts = [importer.env.get(count, count) for count in node.args[1]]
+        if is_static(counts):
+            return getattr(importer, f"_adaptive_avg_pool{rank}d")(node)
+        value, emit = importer.env[node.args[0]], importer.block_builder.emit
+        dimensions = len(shape_of(value) or ())
+        for axis, count in zip(range(dimensions - rank, dimensions), counts, strict=True):
+            extent = (shape_of(value) or ())[axis]
+            if isinstance(count, int) and count == 1:
+                value = emit(relax.op.mean(value, axis=[axis], keepdims=True))
+                continue
+            places = _parts(importer, extent, count)
+            if places is not None:
+                parts = emit(relax.op.take(value, places, axis=axis, mode="clip"))
+                count, longest = shape_of(places) or ()
+                weights = _shares(importer, extent, count, longest, dtype_of(value))
+                spread = [count, longest, *[1] * (dimensions - axis - 1)]
+                shares = emit(relax.op.reshape(weights, relax.ShapeExpr(spread)))
+                value = emit(relax.op.sum(emit(relax.op.multiply(parts, shares)), axis=[axis + 1]))
+        return value
+
+    return convert
+
+
+def _bounds(part: Any, extent: Extent, count: Extent) -> tuple[Any, Any]:
+    """Where a part begins and ends of ``extent`` elements in ``count`` parts."""
+    return tirx.floordiv(part * extent, count), tirx.floordiv((part + 1) * extent + count - 1, count)
+
+
+def _parts(importer: Any, extent: Extent, count: Extent) -> Expression | None:
+    """The elements of each part, int64 [count,longest]; a shorter part has its last element again.
+
+    None where each element is a part of its own.
+    """
+    if count is extent or count == extent:
+        return None
+    if is_static((extent, count)):
+        starts = [index * extent // count for index in range(count)]
+        ends = [-(-(index + 1) * extent // count) for index in range(count)]
+        longest = max(end - start for start, end in zip(starts, ends, strict=True))
+        index = [
+            [min(start + step, end - 1) for step in range(longest)]
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        return relax.const(np.array(index), "int64")
+
+    def compute(extent: Extent, count: Extent) -> te.Tensor:
+        def place(part: Any, step: Any) -> Any:
+            start, end = _bounds(part, extent, count)
+            return tirx.Cast("int64", tirx.min(start + step, end - 1))
+
+        return te.compute((count, tirx.floordiv(extent - 1, count) + 2), place, name="parts")
+
+    return importer.block_builder.emit_te(compute, extent, count, primfunc_name_hint="parts")
+
+
+def _shares(importer: Any, extent: Extent, count: Extent, longest: Extent, dtype: str) -> Expression:
+    """What each of the elements of :func:`_parts` counts in the mean of its part."""
+
+    def compute(extent: Extent, count: Extent, longest: Extent) -> te.Tensor:
+        def share(part: Any, step: Any) -> Any:
+            start, end = _bounds(part, extent, count)
+            length = tirx.Cast(dtype, end - start)
+            return tirx.Select(step < end - start, tirx.const(1, dtype) / length, tirx.const(0, dtype))
+
+        return te.compute((count, longest), share, name="shares")
+
+    return importer.block_builder.emit_te(compute, extent, count, longest, primfunc_name_hint="shares")
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -109,6 +168,8 @@ CONVERTERS: dict[str, Converter] = {
     "max_pool3d_with_indices.default": _max_pool(3),
     "avg_pool2d.default": _average_pool(2),
     "avg_pool3d.default": _average_pool(3),
+    "_adaptive_avg_pool2d.default": _adaptive_average_pool(2),
+    "_adaptive_avg_pool3d.default": _adaptive_average_pool(3),
     "adaptive_max_pool2d.default": _adaptive_max_pool(2),
     "adaptive_max_pool3d.default": _adaptive_max_pool(3),
 }

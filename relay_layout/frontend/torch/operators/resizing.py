@@ -1,133 +1,348 @@
-"""PyTorch's resizing of images, with the index arithmetic of PyTorch.
+"""PyTorch's resizing of rows, images and volumes, with the index arithmetic of PyTorch.
 
-A resize by a factor scales by that factor, not by the ratio of the sizes that it leads to.
+A resize by a factor scales by that factor, not by the ratio of the sizes that it leads to. So TVM's own
+resize is used where both are the same, and elsewhere each axis is resized on its own: by picking elements and
+weighting them, or, where an antialiased filter reads more of them the smaller the result is, by a product
+with the matrix of all weights.
 """
 
+import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from tvm import relax, te, tirx
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, shape_of
+from relay_layout.frontend.torch.operators.indexing import argument
+from relay_layout.frontend.torch.operators.open_numbers import scaled
+from relay_layout.ir import HALVES, Expression, Extent, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
 
-def _resized(node: Any, importer: Any, position: int) -> tuple[Expression, list[Any], Sequence[float] | None]:
-    """What is resized, rows and columns of the result, and the factors, at ``position``, if they are given.
+@dataclass(frozen=True)
+class _Axis:
+    """One resized axis: extents before and after, and the factor where one is given."""
 
-    Open extents are of a given size, or grow by whole factors. Where they are halved, halved again and so on,
-    it is what has no row or column left over that is resized.
+    axis: int
+    before: Extent
+    after: Extent
+    factor: float | None
+
+    @property
+    def is_known(self) -> bool:
+        return isinstance(self.before, int) and isinstance(self.after, int)
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the factor is the ratio of the extents."""
+        if self.factor is None or self.factor.is_integer():
+            return True
+        return self.is_known and self.after == self.before * self.factor
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every element is repeated equally often."""
+        if self.is_known:
+            return self.is_ratio and self.after % self.before == 0
+        return self.factor is not None and self.factor.is_integer()
+
+
+def _resized(node: Any, importer: Any, position: int) -> tuple[Expression, list[_Axis]]:
+    """What is resized, and how; the factors, if they are given, are at ``position``.
+
+    Where open extents are halved, halved again and so on, it is what has no element left over that is.
     """
-    value, factors = importer.env[node.args[0]], _factors(node, position)
-    if factors is None:
-        return value, [importer.env.get(size, size) for size in node.args[1]], None
-    result = []
-    for axis, extent in enumerate(node.meta["val"].shape[2:], 2):
-        factor, held = float(factors[axis - 2]), (shape_of(value) or ())[axis]
-        parts = round(1 / factor)
-        if isinstance(extent, int):
-            result.append(extent)
-        elif factor.is_integer():
-            result.append(held * int(factor))
-        elif parts * factor == 1 and parts & (parts - 1) == 0:
-            result.append(tirx.floordiv(held, parts))
-            value = importer.block_builder.emit(
-                relax.op.strided_slice(value, [axis], [0], [result[-1] * parts], assume_inbound=True)
-            )
-        else:
-            raise ModelError(
-                f"node '{node.name}': a resize of open extents by {factor:g} is not supported; give it a size"
-            )
-    return value, result, factors
+    value = importer.env[node.args[0]]
+    factors = argument(node, position, "scale_factors")
+    shape, wanted = shape_of(value) or (), node.meta["val"].shape
+    axes = []
+    for axis in range(2, len(shape)):
+        before, after = shape[axis], wanted[axis]
+        factor = None if factors is None else float(factors[axis - 2])
+        if factor is None:
+            after = importer.env.get(node.args[1][axis - 2], node.args[1][axis - 2])
+        elif not isinstance(after, int):
+            after = _scaled(node, before, factor)
+            parts = round(1 / factor)
+            if parts * factor == 1 and parts & (parts - 1) == 0:
+                before, factor = after * parts, None
+                value = importer.block_builder.emit(
+                    relax.op.strided_slice(value, [axis], [0], [before], assume_inbound=True)
+                )
+        axes.append(_Axis(axis, before, after, factor))
+    return value, axes
 
 
-def _factors(node: Any, position: int) -> Sequence[float] | None:
-    found = node.args[position] if len(node.args) > position else node.kwargs.get("scale_factors")
-    return None if found is None else list(found)
+def _scaled(node: Any, extent: Extent, factor: float) -> Extent:
+    try:
+        return scaled(extent, factor)
+    except ValueError:
+        raise ModelError(
+            f"node '{node.name}': a resize of open extents by {factor:g} is not supported; give it a size"
+        ) from None
 
 
-def _nearest(node: Any, importer: Any) -> Expression:
-    value, size, factors = _resized(node, importer, 2)
-    before = (shape_of(value) or ())[2:]
-    known = all(isinstance(extent, int) for extent in (*size, *before))
-    whole = factors is not None and all(float(factor).is_integer() for factor in factors)
-    if whole or (known and all(now % old == 0 for now, old in zip(size, before, strict=True))):
-        return importer.block_builder.emit(
-            relax.op.image.resize2d(
-                value,
-                tuple(size),
-                method="nearest_neighbor",
-                coordinate_transformation_mode="asymmetric",
-                rounding_method="floor",
-            )
-        )
-    for axis, (now, old) in enumerate(zip(size, before, strict=True), 2):
-        place: Expression
-        if isinstance(now, int) and isinstance(old, int):
-            step = np.float32(old / now if factors is None else 1.0 / factors[axis - 2])
-            index = np.minimum(np.floor(np.arange(now, dtype="float32") * step), old - 1)
-            place = relax.const(index.astype("int64"))
-        else:
-            place = importer.block_builder.emit_te(_nearest_places, now, old, primfunc_name_hint="nearest")
-        value = importer.block_builder.emit(relax.op.take(value, place, axis=axis, mode="clip"))
-    return value
+_NUMPY = SimpleNamespace(
+    floor=np.floor,
+    maximum=np.maximum,
+    minimum=np.minimum,
+    where=np.where,
+    same=operator.eq,
+    real=lambda value: np.asarray(value).astype("float32"),
+    place=lambda value: np.asarray(value).astype("int64"),
+)
+_TENSOR = SimpleNamespace(
+    floor=te.floor,
+    maximum=tirx.max,
+    minimum=tirx.min,
+    where=tirx.Select,
+    same=tirx.EQ,
+    real=lambda value: tirx.Cast("float32", value) if hasattr(value, "ty") else tirx.const(value, "float32"),
+    place=lambda value: tirx.Cast("int64", value),
+)
+"""The same functions of numbers that are known, and of those at run time."""
 
 
-def _nearest_places(now: Any, old: Any) -> te.Tensor:
-    """For each of ``now`` elements the one of ``old`` that it is taken from."""
+def _computed(
+    importer: Any, axis: _Axis, dtype: str, formula: Callable[[Any, Any, Any, Any], Any]
+) -> Expression:
+    """``formula(functions, element, before, after)`` for each element of the result, as PyTorch's float32."""
+    if axis.is_known:
+        values = formula(_NUMPY, _NUMPY.real(np.arange(axis.after)), axis.before, axis.after)
+        return relax.const(np.broadcast_to(values, axis.after).astype(dtype))
 
-    def place(element: Any) -> Any:
-        step = tirx.Cast("float32", old) / tirx.Cast("float32", now)
-        return tirx.Cast("int64", te.floor(tirx.Cast("float32", element) * step))
+    def compute(before: Any, after: Any) -> te.Tensor:
+        def one(element: Any) -> Any:
+            return tirx.Cast(dtype, formula(_TENSOR, _TENSOR.real(element), before, after))
 
-    return te.compute((now,), place, name="places")
+        return te.compute((after,), one, name="resized")
+
+    return importer.block_builder.emit_te(compute, axis.before, axis.after, primfunc_name_hint="resized")
 
 
-def _interpolated(method: str) -> Converter:
+def _step(
+    functions: Any,
+    factor: float | None,
+    before: Any,
+    after: Any,
+    *,
+    corners: bool = False,
+    exact: Sequence[int] = (),
+) -> Any:
+    """How far apart elements of the result are, in elements of the data.
+
+    Where the extents are ``exact`` multiples, PyTorch takes the multiple instead of the factor.
+    """
+    old, new = functions.real(before), functions.real(after)
+    if corners:
+        return (old - 1.0) / functions.maximum(new - 1.0, functions.real(1))
+    if factor is None:
+        return old / new
+    step = functions.real(np.float32(1.0 / factor))
+    for multiple in exact:
+        is_exact = functions.same(after, before * multiple)
+        step = functions.where(is_exact, functions.real(1 / multiple), step)
+    return step
+
+
+def _nearest(*, exact: bool = False) -> Converter:
+    """Each element is the one below its place, or, if ``exact``, the one that its middle lies in."""
+
     def convert(node: Any, importer: Any) -> Expression:
-        value, size, factors = _resized(node, importer, 3)
-        before, corners = (shape_of(value) or ())[2:], bool(node.args[2])
-        if (
-            factors is not None
-            and method == "cubic"
-            and not all(float(factor).is_integer() for factor in factors)
-        ):
-            _check_known(node, size)
-        if factors is not None and not corners:
-            for now, old, factor in zip(size, before, factors, strict=True):
-                if isinstance(now, int) and isinstance(old, int) and now != old * factor:
-                    raise ModelError(
-                        f"node '{node.name}': a resize by {factor:g} of {old} elements is not supported; "
-                        "give interpolate a size, or recompute_scale_factor=True"
-                    )
-        mode = "align_corners" if corners else "half_pixel"
-        return importer.block_builder.emit(
-            relax.op.image.resize2d(value, tuple(size), method=method, coordinate_transformation_mode=mode)
-        )
+        value, axes = _resized(node, importer, 2)
+        if len(axes) == 2 and all(axis.is_whole for axis in axes):
+            return importer.block_builder.emit(
+                relax.op.image.resize2d(
+                    value,
+                    tuple(axis.after for axis in axes),
+                    method="nearest_neighbor",
+                    coordinate_transformation_mode="asymmetric",
+                    rounding_method="floor",
+                )
+            )
+        # Of images only, and of these without the middles of elements, PyTorch takes note of multiples.
+        multiples = (1, 2) if len(axes) == 2 and not exact else ()
+        for axis in axes:
+
+            def place(functions: Any, element: Any, before: Any, after: Any, axis: _Axis = axis) -> Any:
+                step = _step(functions, axis.factor, before, after, exact=multiples)
+                found = functions.floor((element + (0.5 if exact else 0.0)) * step)
+                return functions.minimum(functions.place(found), before - 1)
+
+            places = _computed(importer, axis, "int64", place)
+            value = importer.block_builder.emit(relax.op.take(value, places, axis=axis.axis, mode="clip"))
+        return value
 
     return convert
 
 
-def _check_known(node: Any, size: Sequence[Any]) -> None:
-    if not all(isinstance(extent, int) for extent in size):
+_SHARPNESS = -0.75
+"""The coefficient of the cubic filter (Keys, 1981)."""
+_SHARPNESS_OF_ANTIALIASING = -0.5
+
+
+def _filter(functions: Any, distance: Any, *, cubic: bool, sharpness: float) -> Any:
+    """The weight of an element at a distance that is not negative."""
+    zero = functions.real(0)
+    if not cubic:
+        return functions.maximum(functions.real(1) - distance, zero)
+    near = ((sharpness + 2) * distance - (sharpness + 3)) * distance * distance + 1.0
+    far = ((sharpness * distance - 5 * sharpness) * distance + 8 * sharpness) * distance - 4 * sharpness
+    return functions.where(distance <= 1, near, functions.where(distance < 2, far, zero))
+
+
+def _interpolated(*, cubic: bool = False) -> Converter:
+    def convert(node: Any, importer: Any) -> Expression:
+        value, axes = _resized(node, importer, 3)
+        _check_floats(node, value)
+        corners = bool(node.args[2])
+        if len(axes) == 2 and all(axis.is_ratio or corners for axis in axes):
+            mode = "align_corners" if corners else "half_pixel"
+            return importer.block_builder.emit(
+                relax.op.image.resize2d(
+                    value,
+                    tuple(axis.after for axis in axes),
+                    method="cubic" if cubic else "linear",
+                    coordinate_transformation_mode=mode,
+                )
+            )
+
+        def along(wide: Expression, axis: _Axis) -> Expression:
+            return _from_neighbours(importer, wide, axis, cubic=cubic, corners=corners)
+
+        return _axis_by_axis(importer, value, axes, along)
+
+    return convert
+
+
+def _check_floats(node: Any, value: Expression) -> None:
+    if "float" not in dtype_of(value):
         raise ModelError(
-            f"node '{node.name}': a cubic resize of open extents takes whole factors; give interpolate a size"
+            f"node '{node.name}': a resize that interpolates between elements of {dtype_of(value)} is not "
+            "supported; convert them to floats"
         )
 
 
-def _antialiased(node: Any, importer: Any) -> Expression:
-    del importer
-    raise ModelError(f"node '{node.name}': a resize with antialias=True is not supported")
+def _axis_by_axis(
+    importer: Any, value: Expression, axes: Sequence[_Axis], along: Callable[[Expression, _Axis], Expression]
+) -> Expression:
+    """Resized by ``along`` one axis after the other, halves in single precision as PyTorch has them."""
+    dtype, emit = dtype_of(value), importer.block_builder.emit
+    wide = emit(relax.op.astype(value, "float32")) if dtype in HALVES else value
+    for axis in axes:
+        if axis.factor is not None or (axis.before is not axis.after and axis.before != axis.after):
+            wide = along(wide, axis)
+    return emit(relax.op.astype(wide, dtype)) if dtype in HALVES else wide
+
+
+def _from_neighbours(
+    importer: Any, value: Expression, axis: _Axis, *, cubic: bool, corners: bool
+) -> Expression:
+    """The sum of the two or four elements around each place, weighted by how near they are."""
+    emit, dtype, taps = importer.block_builder.emit, dtype_of(value), (-1, 0, 1, 2) if cubic else (0, 1)
+    spread = [1] * len(shape_of(value) or ())
+    spread[axis.axis] = axis.after
+
+    def place(functions: Any, element: Any, before: Any, after: Any) -> Any:
+        kept = () if cubic else (1,)
+        step = _step(functions, axis.factor, before, after, corners=corners, exact=kept)
+        if corners:
+            return element * step
+        found = (element + 0.5) * step - 0.5
+        return found if cubic else functions.maximum(found, functions.real(0))
+
+    total: Expression | None = None
+    for tap in taps:
+
+        def neighbour(functions: Any, *given: Any, tap: int = tap) -> Any:
+            found = functions.place(functions.floor(place(functions, *given))) + tap
+            return functions.minimum(functions.maximum(found, 0), given[1] - 1)
+
+        def weight(functions: Any, *given: Any, tap: int = tap) -> Any:
+            found = place(functions, *given)
+            part = found - functions.floor(found)
+            distance = part - float(tap) if tap < 1 else float(tap) - part
+            return _filter(functions, distance, cubic=cubic, sharpness=_SHARPNESS)
+
+        places = _computed(importer, axis, "int64", neighbour)
+        weights = emit(relax.op.reshape(_computed(importer, axis, dtype, weight), relax.ShapeExpr(spread)))
+        taken = emit(relax.op.take(value, places, axis=axis.axis, mode="clip"))
+        product = emit(relax.op.multiply(taken, weights))
+        total = product if total is None else emit(relax.op.add(total, product))
+    return total
+
+
+def _antialiased(*, cubic: bool = False) -> Converter:
+    """As Pillow resizes: the filter is stretched over all elements that fall together."""
+
+    def convert(node: Any, importer: Any) -> Expression:
+        value, axes = _resized(node, importer, 3)
+        _check_floats(node, value)
+
+        def along(wide: Expression, axis: _Axis) -> Expression:
+            return _by_matrix(importer, wide, axis, cubic=cubic, corners=bool(node.args[2]))
+
+        return _axis_by_axis(importer, value, axes, along)
+
+    return convert
+
+
+def _by_matrix(importer: Any, value: Expression, axis: _Axis, *, cubic: bool, corners: bool) -> Expression:
+    """The product of one axis with the weights of all its elements."""
+    emit, dtype, rank = importer.block_builder.emit, dtype_of(value), len(shape_of(value) or ())
+    weights = _matrix(importer, axis, dtype, cubic=cubic, corners=corners)
+    if axis.axis == rank - 1:
+        return emit(relax.op.matmul(value, weights, out_dtype=dtype))
+    order = [place for place in range(rank) if place != axis.axis] + [axis.axis]
+    product = emit(relax.op.matmul(emit(relax.op.permute_dims(value, order)), weights, out_dtype=dtype))
+    return emit(relax.op.permute_dims(product, [order.index(place) for place in range(rank)]))
+
+
+def _matrix(importer: Any, axis: _Axis, dtype: str, *, cubic: bool, corners: bool) -> Expression:
+    """What each element of the data weighs in each of the result, (before, after)."""
+    emit = importer.block_builder.emit
+
+    def share(functions: Any, row: Any, column: Any, before: Any, after: Any) -> Any:
+        step = _step(functions, axis.factor, before, after, corners=corners)
+        stretch = functions.maximum(step, functions.real(1))
+        middle, support = (column + 0.5) * step, (2.0 if cubic else 1.0) * stretch
+        first = functions.floor(functions.maximum(middle - support + 0.5, functions.real(0)))
+        last = functions.floor(middle + support + 0.5)
+        offset = (row - middle + 0.5) / stretch
+        distance = functions.maximum(offset, -offset)
+        found = _filter(functions, distance, cubic=cubic, sharpness=_SHARPNESS_OF_ANTIALIASING)
+        below = functions.where(row < last, found, functions.real(0))
+        return functions.where(row >= first, below, functions.real(0))
+
+    if axis.is_known:
+        rows, columns = (np.arange(count, dtype="float32") for count in (axis.before, axis.after))
+        known = share(_NUMPY, rows[:, None], columns, axis.before, axis.after)
+        return relax.const((known / known.sum(0)).astype(dtype))
+
+    def compute(before: Any, after: Any) -> te.Tensor:
+        def one(row: Any, column: Any) -> Any:
+            found = share(_TENSOR, _TENSOR.real(row), _TENSOR.real(column), before, after)
+            return tirx.Cast(dtype, found)
+
+        return te.compute((before, after), one, name="weights")
+
+    given = importer.block_builder.emit_te(compute, axis.before, axis.after, primfunc_name_hint="weights")
+    return emit(relax.op.divide(given, emit(relax.op.sum(given, 0, keepdims=True))))
 
 
 CONVERTERS: dict[str, Converter] = {
-    "upsample_nearest2d.vec": _nearest,
-    "upsample_bilinear2d.vec": _interpolated("linear"),
-    "upsample_bicubic2d.vec": _interpolated("cubic"),
-    "_upsample_bilinear2d_aa.default": _antialiased,
+    **{f"upsample_nearest{rank}d.vec": _nearest() for rank in (1, 2, 3)},
+    **{f"_upsample_nearest_exact{rank}d.vec": _nearest(exact=True) for rank in (1, 2, 3)},
+    "upsample_linear1d.vec": _interpolated(),
+    "upsample_bilinear2d.vec": _interpolated(),
+    "upsample_trilinear3d.vec": _interpolated(),
+    "upsample_bicubic2d.vec": _interpolated(cubic=True),
+    "_upsample_bilinear2d_aa.vec": _antialiased(),
+    "_upsample_bicubic2d_aa.vec": _antialiased(cubic=True),
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
 

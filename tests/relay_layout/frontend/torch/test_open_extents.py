@@ -126,8 +126,8 @@ def test_a_view_of_what_attention_gives(tmp_path: Path) -> None:
     ("function", "message"),
     [
         (
-            lambda x: functional.interpolate(x, scale_factor=0.3),
-            "a resize of open extents by 0.3 is not supported; give it a size",
+            lambda x: functional.interpolate(x, scale_factor=0.123),
+            "a resize of open extents by 0.123 is not supported; give it a size",
         ),
         (
             lambda x: functional.pad(x, (0, 0, -(x.shape[2] // 4), 0)),

@@ -1,10 +1,13 @@
-"""PyTorch's ``scatter_reduce`` beside PyTorch's numbers."""
+"""What PyTorch writes at places that are computed, beside PyTorch's numbers."""
 
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from torch.export import Dim  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
 from relay_layout import from_torch  # noqa: E402
 from relay_layout.errors import ModelError  # noqa: E402
@@ -22,6 +25,43 @@ WRITTEN: Functions = {
     "sums": lambda x: x.scatter(1, PLACES, 2 * x, reduce="add"),
     "products": lambda x: x.scatter(1, PLACES, 3, reduce="multiply"),
 }
+
+
+FIRST, SECOND = torch.tensor([1, 0, -1]), torch.tensor([3, -2, 0])
+
+
+def put(x: torch.Tensor, value: float | torch.Tensor, *index: object) -> torch.Tensor:
+    x = x * 2
+    x[index] = value
+    return x
+
+
+ALL = slice(None)
+PUT: Functions = {
+    "at places": lambda x: put(x, 1.5, ALL, FIRST),
+    "rows at places": lambda x: put(x, x[0, :3], 0, FIRST),
+    "at places apart": lambda x: put(x, 1.5, slice(2), FIRST, ALL, SECOND),
+    "rows at places apart": lambda x: put(x, x[0, 0, :, 0], ALL, FIRST, ALL, SECOND),
+    "added at places": lambda x: x.index_put((FIRST[:, None], SECOND[:2].abs()), x[0, 0, 0, 0], True),
+    "where a mask holds": lambda x: put(x, 0.5, x > 0),
+    "rows where a mask holds": lambda x: put(x, torch.tensor([0.5]), ALL, x[0, :, :, 0] > 0),
+    "added where a mask holds": lambda x: x.index_put((x[:, 0, 0, 0] > 0,), torch.tensor(2.0), True),
+    "every second": lambda x: put(x, x[:, :, 1::2] - 1, ALL, ALL, slice(1, None, 2)),
+    "every third from within": lambda x: put(x, 3.0, ALL, ALL, ALL, slice(2, -1, 3)),
+    "sums of rows": lambda x: x.index_add(2, FIRST.abs(), x[:, :, :3]),
+    "scattered": lambda x: torch.zeros_like(x).scatter(1, x.argmax(1, keepdim=True), 1.0),
+    "scattered sums": lambda x: torch.zeros_like(x).scatter_add(1, x.argmax(1, keepdim=True), x[:, :1]),
+    "folded windows": lambda x: functional.fold(functional.unfold(x, 3, 1, 1, 2), x.shape[2:], 3, 1, 1, 2),
+    "windows": lambda x: x.unfold(2, 3, 2).unfold(-2, 4, 4).contiguous(),
+}
+
+
+def test_writing_to_open_extents(tmp_path: Path) -> None:
+    model, sizes = Every(PUT).eval(), [(2, 4, 9, 17), (3, 4, 12, 30), (2, 4, 7, 21)]
+    axes = {axis: Dim.AUTO for axis in (0, 2, 3)}
+    session = session_of(model, tmp_path, (torch.randn(sizes[0]),), dynamic_shapes=((axes,),))
+    for size in sizes:
+        assert_agrees(session, model, (torch.randn(size),), str(size))
 
 
 @pytest.mark.filterwarnings("ignore:The reduce argument")

@@ -1,0 +1,180 @@
+"""Numbers that a program computes of open extents: integers are extents, floats become them by rounding.
+
+``int(h * 1.5)`` is in the program as ``trunc(sym_float(h) * 1.5)``, in double precision. TVM's extents are
+integers, so that of such a float it is kept which fraction of which extent it is.
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from tvm import te, tirx
+
+from relay_layout.errors import ModelError
+from relay_layout.ir import Expression, Extent
+
+_LARGEST_DENOMINATOR = 64
+_SIZES = np.arange(1, 1 << 14)
+"""Extents for which rounding a float is checked to be what dividing integers gives."""
+
+
+@dataclass(frozen=True)
+class OpenFloat:
+    """A float that is ``expression``: ``factor * extent + addend``, where it is linear in an extent.
+
+    ``samples`` is what it is for extents of 1, 2 and so on, rounded as double precision rounds.
+    """
+
+    expression: Any
+    extent: Extent | None = None
+    factor: Fraction = Fraction(1)
+    addend: Fraction = Fraction(0)
+    samples: Any = None
+
+    def __str__(self) -> str:
+        known = self.extent is not None
+        return f"a multiple of {float(self.factor):g}" if known else "no multiple of another"
+
+    def rounded(self, *, up: bool = False) -> Extent:
+        """The integer below it, or above; ValueError where it is no quotient of an extent."""
+        if self.extent is None:
+            raise ValueError
+        factor, addend = (
+            number.limit_denominator(_LARGEST_DENOMINATOR) for number in (self.factor, self.addend)
+        )
+        divisor = math.lcm(factor.denominator, addend.denominator)
+        times, more = int(factor * divisor), int(addend * divisor) + (divisor - 1 if up else 0)
+        computed = (np.ceil if up else np.floor)(self.samples)
+        if not np.array_equal(computed, (_SIZES * times + more) // divisor):
+            raise ValueError
+        return tirx.floordiv(self.extent * times + more, divisor)
+
+
+def scaled(extent: Extent, factor: float) -> Extent:
+    """An open extent times ``factor``, rounded down; ValueError where that is no quotient of integers."""
+    return _combined(operator.mul, _real(extent), factor).rounded()
+
+
+def as_scalar(importer: Any, number: OpenFloat, dtype: str) -> Expression:
+    """The number as a tensor without dimensions."""
+
+    def compute(expression: Any) -> te.Tensor:
+        return te.compute((), lambda: tirx.Cast(dtype, expression), name="number")
+
+    return importer.block_builder.emit_te(compute, number.expression, primfunc_name_hint="number")
+
+
+def _real(value: Any) -> Any:
+    """A float, of an integer or an extent as well."""
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, OpenFloat):
+        return value
+    return OpenFloat(tirx.Cast("float64", value), value, samples=_SIZES.astype("float64"))
+
+
+def _combined(compute: Callable[[Any, Any], Any], left: Any, right: Any) -> OpenFloat:
+    """What two floats are together, one of them open."""
+    expression = compute(*(one.expression if isinstance(one, OpenFloat) else one for one in (left, right)))
+    number = right if isinstance(left, OpenFloat) else left
+    held = left if isinstance(left, OpenFloat) else right
+    if isinstance(number, OpenFloat) or held.extent is None or not math.isfinite(number):
+        return OpenFloat(expression)
+    known = Fraction(number)
+    match compute:
+        case operator.mul:
+            factor, addend = held.factor * known, held.addend * known
+        case operator.truediv if held is left and known:
+            factor, addend = held.factor / known, held.addend / known
+        case operator.add:
+            factor, addend = held.factor, held.addend + known
+        case operator.sub if held is left:
+            factor, addend = held.factor, held.addend - known
+        case operator.sub:
+            factor, addend = -held.factor, known - held.addend
+        case _:
+            return OpenFloat(expression)
+    samples = compute(held.samples, number) if held is left else compute(number, held.samples)
+    return OpenFloat(expression, held.extent, factor, addend, samples)
+
+
+def _operands(node: Any, importer: Any) -> list[Any]:
+    return [importer.env.get(value, value) for value in node.args]
+
+
+def _arithmetic(compute: Callable[[Any, Any], Any], of_tvm: Callable[[Any, Any], Any] | None = None) -> Any:
+    """Of integers as extents are computed, of floats as doubles."""
+
+    def convert(node: Any, importer: Any) -> Any:
+        left, right = _operands(node, importer)
+        if all(isinstance(one, int | float) for one in (left, right)):
+            return compute(left, right)
+        floats = any(isinstance(one, float | OpenFloat) for one in (left, right))
+        if not floats and compute is not operator.truediv:
+            return (of_tvm or compute)(left, right)
+        if of_tvm is not None:
+            return OpenFloat(of_tvm(*(_expression(one) for one in (left, right))))
+        return _combined(compute, _real(left), _real(right))
+
+    return convert
+
+
+def _expression(value: Any) -> Any:
+    real = _real(value)
+    return real.expression if isinstance(real, OpenFloat) else tirx.const(real, "float64")
+
+
+def _rounded(*, up: bool = False) -> Any:
+    def convert(node: Any, importer: Any) -> Any:
+        (value,) = _operands(node, importer)
+        if isinstance(value, float):
+            return math.ceil(value) if up else math.floor(value)
+        if not isinstance(value, OpenFloat):
+            return value
+        try:
+            return value.rounded(up=up)
+        except ValueError:
+            raise ModelError(
+                f"node '{node.name}': an extent that is {value}, rounded, is not supported; divide integers "
+                "by // or give the input a fixed size"
+            ) from None
+
+    return convert
+
+
+def _float(node: Any, importer: Any) -> Any:
+    return _real(*_operands(node, importer))
+
+
+def _root(node: Any, importer: Any) -> Any:
+    return OpenFloat(tirx.sqrt(_expression(*_operands(node, importer))))
+
+
+def _negative(node: Any, importer: Any) -> Any:
+    (value,) = _operands(node, importer)
+    return _combined(operator.mul, value, -1.0) if isinstance(value, OpenFloat) else -value
+
+
+CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": _arithmetic(operator.add),
+    "sub": _arithmetic(operator.sub),
+    "mul": _arithmetic(operator.mul),
+    "floordiv": _arithmetic(operator.floordiv, tirx.floordiv),
+    "mod": _arithmetic(operator.mod, tirx.floormod),
+    "pow": _arithmetic(operator.pow, tirx.pow),
+    "truediv": _arithmetic(operator.truediv),
+    "neg": _negative,
+    "sym_float": _float,
+    "_sym_sqrt": _root,
+    "sym_max": _arithmetic(max, tirx.max),
+    "sym_min": _arithmetic(min, tirx.min),
+    **dict.fromkeys(("floor", "sym_int", "trunc"), _rounded()),
+    "ceil": _rounded(up=True),
+}
+"""By the names that TVM's importer has for functions of Python and for PyTorch's own of numbers."""
+
+__all__ = ["CONVERTERS", "OpenFloat", "as_scalar", "scaled"]
