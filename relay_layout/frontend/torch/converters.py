@@ -44,6 +44,11 @@ def converters(program: Any) -> dict[str, Converter]:
     return {**_CONVERTERS, **quantized.converters(program)}
 
 
+def known_names(program: Any) -> frozenset[str]:
+    """Of operations that can be converted in this program."""
+    return _of_tvm() | frozenset(converters(program))
+
+
 def is_convertible(name: str) -> bool:
     """Whether there is a converter for the operation of that name, such as "add.Tensor"."""
     return name in _CONVERTERS or name in _of_tvm()
@@ -54,4 +59,4 @@ def _of_tvm() -> frozenset[str]:
     return frozenset(name for name in ExportedProgramImporter().convert_map if isinstance(name, str))
 
 
-__all__ = ["converters", "is_convertible"]
+__all__ = ["converters", "is_convertible", "known_names"]

@@ -25,6 +25,7 @@ _NAMED = {
 
 def conditions(
     program: Any,
+    names: Sequence[str],
     ranks: Mapping[str, int],
     given: Mapping[str, Sequence[int]],
     label: str,
@@ -32,15 +33,15 @@ def conditions(
 ) -> list[str]:
     """The guards of an exported program, as :class:`relay_layout.artifact.Condition` has them.
 
-    They follow conditions that are ``known``. ``ranks`` of all inputs by name, and shapes that are ``given``
-    for some. ModelError for other guards, and where the given shapes do not fit.
+    They follow conditions that are ``known``. ``names`` of all inputs, ``ranks`` of tensors by name, and
+    shapes that are ``given`` for some. ModelError for other guards, and where the given shapes do not fit.
     """
     found: list[str] = []
     for guard in (*known, *(getattr(program, "_guards_code", None) or ())):
         if any(f".{method}()" in guard for method in _OF_MEMORY):
             continue
         try:
-            text = rewritten(guard, list(ranks))
+            text = rewritten(guard, names)
             condition = Condition(text, ranks)
         except (ArtifactError, ValueError, SyntaxError):
             raise ModelError(

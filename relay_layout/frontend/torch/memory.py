@@ -5,17 +5,17 @@ outputs are declared by their strides, and ``as_strided``, the one operation tha
 elements, is computed from the memory order that its operand has in PyTorch.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch.export.graph_signature import InputKind, OutputKind
 from tvm import relax
 
 from relay_layout.artifact.memory_order import channels_last, dim_order_of
 from relay_layout.dim_orders.marker import to_dim_order
 from relay_layout.errors import ModelError
+from relay_layout.frontend.torch.arguments import input_names, outputs
 from relay_layout.ir import Expression
 
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range")
@@ -35,30 +35,11 @@ def without_checks(program: Any) -> Any:
     return program
 
 
-def check_inputs(program: Any, label: str) -> None:
-    """ModelError where the program takes or gives anything but tensors, writes to inputs, or is random."""
-    inputs = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
-    for spec in program.graph_signature.input_specs:
-        if spec.kind is InputKind.USER_INPUT and not isinstance(inputs.get(spec.arg.name), torch.Tensor):
-            raise ModelError(
-                f"{label}: input '{spec.arg.name}' is no tensor; make it part of the module and export again"
-            )
-    for spec in program.graph_signature.output_specs:
-        if spec.kind is not OutputKind.USER_OUTPUT:
-            what = spec.kind.name.lower().replace("_", " ")
-            raise ModelError(f"{label}: it has a {what} ('{spec.target or spec.arg.name}'), not supported")
-    for node in program.graph.nodes:
-        _check_operation(node, label)
-    for value in _outputs(program):
-        if not isinstance(value, torch.Tensor):
-            raise ModelError(f"{label}: an output is {type(value).__name__}, not a tensor")
-
-
 def check_outputs(program: Any, module: Any, label: str) -> None:
     """ModelError where an output was imported as a tensor of another type or shape than PyTorch's."""
     result = module["main"].ret_ty
     found = result.fields if isinstance(result, relax.TupleType) else [result]
-    for place, (value, ty) in enumerate(zip(_outputs(program), found, strict=True)):
+    for place, (value, ty) in enumerate(zip(outputs(program), found, strict=True)):
         wanted = str(value.dtype).removeprefix("torch.")
         shape = [str(extent) if isinstance(extent, int) else "" for extent in value.shape]
         held = None if ty.shape is None else [str(extent) for extent in ty.shape]
@@ -71,6 +52,27 @@ def check_outputs(program: Any, module: Any, label: str) -> None:
                 f"{label}: output {place} is {wanted} {tuple(value.shape)} in PyTorch, and TVM's importer "
                 f"makes {ty.dtype} ({', '.join(held or ['?'])}) of it: one of its operations is not supported"
             )
+
+
+def check_operations(program: Any, known: Container[str], label: str) -> None:
+    """ModelError for operations other than those of ``known`` names, and for random ones.
+
+    Operations that may end a program are wrapped, so that they stay in order.
+    """
+    lacking: dict[str, str] = {}
+    for node in program.graph.nodes:
+        ordered = getattr(node.target, "__name__", "") == "with_effects"
+        if not ordered:
+            _check_operation(node, label)
+        name = getattr(node.args[1] if ordered else node.target, "__name__", "")
+        if node.op == "call_function" and name not in known:
+            lacking.setdefault(name, node.name)
+    if lacking:
+        listed = ", ".join(f"{name} (node '{node}')" for name, node in lacking.items())
+        raise ModelError(
+            f"{label}: no support for {listed}; torch.onnx.export(dynamo=True) may write the module to ONNX "
+            "by operators that are supported"
+        )
 
 
 def _check_operation(node: Any, label: str) -> None:
@@ -121,14 +123,8 @@ def declared_orders(program: Any) -> tuple[list[list[int]], list[list[int]]]:
     Strides that are no order, as those of a slice, declare the plain one.
     """
     held = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    inputs = [_order(held[name]) for name in program.graph_signature.user_inputs]
-    return inputs, [_order(value) for value in _outputs(program)]
-
-
-def _outputs(program: Any) -> Iterator[Any]:
-    (node,) = (node for node in program.graph.nodes if node.op == "output")
-    for argument in node.args[0]:
-        yield argument.meta.get("val") if isinstance(argument, torch.fx.Node) else argument
+    inputs = [_order(held[name]) for name in input_names(program)]
+    return inputs, [_order(value) for value in outputs(program)]
 
 
 def _order(value: Any) -> list[int]:
@@ -250,7 +246,7 @@ CONVERTERS: dict[str, Callable[[Any, Any], Expression]] = {
 
 __all__ = [
     "CONVERTERS",
-    "check_inputs",
+    "check_operations",
     "check_outputs",
     "check_strides",
     "declared_orders",

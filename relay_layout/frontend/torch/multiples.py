@@ -13,6 +13,7 @@ from typing import Any
 from tvm import tirx
 
 from relay_layout.frontend.residues import ALL, Residues, equal_residues
+from relay_layout.frontend.torch.arguments import all_names, input_names
 from relay_layout.frontend.torch.guards import rewritten
 
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
@@ -32,7 +33,7 @@ def ask_for_multiples(torch: Any, program: Any) -> list[str]:
     ``x.shape[2] % 8 == 0``. An extent that export has found to be fixed, of which it leaves a symbol that
     prints as its number, becomes the number.
     """
-    inputs = set(program.graph_signature.user_inputs)
+    inputs = set(input_names(program))
     tensors = {
         node.name: node
         for node in program.graph.nodes
@@ -44,7 +45,7 @@ def ask_for_multiples(torch: Any, program: Any) -> list[str]:
         for axis, extent in enumerate(node.meta["val"].shape)
         if isinstance(extent, torch.SymInt) and str(extent).isidentifier()
     }
-    residues = _residues(program, list(tensors), symbols)
+    residues = _residues(program, all_names(program), symbols)
     for name, node in tensors.items():
         shape = [
             _asked(extent, residues.get(symbols.get((name, axis), ""), ALL))

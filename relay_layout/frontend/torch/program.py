@@ -50,6 +50,8 @@ def from_torch(
     An extent of an input may be a multiple of a dimension, or that and a number. NaN is treated as
     :func:`.from_onnx` has it.
 
+    Arguments that are no tensors are what they were at export, and results that are None are left out.
+
     ModelError for what cannot be read or exported, for programs that draw random numbers, for operations that
     are not supported, and without torch.
     """
@@ -60,10 +62,17 @@ def from_torch(
     from tvm.relax.frontend.torch import from_exported_program
 
     from relay_layout.frontend.torch import folding
-    from relay_layout.frontend.torch.converters import converters
+    from relay_layout.frontend.torch.arguments import (
+        all_names,
+        check_arguments,
+        check_no_complex,
+        input_names,
+        without_constants,
+    )
+    from relay_layout.frontend.torch.converters import converters, known_names
     from relay_layout.frontend.torch.decompositions import apart
     from relay_layout.frontend.torch.memory import (
-        check_inputs,
+        check_operations,
         check_outputs,
         check_strides,
         declared_orders,
@@ -73,10 +82,12 @@ def from_torch(
 
     try:
         with _quiet():
-            decomposed = without_checks(apart(program))
-            check_inputs(decomposed, label)
+            check_no_complex(program, label)
+            decomposed = without_constants(without_checks(apart(program)))
             check_strides(program, decomposed, label)
             folding.fold_constants(decomposed)
+            check_operations(decomposed, known_names(decomposed), label)
+            check_arguments(decomposed, label)
             multiples = ask_for_multiples(torch, decomposed)
             module = from_exported_program(
                 decomposed,
@@ -85,14 +96,14 @@ def from_torch(
                 run_ep_decomposition=False,
             )
         check_outputs(decomposed, module, label)
-        names = list(program.graph_signature.user_inputs)
+        names = input_names(program)
         inputs, outputs = declared_orders(program)
         for name, order in (dim_orders or {}).items():
             inputs[_place(name, names, label)] = _checked(order, name, label)
         ranks = {
             name: len(shape_of(one) or ()) for name, one in zip(names, module["main"].params, strict=True)
         }
-        asked = conditions(program, ranks, input_shapes or {}, label, multiples)
+        asked = conditions(program, all_names(program), ranks, input_shapes or {}, label, multiples)
         module = with_shapes(module, names, input_shapes or {}, label)
         module = with_plain_extents(module, label)
         main = module["main"].with_attr("input_names", names).with_attr(CONDITIONS, asked)

@@ -116,7 +116,7 @@ def test_sizes_that_are_scaled_by_fractions(tmp_path: Path) -> None:
 def test_a_guard_that_cannot_be_read_is_told(guard: str) -> None:
     guards = SimpleNamespace(_guards_code=["L['x'].stride()[0] == 1", guard])
     with pytest.raises(ModelError) as caught:
-        conditions(guards, {"x": 4}, {}, "model 'm'")
+        conditions(guards, ["x"], {"x": 4}, {}, "model 'm'")
     assert str(caught.value) == (
         f"model 'm' was exported for inputs of which {guard}, which cannot be checked: "
         "export it with fixed sizes"

@@ -210,9 +210,41 @@ class Choosing(nn.Module):
         return torch.cond(x.sum() > 0, torch.exp, torch.sin, (x,))
 
 
-class Sorting(nn.Module):
+class Decomposing(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.svd(x)[1]
+
+
+class Inverting(nn.Module):
+    """Ends where there is no inverse, for which export keeps it in order."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.inv(x)
+
+
+class Writing(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.add_(1) * 2
+
+
+class Complex(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.complex(x, x).abs()
+
+
+class Counted(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return x + 1, 3
+
+
+class Optional(nn.Module):
+    """Takes and gives what is no tensor as well."""
+
+    def forward(
+        self, scale: float, x: torch.Tensor, mask: torch.Tensor | None = None, twice: bool = False
+    ) -> tuple[None, torch.Tensor]:
+        factor = 2 * scale if twice else scale
+        return None, x * factor if mask is None else x * mask
 
 
 class Outside(nn.Module):
@@ -270,7 +302,8 @@ def test_what_draws_at_random_is_refused(draw: Callable[[torch.Tensor], torch.Te
         (
             Counting().eval(),
             (torch.zeros(2),),
-            "torch program: it has a buffer mutation ('count'), not supported",
+            "torch program: it writes to the buffer 'count' as it runs, which is not supported; call eval() "
+            "before export, or make the buffer an input and an output",
         ),
         (
             torch.export.export(nn.Dropout(0.25).train(), (torch.zeros(2),)),
@@ -278,9 +311,31 @@ def test_what_draws_at_random_is_refused(draw: Callable[[torch.Tensor], torch.Te
             "torch program: node 'native_dropout' drops at random, as in training; call eval() before export",
         ),
         (
-            Sorting().eval(),
+            Decomposing().eval(),
             (torch.zeros(2, 2),),
-            "torch program cannot be imported: Unsupported function types",
+            "torch program: no support for _linalg_svd.default (node '_linalg_svd'); torch.onnx.export("
+            "dynamo=True) may write the module to ONNX by operators that are supported",
+        ),
+        (
+            Inverting().eval(),
+            (torch.eye(2),),
+            "torch program: no support for linalg_inv_ex.default (node 'linalg_inv_ex'), _linalg_check_errors",
+        ),
+        (
+            Writing().eval(),
+            (torch.zeros(2),),
+            "torch program: it writes to its input 'x', which is not supported; let it write to a clone() of",
+        ),
+        (
+            Complex().eval(),
+            (torch.zeros(2),),
+            "torch program: node 'complex_1' is of complex numbers, which are not supported; compute with "
+            "their real and imaginary parts",
+        ),
+        (
+            Counted().eval(),
+            (torch.zeros(2),),
+            "torch program: an output is int, not a tensor; leave it out, or give it as one",
         ),
         (
             Choosing().eval(),
@@ -313,6 +368,23 @@ def test_files_that_are_no_programs(tmp_path: Path, capfd: pytest.CaptureFixture
     assert str(raised.value).startswith(f"model '{path}' is not a readable torch.export program: ")
     # What torch says of it in many lines is not shown besides.
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_arguments_that_are_fixed_and_results_that_are_none(strict: bool, tmp_path: Path) -> None:
+    model, x = Optional().eval(), image(2, 6)
+    fixed = {
+        "scale": None,
+        "x": {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO},
+        "mask": None,
+        "twice": None,
+    }
+    program = torch.export.export(model, (1.5, x, None, True), dynamic_shapes=fixed, strict=strict)
+    session = session_of(program, tmp_path)
+    assert [spec.name for spec in session.inputs] == ["x"]
+    for value in (x, image(3, 5)):
+        (found,) = session.run({"x": value}).values()
+        np.testing.assert_allclose(found, 3 * value.numpy(), rtol=1e-6)
 
 
 def test_unknown_names_of_inputs() -> None:

@@ -1,0 +1,98 @@
+"""What a program takes and gives: tensors, and beside them flags, numbers and None that export has fixed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.utils._pytree import tree_leaves
+
+from relay_layout.errors import ModelError
+
+_WRITTEN = {
+    OutputKind.BUFFER_MUTATION: "the buffer '{}' as it runs, which is not supported; call eval() before "
+    "export, or make the buffer an input and an output",
+    OutputKind.USER_INPUT_MUTATION: "its input '{}', which is not supported; let it write to a clone() of it",
+}
+"""What a program writes to that is not its own."""
+
+
+def input_names(program: Any) -> list[str]:
+    """The names of the inputs that are tensors."""
+    return [
+        spec.arg.name
+        for spec in program.graph_signature.input_specs
+        if spec.kind is InputKind.USER_INPUT and not isinstance(spec.arg, ConstantArgument)
+    ]
+
+
+def all_names(program: Any) -> list[str]:
+    """The names of all inputs, in the order in which guards count them."""
+    return [
+        spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT
+    ]
+
+
+def outputs(program: Any) -> Iterator[Any]:
+    """What the outputs hold that are not None: tensors without memory, or numbers."""
+    (node,) = (node for node in program.graph.nodes if node.op == "output")
+    for argument in node.args[0]:
+        if argument is not None:
+            yield argument.meta.get("val") if isinstance(argument, torch.fx.Node) else argument
+
+
+def without_constants(program: Any) -> Any:
+    """The program without inputs that are fixed, which nothing reads, and without outputs that are None."""
+    signature = program.graph_signature
+    fixed = {spec.arg.name for spec in signature.input_specs if isinstance(spec.arg, ConstantArgument)}
+    for node in list(program.graph.nodes):
+        if node.op == "placeholder" and node.name in fixed:
+            program.graph.erase_node(node)
+        elif node.op == "output":
+            given = node.args[0]
+            kept = [place for place, value in enumerate(given) if value is not None]
+            node.args = (tuple(given[place] for place in kept),)
+            signature.output_specs[:] = [signature.output_specs[place] for place in kept]
+    signature.input_specs[:] = [spec for spec in signature.input_specs if spec.arg.name not in fixed]
+    return program
+
+
+def check_no_complex(program: Any, label: str) -> None:
+    """ModelError for complex numbers that depend on an input; those that do not are computed before."""
+    dependent = set(input_names(program))
+    for node in program.graph.nodes:
+        if node.name not in dependent and not any(one.name in dependent for one in node.all_input_nodes):
+            continue
+        dependent.add(node.name)
+        for value in tree_leaves(node.meta.get("val")):
+            if isinstance(value, torch.Tensor) and value.is_complex():
+                what = "input" if node.op == "placeholder" else "node"
+                raise ModelError(
+                    f"{label}: {what} '{node.name}' is of complex numbers, which are not supported; compute "
+                    "with their real and imaginary parts"
+                )
+
+
+def check_arguments(program: Any, label: str) -> None:
+    """ModelError where the program takes or gives anything but tensors, or writes to what is not its own."""
+    held = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    for name in input_names(program):
+        if not isinstance(held.get(name), torch.Tensor):
+            raise ModelError(
+                f"{label}: input '{name}' is no tensor; make it part of the module and export again"
+            )
+    for spec in program.graph_signature.output_specs:
+        name = spec.target or spec.arg.name
+        if spec.kind in _WRITTEN:
+            raise ModelError(f"{label}: it writes to {_WRITTEN[spec.kind].format(name)}")
+        if spec.kind is not OutputKind.USER_OUTPUT:
+            what = spec.kind.name.lower().replace("_", " ")
+            raise ModelError(f"{label}: it has a {what} ('{name}'), not supported")
+    for value in outputs(program):
+        if not isinstance(value, torch.Tensor):
+            raise ModelError(
+                f"{label}: an output is {type(value).__name__}, not a tensor; leave it out, or give it as one"
+            )
+
+
+__all__ = ["all_names", "check_arguments", "check_no_complex", "input_names", "outputs", "without_constants"]
