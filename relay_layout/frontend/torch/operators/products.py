@@ -24,6 +24,11 @@ def _convolution(node: Any, importer: Any) -> Expression:
     kinds = TRANSPOSED_CONVOLUTIONS if transposed else CONVOLUTIONS
     if rank - 2 not in kinds:
         raise ModelError(f"node '{node.name}': a convolution of {rank} dimensions is not supported")
+    if not isinstance(groups, int):
+        raise ModelError(
+            f"node '{node.name}': a convolution in an open number of groups is not supported; give the input "
+            "a fixed batch"
+        )
     convolve, data_layout, kernel_layout = kinds[rank - 2]
     found = emit(
         convolve(

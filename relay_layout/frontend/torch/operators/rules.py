@@ -179,6 +179,26 @@ def _distances(left: Tensor, right: Tensor, p: float, mode: int | None) -> Tenso
     return difference.pow(p).sum(-1).pow(1 / p)
 
 
+@_rule(aten._trilinear.default)
+def _sum_of_three_factors(
+    first: Tensor,
+    second: Tensor,
+    third: Tensor,
+    expand1: list[int],
+    expand2: list[int],
+    expand3: list[int],
+    sumdim: list[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    """As bilinear layers have it: each factor lacks dimensions, which are of one element then."""
+    product: Any = 1
+    for factor, lacking in zip((first, second, third), (expand1, expand2, expand3), strict=True):
+        for dim in sorted(lacking):
+            factor = factor.unsqueeze(dim)
+        product = factor * product
+    return product.sum(sumdim)
+
+
 @_rule(aten.searchsorted.Tensor)
 def _search_sorted(
     edges: Tensor,

@@ -9,6 +9,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+from relay_layout import from_torch  # noqa: E402
+from relay_layout.errors import ModelError  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import Every, Functions, assert_agrees, session_of  # noqa: E402
 
 torch.manual_seed(0)
@@ -50,3 +52,19 @@ def test_products_of_integers(tmp_path: Path) -> None:
     model = Every({"integers": lambda x: x @ x.T}).eval()
     x = torch.arange(12).reshape(3, 4)
     assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
+def test_filters_of_each_image_need_a_fixed_batch() -> None:
+    def filtered(x: torch.Tensor) -> torch.Tensor:
+        rows, columns = x.shape[2:]
+        return F.conv2d(
+            x.reshape(1, -1, rows, columns), x[:, :, :3, :3].reshape(-1, 1, 3, 3), groups=6 * x.shape[0]
+        )
+
+    model, images = Every({"filtered": filtered}).eval(), torch.randn(2, 6, 9, 7)
+    with pytest.raises(ModelError) as raised:
+        from_torch(model, (images,), dynamic_shapes=(({0: torch.export.Dim.AUTO},),))
+    assert str(raised.value) == (
+        "node 'convolution': a convolution in an open number of groups is not supported; give the input a "
+        "fixed batch"
+    )

@@ -319,7 +319,7 @@ def test_what_draws_at_random_is_refused(draw: Callable[[torch.Tensor], torch.Te
         (
             Inverting().eval(),
             (torch.eye(2),),
-            "torch program: no support for linalg_inv_ex.default (node 'linalg_inv_ex'), _linalg_check_errors",
+            "torch program: no support for linalg_inv_ex.default (node 'linalg_inv_ex'), ",
         ),
         (
             Writing().eval(),

@@ -95,6 +95,7 @@ REALS: Functions = {
         torch.full((2, 2), math.nan), x.T.reshape(2, 2, 2), x.reshape(2, 2, 2), beta=0
     ),
     "randomized relu": lambda x: F.rrelu(x),
+    "bilinear": lambda x: F.bilinear(x, x[:, :3], torch.arange(24.0).reshape(2, 4, 3), x[:, 0]),
     "unbatched average": lambda x: F.avg_pool1d(x, 2),
     "joined along the diagonal": lambda x: torch.block_diag(x, x + 1),
     **{
