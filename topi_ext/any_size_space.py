@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from topi_ext.direct_space import direct_knobs
-from topi_ext.knobs import ConvolutionKnobs, Knobs, fuses_rows, tiled_channels
+from topi_ext.knobs import ConvolutionKnobs, Knobs, fuses_rows, lanes_are_pixels, tiled_channels
 from topi_ext.processor import Processor
 from topi_ext.usual_sizes import overrun
 from topi_ext.winograd_space import winograd_any_size_knobs
@@ -34,6 +34,11 @@ def any_size_knobs(
     return min(found, key=lambda pair: pair[0])
 
 
+def suits_any_size(workload: ConvolutionWorkload) -> bool:
+    """Are its vectors channels of one pixel, and its tiles within a row, so that knobs fit other sizes?"""
+    return not (lanes_are_pixels(workload) or fuses_rows(workload))
+
+
 def _with_border(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> ConvolutionKnobs:
     """The border is copied ahead where tiles of channels overlap: rows of a chunk must not move with them."""
     overlaps = tiled_channels(workload) % (knobs.lanes * knobs.tile_channels)
@@ -57,4 +62,4 @@ def _suits(workload: ConvolutionWorkload, processor: Processor, knobs: Convoluti
     return knobs.rows == 1 or chunks >= CHUNKS_PER_THREAD * processor.threads
 
 
-__all__ = ["any_size_knobs"]
+__all__ = ["any_size_knobs", "suits_any_size"]

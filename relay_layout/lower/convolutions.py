@@ -30,13 +30,14 @@ from relay_layout.targets.convolutions import (
     merged,
     packed_kernel,
 )
+from topi_ext.any_size_space import suits_any_size
 from topi_ext.brain import BITS
 from topi_ext.compute.convolution import as_image, workload_of
 from topi_ext.compute.geometry import geometry_of
 from topi_ext.compute.winograd_any_size import winograd_any_size
 from topi_ext.indexing import logical_extent, physical_axes
 from topi_ext.kernel import convolve, direct_convolution
-from topi_ext.knobs import Knobs, WinogradKnobs, fuses_rows, lanes_are_pixels
+from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.weights import fill_vectors, merge_groups
 from topi_ext.winograd import transform_weight
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
@@ -156,9 +157,7 @@ def _chosen_knobs(workload: ConvolutionWorkload, target: BuildTarget, is_open: b
     """Those of the kernel of the workload; of images of any size where ``is_open``, None without one."""
     if not is_open:
         return target.kernels.choose(workload).knobs
-    if lanes_are_pixels(workload) or fuses_rows(workload):
-        return None
-    return target.kernels.choose_for_any_size(workload).knobs
+    return target.kernels.choose_for_any_size(workload).knobs if suits_any_size(workload) else None
 
 
 def usual_workload(call: relax.Call) -> ConvolutionWorkload | None:

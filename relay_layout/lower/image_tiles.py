@@ -1,8 +1,9 @@
 """Convolutions of images whose size is known at run time, as convolutions of tiles whose size is known now.
 
-Winograd's way needs to know the size, and is worth the copies. Tiles are cut with what the windows read
-around them, convolved as a batch, and put in their places. The last tiles of an image are moved back to end
-with it; what lies beyond a smaller one is computed and dropped.
+For layouts in which no other kernel takes images of any size: vectors run along rows of pixels, or over
+their ends. Tiles are cut with what the windows read around them, convolved as a batch, and put in their
+places. The last tiles of an image are moved back to end with it; what lies beyond a smaller one is computed
+and dropped.
 """
 
 from collections.abc import Callable
@@ -19,9 +20,10 @@ from relay_layout.lower.convolutions import usual_workload
 from relay_layout.lower.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.run_time_extents import extent_variable
 from relay_layout.targets import BuildTarget
+from topi_ext.any_size_space import suits_any_size
 from topi_ext.compute.imperative import variable, written
 from topi_ext.indexing import physical_axes
-from topi_ext.knobs import DTYPE_BYTES, fuses_rows, lanes_are_pixels
+from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.usual_sizes import overrun
 from topi_ext.workload import ConvolutionWorkload
 
@@ -144,8 +146,8 @@ def tiled_call(
     convolve: Callable[[relax.BlockBuilder, relax.Call, int], Expression],
     target: BuildTarget,
 ) -> Expression | None:
-    """A 2-D convolution by a constant weight of images of open extents, where tiles are the fastest way; None
-    for others.
+    """A 2-D convolution by a constant weight of images of open extents, in a layout without a kernel of any
+    size; None for others.
 
     ``convolve`` lowers the convolution of the tiles, of which it is told a usual number.
     """
@@ -179,13 +181,11 @@ def tiled_call(
 
 
 def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: BuildTarget) -> int | None:
-    """Rows and columns of the tiles that take least by estimate; None where kernels of any size take less.
+    """Rows and columns of the tiles that take least by estimate; None where there are kernels of any size.
 
     ``workload`` is the convolution of images of a usual size.
     """
-    if target.float_form(workload) is not workload:
-        return None
-    if not (lanes_are_pixels(workload) or fuses_rows(workload)):
+    if suits_any_size(workload) or target.float_form(workload) is not workload:
         return None
     least, best = inf, None
     for tile in _TILES:

@@ -177,11 +177,17 @@ def _resized(node: Node, mapping: Mapping, axes: list[Axis]) -> Value:
     data = node.tensor(0)
     if _fits_resize2d(mapping, changed, len(shape_of(data))):
         return _resize2d(data, mapping, changed)
+    dtype = dtype_of(data)
+    # Between integers lie numbers of which ONNX Runtime cuts off what is behind the point.
+    is_cut = mapping.mode == "linear" and not mapping.antialias and not dtype.startswith(("float", "bfloat"))
+    if is_cut:
+        data = node.emit(node.cast(data, "float32"), "wide")
     if is_static([extent for axis in changed for extent in (axis.before, axis.after)]):
-        return _axis_by_axis(node, data, mapping, changed)
-    for axis in changed:
-        data = _open_axis(node, data, mapping, axis)
-    return data
+        data = _axis_by_axis(node, data, mapping, changed)
+    else:
+        for axis in changed:
+            data = _open_axis(node, data, mapping, axis)
+    return relax.op.astype(node.emit(data, "numbers"), dtype) if is_cut else data
 
 
 def _open_axis(node: Node, data: Any, mapping: Mapping, axis: Axis) -> Any:

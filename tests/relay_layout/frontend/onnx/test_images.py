@@ -214,6 +214,21 @@ CASES: dict[str, dict[str, Any]] = {
     "linear_channels": _scaled(_mode("linear", "half_pixel"), 2.0, 1.0, 1.0, opset=18),
     "linear_line": _scaled(_mode("linear", "align_corners"), 1.7, x=_random(2, 3, 6)),
     "linear_volume": _scaled(_mode("linear", "half_pixel"), 2.0, 1.5, 0.5, x=_random(1, 2, 4, 5, 6)),
+    **{
+        f"linear_{dtype}": _scaled(
+            _mode("linear", coordinates),
+            *scales,
+            x=(_random(1, 2, 6, 7) * 40 + 100).astype(dtype),
+            opset=18,
+            atol=0,
+            outputs={"y": dtype},
+        )
+        for dtype, coordinates, scales in (
+            ("uint8", "half_pixel", (1.5, 0.7)),
+            ("int8", "asymmetric", (2.0, 2.0)),
+            ("int32", "half_pixel", (0.5, 0.4)),
+        )
+    },
     "linear_nothing": _scaled(_mode("linear", "half_pixel"), 1.0, 1.0, ours=[]),
     "resize_axes": _nodes(
         'y = Resize <mode="linear", axes=[3, 2]> (x, , s)',
