@@ -1,9 +1,10 @@
 """Knobs of convolutions of images whose size is known at run time, chosen for a usual size."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from topi_ext.direct_space import direct_knobs
+from topi_ext.direct_space import direct_knobs, traffic_cycles
 from topi_ext.knobs import ConvolutionKnobs, Knobs, fuses_rows, lanes_are_pixels, tiled_channels
 from topi_ext.processor import Processor
 from topi_ext.usual_sizes import overrun
@@ -25,8 +26,8 @@ def any_size_knobs(
     ``winograd`` false keeps to direct ones.
     """
     found: list[tuple[float, Knobs]] = [
-        (cycles * overrun(_run(workload), knobs.tile_pixels), _with_border(workload, knobs))
-        for cycles, knobs in direct_knobs(workload, processor)
+        (cycles * overrun(_run(workload), knobs.tile_pixels), knobs)
+        for cycles, knobs in _with_still_rows(workload, processor)
         if _suits(workload, processor, knobs)
     ]
     if winograd:
@@ -39,10 +40,23 @@ def suits_any_size(workload: ConvolutionWorkload) -> bool:
     return not (lanes_are_pixels(workload) or fuses_rows(workload))
 
 
-def _with_border(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> ConvolutionKnobs:
-    """The border is copied ahead where tiles of channels overlap: rows of a chunk must not move with them."""
-    overlaps = tiled_channels(workload) % (knobs.lanes * knobs.tile_channels)
-    return replace(knobs, pad_at="stage") if overlaps else knobs
+def _with_still_rows(
+    workload: ConvolutionWorkload, processor: Processor
+) -> Iterator[tuple[float, ConvolutionKnobs]]:
+    """All knobs of direct kernels, each with its estimated cycles.
+
+    Where tiles of channels overlap, those that a thread takes move, and the rows that were copied for them
+    would have to move with them: they are copied for all channels, or ahead.
+    """
+    for cycles, knobs in direct_knobs(workload, processor):
+        overlaps = tiled_channels(workload) % (knobs.lanes * knobs.tile_channels)
+        if not overlaps or (knobs.order, knobs.pad_at) != ("channels", "chunk"):
+            yield cycles, knobs
+            continue
+        before = traffic_cycles(workload, processor, knobs)
+        for still in (replace(knobs, order="pixels"), replace(knobs, pad_at="stage")):
+            if knobs.parallel or still.order == "channels":
+                yield cycles + traffic_cycles(workload, processor, still) - before, still
 
 
 def _run(workload: ConvolutionWorkload) -> int:

@@ -166,7 +166,7 @@ def _knobs_of_tile(
         )
         cost = tile.cycles * imbalance(workload, processor, knobs, pixels, channel_vectors)
         cost *= 1.0 + (SHARED_LINE_PENALTY - 1.0) * _shared_lines(workload, processor, knobs)
-        cost += _traffic_cycles(workload, processor, knobs)
+        cost += traffic_cycles(workload, processor, knobs)
         if tile.matrix_rows:
             cost += CONFIGURATION_CYCLES * _chunks(workload, knobs, pixels, channel_vectors)
         cost += processor.threads * processor.launch_cycles
@@ -176,7 +176,7 @@ def _knobs_of_tile(
         yield cost, knobs
         if order == "channels" and chunk_rows == 1 and tile.cycles < MOST_SERIAL * processor.parallel_cycles:
             alone = replace(knobs, parallel=False)
-            yield processor.threads * (tile.cycles + _traffic_cycles(workload, processor, alone)), alone
+            yield processor.threads * (tile.cycles + traffic_cycles(workload, processor, alone)), alone
 
 
 def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
@@ -425,7 +425,7 @@ def _read_share(workload: ConvolutionWorkload) -> float:
     return rows * columns if lines else rows
 
 
-def _traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
+def traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
     """Cycles spent on weights and rows that come from beyond the level-2 cache, and on padding."""
     size = DTYPE_BYTES[workload.dtype]
     batch = workload.batch if isinstance(workload.batch, int) else 1

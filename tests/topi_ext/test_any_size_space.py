@@ -68,3 +68,11 @@ def test_rows_of_a_chunk_are_free_where_threads_share_channels() -> None:
     _, knobs = any_size_knobs(depthwise, processor)
     assert isinstance(knobs, ConvolutionKnobs)
     assert (knobs.order, knobs.rows) == ("channels", 7)
+
+
+def test_rows_are_copied_for_all_channels_where_tiles_of_them_overlap() -> None:
+    processor = resolve_target("x86-64-v4", threads=2).processor
+    depthwise = replace(workload_of(120, 120), in_height=28, in_width=28, groups=120)
+    _, knobs = any_size_knobs(depthwise, processor)
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert (knobs.order, knobs.pad_at) == ("pixels", "chunk")

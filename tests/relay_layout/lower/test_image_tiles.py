@@ -69,6 +69,13 @@ def test_layouts(layout: str, tmp_path: Path) -> None:
     agree(model, 8, tmp_path, SIZES, desired_layout=layout)
 
 
+@pytest.mark.parametrize("strides", [1, 2])
+def test_channels_that_fill_no_vector(strides: int, tmp_path: Path) -> None:
+    attributes = f"pads=[1,1,1,1], strides=[{strides},{strides}], group=120"
+    model = model_of(attributes, (120, 1, 3, 3), ("n", 120, "h", "w"))
+    agree(model, 120, tmp_path, [*SIZES, (1, 56, 31)])
+
+
 def test_images_that_end_small(tmp_path: Path) -> None:
     """Deep in a network images are small, and so are tiles."""
     after = "p = MaxPool <kernel_shape=[16,16], strides=[16,16]> (c)  y = Conv <pads=[1,1,1,1]> (p, v)"
