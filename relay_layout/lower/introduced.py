@@ -1,7 +1,8 @@
 """Extents that a function's result has and none of its operands: where a slice or a fill gets its size.
 
 TVM passes such an extent to a fused function as a number behind the result, by whose shape the function has
-defined it by then, and refuses that.
+defined it by then, and refuses that. Numbers that are computed with, and are no operand's extents either, it
+passes once for each function that takes them.
 """
 
 from collections.abc import Iterable
@@ -28,13 +29,20 @@ def keep_introducing_apart(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _introduces(call: relax.Call) -> bool:
-    operands = [operand.ty for operand in call.args[1].fields]
-    return not _symbols(call.ty_args) <= _symbols(operands)
+    operands = call.args[1].fields
+    numbers = [number for number in operands if isinstance(number.ty, tvm.ir.PrimType)]
+    needed = _symbols(call.ty_args) | _within(numbers)
+    return not needed <= _symbols([operand.ty for operand in operands])
 
 
 def _symbols(kinds: Iterable[tvm.ir.Type]) -> set[tirx.Var]:
-    extents = [extent for kind in kinds for extent in _extents(kind) if not isinstance(extent, tirx.IntImm)]
-    return {symbol for extent in extents for symbol in tirx.analysis.undefined_vars(extent)}
+    return _within(extent for kind in kinds for extent in _extents(kind))
+
+
+def _within(extents: Iterable[tvm.ir.Expr]) -> set[tirx.Var]:
+    """The symbols that extents are made of."""
+    symbolic = [extent for extent in extents if not isinstance(extent, tirx.IntImm)]
+    return {symbol for extent in symbolic for symbol in tirx.analysis.undefined_vars(extent)}
 
 
 def _extents(kind: tvm.ir.Type) -> list[tvm.ir.Expr]:

@@ -1,7 +1,9 @@
 """What introduces an extent is fused with nothing; TVM would refuse it."""
 
+from typing import Any
+
 import pytest
-from tvm import IRModule, relax, tirx
+from tvm import IRModule, relax, te, tirx
 
 from relay_layout.lower.introduced import keep_introducing_apart
 from relay_layout.lower.patterns import OPAQUE, PATTERN
@@ -56,3 +58,28 @@ def test_an_extent_within_another_is_not_introduced() -> None:
         builder.emit_func_output(result)
     module = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(builder.finalize()))
     assert opaque(keep_introducing_apart(module)) == []
+
+
+def test_numbers_that_no_operand_has_are_passed_to_one_function() -> None:
+    """A pooled image has no rows any more, but may be divided by their number."""
+    rows = tirx.Var("rows", "int64")
+    data = relax.Var("x", relax.TensorType([rows, 4], "float32"))
+    pooled = relax.Var("pooled", relax.TensorType([1, 4], "float32"))
+    builder = relax.BlockBuilder()
+
+    def number(count: Any) -> te.Tensor:
+        return te.compute((1, 1), lambda *_: tirx.Cast("float32", count), name="number")
+
+    with builder.function("main", [data, pooled]):
+        with builder.dataflow():
+            first = builder.emit_te(number, rows)
+            total = builder.emit(relax.op.multiply(pooled, first))
+            second = builder.emit_te(number, rows + 1)
+            result = builder.emit_output(relax.op.add(total, second))
+        builder.emit_func_output(result)
+    module = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(builder.finalize()))
+    marked = keep_introducing_apart(module)
+    assert len(opaque(marked)) == 2
+    fused = relax.transform.FuseTIR()(relax.transform.FuseOps()(marked))
+    for function in fused.functions.values():
+        assert isinstance(function, relax.Function) or len(set(function.params)) == len(function.params)

@@ -12,21 +12,25 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from tvm import te, tirx
+from tvm import sym, te, tirx
+from tvm.ir import Range
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, Extent
 
 _LARGEST_DENOMINATOR = 64
-_SIZES = np.arange(1, 1 << 14)
-"""Extents for which rounding a float is checked to be what dividing integers gives."""
+_MOST = 1 << 14
+"""Up to which extent rounding a float is checked to be what dividing integers gives."""
+
+_ROUNDINGS = {"down": np.floor, "up": np.ceil, "to zero": np.trunc}
 
 
 @dataclass(frozen=True)
 class OpenFloat:
     """A float that is ``expression``: ``factor * extent + addend``, where it is linear in an extent.
 
-    ``samples`` is what it is for extents of 1, 2 and so on, rounded as double precision rounds.
+    ``samples`` is what it is, rounded as double precision rounds, for extents of ``sizes``: 1, 2 and so on,
+    and as many below where the extent may be below zero.
     """
 
     expression: Any
@@ -34,24 +38,43 @@ class OpenFloat:
     factor: Fraction = Fraction(1)
     addend: Fraction = Fraction(0)
     samples: Any = None
+    sizes: Any = None
 
     def __str__(self) -> str:
         known = self.extent is not None
         return f"a multiple of {float(self.factor):g}" if known else "no multiple of another"
 
-    def rounded(self, *, up: bool = False) -> Extent:
-        """The integer below it, or above; ValueError where it is no quotient of an extent."""
+    def rounded(self, rounding: str = "down") -> Extent:
+        """The integer next to it; ValueError where it is no quotient of an extent."""
         if self.extent is None:
             raise ValueError
         factor, addend = (
             number.limit_denominator(_LARGEST_DENOMINATOR) for number in (self.factor, self.addend)
         )
         divisor = math.lcm(factor.denominator, addend.denominator)
-        times, more = int(factor * divisor), int(addend * divisor) + (divisor - 1 if up else 0)
-        computed = (np.ceil if up else np.floor)(self.samples)
-        if not np.array_equal(computed, (_SIZES * times + more) // divisor):
+        times, more = int(factor * divisor), int(addend * divisor)
+        numerators = self.sizes * times + more
+        below, above = numerators // divisor, (numerators + (divisor - 1)) // divisor
+        wanted = {"down": below, "up": above, "to zero": np.where(numerators < 0, above, below)}[rounding]
+        if not np.array_equal(_ROUNDINGS[rounding](self.samples), wanted):
             raise ValueError
-        return tirx.floordiv(self.extent * times + more, divisor)
+        numerator = self.extent * times + more
+        floor = tirx.floordiv(numerator, divisor)
+        ceiling = tirx.floordiv(numerator + (divisor - 1), divisor)
+        if rounding == "up" or (rounding == "to zero" and _is_natural(-numerator)):
+            return ceiling
+        if rounding == "down" or _is_natural(numerator):
+            return floor
+        zero = tirx.const(0, "int64")
+        return tirx.max(floor, zero) + tirx.min(ceiling, zero)
+
+
+def _is_natural(extent: Extent) -> bool:
+    """Whether an extent is never below zero, where the sizes that it is computed of are at least one."""
+    analyzer = sym.Analyzer()
+    for size in tirx.analysis.undefined_vars(extent):
+        analyzer.bind(size, Range(1, _MOST))
+    return bool(analyzer.can_prove(extent >= 0))
 
 
 def scaled(extent: Extent, factor: float) -> Extent:
@@ -74,7 +97,8 @@ def _real(value: Any) -> Any:
         return float(value)
     if isinstance(value, OpenFloat):
         return value
-    return OpenFloat(tirx.Cast("float64", value), value, samples=_SIZES.astype("float64"))
+    sizes = np.arange(1 if _is_natural(value) else -_MOST, _MOST)
+    return OpenFloat(tirx.Cast("float64", value), value, samples=sizes.astype("float64"), sizes=sizes)
 
 
 def _combined(compute: Callable[[Any, Any], Any], left: Any, right: Any) -> OpenFloat:
@@ -99,7 +123,7 @@ def _combined(compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Open
         case _:
             return OpenFloat(expression)
     samples = compute(held.samples, number) if held is left else compute(number, held.samples)
-    return OpenFloat(expression, held.extent, factor, addend, samples)
+    return OpenFloat(expression, held.extent, factor, addend, samples, held.sizes)
 
 
 def _operands(node: Any, importer: Any) -> list[Any]:
@@ -123,20 +147,35 @@ def _arithmetic(compute: Callable[[Any, Any], Any], of_tvm: Callable[[Any, Any],
     return convert
 
 
+def _power(node: Any, importer: Any) -> Any:
+    """Of an integer by a number, a product; of floats as doubles."""
+    base, exponent = _operands(node, importer)
+    if isinstance(base, int | float) and isinstance(exponent, int | float):
+        return base**exponent
+    is_real = isinstance(base, float | OpenFloat)
+    if not is_real and isinstance(exponent, int) and exponent >= 0:
+        return math.prod([base] * exponent)
+    if not is_real and not isinstance(exponent, float | OpenFloat):
+        raise ModelError(
+            f"node '{node.name}': an open power of an integer is not supported; give the input a fixed size"
+        )
+    return OpenFloat(tirx.pow(_expression(base), _expression(exponent)))
+
+
 def _expression(value: Any) -> Any:
     real = _real(value)
     return real.expression if isinstance(real, OpenFloat) else tirx.const(real, "float64")
 
 
-def _rounded(*, up: bool = False) -> Any:
+def _rounded(rounding: str) -> Any:
     def convert(node: Any, importer: Any) -> Any:
         (value,) = _operands(node, importer)
         if isinstance(value, float):
-            return math.ceil(value) if up else math.floor(value)
+            return int(_ROUNDINGS[rounding](value))
         if not isinstance(value, OpenFloat):
             return value
         try:
-            return value.rounded(up=up)
+            return value.rounded(rounding)
         except ValueError:
             raise ModelError(
                 f"node '{node.name}': an extent that is {value}, rounded, is not supported; divide integers "
@@ -165,15 +204,16 @@ CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
     "mul": _arithmetic(operator.mul),
     "floordiv": _arithmetic(operator.floordiv, tirx.floordiv),
     "mod": _arithmetic(operator.mod, tirx.floormod),
-    "pow": _arithmetic(operator.pow, tirx.pow),
+    "pow": _power,
     "truediv": _arithmetic(operator.truediv),
     "neg": _negative,
     "sym_float": _float,
     "_sym_sqrt": _root,
     "sym_max": _arithmetic(max, tirx.max),
     "sym_min": _arithmetic(min, tirx.min),
-    **dict.fromkeys(("floor", "sym_int", "trunc"), _rounded()),
-    "ceil": _rounded(up=True),
+    "floor": _rounded("down"),
+    "ceil": _rounded("up"),
+    **dict.fromkeys(("sym_int", "trunc"), _rounded("to zero")),
 }
 """By the names that TVM's importer has for functions of Python and for PyTorch's own of numbers."""
 

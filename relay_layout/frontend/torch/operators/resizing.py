@@ -51,10 +51,13 @@ class _Axis:
         return self.factor is not None and self.factor.is_integer()
 
 
-def _resized(node: Any, importer: Any, position: int) -> tuple[Expression, list[_Axis]]:
+def _resized(
+    node: Any, importer: Any, position: int, *, local: bool = True
+) -> tuple[Expression, list[_Axis]]:
     """What is resized, and how; the factors, if they are given, are at ``position``.
 
-    Where open extents are halved, halved again and so on, it is what has no element left over that is.
+    Where open extents are halved, halved again and so on, it is what has no element left over that is; but
+    for a way of resizing that is not ``local``, and reads what is left over as well.
     """
     value = importer.env[node.args[0]]
     factors = argument(node, position, "scale_factors")
@@ -68,7 +71,7 @@ def _resized(node: Any, importer: Any, position: int) -> tuple[Expression, list[
         elif not isinstance(after, int):
             after = _scaled(node, before, factor)
             parts = round(1 / factor)
-            if parts * factor == 1 and parts & (parts - 1) == 0:
+            if local and parts * factor == 1 and parts & (parts - 1) == 0:
                 before, factor = after * parts, None
                 value = importer.block_builder.emit(
                     relax.op.strided_slice(value, [axis], [0], [before], assume_inbound=True)
@@ -102,7 +105,7 @@ _TENSOR = SimpleNamespace(
     where=tirx.Select,
     same=tirx.EQ,
     real=lambda value: tirx.Cast("float32", value) if hasattr(value, "ty") else tirx.const(value, "float32"),
-    place=lambda value: tirx.Cast("int64", value),
+    place=lambda value: tirx.Cast("int64", value) if hasattr(value, "ty") else tirx.const(value, "int64"),
 )
 """The same functions of numbers that are known, and of those at run time."""
 
@@ -144,7 +147,7 @@ def _step(
         return old / new
     step = functions.real(np.float32(1.0 / factor))
     for multiple in exact:
-        is_exact = functions.same(after, before * multiple)
+        is_exact = functions.same(functions.place(after), functions.place(before) * multiple)
         step = functions.where(is_exact, functions.real(1 / multiple), step)
     return step
 
@@ -197,9 +200,9 @@ def _filter(functions: Any, distance: Any, *, cubic: bool, sharpness: float) -> 
 
 def _interpolated(*, cubic: bool = False) -> Converter:
     def convert(node: Any, importer: Any) -> Expression:
-        value, axes = _resized(node, importer, 3)
-        _check_floats(node, value)
         corners = bool(node.args[2])
+        value, axes = _resized(node, importer, 3, local=not (cubic or corners))
+        _check_floats(node, value)
         if len(axes) == 2 and all(axis.is_ratio or corners for axis in axes):
             mode = "align_corners" if corners else "half_pixel"
             return importer.block_builder.emit(
@@ -280,7 +283,7 @@ def _antialiased(*, cubic: bool = False) -> Converter:
     """As Pillow resizes: the filter is stretched over all elements that fall together."""
 
     def convert(node: Any, importer: Any) -> Expression:
-        value, axes = _resized(node, importer, 3)
+        value, axes = _resized(node, importer, 3, local=False)
         _check_floats(node, value)
 
         def along(wide: Expression, axis: _Axis) -> Expression:

@@ -40,6 +40,10 @@ NUMBERS: dict[str, Function] = {
         x, (torch.sym_int(h * 1.5), math.trunc(w / 0.7)), mode="bilinear"
     ),
     "scaled and made whole": lambda x, h, w: F.interpolate(x, (math.ceil(h / 4 + 1), math.ceil(w * 0.3))),
+    "cut off below zero": lambda x, h, w: x * torch.sym_int(h * -0.5) + math.trunc((w - 10) * 0.5),
+    "rounded below zero": lambda x, h, w: x * math.floor(h * -0.5) + math.ceil((w - 10) * 0.5),
+    "rows from the end": lambda x, h, w: x[:, :, math.trunc(h * -0.25) :] + 1,
+    "square": lambda x, h, w: x * h**2,
     "every half": lambda x, h, w: F.interpolate(x, scale_factor=0.5, mode="area"),
 }
 

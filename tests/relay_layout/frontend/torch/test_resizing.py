@@ -28,7 +28,7 @@ MODES = {
     3: ("nearest", "nearest-exact", "trilinear"),
 }
 SIZES = {1: (7,), 2: (12, 5), 3: (3, 9, 8)}
-FACTORS = (2.0, 1.5, 0.6, 1.05)
+FACTORS = (2.0, 1.5, 0.6, 0.5, 1.05)
 """Of 1.05 some extents stay, while some modes read other elements than then."""
 JUST_ABOVE_TWO = 2.05
 """As for 1.05; of open extents it is no fraction, as doubles round its multiples."""
@@ -41,11 +41,15 @@ def functions(rank: int, factors: Sequence[float]) -> Functions:
         for factor in factors:
             resizes[f"{mode} by {factor}"] = {"mode": mode, "scale_factor": factor}
         if not mode.startswith("nearest"):
-            resizes[f"{mode} between corners"] = {"mode": mode, "size": SIZES[rank], "align_corners": True}
+            corners = {"mode": mode, "align_corners": True}
+            resizes[f"{mode} between corners"] = corners | {"size": SIZES[rank]}
+            resizes[f"{mode} between corners by a half"] = corners | {"scale_factor": 0.5}
         if mode.startswith("bi"):
             for size in ((4, 3), (19, 21)):
                 resizes[f"{mode} antialiased to {size}"] = {"mode": mode, "size": size, "antialias": True}
-            resizes[f"{mode} antialiased by 0.6"] = {"mode": mode, "scale_factor": 0.6, "antialias": True}
+            for factor in (0.6, 0.5):
+                given = {"mode": mode, "scale_factor": factor, "antialias": True}
+                resizes[f"{mode} antialiased by {factor}"] = given
     return {name: lambda x, given=given: interpolate(x, **given) for name, given in resizes.items()}
 
 
@@ -77,3 +81,15 @@ def test_integers_are_not_interpolated(antialias: bool) -> None:
         f"node '{name}': a resize that interpolates between elements of uint8 is not supported; "
         "convert them to floats"
     )
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.25])
+@pytest.mark.parametrize("mode", MODES[2])
+def test_open_extents_may_shrink_to_one(mode: str, factor: float, tmp_path: Path) -> None:
+    """Export fixes a result of one element, while the image stays open."""
+    model = Every({"down": lambda x: interpolate(x, scale_factor=factor, mode=mode)}).eval()
+    sizes = ((10, 14), (13, 17)) if factor == 0.1 else ((9, 7), (13, 6))
+    images = [torch.randn(1, 2, *size) for size in sizes]
+    session = session_of(model, tmp_path, images[:1], dynamic_shapes=(({2: Dim.AUTO, 3: Dim.AUTO},),))
+    for image in images:
+        assert_agrees(session, model, (image,))
