@@ -74,7 +74,8 @@ class WinogradKnobs:
     vector of the transformed input and of the results. ``tile_pixels`` x ``tile_channels``: accumulators of
     the products, in tiles and in vectors of output channels. ``order``: "pixels" hands chunks of ``rows``
     rows of tiles to the threads, "channels" the output channels. ``pad_at`` and ``prefetch``: as for the
-    direct convolution; "chunk" is for order "pixels".
+    direct convolution; "chunk" is for order "pixels". Of images of any size a chunk has ``rows`` tiles, in
+    both orders, and nothing is copied for a border.
     """
 
     tile: int

@@ -56,8 +56,7 @@ def winograd_knobs(
         return
     for tile in POINTS:
         rows, columns = winograd_tiles(workload, tile)
-        padded = workload.is_padded or workload.out_height % tile or workload.out_width % tile
-        pad_at: PadAt = "chunk" if padded else "stage"
+        pad_at: PadAt = "chunk" if has_border(workload, tile) else "stage"
         for count in _divisors(rows):
             yield from _chunked(workload, processor, tile, columns * count, "pixels", count, pad_at)
         yield from _chunked(workload, processor, tile, columns * rows, "channels")
@@ -121,6 +120,11 @@ def _chunked(
             tile, in_lanes, out_lanes, *register_tile, order, rows, pad_at, processor.prefetch
         )
         yield winograd_cycles(workload, processor, knobs), knobs
+
+
+def has_border(workload: ConvolutionWorkload, tile: int) -> bool:
+    """Whether tiles read what is no part of the image, so that it is copied with zeros around it."""
+    return bool(workload.is_padded or workload.out_height % tile or workload.out_width % tile)
 
 
 def _lanes(channels: int, block: int, processor: Processor) -> int:
@@ -215,7 +219,9 @@ def _traffic(
     spread = places * tiles * workload.summed_planes
     planes = int(workload.out_depth) * int(workload.in_height) * int(workload.in_width) * FLOAT_BYTES
     cycles = REGION_CYCLES
-    if knobs.pad_at == "stage":
+    if not has_border(workload, knobs.tile):
+        pass
+    elif knobs.pad_at == "stage":
         cycles += REGION_CYCLES + planes * workload.in_channels / processor.cache_bytes_per_cycle
     else:
         rows = knobs.rows * knobs.tile

@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
 from topi_ext.compute.winograd_any_size import NEAREST, WINDOW
 from topi_ext.knobs import WinogradKnobs, check_strip
-from topi_ext.schedule.blocks import SBlock, annotated_block, fuse_epilogue, open_schedule
+from topi_ext.schedule.blocks import SBlock, annotated_block, fixed, fuse_epilogue, open_schedule
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
 from topi_ext.schedule.cpu.winograd import Loop, arrange_columns, arrange_data, arrange_products, own_loops
 from topi_ext.schedule.cpu.winograd_tiles import by_tiles
@@ -44,6 +44,7 @@ def schedule_winograd_any_size(
         if other not in _STAGES:
             arrange_block(sch, sch.get_sblock(other), knobs.out_lanes)
     stages = {stage: sch.get_sblock(stage) for stage in _STAGES}
+    _check_same(sch, stages[PRODUCT], workload, knobs)
     chunk, vector = _result(sch, sch.get_sblock(name), knobs)
     arrange_columns(sch, stages[RESULT_COLUMNS], vector)
     arrange_products(sch, stages[PRODUCT], chunk, workload, knobs)
@@ -58,6 +59,16 @@ def schedule_winograd_any_size(
         sch.parallel(sch.fuse(whole, place))
     arrange_loops(sch, [sch.get_sblock(other) for other in after], knobs.out_lanes)
     return open_schedule(apply_prefetch(finished(sch.mod["main"])))
+
+
+def _check_same(sch: Schedule, product: SBlock, workload: ConvolutionWorkload, knobs: WinogradKnobs) -> None:
+    """RuntimeError where the function was made for other knobs, whose weights lie in another order."""
+    block = sch.get(product)
+    found = [[fixed(extent) for extent in region.source.shape] for region in (*block.reads, *block.writes)]
+    places, vectors = (knobs.tile + 2) ** 2, workload.out_channels // knobs.out_lanes
+    chunks = [places, vectors, None, knobs.rows, knobs.out_lanes]
+    if list(knobs.weight_shape(workload)) not in found or chunks not in found:
+        raise RuntimeError(f"a function of {found} is not arranged as {knobs.to_dict()} say")
 
 
 def _window(sch: Schedule, block: SBlock, read: SBlock, within: Loop) -> None:
