@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 import relay_layout
 from tests.onnx_reference import reference_session
@@ -27,3 +29,36 @@ def agree(
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max(initial=1))
     return compiled.report
+
+
+SIZES = [(1, 16, 16), (2, 5, 7), (1, 33, 50), (3, 19, 64), (1, 1, 1)]
+"""Batch, rows and columns."""
+
+
+def model_of(
+    attributes: str, weight: tuple[int, ...], image: tuple[Any, ...], after: str = "y = Relu (c)"
+) -> Any:
+    rng = np.random.default_rng(0)
+    header = '<ir_version: 8, opset_import: ["" : 17]> tiles () => ()'
+    model = onnx.parser.parse_model(f"{header} {{ c = Conv <{attributes}> (x, w, b)  {after} }}")
+    graph = model.graph
+    graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, image))
+    for name, shape in (("w", weight), ("b", weight[:1])):
+        array = rng.standard_normal(shape).astype("float32")
+        graph.initializer.append(numpy_helper.from_array(array, name))
+    graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    return model
+
+
+WINDOWS = {
+    "3x3": ("pads=[1,1,1,1]", (24, 8, 3, 3)),
+    "strided": ("pads=[1,1,1,1], strides=[2,2]", (16, 8, 3, 3)),
+    "uneven": ("pads=[0,2,1,0], strides=[1,3]", (7, 8, 2, 5)),
+    "dilated": ("pads=[2,3,2,3], dilations=[2,3]", (16, 8, 3, 3)),
+    "pointwise": ("pads=[0,0,0,0]", (32, 8, 1, 1)),
+    "pointwise, strided": ("strides=[2,1]", (32, 8, 1, 1)),
+    "depthwise": ("pads=[1,1,1,1], group=8", (8, 1, 3, 3)),
+    "depthwise, strided": ("pads=[2,2,2,2], strides=[2,2], group=8", (8, 1, 5, 5)),
+    "groups": ("pads=[1,1,1,1], group=2", (12, 4, 3, 3)),
+    "many channels": ("pads=[1,1,1,1]", (64, 8, 3, 3)),
+}

@@ -1,47 +1,10 @@
-"""Convolutions of images of any size: ONNX Runtime's numbers below, at and beyond a tile's size."""
+"""Convolutions in layouts without kernels of any size: tiles of a known size, cut and joined."""
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
-import relay_layout
-from tests.relay_layout.lower.open_images import agree
-
-SIZES = [(1, 16, 16), (2, 5, 7), (1, 33, 50), (3, 19, 64), (1, 1, 1)]
-"""Batch, rows and columns."""
-
-
-def model_of(
-    attributes: str, weight: tuple[int, ...], image: tuple[Any, ...], after: str = "y = Relu (c)"
-) -> Any:
-    rng = np.random.default_rng(0)
-    header = '<ir_version: 8, opset_import: ["" : 17]> tiles () => ()'
-    model = onnx.parser.parse_model(f"{header} {{ c = Conv <{attributes}> (x, w, b)  {after} }}")
-    graph = model.graph
-    graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, image))
-    for name, shape in (("w", weight), ("b", weight[:1])):
-        array = rng.standard_normal(shape).astype("float32")
-        graph.initializer.append(numpy_helper.from_array(array, name))
-    graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
-    return model
-
-
-WINDOWS = {
-    "3x3": ("pads=[1,1,1,1]", (24, 8, 3, 3)),
-    "strided": ("pads=[1,1,1,1], strides=[2,2]", (16, 8, 3, 3)),
-    "uneven": ("pads=[0,2,1,0], strides=[1,3]", (7, 8, 2, 5)),
-    "dilated": ("pads=[2,3,2,3], dilations=[2,3]", (16, 8, 3, 3)),
-    "pointwise": ("pads=[0,0,0,0]", (32, 8, 1, 1)),
-    "pointwise, strided": ("strides=[2,1]", (32, 8, 1, 1)),
-    "depthwise": ("pads=[1,1,1,1], group=8", (8, 1, 3, 3)),
-    "depthwise, strided": ("pads=[2,2,2,2], strides=[2,2], group=8", (8, 1, 5, 5)),
-    "groups": ("pads=[1,1,1,1], group=2", (12, 4, 3, 3)),
-    "many channels": ("pads=[1,1,1,1]", (64, 8, 3, 3)),
-}
+from tests.relay_layout.lower.open_images import SIZES, WINDOWS, agree, model_of
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -49,56 +12,7 @@ def test_windows(window: str, tmp_path: Path) -> None:
     attributes, weight = WINDOWS[window]
     # ONNX Runtime takes no image that a window does not fit into.
     sizes = [size for size in SIZES if window != "uneven" or min(size[1:]) > 1]
-    report = agree(model_of(attributes, weight, ("n", 8, "h", "w")), 8, tmp_path, sizes)
-    assert any("conv2d" in call["function"] for call in report["calls"])
-
-
-@pytest.mark.parametrize("image", [("n", 8, "h", 24), ("n", 8, 24, "w"), (2, 8, "h", "w")], ids=str)
-def test_one_open_extent(image: tuple[Any, ...], tmp_path: Path) -> None:
-    sizes = [(2, 24, 24)]
-    if image[2] == "h":
-        sizes += [(2, 7, 24), (2, 40, 24)]
-    if image[3] == "w":
-        sizes += [(2, 24, 7), (2, 24, 41)]
-    agree(model_of("pads=[1,1,1,1]", (16, 8, 3, 3), image), 8, tmp_path, sizes)
-
-
-@pytest.mark.parametrize("layout", ["none", "NCHW", "NHWC", "NCHW8c"])
-def test_layouts(layout: str, tmp_path: Path) -> None:
-    model = model_of("pads=[1,1,1,1]", (16, 8, 3, 3), ("n", 8, "h", "w"))
-    agree(model, 8, tmp_path, SIZES, desired_layout=layout)
-
-
-@pytest.mark.parametrize("strides", [1, 2])
-def test_channels_that_fill_no_vector(strides: int, tmp_path: Path) -> None:
-    attributes = f"pads=[1,1,1,1], strides=[{strides},{strides}], group=120"
-    model = model_of(attributes, (120, 1, 3, 3), ("n", 120, "h", "w"))
-    agree(model, 120, tmp_path, [*SIZES, (1, 56, 31)])
-
-
-def test_images_that_end_small(tmp_path: Path) -> None:
-    """Deep in a network images are small, and so are tiles."""
-    after = "p = MaxPool <kernel_shape=[16,16], strides=[16,16]> (c)  y = Conv <pads=[1,1,1,1]> (p, v)"
-    model = model_of("pads=[1,1,1,1]", (16, 8, 3, 3), ("n", 8, "h", "w"), after)
-    weight = np.random.default_rng(2).standard_normal((16, 16, 3, 3)).astype("float32")
-    model.graph.initializer.append(numpy_helper.from_array(weight, "v"))
-    agree(model, 8, tmp_path, [(1, 224, 224), (2, 16, 40), (1, 321, 300)])
-
-
-def test_channels_last_are_chosen(tmp_path: Path) -> None:
-    conversion = relay_layout.convert(model_of("pads=[1,1,1,1]", (16, 8, 3, 3), ("n", 8, "h", "w")))
-    assert set(conversion.report["layouts"].values()) == {"NHWC->NHWC"}
-
-
-def test_winograds_kernel(tmp_path: Path) -> None:
-    """Many channels are worth it; one kernel reads and writes the image."""
-    model = model_of("pads=[1,1,1,1]", (64, 64, 3, 3), ("n", 64, "h", "w"))
-    report = agree(model, 64, tmp_path, [(1, 56, 56), (2, 17, 40), (1, 3, 5)], target="x86-64-v3")
-    (function,) = [call["function"] for call in report["calls"] if "conv2d" in call["function"]]
-    assert "winograd" in function and "relu" in function
-
-
-def test_without_winograd(tmp_path: Path) -> None:
-    model = model_of("pads=[1,1,1,1]", (64, 64, 3, 3), ("n", 64, "h", "w"))
-    report = agree(model, 64, tmp_path, [(1, 17, 40)], target="x86-64-v3", winograd=False)
-    assert not any("winograd" in call["function"] for call in report["calls"])
+    model = model_of(attributes, weight, ("n", 8, "h", "w"))
+    report = agree(model, 8, tmp_path, sizes, desired_layout="NCHW")
+    functions = " ".join(call["function"] for call in report["calls"])
+    assert "cut_tiles" in functions and "join_tiles" in functions
