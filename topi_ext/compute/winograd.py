@@ -6,7 +6,7 @@ through rows, planes and images, so that the products see one axis of pixels. A 
 takes the same tile of as many planes of the data, and sums over them as over channels.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -77,9 +77,7 @@ def winograd(
 
     def element(*index: Any) -> Any:
         place = dict(zip(out_axes, index, strict=True))
-        block, lane = place["C", 0], place.get(("C", out_block))
-        if lane is None:
-            block, lane = place["C", 0] // out_block, place["C", 0] % out_block
+        block, lane = vector_of(place, out_block)
         row, column = place["H", 0], place["W", 0]
         image = place["N", 0] * planes + place.get(("D", 0), 0)
         number = (image * rows + row // tile) * columns + column // tile
@@ -150,6 +148,12 @@ def tile_products(
         return row_of(matrices.result, matrices.result_groups, column, values, dtype)
 
     return te.compute((out_blocks, *tiles, extent, tile, out_block), result_column, name=RESULT_COLUMNS)
+
+
+def vector_of(place: Mapping[tuple[str, int], Any], lanes: int) -> tuple[Any, Any]:
+    """The vector of ``lanes`` channels and the lane of an element at a place in a layout."""
+    channel, lane = place["C", 0], place.get(("C", lanes))
+    return (channel // lanes, channel % lanes) if lane is None else (channel, lane)
 
 
 def tile_result(

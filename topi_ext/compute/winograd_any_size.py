@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.compute.winograd import tile_products, tile_result
+from topi_ext.compute.winograd import tile_products, tile_result, vector_of
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_strip
 from topi_ext.winograd import KERNEL
@@ -71,9 +71,7 @@ def winograd_any_size(
 
     def element(*index: Any) -> Any:
         place = dict(zip(out_axes, index, strict=True))
-        block, lane = place["C", 0], place.get(("C", out_block))
-        if lane is None:
-            block, lane = place["C", 0] // out_block, place["C", 0] % out_block
+        block, lane = vector_of(place, out_block)
         row, column = place["H", 0], place["W", 0]
         number = (place["N", 0] * rows + row // tile) * columns + column // tile
         within = number // knobs.rows, number % knobs.rows

@@ -12,7 +12,7 @@ from topi_ext.knobs import WinogradKnobs, check_strip
 from topi_ext.schedule.blocks import SBlock, annotated_block, fixed, fuse_epilogue, open_schedule
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
 from topi_ext.schedule.cpu.winograd import Loop, arrange_columns, arrange_data, arrange_products, own_loops
-from topi_ext.schedule.cpu.winograd_tiles import by_tiles
+from topi_ext.schedule.cpu.winograd_results import by_tiles
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.prefetch import apply_prefetch
 from topi_ext.workload import ConvolutionWorkload
