@@ -22,6 +22,7 @@ from relay_layout.lower.run_time_extents import extent_variable
 from relay_layout.targets import BuildTarget
 from topi_ext.any_size_space import suits_any_size
 from topi_ext.compute.imperative import variable, written
+from topi_ext.compute.winograd_any_size import tile_counts, tile_place
 from topi_ext.indexing import physical_axes
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.usual_sizes import overrun
@@ -59,7 +60,7 @@ class _Window:
 
     def count(self, results: Any) -> Any:
         """Tiles of so many results."""
-        return (results + (self.tile - 1)) // self.tile
+        return tile_counts(results, self.tile)
 
     def begin(self, number: Any, results: Any) -> Any:
         """Where in the result a tile begins."""
@@ -94,7 +95,7 @@ class _Tiling:
 
         def body(source: Any, result: Any) -> None:
             with T.parallel(0, tiles) as tile:
-                image, numbers = self._place(tile, down, across)
+                image, *numbers = tile_place(tile, self.rows.count(down), self.columns.count(across))
                 # What is divided is divided once for each tile.
                 first = [variable("int64") for _ in range(3)]
                 first[0][0] = image
@@ -132,12 +133,6 @@ class _Tiling:
             return found(*source)
 
         return te.compute(list(goal), element, name="join_tiles")
-
-    def _place(self, tile: Any, down: Any, across: Any) -> tuple[Any, tuple[Any, Any]]:
-        """The image of a tile, and which it is from above and from the left."""
-        rows, columns = self.rows.count(down), self.columns.count(across)
-        image = tirx.floordiv(tile, rows * columns)
-        return image, (tirx.floormod(tirx.floordiv(tile, columns), rows), tirx.floormod(tile, columns))
 
 
 def tiled_call(

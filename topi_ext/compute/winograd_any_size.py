@@ -98,7 +98,7 @@ def winograd_any_size(
 
 def tile_counts(extent: Any, tile: int) -> Any:
     """Tiles along so many results."""
-    return tirx.floordiv(extent + (tile - 1), tile)
+    return (extent + (tile - 1)) // tile
 
 
 def tile_place(number: Any, rows: Any, columns: Any) -> tuple[Any, Any, Any]:
