@@ -23,7 +23,7 @@ from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Params, load_model
 from relay_layout.graph.border import size_conditions
-from relay_layout.lower.calls import called_functions, calls_left, renamed
+from relay_layout.lower.calls import called_functions, calls_left, renamed, variants_of
 from relay_layout.lower.link import link_command
 from relay_layout.lower.schedule import Kernel
 from relay_layout.lower.stages import Progress, build_library, count_operations, lower, plan_memory
@@ -243,8 +243,9 @@ def _built(
     specs = tensor_specs(converted["main"], border, request)
     lowered = lower(converted, target, say)
     planned = plan_memory(lowered.module, target)
-    left = renamed(calls_left(lowered.calls, called_functions(planned)), conversion.names)
-    calls = described_calls(left, lowered.kernels)
+    variants = variants_of(planned)
+    left = renamed(calls_left(lowered.calls, called_functions(planned), variants), conversion.names)
+    calls = described_calls(left, lowered.kernels, variants)
     content = Content(build_library(planned, target, say), lowered.weights)
     seconds = time.perf_counter() - since
     found = _report(conversion, lowered.kernels, count_operations(lowered.module), seconds)

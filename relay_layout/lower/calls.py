@@ -8,6 +8,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.ir import as_extent, function_attributes, operator_name, size_in_bytes
+from relay_layout.lower.concat import VARIANT_OF
 from relay_layout.lower.half import NARROWED
 
 CALL_TIR = "call_tir"
@@ -71,17 +72,22 @@ def kernel_calls(operators: tvm.IRModule, grouped: tvm.IRModule) -> list[KernelC
     return calls
 
 
-def calls_left(calls: Sequence[KernelCall], functions: Sequence[str]) -> list[KernelCall]:
+def calls_left(
+    calls: Sequence[KernelCall], functions: Sequence[str], variants: Mapping[str, str] | None = None
+) -> list[KernelCall]:
     """Those of ``calls`` that still run, where ``functions`` are the names of the calls that do, in order.
 
     A call that no longer runs is computed in place, or is a view. A function that came up later computes
-    nothing that has a name.
+    nothing that has a name, unless ``variants`` says of which function it is one.
     """
+    known = variants or {}
     left: list[KernelCall] = []
     at = 0
     for function in functions:
-        ahead = next((place for place in range(at, len(calls)) if calls[place].function == function), None)
-        left.append(KernelCall(function, (), 0) if ahead is None else calls[ahead])
+        name = known.get(function, function)
+        ahead = next((place for place in range(at, len(calls)) if calls[place].function == name), None)
+        found = KernelCall(function, (), 0) if ahead is None else calls[ahead]
+        left.append(replace(found, function=function))
         at = at if ahead is None else ahead + 1
     return left
 
@@ -115,6 +121,12 @@ def called_functions(module: tvm.IRModule) -> list[str]:
         for _, value in _bindings(module["main"])
         if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
     ]
+
+
+def variants_of(module: tvm.IRModule) -> dict[str, str]:
+    """The functions of a lowered module that are others for tensors elsewhere, and which these are."""
+    attributes = {str(variable.name_hint): each.attrs for variable, each in module.functions_items()}
+    return {name: str(each[VARIANT_OF]) for name, each in attributes.items() if each and VARIANT_OF in each}
 
 
 def _group(
@@ -183,4 +195,12 @@ def _size(kind: Any) -> int:
     return size_in_bytes([as_extent(extent) for extent in shape.values], str(kind.dtype))
 
 
-__all__ = ["KernelCall", "called_functions", "calls_left", "fused_calls", "kernel_calls", "renamed"]
+__all__ = [
+    "KernelCall",
+    "called_functions",
+    "calls_left",
+    "fused_calls",
+    "kernel_calls",
+    "renamed",
+    "variants_of",
+]

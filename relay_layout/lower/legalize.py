@@ -232,9 +232,9 @@ def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expre
 
 
 def _concat(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """Operands that follow each other in memory are marked, so that they can be computed in their places.
+    """Operands are marked, so that they can be computed in their places.
 
-    Where an extent is known late, operands are copied one after the other.
+    Where an extent along the axis is known late, they are copied one after the other.
     """
     operands, axis = call.args[0], call.attrs.axis
     shape = shape_of(call)
@@ -243,14 +243,12 @@ def _concat(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     place = int(axis) % len(shape)
     if not isinstance(shape[place], int):
         return builder.call_te(joined, list(operands.fields), place, primfunc_name_hint="concat_in_turn")
-    if any(extent != 1 for extent in shape[:place]):
-        return default_call(builder, call)
     return builder.call_te(
         topi.concatenate,
         list(operands.fields),
         place,
         primfunc_name_hint="concat",
-        primfunc_attrs={CONCAT: True},
+        primfunc_attrs={CONCAT: place},
     )
 
 

@@ -16,6 +16,7 @@ from relay_layout.lower.growing import keep_growing_apart
 from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.introduced import keep_introducing_apart
+from relay_layout.lower.joins import keep_joins_apart
 from relay_layout.lower.legalize import Legalizer, legalization_map
 from relay_layout.lower.pixel_rows import by_pixel_rows
 from relay_layout.lower.scattering import scatter_rows
@@ -46,6 +47,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     introducing = tvm.transform.module_pass(
         lambda module, _: keep_introducing_apart(module), 0, "keep_introducing_apart"
     )
+    joins = tvm.transform.module_pass(lambda module, _: keep_joins_apart(module), 0, "keep_joins_apart")
     chains = tvm.transform.module_pass(lambda module, _: keep_chains_short(module), 0, "keep_chains_short")
     return [
         *([] if on_gpu else [pixels]),
@@ -60,6 +62,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         relax.transform.AnnotateTIROpPattern(),
         growing,
         introducing,
+        joins,
         chains,
     ]
 

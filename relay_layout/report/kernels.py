@@ -1,6 +1,6 @@
 """The calls of a compiled function, each with the kernel that it calls."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,10 +18,12 @@ _IN_MANIFEST = ("function", "operators", "operator", "source", "multiplied", "gi
 """What an artifact holds of a call, so that a profile can name what it timed."""
 
 
-def described_calls(calls: Sequence[KernelCall], kernels: Sequence[Kernel]) -> list[Call]:
-    """The calls with what is known of their kernels."""
+def described_calls(
+    calls: Sequence[KernelCall], kernels: Sequence[Kernel], variants: Mapping[str, str]
+) -> list[Call]:
+    """The calls with what is known of their kernels; ``variants`` are functions that are other kernels."""
     by_name = {kernel.name: kernel for kernel in kernels}
-    return [_call(call, by_name.get(call.function)) for call in calls]
+    return [_call(call, by_name.get(variants.get(call.function, call.function))) for call in calls]
 
 
 def plain(calls: Sequence[Call]) -> list[dict[str, Any]]:

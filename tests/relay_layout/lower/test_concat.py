@@ -113,10 +113,10 @@ def test_a_part_may_be_read_by_others() -> None:
 
 @pytest.mark.parametrize(
     ("case", "left"),
-    [("input", 1), ("twice", 1), ("two results", 1), ("output", 1), ("other axis", 0), ("odd size", 1)],
+    [("input", 1), ("twice", 1), ("two results", 1), ("output", 1), ("other axis", 0), ("odd size", 0)],
 )
 def test_what_keeps_its_copy(case: str, left: int) -> None:
-    """A concatenation of another axis is no CONCAT at all."""
+    """What is left of a concatenation by its operands; those of another axis or of odd sizes are in place."""
     shape = (1, 4, 3, 15) if case == "odd size" else SHAPE
 
     def body(emit: Emit, image: Any) -> Any:
@@ -145,17 +145,53 @@ def test_what_keeps_its_copy(case: str, left: int) -> None:
     assert found == left
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_random_graphs(seed: int) -> None:
+def test_a_part_that_no_index_finds_keeps_its_copy() -> None:
+    """A transpose reads and writes vectors of a tensor that is all in one."""
+
+    def body(emit: Emit, image: Any) -> Any:
+        turned = emit(relax.op.permute_dims(image, [0, 1, 3, 2]))
+        joined = emit(relax.op.concat([turned, pooled(emit, turned)], axis=3))
+        return pooled(emit, joined)
+
+    shape = (1, 4, 16, 32)
+    (result,), left = run(module_of(body, shape))
+    turned = image_of(shape).transpose(0, 1, 3, 2)
+    expected = maximum(np.concatenate([turned, maximum(turned)], axis=3))
+    np.testing.assert_array_equal(result, expected)
+    assert left == 1
+
+
+def test_rows_of_a_part_of_a_part() -> None:
+    """The inner result has rows of 48 elements in rows of 64, its operands begin at any element of those."""
+
+    def body(emit: Emit, image: Any) -> Any:
+        odd = emit(relax.op.strided_slice(image, [3], [0], [11]))
+        inner = emit(relax.op.concat([pooled(emit, odd), pooled(emit, image)], axis=3))
+        outer = emit(relax.op.concat([pooled(emit, odd, 2), inner, pooled(emit, image, 2)], axis=3))
+        return pooled(emit, outer)
+
+    shape = (2, 4, 3, 16)
+    (result,), left = run(module_of(body, shape))
+    image = image_of(shape)
+    odd = image[..., :11]
+    parts = [maximum(odd, 2), maximum(odd), maximum(image), maximum(image, 2)]
+    np.testing.assert_array_equal(result, maximum(np.concatenate(parts, axis=3)))
+    assert left == 0
+
+
+@pytest.mark.parametrize(("axis", "batch"), [(1, 1), (1, 2), (3, 2)])
+@pytest.mark.parametrize("seed", range(8))
+def test_random_graphs(seed: int, axis: int, batch: int) -> None:
     """Kernels and concatenations of whatever came before: storages that are shared must not meet."""
+    shape = (batch, 4, 3, 16)
 
     def walk(join: Callable[[list[Any]], Any], kernel: Callable[[Any], Any], image: Any) -> list[Any]:
         rng = random.Random(seed)
-        values, channels = [image], [4]
+        values, channels = [image], [shape[axis]]
         for _ in range(14):
             if rng.random() < 0.4:
                 chosen = [rng.randrange(len(values)) for _ in range(rng.randint(2, 3))]
-                if sum(channels[place] for place in chosen) <= 64:
+                if sum(channels[place] for place in chosen) <= 16 * shape[axis]:
                     values.append(join([values[place] for place in chosen]))
                     channels.append(sum(channels[place] for place in chosen))
                     continue
@@ -166,10 +202,12 @@ def test_random_graphs(seed: int) -> None:
 
     def body(emit: Emit, image: Any) -> Any:
         return relax.Tuple(
-            walk(lambda parts: emit(relax.op.concat(parts, axis=1)), lambda part: pooled(emit, part), image)
+            walk(
+                lambda parts: emit(relax.op.concat(parts, axis=axis)), lambda part: pooled(emit, part), image
+            )
         )
 
-    results, _ = run(module_of(body))
-    expected = walk(lambda parts: np.concatenate(parts, axis=1), maximum, image_of())
+    results, _ = run(module_of(body, shape))
+    expected = walk(lambda parts: np.concatenate(parts, axis=axis), maximum, image_of(shape))
     for got, wanted in zip(results, expected, strict=True):
         np.testing.assert_array_equal(got, wanted, err_msg=f"seed {seed}")

@@ -67,7 +67,7 @@ def test_a_product_that_cannot_be_scheduled_is_reported_as_plain_loops(
         _, kernels = schedule_functions(module, target)
     (call,) = [
         call
-        for call in described_calls([KernelCall(kernel.name, (), 0) for kernel in kernels], kernels)
+        for call in described_calls([KernelCall(kernel.name, (), 0) for kernel in kernels], kernels, {})
         if call["operator"] == "gemm_conv2d"
     ]
     assert (call["source"], call["algorithm"], call["knobs"]) == ("fallback", "", None)

@@ -1,0 +1,95 @@
+"""Kernels of tensors that lie in the rows of longer ones.
+
+A tensor of rows of ``run`` elements each, one behind the other, becomes a part of rows of ``pitch``: the
+kernel takes it for one that is as long, and never reads or writes what is behind the part. It begins up to
+some elements behind the address that the kernel is given, which TVM wants to be a multiple of 64 bytes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Call, TensorLoad, TensorRegion
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm_ffi import structural_walk
+
+from relay_layout.ir import Extent, as_extent, is_static
+from topi_ext.schedule.overlap import substitute
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of ``run`` elements, each at the begin of ``pitch``, the first one ``shift`` behind an address."""
+
+    run: int
+    pitch: int
+    shift: int
+
+
+def pitched_axis(shape: Sequence[Extent], run: int, pitch: int) -> tuple[int, int] | None:
+    """The axis that is longer where rows of ``run`` elements are of ``pitch``, and its extent then.
+
+    None where rows of that length are no axes of it.
+    """
+    for axis in reversed(range(len(shape))):
+        inner = shape[axis:]
+        if not is_static(inner) or prod(inner) != run:
+            continue
+        rest = prod(inner[1:])
+        if rest and pitch % rest == 0:
+            return axis, pitch // rest
+    return None
+
+
+def pitched(function: tirx.PrimFunc, place: int, rows: Rows) -> tirx.PrimFunc | None:
+    """The kernel for ``rows`` of the tensor that is its parameter ``place``; None where it does not say by
+    indices what it reads and writes of that.
+    """
+    buffer = function.params[place]
+    if not isinstance(function.body, SBlockRealize) or not hasattr(buffer.ty, "shape"):
+        return None
+    if not _is_indexed(function.body, buffer):
+        return None
+    shape = [as_extent(extent) for extent in buffer.shape]
+    if rows.run != rows.pitch:
+        found = pitched_axis(shape, rows.run, rows.pitch)
+        if found is None:
+            return None
+        axis, extent = found
+        shape[axis] = extent
+    shift = tirx.IntImm("int64", rows.shift)
+    longer = tirx.decl_buffer(shape, buffer.dtype, buffer.name, elem_offset=shift, layout=None)
+    root = substitute(function.body.block, {buffer: longer})
+    # Whoever calls the kernel passes a tensor of the shape that it has without what is behind its rows.
+    body = tirx.SeqStmt([tirx.DeclBuffer(longer, data=buffer.data), root.body])
+    whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=root.alloc_buffers)
+    return function.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
+
+
+def _is_indexed(body: Any, buffer: Any) -> bool:
+    """Are loads, stores and regions of elements all that is done with ``buffer``?"""
+    places: list[Any] = []
+    known: list[Any] = []
+    addresses: list[Any] = []
+
+    def on_call(call: Call) -> None:
+        if str(getattr(call.op, "name", "")) == "tirx.address_of":
+            structural_walk(call, (TensorLoad, addresses.append))
+
+    structural_walk(body, (tirx.Var, places.append))
+    structural_walk(body, (TensorLoad, lambda load: known.append(load.source)))
+    structural_walk(body, (tirx.BufferStore, lambda store: known.append(store.buffer)))
+    structural_walk(body, (TensorRegion, lambda region: known.append(region.source)))
+    structural_walk(body, (Call, on_call))
+    if any(load.source.same_as(buffer) for load in addresses):
+        return False
+    return _count(places, buffer) == _count(known, buffer)
+
+
+def _count(found: Sequence[Any], buffer: Any) -> int:
+    return sum(bool(each.same_as(buffer)) for each in found)
+
+
+__all__ = ["Rows", "pitched", "pitched_axis"]
