@@ -8,8 +8,8 @@ import tvm
 from tvm import relax
 
 from relay_layout.ir import as_extent, function_attributes, operator_name, size_in_bytes
-from relay_layout.lower.concat import VARIANT_OF
 from relay_layout.lower.half import NARROWED
+from relay_layout.lower.strided import VARIANT_OF
 
 CALL_TIR = "call_tir"
 

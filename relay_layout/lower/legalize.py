@@ -24,7 +24,6 @@ from relay_layout.ir import (
     shape_of,
     with_attributes,
 )
-from relay_layout.lower.concat import CONCAT
 from relay_layout.lower.convolutions import (
     call_compute,
     call_form,
@@ -48,6 +47,8 @@ from relay_layout.lower.elementwise import (
 )
 from relay_layout.lower.gathering import gather_elements_call, gather_nd_call
 from relay_layout.lower.image_tiles import tiled_call
+from relay_layout.lower.in_place import CONCAT, SLICE
+from relay_layout.lower.parts import slice_bounds
 from relay_layout.lower.reductions import extreme_call, layer_norm_call, rms_norm_call, softmax_call
 from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
@@ -252,6 +253,29 @@ def _concat(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
+def _slice(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Neighbours along one axis are marked, so that they can be read in their places."""
+    run = slice_bounds(call)
+    if run is None:
+        return default_call(builder, call)
+
+    def neighbours(data: te.Tensor) -> te.Tensor:
+        axis = run.axis
+        shape = [*data.shape[:axis], run.end - run.begin, *data.shape[axis + 1 :]]
+
+        def element(*index: Any) -> Any:
+            return data(*index[:axis], index[axis] + run.begin, *index[axis + 1 :])
+
+        return te.compute(shape, element, name="slice")
+
+    return builder.call_te(
+        neighbours,
+        call.args[0],
+        primfunc_name_hint="strided_slice",
+        primfunc_attrs={SLICE: [run.axis, run.begin]},
+    )
+
+
 def _pixel_shuffle(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """Channel ``(o * r + i) * r + j`` of pixel (y, x) to channel o of pixel ``(y * r + i, x * r + j)``."""
     factor = int(call.attrs.upscale_factor)
@@ -309,6 +333,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "reshape": reshape_call,
     "scatter_elements": scatter_elements_call,
     "scatter_nd": scatter_nd_call,
+    "strided_slice": _slice,
     "take": _take,
     "topk": topk_call,
     "nn.max_pool2d": _max_pool2d,

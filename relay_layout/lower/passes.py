@@ -5,19 +5,20 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from relay_layout.lower.apart import keep_parts_apart
 from relay_layout.lower.attention import join_attention
 from relay_layout.lower.chains import keep_chains_short
-from relay_layout.lower.concat import concat_in_place
 from relay_layout.lower.cuda_graph import capture
 from relay_layout.lower.cuda_integers import integer_kernel
 from relay_layout.lower.cuda_legalize import cuda_legalization_map
 from relay_layout.lower.definitions import define_before_use
 from relay_layout.lower.growing import keep_growing_apart
 from relay_layout.lower.half import narrow_intermediates
+from relay_layout.lower.in_place import compute_in_place
 from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.introduced import keep_introducing_apart
-from relay_layout.lower.joins import keep_joins_apart
 from relay_layout.lower.legalize import Legalizer, legalization_map
+from relay_layout.lower.parts import merge_parts
 from relay_layout.lower.pixel_rows import by_pixel_rows
 from relay_layout.lower.scattering import scatter_rows
 from relay_layout.lower.schedule import schedule_functions
@@ -40,6 +41,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         lambda module, _: lower_integers(module, kernel, signed_words=signed), 0, "lower_integers"
     )
     merge = tvm.transform.module_pass(lambda module, _: merge_views(module), 0, "merge_views")
+    parts = tvm.transform.module_pass(lambda module, _: merge_parts(module), 0, "merge_parts")
     attention = tvm.transform.module_pass(lambda module, _: join_attention(module), 0, "join_attention")
     rows = tvm.transform.module_pass(lambda module, _: scatter_rows(module), 0, "scatter_rows")
     pixels = tvm.transform.module_pass(lambda module, _: by_pixel_rows(module, target), 0, "by_pixel_rows")
@@ -47,12 +49,13 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     introducing = tvm.transform.module_pass(
         lambda module, _: keep_introducing_apart(module), 0, "keep_introducing_apart"
     )
-    joins = tvm.transform.module_pass(lambda module, _: keep_joins_apart(module), 0, "keep_joins_apart")
+    apart = tvm.transform.module_pass(lambda module, _: keep_parts_apart(module), 0, "keep_parts_apart")
     chains = tvm.transform.module_pass(lambda module, _: keep_chains_short(module), 0, "keep_chains_short")
     return [
         *([] if on_gpu else [pixels]),
         integers,
         merge,
+        parts,
         *([] if on_gpu else [attention, rows]),
         relax.backend.DispatchSampling(),
         *([relax.backend.DispatchSortScan()] if on_gpu else []),
@@ -62,7 +65,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         relax.transform.AnnotateTIROpPattern(),
         growing,
         introducing,
-        joins,
+        apart,
         chains,
     ]
 
@@ -105,7 +108,7 @@ def lower_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
 
 def memory_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
     """Memory planned and allocated; ``workspace`` as for :func:`lower_passes`."""
-    join = tvm.transform.module_pass(lambda module, _: concat_in_place(module), 0, "concat_in_place")
+    join = tvm.transform.module_pass(lambda module, _: compute_in_place(module), 0, "compute_in_place")
     lift = tvm.transform.module_pass(lambda module, _: lift_workspace(module), 0, "lift_workspace")
     return [
         relax.transform.ToNonDataflow(),

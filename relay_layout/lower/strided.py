@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tvm import tirx
+import tvm
+from tvm import relax, tirx
 from tvm.ir import Call, TensorLoad, TensorRegion
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_walk
 
 from relay_layout.ir import Extent, as_extent, is_static
 from topi_ext.schedule.overlap import substitute
+
+VARIANT_OF = "relay_layout.variant_of"
+"""Attribute of a function: the name of that which it is, for tensors that lie in the rows of longer ones."""
 
 
 @dataclass(frozen=True)
@@ -92,4 +96,46 @@ def _count(found: Sequence[Any], buffer: Any) -> int:
     return sum(bool(each.same_as(buffer)) for each in found)
 
 
-__all__ = ["Rows", "pitched", "pitched_axis"]
+Tensors = tuple[tuple[int, Rows], ...]
+"""The places of tensors among a kernel's arguments, and their rows."""
+
+
+class Variants:
+    """The kernels of a module for tensors that lie in the rows of longer ones."""
+
+    def __init__(self, module: tvm.IRModule) -> None:
+        self._module = module
+        self._builder = relax.BlockBuilder(module)
+        self._made: dict[tuple[str, Tensors], tirx.PrimFunc | None] = {}
+        self._named: dict[tuple[str, Tensors], tvm.ir.GlobalVar] = {}
+
+    def exists(self, function: tvm.ir.GlobalVar, argument: int, rows: Rows) -> bool:
+        """Is there a kernel for such rows of one of its tensors?"""
+        return self._kernel(function, ((argument, rows),)) is not None
+
+    def named(self, function: tvm.ir.GlobalVar, tensors: Tensors) -> tvm.ir.GlobalVar:
+        """The kernel for all of these rows at once, which is to become one of the module's."""
+        key = str(function.name_hint), tensors
+        if key not in self._named:
+            kernel = self._kernel(function, tensors)
+            assert kernel is not None
+            self._named[key] = self._builder.add_func(
+                kernel.with_attr(VARIANT_OF, key[0]), f"{key[0]}_in_rows"
+            )
+        return self._named[key]
+
+    def module(self) -> tvm.IRModule:
+        """The module with all that were named."""
+        return self._builder.get()
+
+    def _kernel(self, function: tvm.ir.GlobalVar, tensors: Tensors) -> tirx.PrimFunc | None:
+        key = str(function.name_hint), tensors
+        if key not in self._made:
+            kernel = self._module[function]
+            for argument, rows in tensors:
+                kernel = pitched(kernel, argument, rows) if isinstance(kernel, tirx.PrimFunc) else None
+            self._made[key] = kernel
+        return self._made[key]
+
+
+__all__ = ["VARIANT_OF", "Rows", "Tensors", "Variants", "pitched", "pitched_axis"]

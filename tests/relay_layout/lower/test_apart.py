@@ -1,4 +1,4 @@
-"""Which concatenations stay apart from what is around them."""
+"""Which concatenations and slices stay apart from what is around them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.lower.joins import keep_joins_apart
+from relay_layout.lower.apart import keep_parts_apart
 from relay_layout.lower.legalize import legalization_map
 from relay_layout.lower.patterns import OPAQUE, PATTERN
 
@@ -15,7 +15,7 @@ Emit = Callable[[Any], Any]
 
 
 def apart(body: Callable[[Emit, Any], Any]) -> list[bool]:
-    """Of each concatenation in a function of one image, whether it stays apart."""
+    """Of each concatenation and slice in a function of one image, whether it stays apart."""
     builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((2, 4, 6, 16), "float32"))
     with builder.function("main", [image]):
@@ -23,11 +23,11 @@ def apart(body: Callable[[Emit, Any], Any]) -> list[bool]:
             result = builder.emit_output(body(builder.emit, image))
         builder.emit_func_output(result)
     passes = [relax.transform.LegalizeOps(legalization_map()), relax.transform.AnnotateTIROpPattern()]
-    module = keep_joins_apart(tvm.transform.Sequential(passes)(builder.finalize()))
+    module = keep_parts_apart(tvm.transform.Sequential(passes)(builder.finalize()))
     patterns = {
         str(variable.name_hint): int(function.attrs[PATTERN])
         for variable, function in module.functions_items()
-        if str(variable.name_hint).startswith("concat")
+        if str(variable.name_hint).startswith(("concat", "strided_slice"))
     }
     return [pattern == OPAQUE for _, pattern in sorted(patterns.items())]
 
@@ -67,9 +67,28 @@ def of_views(emit: Emit, image: Any) -> Any:
     return pooled(emit, joined(emit, part, pooled(emit, part)))
 
 
+def cut(emit: Emit, image: Any) -> Any:
+    return emit(relax.op.strided_slice(image, [3], [3], [9]))
+
+
+def cut_for_windows(emit: Emit, image: Any) -> Any:
+    return pooled(emit, cut(emit, pooled(emit, image)))
+
+
+def cut_and_read_once(emit: Emit, image: Any) -> Any:
+    return emit(relax.op.nn.relu(cut(emit, pooled(emit, image))))
+
+
+def cut_from_the_input(emit: Emit, image: Any) -> Any:
+    return pooled(emit, cut(emit, image))
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
+        (cut_for_windows, True),
+        (cut_and_read_once, False),
+        (cut_from_the_input, False),
         (read_by_windows, True),
         (of_views, True),
         (read_once, False),

@@ -1,4 +1,4 @@
-"""Concatenations whose operands are computed in their places."""
+"""Concatenations whose operands are computed in their places, and slices that are read in theirs."""
 
 import random
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.lower.concat import CONCAT
+from relay_layout.lower.in_place import CONCAT, SLICE
 from relay_layout.lower.passes import lower_passes
 from relay_layout.lower.stages import lower
 from relay_layout.targets import resolve_target
@@ -32,12 +32,12 @@ def module_of(body: Callable[[Emit, Any], Any], shape: tuple[int, ...] = SHAPE) 
 
 
 def run(module: tvm.IRModule) -> tuple[list[np.ndarray], int]:
-    """What main computes, and how many concatenations are left in it."""
+    """What main computes, and how many concatenations and slices are left in it."""
     lowered = lower(module, TARGET, lambda line: None).module
     joins = {
         str(variable.name_hint)
         for variable, function in lowered.functions_items()
-        if function.attrs is not None and CONCAT in function.attrs
+        if function.attrs is not None and (CONCAT in function.attrs or SLICE in function.attrs)
     }
     with TARGET.tvm_target:
         planned = tvm.transform.Sequential(lower_passes())(lowered)
@@ -165,7 +165,7 @@ def test_rows_of_a_part_of_a_part() -> None:
     """The inner result has rows of 48 elements in rows of 64, its operands begin at any element of those."""
 
     def body(emit: Emit, image: Any) -> Any:
-        odd = emit(relax.op.strided_slice(image, [3], [0], [11]))
+        odd = pooled(emit, emit(relax.op.strided_slice(image, [3], [0], [11])))
         inner = emit(relax.op.concat([pooled(emit, odd), pooled(emit, image)], axis=3))
         outer = emit(relax.op.concat([pooled(emit, odd, 2), inner, pooled(emit, image, 2)], axis=3))
         return pooled(emit, outer)
@@ -173,19 +173,60 @@ def test_rows_of_a_part_of_a_part() -> None:
     shape = (2, 4, 3, 16)
     (result,), left = run(module_of(body, shape))
     image = image_of(shape)
-    odd = image[..., :11]
+    odd = maximum(image[..., :11])
     parts = [maximum(odd, 2), maximum(odd), maximum(image), maximum(image, 2)]
     np.testing.assert_array_equal(result, maximum(np.concatenate(parts, axis=3)))
+    # That of the input, which is nobody's part.
+    assert left == 1
+
+
+@pytest.mark.parametrize(("axis", "begin", "end"), [(1, 1, 3), (3, 5, 16), (3, 0, 7)])
+def test_a_slice_is_read_in_its_place(axis: int, begin: int, end: int) -> None:
+    def body(emit: Emit, image: Any) -> Any:
+        whole = pooled(emit, image)
+        part = emit(relax.op.strided_slice(whole, [axis], [begin], [end]))
+        return relax.Tuple([pooled(emit, part), pooled(emit, whole, 2)])
+
+    shape = (2, 4, 3, 16)
+    results, left = run(module_of(body, shape))
+    whole = maximum(image_of(shape))
+    part = whole[(slice(None),) * axis + (slice(begin, end),)]
+    np.testing.assert_array_equal(results[0], maximum(part))
+    np.testing.assert_array_equal(results[1], maximum(whole, 2))
     assert left == 0
 
 
+@pytest.mark.parametrize("case", ["input", "output", "given away"])
+def test_slices_that_stay_copies(case: str) -> None:
+    """Those of what the caller gives or gets, and those that the caller gets."""
+
+    def body(emit: Emit, image: Any) -> Any:
+        whole = image if case == "input" else pooled(emit, image)
+        part = emit(relax.op.strided_slice(whole, [3], [2], [9]))
+        rest = {"input": [], "output": [whole], "given away": [part]}[case]
+        return relax.Tuple([pooled(emit, part), *rest])
+
+    results, left = run(module_of(body))
+    whole = image_of() if case == "input" else maximum(image_of())
+    part = whole[..., 2:9]
+    expected = [maximum(part), *{"input": [], "output": [whole], "given away": [part]}[case]]
+    for got, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert left == 1
+
+
 @pytest.mark.parametrize(("axis", "batch"), [(1, 1), (1, 2), (3, 2)])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_random_graphs(seed: int, axis: int, batch: int) -> None:
-    """Kernels and concatenations of whatever came before: storages that are shared must not meet."""
+    """Kernels, concatenations and slices of whatever came before: storages that are shared must not meet."""
     shape = (batch, 4, 3, 16)
 
-    def walk(join: Callable[[list[Any]], Any], kernel: Callable[[Any], Any], image: Any) -> list[Any]:
+    def walk(
+        join: Callable[[list[Any]], Any],
+        cut: Callable[[Any, int, int], Any],
+        kernel: Callable[[Any], Any],
+        image: Any,
+    ) -> list[Any]:
         rng = random.Random(seed)
         values, channels = [image], [shape[axis]]
         for _ in range(14):
@@ -196,18 +237,31 @@ def test_random_graphs(seed: int, axis: int, batch: int) -> None:
                     channels.append(sum(channels[place] for place in chosen))
                     continue
             place = max(0, len(values) - 1 - rng.randrange(4))
-            values.append(kernel(values[place]))
-            channels.append(channels[place])
+            value, extent = values[place], channels[place]
+            if extent > 2 and rng.random() < 0.3:
+                begin = rng.randrange(extent - 1)
+                end = rng.randint(begin + 1, extent)
+                value, extent = cut(value, begin, end), end - begin
+            values.append(kernel(value))
+            channels.append(extent)
         return values[-2:]
 
     def body(emit: Emit, image: Any) -> Any:
         return relax.Tuple(
             walk(
-                lambda parts: emit(relax.op.concat(parts, axis=axis)), lambda part: pooled(emit, part), image
+                lambda parts: emit(relax.op.concat(parts, axis=axis)),
+                lambda part, begin, end: emit(relax.op.strided_slice(part, [axis], [begin], [end])),
+                lambda part: pooled(emit, part),
+                image,
             )
         )
 
     results, _ = run(module_of(body, shape))
-    expected = walk(lambda parts: np.concatenate(parts, axis=axis), maximum, image_of(shape))
+    expected = walk(
+        lambda parts: np.concatenate(parts, axis=axis),
+        lambda part, begin, end: part[(slice(None),) * axis + (slice(begin, end),)],
+        maximum,
+        image_of(shape),
+    )
     for got, wanted in zip(results, expected, strict=True):
         np.testing.assert_array_equal(got, wanted, err_msg=f"seed {seed}")

@@ -1,7 +1,7 @@
-"""Concatenations that stay apart from what is around them, so that they need no copies.
+"""Concatenations and slices that stay apart from what is around them, so that they need no copies.
 
-Fused, a concatenation is computed element by element wherever its result is read. That is as good where all
-that read it go through it once, element by element, and a copy more for convolutions.
+Fused, they are computed element by element wherever their result is read. That is as good where all that read
+it go through it once, element by element, and a copy more for convolutions.
 """
 
 from collections import Counter
@@ -12,14 +12,15 @@ from tvm import relax
 
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import Expression, operator_name
-from relay_layout.lower.concat import CONCAT
+from relay_layout.lower.in_place import CONCAT, SLICE
 from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN, with_pattern
 
 _CALL, _VIEW = "call_tir", "reshape"
 
 
-def keep_joins_apart(module: tvm.IRModule) -> tvm.IRModule:
-    """Mark the CONCAT functions of "main" as none to be fused where what they join can be computed in place.
+def keep_parts_apart(module: tvm.IRModule) -> tvm.IRModule:
+    """Mark the CONCAT functions of "main" as none to be fused where what they join can be computed in place,
+    and the SLICE functions where what they cut can be read in place.
 
     Expects ``call_tir`` of functions with their patterns.
     """
@@ -35,7 +36,7 @@ class _Graph:
     def __init__(self, module: tvm.IRModule, bindings: list[relax.Binding], result: Expression) -> None:
         self.module = module
         self.calls: dict[relax.Var, relax.Call] = {}
-        self.joined: Counter[relax.Var] = Counter()
+        self.joined: Counter[relax.Var | None] = Counter()
         self.walked: set[relax.Var] = set()
         self.kept = set(variables_read(result))
         self._views: dict[relax.Var, relax.Var] = {}
@@ -61,24 +62,24 @@ class _Graph:
                 self.walked.update(operands)
 
     def apart(self) -> list[tvm.ir.GlobalVar]:
-        """The functions of concatenations whose operands can be computed in place, and should be."""
-        found: list[tvm.ir.GlobalVar] = []
-        # The last first: a result may itself be joined to more.
-        for variable, call in reversed(self.calls.items()):
-            if not self._is_join(call) or variable in self.kept:
-                continue
-            fields = call.args[1].fields
-            tensors = [field for field in fields if isinstance(field.ty, relax.TensorType)]
-            operands = [self._root(tensor) if isinstance(tensor, relax.Var) else None for tensor in tensors]
-            if not all(self._is_own(operand) for operand in operands):
-                continue
-            if variable in self.walked or self.joined[variable]:
-                found.append(call.args[0])
-        return found
+        """The functions whose tensors can be parts of others, and should be."""
+        return [call.args[0] for variable, call in self.calls.items() if self._is_apart(variable, call)]
+
+    def _is_apart(self, result: relax.Var, call: relax.Call) -> bool:
+        fields = call.args[1].fields
+        tensors = [field for field in fields if isinstance(field.ty, relax.TensorType)]
+        operands = [self._root(tensor) if isinstance(tensor, relax.Var) else None for tensor in tensors]
+        if result in self.kept or not all(map(self._is_own, operands)):
+            return False
+        if SLICE in self._attributes(call):
+            return result in self.walked
+        if not self._is_join(call) or any(self.joined[operand] != 1 for operand in operands):
+            return False
+        return result in self.walked or self.joined[result] > 0
 
     def _is_own(self, operand: relax.Var | None) -> bool:
-        """Is a tensor computed for one concatenation, and for those that do not give it away?"""
-        return operand in self.calls and operand not in self.kept and self.joined[operand] == 1
+        """Is a tensor computed, and not given away?"""
+        return operand in self.calls and operand not in self.kept
 
     def _is_join(self, call: relax.Call) -> bool:
         return CONCAT in self._attributes(call)
@@ -93,4 +94,4 @@ class _Graph:
         return variable
 
 
-__all__ = ["keep_joins_apart"]
+__all__ = ["keep_parts_apart"]

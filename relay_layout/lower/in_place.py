@@ -1,9 +1,9 @@
-"""Concatenations without copies: what is joined is computed where the joined tensor lies.
+"""Concatenations and slices without copies: parts are computed and read where the whole tensor lies.
 
-Where all axes before the joined one have one element, the operands follow each other in memory. Elsewhere
-each has a part of every row of the result, and the kernels that write and read it are made for such rows.
-Planned memory is changed accordingly: a result and its operands get a storage of their own, shared with
-others that are not alive at the same time.
+Where all axes before the one that is joined or cut have one element, parts follow each other in memory.
+Elsewhere each is a part of every row of the whole, and the kernels that write and read it are made for such
+rows. Planned memory is changed accordingly: tensors that lie in one another get a storage of their own,
+shared with others that are not alive at the same time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,6 +17,7 @@ from tvm import relax, tirx
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import (
     Expression,
+    Extent,
     as_extent,
     function_attributes,
     is_static,
@@ -25,62 +26,14 @@ from relay_layout.ir import (
     size_in_bytes,
 )
 from relay_layout.lower.memory import RESHAPE, STORAGE, TENSOR, is_known
-from relay_layout.lower.strided import Rows, pitched
+from relay_layout.lower.part_storage import Joined, Part, PartStorages
+from relay_layout.lower.strided import Variants
 
 CONCAT = "relay_layout.concat"
 """Attribute of functions that do nothing but join their operands along an axis, which it is."""
 
-ALIGNMENT = 64
-"""Bytes at multiples of which a tensor begins; one that begins elsewhere TVM would copy."""
-
-VARIANT_OF = "relay_layout.variant_of"
-"""Attribute of a function: the name of that which it is, for tensors that lie in the rows of longer ones."""
-
-
-@dataclass
-class _Joined:
-    """A storage for a result and its operands, from the first definition of one to the last use.
-
-    ``made_by`` is what allocates the result's; ``size`` is None where it is known at run time alone.
-    """
-
-    first: int
-    last: int
-    size: int | None
-    element_bytes: int
-    made_by: relax.Call
-
-
-@dataclass
-class _Storage:
-    """A storage that joined tensors take turns with."""
-
-    size: int
-    free_from: int
-    variable: relax.Var
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Where a tensor lies: ``offset`` elements behind the begin of a storage.
-
-    Rows of ``run`` elements are ``pitch`` apart; both are 0 where it is all in one.
-    """
-
-    joined: _Joined
-    offset: int
-    run: int = 0
-    pitch: int = 0
-
-    @property
-    def shift(self) -> int:
-        """Elements from the last address before it that TVM takes for a tensor's."""
-        return self.offset % (ALIGNMENT // self.joined.element_bytes)
-
-    @property
-    def rows(self) -> Rows | None:
-        """How kernels find it; None where it is like any tensor."""
-        return Rows(self.run, self.pitch, self.shift) if self.pitch or self.shift else None
+SLICE = "relay_layout.slice"
+"""Attribute of functions that copy neighbours along one axis: that axis, and the place of the first."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +45,13 @@ class _Use:
     call: int
 
 
-def concat_in_place(module: tvm.IRModule) -> tvm.IRModule:
-    """Drop the calls of CONCAT functions from "main" whose operands can be parts of the result.
+def compute_in_place(module: tvm.IRModule) -> tvm.IRModule:
+    """Drop the calls of CONCAT functions from "main" whose operands can be parts of the result, and those of
+    SLICE functions whose result can be one of the operand.
 
-    Expects planned memory. An operand that is an input, a weight or an output of "main", or that is joined
-    twice, keeps the copy; so do operands apart in memory that something else than indices of kernels says
-    where to find, and functions with branches.
+    Expects planned memory. A part that is an input, a weight or an output of "main", or one of two tensors,
+    keeps the copy; so do parts apart in memory that something else than indices of kernels says where to
+    find, and functions with branches.
     """
     function = module["main"]
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
@@ -121,8 +75,8 @@ class _Plan:
     ) -> None:
         self.bindings = bindings
         self.dropped: set[int] = set()
-        self.variants = _Variants(module)
-        self._parts: dict[relax.Var, _Part] = {}
+        self.variants = Variants(module)
+        self._parts: dict[relax.Var, Part] = {}
         self._tensors: dict[relax.Var, tuple[int, relax.Call]] = {}
         self._storage_calls: dict[relax.Var, relax.Call] = {}
         self._aliases: dict[relax.Var, relax.Var] = {}
@@ -142,9 +96,11 @@ class _Plan:
         for place in reversed(range(len(bindings))):
             call = bindings[place].value
             if isinstance(call, relax.Call) and isinstance(call.op, tvm.ir.GlobalVar):
-                attributes = module[call.op].attrs
-                if attributes is not None and CONCAT in attributes:
+                attributes = module[call.op].attrs or {}
+                if CONCAT in attributes:
                     self._join(place, call, int(attributes[CONCAT]))
+                elif SLICE in attributes:
+                    self._slice(place, call, *map(int, attributes[SLICE]))
 
     def _read(self) -> None:
         for place, binding in enumerate(self.bindings):
@@ -182,27 +138,54 @@ class _Plan:
         return variable
 
     def _join(self, place: int, call: relax.Call, axis: int) -> None:
-        # Beside tensors there may be numbers, the extents of some.
-        tensors = [argument for argument in call.args if isinstance(argument.ty, relax.TensorType)]
-        roots = [self._root(tensor) if isinstance(tensor, relax.Var) else None for tensor in tensors]
+        """Let the operands of the call at ``place`` be parts of its result, if they can."""
+        tensors, roots = self._tensors_of(call)
         *operands, result = roots
         if result is None or result not in self._tensors or result in self._outputs:
             return
         if len(set(operands)) != len(operands) or not all(map(self._may_be_part, operands)):
             return
-        parts = self._placed(tensors, axis, self._parts.get(result) or _Part(self._storage_of(result), 0))
-        if parts is None:
+        whole = self._part_of(result)
+        parts = _placed([shape_of(tensor) or () for tensor in tensors], axis, whole)
+        if parts is not None:
+            self._keep(place, dict(zip(operands, parts, strict=True)) | {result: whole})
+
+    def _slice(self, place: int, call: relax.Call, axis: int, begin: int) -> None:
+        """Let the result of the call at ``place`` be a part of its operand, if it can."""
+        tensors, (data, result) = self._tensors_of(call)
+        if data is None or data not in self._tensors or data in self._outputs:
             return
-        found = dict(zip(operands, parts[:-1], strict=True)) | {result: parts[-1]}
-        joined = parts[-1].joined
-        first = min([joined.first, *(self._tensors[each][0] for each in found)])
-        if not all(self._is_found(place, each, part) for each, part in found.items()):
+        if not self._may_be_part(result):
+            return
+        shape, found = (list(shape_of(tensor) or ()) for tensor in tensors)
+        before = [*found[:axis], begin, *found[axis + 1 :]]
+        whole = self._part_of(data)
+        parts = _placed([before, found, shape], axis, whole)
+        if parts is not None:
+            self._keep(place, {result: parts[1], data: whole})
+
+    def _tensors_of(self, call: relax.Call) -> tuple[list[Expression], list[relax.Var | None]]:
+        """The tensors that a kernel takes, and as what each was allocated.
+
+        Beside them there may be numbers, the extents of some.
+        """
+        tensors = [argument for argument in call.args if isinstance(argument.ty, relax.TensorType)]
+        return tensors, [self._root(tensor) if isinstance(tensor, relax.Var) else None for tensor in tensors]
+
+    def _part_of(self, tensor: relax.Var) -> Part:
+        return self._parts.get(tensor) or Part(self._storage_of(tensor), 0)
+
+    def _keep(self, place: int, parts: dict[Any, Part]) -> None:
+        """Drop the call at ``place`` if all that uses the ``parts``, tensors of one storage, finds them."""
+        joined = next(iter(parts.values())).joined
+        first = min([joined.first, *(self._tensors[each][0] for each in parts)])
+        if not all(self._is_found(place, each, part) for each, part in parts.items()):
             return
         if joined.size is None and not self._are_known(joined.made_by, first):
             return
-        self._parts |= found
+        self._parts |= parts
         joined.first = first
-        joined.last = max([joined.last, *(self._last[each] for each in found)])
+        joined.last = max([joined.last, *(self._last[each] for each in parts)])
         self.dropped.add(place)
 
     def _may_be_part(self, operand: relax.Var | None) -> bool:
@@ -210,38 +193,20 @@ class _Plan:
             return False
         return operand not in self._outputs and operand not in self._parts
 
-    def _is_found(self, join: int, tensor: relax.Var, part: _Part) -> bool:
+    def _is_found(self, join: int, tensor: relax.Var, part: Part) -> bool:
         """Can all that uses a tensor find it there? The call at ``join`` will be no more."""
         if part.rows is None:
             return True
         uses = [use for use in self._uses[tensor] if use.call != join]
-        return tensor not in self._held and self.variants.exist(uses, part.rows)
+        return tensor not in self._held and all(
+            self.variants.exists(use.function, use.argument, part.rows) for use in uses
+        )
 
-    def _placed(self, tensors: Sequence[Expression], axis: int, whole: _Part) -> list[_Part] | None:
-        """The parts of the operands and of the result, which lies where ``whole`` says; None where their rows
-        have no length that is known, or lie in rows of another length.
-        """
-        shapes = [shape_of(tensor) or () for tensor in tensors]
-        *outer, total = shapes[-1][:axis], shapes[-1][axis:]
-        if not all(is_static(shape[axis:]) for shape in shapes):
-            return None
-        length = prod(total)
-        is_whole = all(extent == 1 for extents in outer for extent in extents)
-        if whole.pitch and whole.run != length:
-            return None
-        pitch = whole.pitch or (0 if is_whole else length)
-        parts, offset = [], whole.offset
-        for shape in shapes[:-1]:
-            run = prod(shape[axis:])
-            parts.append(_Part(whole.joined, offset, run if pitch else 0, pitch))
-            offset += run
-        return [*parts, whole]
-
-    def _storage_of(self, result: relax.Var) -> _Joined:
+    def _storage_of(self, result: relax.Var) -> Joined:
         place, call = self._tensors[result]
         size = _size(call) if is_known(call.args[2]) else None
         element = size_in_bytes((), str(call.args[3].value))
-        return _Joined(place, self._last[result], size, element, self._storage_calls[call.args[0]])
+        return Joined(place, self._last[result], size, element, self._storage_calls[call.args[0]])
 
     def _are_known(self, storage: relax.Call, place: int) -> bool:
         """Is the size of a storage known before the binding at ``place``?"""
@@ -255,15 +220,12 @@ class _Plan:
 
         Storages of a known size come before all others, the rest where the first of their tensors is made.
         """
-        storages, made = self._storages()
-        opened: dict[int, list[relax.Binding]] = {}
-        kept: list[relax.Binding] = [self._allocation(storage) for storage in made]
-        for joined in self._everyone():
-            if joined.size is None:
-                binding = relax.VarBinding(storages[id(joined)], joined.made_by)
-                opened.setdefault(joined.first, []).append(binding)
+        everyone = {id(part.joined): part.joined for part in self._parts.values()}.values()
+        like = next(binding for binding in self.bindings if operator_name(binding.value) == STORAGE)
+        storages = PartStorages(everyone, like)
+        kept = storages.shared()
         for place, binding in enumerate(self.bindings):
-            kept += opened.get(place, [])
+            kept += storages.opened(place)
             if place in self.dropped:
                 continue
             if binding.var in self._parts:
@@ -288,7 +250,7 @@ class _Plan:
         variant = self.variants.named(call.op, tuple(found))
         return relax.VarBinding(binding.var, relax.Call(variant, list(call.args), call.attrs, call.ty_args))
 
-    def _allocated(self, variable: relax.Var, storages: dict[int, relax.Var]) -> list[relax.Binding]:
+    def _allocated(self, variable: relax.Var, storages: PartStorages) -> list[relax.Binding]:
         """The bindings that make ``variable`` a part of its storage.
 
         Kernels take tensors that begin where their memory begins, so that the offset goes into the pointer.
@@ -296,7 +258,7 @@ class _Plan:
         part, call = self._parts[variable], self._tensors[variable][1]
         offset = (part.offset - part.shift) * part.joined.element_bytes
         start = tirx.IntImm(str(call.args[1].ty), offset)
-        arguments = [storages[id(part.joined)], start, *call.args[2:]]
+        arguments = [storages.of(part.joined), start, *call.args[2:]]
         tensor = relax.Call(call.op, arguments, call.attrs, call.ty_args)
         if offset == 0:
             return [relax.VarBinding(variable, tensor)]
@@ -304,80 +266,27 @@ class _Plan:
         moved = relax.op.memory.ensure_zero_offset(whole)
         return [relax.VarBinding(whole, tensor), relax.VarBinding(variable, moved)]
 
-    def _everyone(self) -> list[_Joined]:
-        return list({id(part.joined): part.joined for part in self._parts.values()}.values())
 
-    def _storages(self) -> tuple[dict[int, relax.Var], list[_Storage]]:
-        """The variable of each joined tensor's storage, and the storages of known sizes that they share.
+def _placed(shapes: Sequence[Sequence[Extent]], axis: int, whole: Part) -> list[Part] | None:
+    """The parts of a tensor that follow each other along ``axis`` from its begin on.
 
-        That is the smallest of those that are free, made longer if need be.
-        """
-        made: list[_Storage] = []
-        chosen: dict[int, relax.Var] = {}
-        kind = next(iter(self._storage_calls)).ty
-        for joined in sorted(self._everyone(), key=lambda joined: joined.first):
-            if joined.size is None:
-                chosen[id(joined)] = relax.Var(f"joined_when_run{len(chosen)}", kind)
-                continue
-            size = joined.size
-            free = [storage for storage in made if storage.free_from <= joined.first]
-            free.sort(key=lambda storage: (storage.size < size, abs(storage.size - size)))
-            if not free:
-                free = [_Storage(0, 0, relax.Var(f"joined{len(made)}", kind))]
-                made.append(free[0])
-            free[0].size = max(free[0].size, size)
-            free[0].free_from = joined.last + 1
-            chosen[id(joined)] = free[0].variable
-        return chosen, made
-
-    def _allocation(self, storage: _Storage) -> relax.Binding:
-        call = next(iter(self._storage_calls.values()))
-        size = relax.ShapeExpr([tirx.IntImm("int64", storage.size)])
-        return relax.VarBinding(
-            storage.variable, relax.Call(call.op, [size, *call.args[1:]], call.attrs, call.ty_args)
-        )
-
-
-Tensors = tuple[tuple[int, Rows], ...]
-"""The places of tensors among a kernel's arguments, and their rows."""
-
-
-class _Variants:
-    """The kernels of a module for tensors that lie in the rows of longer ones."""
-
-    def __init__(self, module: tvm.IRModule) -> None:
-        self._module = module
-        self._builder = relax.BlockBuilder(module)
-        self._made: dict[tuple[str, Tensors], tirx.PrimFunc | None] = {}
-        self._named: dict[tuple[str, Tensors], tvm.ir.GlobalVar] = {}
-
-    def exist(self, uses: Iterable[_Use], rows: Rows) -> bool:
-        """Are there kernels for a tensor's rows wherever it is used?"""
-        return all(self._kernel(use.function, ((use.argument, rows),)) is not None for use in uses)
-
-    def named(self, function: tvm.ir.GlobalVar, tensors: Tensors) -> tvm.ir.GlobalVar:
-        """The kernel for all of these rows at once, which is to become one of the module's."""
-        key = str(function.name_hint), tensors
-        if key not in self._named:
-            kernel = self._kernel(function, tensors)
-            assert kernel is not None
-            self._named[key] = self._builder.add_func(
-                kernel.with_attr(VARIANT_OF, key[0]), f"{key[0]}_in_rows"
-            )
-        return self._named[key]
-
-    def module(self) -> tvm.IRModule:
-        """The module with all that were named."""
-        return self._builder.get()
-
-    def _kernel(self, function: tvm.ir.GlobalVar, tensors: Tensors) -> tirx.PrimFunc | None:
-        key = str(function.name_hint), tensors
-        if key not in self._made:
-            kernel = self._module[function]
-            for argument, rows in tensors:
-                kernel = pitched(kernel, argument, rows) if isinstance(kernel, tirx.PrimFunc) else None
-            self._made[key] = kernel
-        return self._made[key]
+    The last of the ``shapes`` is that of the tensor, which lies where ``whole`` says. None where their rows
+    have no length that is known, or lie in rows of another one.
+    """
+    *parts, total = (shape[axis:] for shape in shapes)
+    if not all(map(is_static, (*parts, total))):
+        return None
+    length = prod(total)
+    if whole.pitch and whole.run != length:
+        return None
+    is_one = all(extent == 1 for extent in shapes[-1][:axis])
+    pitch = whole.pitch or (0 if is_one else length)
+    found, offset = [], whole.offset
+    for part in parts:
+        run = prod(part)
+        found.append(Part(whole.joined, offset, run if pitch else 0, pitch))
+        offset += run
+    return found
 
 
 def _symbols(kinds: Iterable[Any]) -> set[tirx.Var]:
@@ -395,4 +304,4 @@ def _size(call: relax.Call) -> int:
     return size_in_bytes([as_extent(extent) for extent in call.args[2].values], str(call.args[3].value))
 
 
-__all__ = ["CONCAT", "VARIANT_OF", "concat_in_place"]
+__all__ = ["CONCAT", "SLICE", "compute_in_place"]
