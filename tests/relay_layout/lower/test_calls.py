@@ -57,3 +57,9 @@ def test_a_call_that_came_up_later_has_no_names() -> None:
 
 def test_names_are_replaced_once_each() -> None:
     assert renamed([call("a", "lv", "lv1", "x")], {"lv": "conv", "lv1": "conv"}) == [call("a", "conv", "x")]
+
+
+def test_a_variant_has_the_names_of_what_it_is_one_of() -> None:
+    calls = [call("a", "one"), call("a", "two"), call("b", "three")]
+    found = calls_left(calls, ["a_in_rows", "a", "b"], {"a_in_rows": "a"})
+    assert found == [call("a_in_rows", "one"), *calls[1:]]
