@@ -18,7 +18,6 @@ CHUNKS_PER_THREAD = 4
 """Chunks of rows that each thread has of an image of the usual size: of others the last chunks are then
 shared evenly to an eighth."""
 
-
 SECOND_PAYS = 0.95
 """Of the cycles that one kernel takes on average over all sizes, what it must take with a second one."""
 
