@@ -12,7 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import relay_layout
-from relay_layout.frontend.onnx.operators.resizing import Axis, Mapping, _nearest
+from relay_layout.frontend.onnx.operators.resized_places import Axis, Mapping, known, nearest
 
 RANDOM = np.random.default_rng(6)
 
@@ -333,6 +333,5 @@ def test_a_scale_counts_where_the_extent_stays(coordinates: str, rounding: str) 
     model, data = onnx.parser.parse_model(text), np.arange(4, dtype="float32")
     (want,) = ReferenceEvaluator(model).run(None, {"x": data, "s": np.array([1.2], "float32")})
     axis = Axis(0, 4, 4, 1.2)
-    assert data[
-        _nearest(Mapping("nearest", coordinates, rounding, -0.75, False, False, 0.0), axis)
-    ].tolist() == (np.asarray(want).tolist())
+    mapping = Mapping("nearest", coordinates, rounding, -0.75, False, False, 0.0)
+    assert data[known(nearest(mapping, axis), axis)].tolist() == np.asarray(want).tolist()
