@@ -201,7 +201,10 @@ def _grid_sample(node: Node) -> Value:
             "supported are images and volumes of floats"
         )
     if len(shape) == 5 and method == "bicubic":
-        raise Unsupported("samples a volume by cubic interpolation, which is not supported")
+        raise Unsupported(
+            "samples a volume by cubic interpolation, which is not supported: "
+            "export it with linear interpolation"
+        )
     layout, order = _SAMPLED[len(shape)]
     # Places may be of another type; the result has that of the image.
     coordinates = relax.op.permute_dims(node.emit(node.cast(node.input(1), dtype), "places"), order)

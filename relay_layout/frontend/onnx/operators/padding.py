@@ -39,7 +39,9 @@ def pad(node: Node) -> Value:
             return _padded_by_tensor(node, data, before, after)
         return _padded(node, data, before, after, _value(node, dtype_of(data)))
     if any(isinstance(width, int) and width < 0 for width in (*before, *after)):
-        raise Unsupported(f"pads by a negative amount in mode '{mode}', which is not supported")
+        raise Unsupported(
+            f"pads by a negative amount in mode '{mode}', which is not supported: cut by a Slice before"
+        )
     for axis, widths in enumerate(zip(before, after, strict=True)):
         if not is_static(widths):
             data = node.emit(_read_beyond(node, data, axis, *widths, mode), "padded")

@@ -149,7 +149,10 @@ def _sized_axes(node: Node, sizes: Sequence[Extent], region: Sequence[float]) ->
             for axis, size, bounds in zip(axes, sizes, regions, strict=True)
         ]
     if not is_static([*sizes, *(shape[axis] for axis in axes)]):
-        raise Unsupported(f"keeps the aspect ratio ({policy}) of a symbolic extent, which is not supported")
+        raise Unsupported(
+            f"keeps the aspect ratio ({policy}) of a symbolic extent, which is not supported: "
+            "give the model's inputs fixed shapes (--input-shape)"
+        )
     ratios = [np.float32(size) / np.float32(shape[axis]) for axis, size in zip(axes, sizes, strict=True)]
     scale = float(min(ratios) if policy == "not_larger" else max(ratios))
     return [

@@ -91,6 +91,21 @@ def test_windows_that_are_rounded_up(kind: str, window: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
+    "window",
+    [
+        "kernel_shape=[2, 2], strides=[2, 2]",
+        "kernel_shape=[3, 2], strides=[2, 1], ceil_mode=1",
+        "kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]",
+        "kernel_shape=[2, 2], dilations=[2, 3], pads=[1, 0, 0, 1]",
+        'kernel_shape=[3, 3], auto_pad="SAME_LOWER"',
+    ],
+)
+def test_places_of_maxima(window: str, tmp_path: Path) -> None:
+    nodes = f"m, i = MaxPool <{window}> (x)  places = Cast <to=1> (i)  y = Add(m, places)"
+    check(tmp_path, nodes, {}, [(1, 4, 9, 8), (2, 4, 13, 11)])
+
+
+@pytest.mark.parametrize(
     ("start", "end"),
     [(1, -1), (-3, 2**60), (5, 2), (5, -3), (-4, -2), (-2, -4), (-3, 0), (-5, 4), (3, 3), (0, -3)],
 )
