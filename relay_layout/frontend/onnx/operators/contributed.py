@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators import attention, own, packed_weights
+from relay_layout.frontend.onnx.operators import attention, own, packed_weights, rotary
 from relay_layout.frontend.onnx.operators.channels_last import channels_last, maybe_channels_last
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
 from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
@@ -182,6 +182,7 @@ def _quick_gelu(node: Node) -> Value:
 CONVERTERS: dict[str, Converter] = {
     **attention.CONVERTERS,
     **packed_weights.CONVERTERS,
+    **rotary.CONVERTERS,
     "DequantizeLinear": own.CONVERTERS["DequantizeLinear"],
     "DynamicQuantizeLSTM": _lstm,
     "DynamicQuantizeMatMul": _dynamic_product,
