@@ -90,6 +90,23 @@ def test_windows_that_are_rounded_up(kind: str, window: str, tmp_path: Path) -> 
     )
 
 
+def test_elements_at_fewer_places_than_there_are(tmp_path: Path) -> None:
+    """ONNX Runtime takes places of an image, or of as many as there are."""
+    places = {"p": np.array([[[[2]], [[-1]]]])}
+    check(tmp_path, "y = GatherElements <axis=1> (x, p)", places)
+
+
+def test_rows_of_pixels_are_as_long_as_windows(tmp_path: Path) -> None:
+    constants = {"rows": ints(0, 4, -1), "w": np.ones((3, 4, 4), "float32")}
+    model = model_of("r = Reshape(x, rows)  y = Conv <dilations=[2], pads=[0, 1]> (r, w)", constants, 19)
+    relay_layout.compile(model).save(tmp_path / "sizes.rla")
+    session = relay_layout.load(tmp_path / "sizes.rla")
+    assert session.run({"x": np.ones((1, 4, 2, 3), "float32")})["y"].shape == (1, 3, 1)
+    with pytest.raises(InputError) as raised:
+        session.run({"x": np.ones((1, 4, 5, 1), "float32")})
+    assert "x.shape[2] * x.shape[3] > 5" in str(raised.value)
+
+
 @pytest.mark.parametrize(
     "window",
     [
