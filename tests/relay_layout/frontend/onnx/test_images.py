@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 import relay_layout
 from relay_layout.frontend.onnx.operators.resized_places import Axis, Mapping, known, nearest
+from tests.onnx_reference import reference_session
 
 RANDOM = np.random.default_rng(6)
 
@@ -320,6 +321,19 @@ def test_blocks_of_pixels_behind_their_channel(tmp_path: Path) -> None:
     expected = data.reshape(1, 2, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(1, 8, 2, 3)
     found = relay_layout.load(tmp_path / "model.rla").run({"x": data})["y"]
     np.testing.assert_array_equal(found, expected)
+
+
+def test_reflections_in_an_image_of_one_row(tmp_path: Path) -> None:
+    text = (
+        '<ir_version: 9, opset_import: ["" : 20]> agraph (float[1,2,1,5] x, float[1,3,4,2] g)'
+        ' => (float[1,2,3,4] y) { y = GridSample <padding_mode="reflection", align_corners=1> (x, g) }'
+    )
+    model = onnx.parser.parse_model(text)
+    feeds = {"x": _random(1, 2, 1, 5), "g": 2 * _random(1, 3, 4, 2)}
+    relay_layout.compile(model).save(tmp_path / "model.rla")
+    (wanted,) = reference_session(model.SerializeToString()).run(None, feeds)
+    found = relay_layout.load(tmp_path / "model.rla").run(feeds)["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric"])

@@ -90,6 +90,18 @@ def test_windows_that_are_rounded_up(kind: str, window: str, tmp_path: Path) -> 
     )
 
 
+def test_what_is_reflected_between_corners_has_two(tmp_path: Path) -> None:
+    """One pixel alone was a division by zero."""
+    attributes = 'mode="linear", padding_mode="reflection", align_corners=1'
+    nodes = (
+        f"t = Transpose <perm=[0, 2, 3, 1]> (x)  g = Slice(t, a, b, d)  y = GridSample <{attributes}> (x, g)"
+    )
+    constants = {"a": ints(0), "b": ints(2), "d": ints(3)}
+    check(tmp_path, nodes, constants, opset=20)
+    with pytest.raises(InputError, match=r"x.shape\[2\] > 1"):
+        relay_layout.load(tmp_path / "sizes.rla").run({"x": np.ones((1, 4, 1, 3), "float32")})
+
+
 def test_elements_at_fewer_places_than_there_are(tmp_path: Path) -> None:
     """ONNX Runtime takes places of an image, or of as many as there are."""
     places = {"p": np.array([[[[2]], [[-1]]]])}
