@@ -186,15 +186,17 @@ def _resized(node: Node, mapping: Mapping, axes: list[Axis]) -> Value:
         raise Unsupported(
             f"{how} between elements of type {dtype}, which is not supported: cast them to float32 before"
         )
+    changed = [
+        replace(axis, before=node.plain(axis.before), after=node.plain(axis.after)) for axis in changed
+    ]
     for axis in changed:
         data = _along(node, data, mapping, axis)
     data = _cropped(node, data, mapping, changed) if mapping.crops else data
     return relax.op.astype(node.emit(data, "numbers"), dtype) if is_cut else data
 
 
-def _along(node: Node, data: Any, mapping: Mapping, given: Axis) -> Any:
+def _along(node: Node, data: Any, mapping: Mapping, axis: Axis) -> Any:
     """One axis resized."""
-    axis = replace(given, before=node.plain(given.before), after=node.plain(given.after))
     resampling = Resampling(node.builder, identifier(f"{node.outputs[0]}_axis{axis.axis}"))
     if mapping.mode == "nearest":
         return resampling.picked(data, axis, nearest(mapping, axis))
