@@ -24,7 +24,6 @@ SIZES = ((1, 64, 96), (2, 32, 64), (1, 37, 50), (3, 48, 41), (1, 61, 65))
 UNFIT = (
     "of unknown shape",
     "may or may not fit",
-    "needs a fixed one",
     "cannot broadcast",
     "which it is for no input",
     "to have the same shape",
@@ -95,10 +94,12 @@ class Images:
         self.images.append(self.node(f"{operator} <{sliding}, {around}> ({self.any()})"))
 
     def resized(self) -> None:
-        mode, coordinates = self.pick("nearest", "linear"), self.pick("half_pixel", "asymmetric")
-        factors = self.pick((2, 2), (2, 2), (0.5, 0.5), (1.5, 2))
+        mode, coordinates = self.pick("nearest", "linear", "cubic"), self.pick("half_pixel", "asymmetric")
+        factors = self.pick((2, 2), (2, 2), (0.5, 0.5), (1.5, 2), (0.75, 3))
         scales = self.constant(np.array([1, 1, *factors], "float32"))
         attributes = f'mode="{mode}", coordinate_transformation_mode="{coordinates}", nearest_mode="floor"'
+        if mode != "nearest" and coordinates == "half_pixel" and self.random.random() < 0.3:
+            attributes += ", antialias=1"
         self.images.append(self.node(f"Resize <{attributes}> ({self.any()}, , {scales})"))
 
     def as_large(self) -> None:

@@ -78,7 +78,8 @@ def test_truncated_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_unknown_operator(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx.save(unknown_operator_model(), "unknown.onnx")
     assert refused(["compile", "unknown.onnx", "-o", "a.rla"], capsys) == (
-        "model 'unknown.onnx': these operators are not supported: my.domain.FancyOp (node 'fancy')"
+        "model 'unknown.onnx': these operators are not supported: my.domain.FancyOp (node 'fancy'): "
+        "export the model without them"
     )
 
 

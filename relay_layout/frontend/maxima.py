@@ -13,12 +13,14 @@ from relay_layout.ir import Emit, Expression, Extent, dtype_of, is_static, scala
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """One number for each spatial dimension, which are a tensor's last; ``before`` is the padding there."""
+    """One number for each spatial dimension, which are a tensor's last; padding is ``before`` and "
+    "``after``."""
 
     kernel: Sequence[int]
     strides: Sequence[int]
     dilation: Sequence[int]
     before: Sequence[int]
+    after: Sequence[int]
 
     def pads(self, extents: Sequence[Extent], counts: Sequence[Extent]) -> list[tuple[int, int]]:
         """Padding before and after, so that ``counts`` windows, or more if open, fit into ``extents``."""
@@ -34,10 +36,10 @@ class SlidingWindow:
     def most_after(self, axis: int) -> int:
         """Padding behind which no window begins, as a pooling has that rounds the number of windows up.
 
-        Each begins before ``extent + before``, so that the one begun last ends within that and the stride.
+        Rounded up, they reach less than a stride beyond the padding there is, and each begins before it.
         """
         span = (self.kernel[axis] - 1) * self.dilation[axis] + 1
-        return min(self.before[axis] + self.strides[axis], span) - 1
+        return min(self.after[axis] + self.strides[axis], span) - 1
 
 
 def padded(emit: Emit, value: Expression, pads: Sequence[tuple[int, int]], fill: float) -> Expression:

@@ -18,19 +18,20 @@ def scattered(
     """
     shape, extents = shape_of(data) or (), shape_of(index) or ()
     ends = [full if place == axis else extents[place] for place, full in enumerate(shape)]
-    part = _block(emit, data, [0] * len(shape), ends)
-    source = _block(emit, source, [0] * len(shape), extents)
+    part = block(emit, data, [0] * len(shape), ends)
+    source = block(emit, source, [0] * len(shape), extents)
     found = emit(relax.op.scatter_elements(part, index, source, axis=axis, reduction=reduction))
     for place, full in enumerate(shape):
         if ends[place] is not full and ends[place] != full:
             begins = [0] * len(shape)
             begins[place] = ends[place]
-            rest = _block(emit, data, begins, [*shape[: place + 1], *ends[place + 1 :]])
+            rest = block(emit, data, begins, [*shape[: place + 1], *ends[place + 1 :]])
             found = emit(relax.op.concat([found, rest], axis=place))
     return found
 
 
-def _block(emit: Emit, data: Expression, begins: Sequence[int], ends: Sequence[Any]) -> Expression:
+def block(emit: Emit, data: Expression, begins: Sequence[int], ends: Sequence[Any]) -> Expression:
+    """The part of ``data`` from ``begins`` to ``ends``; ValueError where it may be smaller than that."""
     shape = shape_of(data) or ()
     axes = [axis for axis, end in enumerate(ends) if begins[axis] or end != shape[axis]]
     if not axes:
@@ -40,9 +41,10 @@ def _block(emit: Emit, data: Expression, begins: Sequence[int], ends: Sequence[A
         if not isinstance(shape[axis], int) and isinstance(ends[axis], int) and ends[axis] > 1:
             # Nothing would keep it from reading what lies behind a smaller one.
             raise ValueError(
-                f"writes {ends[axis]} elements along the open extent '{shape[axis]}' of the data"
+                f"needs {ends[axis]} elements along the open extent '{shape[axis]}' of the data: "
+                "give the model's inputs fixed shapes (--input-shape)"
             )
     return emit(relax.op.strided_slice(data, axes, first, last, assume_inbound=True))
 
 
-__all__ = ["scattered"]
+__all__ = ["block", "scattered"]

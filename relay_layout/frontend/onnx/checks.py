@@ -49,7 +49,9 @@ def check_operators(
             unknown.setdefault(operator, []).append(node.name or next(iter(node.output), ""))
     if unknown:
         listed = "; ".join(f"{operator} (node {_listed(names)})" for operator, names in unknown.items())
-        raise ModelError(f"{label}: these operators are not supported: {listed}")
+        raise ModelError(
+            f"{label}: these operators are not supported: {listed}: export the model without them"
+        )
 
 
 def supported(node: "onnx.NodeProto") -> bool:
@@ -81,7 +83,7 @@ def check_structure(model: "onnx.ModelProto", label: str) -> None:
         )
     inner = [graph for node in with_subgraphs(model.graph.node) for graph in subgraphs(node)]
     if any(graph.sparse_initializer for graph in (model.graph, *inner)):
-        raise ModelError(f"{label} has sparse initializers, which is not supported")
+        raise ModelError(f"{label} has sparse initializers, which is not supported: store them as dense ones")
     try:
         checker.check_model(_checkable(model))
     except Exception as error:
@@ -115,7 +117,10 @@ def read_inputs(graph: "onnx.GraphProto", label: str) -> dict[str, Input]:
             continue
         tensor = value.type.tensor_type
         if not value.type.HasField("tensor_type") or tensor.elem_type in _NOT_NUMERIC:
-            raise ModelError(f"{label}: input '{value.name}' is not a numeric tensor, which is not supported")
+            raise ModelError(
+                f"{label}: input '{value.name}' is not a numeric tensor, which is not supported: "
+                "give the model tensors of numbers"
+            )
         shape: tuple[int | str, ...] | None = None
         if tensor.HasField("shape"):
             shape = tuple(

@@ -4,11 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, with_subgraphs
+from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, subgraphs, with_subgraphs
 from relay_layout.frontend.onnx.messages import reason
 
 if TYPE_CHECKING:
     import onnx
+
+_DOMAIN = "relay_layout.expanded"
+"""That of functions made for nodes that leave out inputs."""
 
 
 def expandable(node: "onnx.NodeProto", version: int) -> bool:
@@ -43,20 +46,17 @@ def expanded(
         expanded_before: list[str] = []
         while operators != expanded_before:
             version = opset_version(light) or 1
-            for node in filter(wanted, with_subgraphs(light.graph.node)):
+            found = list(filter(wanted, with_subgraphs(light.graph.node)))
+            for node in found:
                 _state_defaults(node, version)
+            gaps = [node for node in found if "" in node.input]
+            if gaps:
+                light = _without_gaps(light, gaps, version)
             selected = [("", operator) for operator in operators]
             light = inliner.inline_selected_functions(light, selected, False, True)
             expanded_before = operators
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
     except Exception as error:
-        gaps = [node for node in filter(wanted, with_subgraphs(light.graph.node)) if "" in node.input]
-        if gaps:
-            raise ModelError(
-                f"{label}: {_place(gaps[0])} leaves out an input before others that it has, "
-                "which the onnx package cannot expand: export the model with an opset that has no such "
-                "operator"
-            ) from None
         raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
     for node in filter(wanted, with_subgraphs(light.graph.node)):
         raise ModelError(
@@ -64,6 +64,46 @@ def expanded(
             "export the model with fixed shapes"
         )
     return light.graph.node
+
+
+def _without_gaps(
+    model: "onnx.ModelProto", nodes: Sequence["onnx.NodeProto"], version: int
+) -> "onnx.ModelProto":
+    """``model`` without ``nodes`` that leave out inputs before others that they have.
+
+    The inliner asks for the type of every input, so that each of these gets a function of those it has.
+    """
+    from onnx import FunctionProto, TypeProto, defs, helper, inliner, shape_inference
+
+    types = _types(shape_inference.infer_shapes(model).graph)
+    model.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
+    for number, node in enumerate(nodes):
+        schema: Any = defs.get_schema(node.op_type, version, "")
+        given = [types.get(name, TypeProto()).SerializeToString() for name in node.input]
+        text = (
+            schema.get_context_dependent_function_with_opset_version(version, node.SerializeToString(), given)
+            if schema.has_context_dependent_function
+            else schema.get_function_with_opset_version(version)
+        )
+        function = model.functions.add()
+        function.CopyFrom(FunctionProto.FromString(text))
+        function.domain, function.name = _DOMAIN, f"{node.op_type}_{number}"
+        pairs = list(zip(function.input, node.input, strict=False))
+        del function.input[:], function.output[len(node.output) :]
+        function.input.extend(inner for inner, outer in pairs if outer)
+        del node.input[:], node.attribute[:]
+        node.input.extend(outer for _, outer in pairs if outer)
+        node.domain, node.op_type = _DOMAIN, function.name
+    return inliner.inline_local_functions(model)
+
+
+def _types(graph: "onnx.GraphProto") -> dict[str, "onnx.TypeProto"]:
+    """The types of a graph's tensors by name, those of its subgraphs included."""
+    found = {value.name: value.type for value in (*graph.input, *graph.value_info, *graph.output)}
+    for node in graph.node:
+        for inner in subgraphs(node):
+            found |= _types(inner)
+    return found
 
 
 def _place(node: "onnx.NodeProto") -> str:

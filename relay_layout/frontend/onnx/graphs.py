@@ -84,6 +84,9 @@ def read_tensors(tensors: Iterable["onnx.TensorProto"], label: str) -> dict[str,
         except Exception as error:
             raise ModelError(f"{place} is damaged: {reason(error)}") from None
         if array.dtype.kind in "OSUc":
-            raise ModelError(f"{place} holds strings or complex numbers, which is not supported")
+            raise ModelError(
+                f"{place} holds strings or complex numbers, which is not supported: "
+                "compute what it is for outside of the model"
+            )
         result[tensor.name] = array
     return result

@@ -120,7 +120,10 @@ class Importer:
         )
         results = self._results(proto, node)
         if any(proto.output[len(results) :]):
-            raise Unsupported(f"has more than {len(results)} of its outputs in use, which is not supported")
+            raise Unsupported(
+                f"has more than {len(results)} of its outputs in use, which is not supported: "
+                "export the model without the others"
+            )
         for name, value in zip(proto.output, results, strict=False):
             if name:
                 self._around.values[name] = self._bound(name, value)
@@ -178,7 +181,8 @@ class Importer:
             value = self._expressions(value, name)
         except Unsupported:
             raise ModelError(
-                f"{self._label}: output '{name}' is not a tensor, which is not supported"
+                f"{self._label}: output '{name}' is not a tensor, which is not supported: "
+                "export the model with tensors as outputs"
             ) from None
         return self.builder.emit_output(value, name_hint=identifier(name))
 
@@ -232,4 +236,7 @@ def _constant(node: Node) -> list[Any]:
             return [value]
         if name in dtypes:
             return [np.array(value, dtype=dtypes[name])]
-    raise Unsupported("holds strings, complex numbers or a sparse tensor, which is not supported")
+    raise Unsupported(
+        "holds strings, complex numbers or a sparse tensor, which is not supported: "
+        "use a dense tensor of numbers"
+    )

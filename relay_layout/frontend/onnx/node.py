@@ -105,7 +105,10 @@ class Node:
         """An input whose value must be known now."""
         value = self.input(index)
         if not isinstance(value, np.ndarray):
-            raise Unsupported(f"needs a constant for its input {index}, not a tensor computed at run time")
+            raise Unsupported(
+                f"needs a constant for its input {index}, not a tensor computed at run time: "
+                "export the model with a number there, or fixed shapes"
+            )
         return value
 
     def extents(self, index: int) -> list[Extent]:
@@ -114,7 +117,10 @@ class Node:
         if isinstance(value, Extents):
             value = value.array
         if not isinstance(value, np.ndarray):
-            raise Unsupported(f"needs a constant for its input {index}, not a tensor computed at run time")
+            raise Unsupported(
+                f"needs a constant for its input {index}, not a tensor computed at run time: "
+                "export the model with a number there, or fixed shapes"
+            )
         return [int(extent) if isinstance(extent, np.integer) else extent for extent in value.reshape(-1)]
 
     def expression(self, value: Value) -> Any:

@@ -43,6 +43,8 @@ _MOST_NODES = 20_000
 """Nodes that all trips of the loops of one model are written out to at most."""
 
 _REFUSED = "which is not supported"
+_BOUNDED = "export the model with a number that is a constant"
+_ALIKE = "let both branches give the same shape and element type"
 
 
 class _TooMany(Unsupported):
@@ -102,7 +104,10 @@ class _Body:
         once, self._once = self._once, []
         self._around.written_out += max(len(self._repeated) + len(once), 1)
         if self._around.written_out > _MOST_NODES:
-            raise _TooMany(f"takes more than {_MOST_NODES} nodes when trips are written out, {_REFUSED}")
+            raise _TooMany(
+                f"takes more than {_MOST_NODES} nodes when trips are written out, {_REFUSED}: "
+                "let it take fewer"
+            )
         with self._around.inside(self._names):
             self._names.update(self._around.tensors(self._graph))
             self._around.run(once)
@@ -155,7 +160,8 @@ def _loop(node: Node, around: Surroundings) -> list[Value]:
                 raise
             raise Unsupported(
                 "goes on for as long as a tensor computed at run time says, and no number of trips ends it "
-                f"before there are {_MOST_NODES} nodes, {_REFUSED}"
+                f"before there are {_MOST_NODES} nodes, {_REFUSED}: "
+                "give it a number of trips that is a constant"
             ) from None
         except ModelError as error:
             if not ending.is_open:
@@ -237,13 +243,17 @@ def _trips(node: Node) -> int | None:
     if isinstance(value, Extents):
         extent = value.array.item()
         if node.counts.reads_counts(extent):
-            raise Unsupported(f"takes as many trips as there are elements found at run time, {_REFUSED}")
+            raise Unsupported(
+                f"takes as many trips as there are elements found at run time, {_REFUSED}: {_BOUNDED}"
+            )
         raise Unsupported(
             f"takes as many trips as the symbolic extent '{extent}' says: "
             "give the model's inputs fixed shapes (--input-shape)"
         )
     if not isinstance(value, np.ndarray):
-        raise Unsupported(f"takes as many trips as a tensor computed at run time says, {_REFUSED}")
+        raise Unsupported(
+            f"takes as many trips as a tensor computed at run time says, {_REFUSED}: {_BOUNDED}"
+        )
     return int(value.reshape(-1)[0])
 
 
@@ -310,7 +320,8 @@ def _rows(node: Node, rows: Sequence[Value], axis: int, declared: "onnx.ValueInf
     for row in rows:
         if not _of_one_type(row, first):
             raise Unsupported(
-                f"joins results of {_kind(first)} and of {_kind(row)} of its trips, which is not supported"
+                f"joins results of {_kind(first)} and of {_kind(row)} of its trips, {_REFUSED}: "
+                "let each trip give a tensor of one shape"
             )
     whole = stacked(node, rows, node.axis(axis, len(shape_of(first)) + 1))
     return whole if isinstance(whole, np.ndarray | Extents) else node.emit(whole, "rows")
@@ -333,11 +344,15 @@ def _selected(node: Node, condition: Value, one: Value, other: Value) -> Value:
         return one
     if isinstance(one, TensorSequence) and isinstance(other, TensorSequence):
         if len(one.tensors) != len(other.tensors) or one.dtype != other.dtype:
-            raise Unsupported(f"chooses at run time between sequences that differ in length, {_REFUSED}")
+            raise Unsupported(
+                f"chooses at run time between sequences that differ in length, {_REFUSED}: {_ALIKE}"
+            )
         pairs = zip(one.tensors, other.tensors, strict=True)
         return TensorSequence(tuple(_selected(node, condition, *pair) for pair in pairs), one.dtype)
     if not _of_one_type(one, other):
-        raise Unsupported(f"chooses at run time between {_kind(one)} and {_kind(other)}, {_REFUSED}")
+        raise Unsupported(
+            f"chooses at run time between {_kind(one)} and {_kind(other)}, {_REFUSED}: {_ALIKE}"
+        )
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.tobytes() == other.tobytes():
         return one
     shapes = isinstance(one, Extents) and isinstance(other, Extents)

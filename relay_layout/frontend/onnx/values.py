@@ -140,7 +140,10 @@ def shape_of(value: Value) -> list[Extent]:
     if not isinstance(tensor, relax.TensorType):
         raise Unsupported("needs a tensor where it is given none")
     if not isinstance(tensor.shape, relax.ShapeExpr):
-        raise Unsupported("needs the shape of a tensor whose shape is known only at run time")
+        raise Unsupported(
+            "needs the shape of a tensor whose shape is known only at run time: "
+            "give the model's inputs fixed shapes (--input-shape)"
+        )
     return [int(extent) if isinstance(extent, tirx.IntImm) else extent for extent in tensor.shape]
 
 

@@ -101,7 +101,9 @@ def named_activations(node: Node, defaults: tuple[str, ...], directions: int) ->
 def _activation(name: str, alphas: list[float], betas: list[float]) -> Activation:
     form = _FORMS.get(name.lower())
     if form is None:
-        raise Unsupported(f"has the activation '{name}', which is not supported")
+        raise Unsupported(
+            f"has the activation '{name}', which is not supported; {', '.join(sorted(_FORMS))} are"
+        )
     parameters = [
         given.pop(0) if given else default
         for default, given in ((form.alpha, alphas), (form.beta, betas))

@@ -13,7 +13,16 @@ from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
-from relay_layout.frontend.onnx.values import Extent, Unsupported, Value, dtype_of, same, shape_of, written
+from relay_layout.frontend.onnx.values import (
+    Extent,
+    Unsupported,
+    Value,
+    dtype_of,
+    same,
+    shape_of,
+    simplify,
+    written,
+)
 
 
 def _self_attention(project: Callable[[Node], Any], mask: int, past: int, bias: int | None) -> Converter:
@@ -24,10 +33,9 @@ def _self_attention(project: Callable[[Node], Any], mask: int, past: int, bias: 
     """
 
     def convert(node: Node) -> Value:
-        if node.has(past):
-            raise Unsupported("has earlier keys and values, which is not supported")
         if node.attributes.get("do_rotary", 0):
-            raise Unsupported("has do_rotary=1, which is not supported")
+            raise Unsupported("has do_rotary=1, which is not supported: turn rows by RotaryEmbedding")
+        _check_buffer(node, past + 2)
         if len(shape_of(node.input(0))) != 3:
             raise Unsupported(f"attends in {written(shape_of(node.input(0)))}, which should be [N,S,C]")
         features = shape_of(node.input(1))[-1]
@@ -38,9 +46,28 @@ def _self_attention(project: Callable[[Node], Any], mask: int, past: int, bias: 
         parts = node.emit(relax.op.split(whole, [sizes[0], sizes[0] + sizes[1]], 2), "parts")
         names = ("query", "key", "value")
         triple = [node.emit(relax.TupleGetItem(parts, place), name) for place, name in enumerate(names)]
-        return _attended(node, triple, mask, bias)[:1]
+        earlier = _pair(node, past) if node.has(past) else []
+        result, key, value = _attended(node, triple, mask, bias, earlier)
+        if not any(node.outputs[1:]):
+            return [result]
+        return [result, relax.op.stack([key, value], 0)]
 
     return convert
+
+
+def _pair(node: Node, place: int) -> list[Any]:
+    """The keys and the values of one tensor [2, N, H, T, D]."""
+    parts = node.emit(relax.op.split(node.tensor(place), 2, 0), "earlier")
+    halves = [node.emit(relax.TupleGetItem(parts, half), "earlier") for half in (0, 1)]
+    return [node.emit(relax.op.squeeze(half, [0]), "earlier") for half in halves]
+
+
+def _check_buffer(node: Node, length: int) -> None:
+    if node.attributes.get("past_present_share_buffer", 0) or node.has(length):
+        raise Unsupported(
+            "keeps earlier keys and values in a buffer that is longer than they are, which is not supported: "
+            "export it with past_present_share_buffer=0"
+        )
 
 
 def _projected(node: Node) -> Any:
@@ -55,16 +82,44 @@ def _projected_bytes(node: Node) -> Any:
 
 
 def _multi_head_attention(node: Node) -> Value:
-    """Queries [N, S, H D] and keys and values [N, T, H D], or [N, H, T, D] where they have heads already."""
-    if any(map(node.has, (6, 7, 8, 9))):
-        raise Unsupported("has earlier keys and values, which is not supported")
+    """Queries [N, S, H D] and keys and values [N, T, H D], or [N, H, T, D] where they have heads already.
+
+    Also keys and values, or all three, packed into one tensor [N, T, H, 2, D] or [N, S, H, 3, D].
+    """
+    _check_buffer(node, 8)
     ranks = [len(shape_of(node.input(place))) if node.has(place) else 0 for place in range(3)]
-    if ranks[0] != 3 or ranks[1:] not in ([3, 3], [4, 4]):
-        raise Unsupported("has queries, keys and values packed into one tensor, which is not supported")
-    triple = [node.tensor(place) for place in range(3)]
+    match ranks:
+        case [3, 3, 3] | [3, 4, 4]:
+            triple = [node.tensor(place) for place in range(3)]
+        case [3, 5, 0]:
+            triple = [node.tensor(0), *_unpacked(node, 1, 2)]
+        case [5, 0, 0]:
+            triple = _unpacked(node, 0, 3)
+        case _:
+            shapes = [written(shape_of(value)) for value in node.inputs[:3] if value is not None]
+            raise Unsupported(f"attends in {' and '.join(shapes)} where [N,S,C], [N,T,C] and [N,T,C] are due")
     if node.has(3):
         triple = _biased(node, triple)
-    return _attended(node, triple, 4, 5)
+    earlier = [node.tensor(place) for place in (6, 7) if node.has(place)]
+    if len(earlier) == 1 or (earlier and ranks[1] == 4):
+        raise Unsupported(
+            "has earlier keys or values, of one kind alone or beside keys that have heads already, "
+            "which is not supported: give it both, and keys and values [N,T,C]"
+        )
+    return _attended(node, triple, 4, 5, earlier)
+
+
+def _unpacked(node: Node, place: int, count: int) -> list[Any]:
+    """The tensors [N, S, H D] that one of [N, S, H, count, D] holds."""
+    shape = shape_of(node.input(place))
+    if not same(shape[3], count):
+        raise Unsupported(f"has {written(shape)} for its input {place} where [N,S,H,{count},D] is due")
+    parts = node.emit(relax.op.split(node.tensor(place), count, 3), "parts")
+    flat = [*shape[:2], shape[2] * shape[4]]
+    return [
+        node.emit(node.reshaped(node.emit(relax.TupleGetItem(parts, part), "part"), flat), "part")
+        for part in range(count)
+    ]
 
 
 def _biased(node: Node, triple: list[Any]) -> list[Any]:
@@ -73,7 +128,9 @@ def _biased(node: Node, triple: list[Any]) -> list[Any]:
     for name, tensor in zip(("query", "key", "value"), triple, strict=True):
         shape = shape_of(tensor)
         if len(shape) == 4:
-            raise Unsupported("has a bias beside keys that have heads already, which is not supported")
+            raise Unsupported(
+                "has a bias beside keys that have heads already, which is not supported: add it before"
+            )
         part = np.ascontiguousarray(bias[first : first + shape[-1]])
         if part.shape != (shape[-1],):
             raise Unsupported(f"has a bias of {bias.size} elements for {written(shape)}")
@@ -82,15 +139,24 @@ def _biased(node: Node, triple: list[Any]) -> list[Any]:
     return result
 
 
-def _attended(node: Node, triple: list[Any], mask: int, bias: int | None) -> list[Value]:
-    """Attention of H heads, [N, S, H D], and its keys and values [N, H, T, D]."""
+def _attended(node: Node, triple: list[Any], mask: int, bias: int | None, earlier: list[Any]) -> list[Value]:
+    """Attention of H heads, [N, S, H D], and its keys and values [N, H, T, D].
+
+    ``earlier`` keys and values, if there are any, come before those of ``triple``.
+    """
     query, key, value = (_heads(node, tensor) for tensor in triple)
+    if earlier:
+        key, value = (
+            node.emit(relax.op.concat([before, now], 2), "present")
+            for before, now in zip(earlier, (key, value), strict=True)
+        )
     batch, _, rows, depth = shape_of(query)
     turned = node.emit(relax.op.permute_dims(key, [0, 1, 3, 2]), "turned")
     scores = node.emit(relax.op.matmul(query, turned), "scores")
     scale = node.attributes.get("scale", 0.0) or 1 / math.sqrt(depth)
     scores = node.emit(relax.op.multiply(scores, node.like(scale, scores)), "scores")
-    for added in _added(node, scores, mask, bias):
+    before = shape_of(earlier[0])[2] if earlier else 0
+    for added in _added(node, scores, mask, bias, before):
         scores = node.emit(relax.op.add(scores, added), "scores")
     shares = node.emit(relax.op.nn.softmax(scores, -1), "shares")
     together = node.emit(relax.op.matmul(shares, value), "together")
@@ -110,8 +176,11 @@ def _heads(node: Node, tensor: Any) -> Any:
     return node.emit(relax.op.permute_dims(node.emit(parts, "parts"), [0, 2, 1, 3]), "heads")
 
 
-def _added(node: Node, scores: Any, mask: int, bias: int | None) -> list[Any]:
-    """What is added to scores [N, H, S, T]: the bias, and a number far below zero where a mask holds zero."""
+def _added(node: Node, scores: Any, mask: int, bias: int | None, before: Extent) -> list[Any]:
+    """What is added to scores [N, H, S, T]: the bias, and a number far below zero where a mask holds zero.
+
+    Before the key of the first query there are ``before`` others.
+    """
     dtype, found = dtype_of(scores), []
     if bias is not None and node.has(bias):
         found.append(node.tensor(bias))
@@ -121,7 +190,7 @@ def _added(node: Node, scores: Any, mask: int, bias: int | None) -> list[Any]:
         outside = relax.op.where(attended, relax.const(0.0, dtype), relax.const(far, dtype))
         found.append(node.emit(outside, "outside"))
     if node.attributes.get("unidirectional", 0):
-        found.append(_from_earlier(node, scores))
+        found.append(_from_earlier(node, scores, before))
     return found
 
 
@@ -144,13 +213,16 @@ def _mask(node: Node, place: int, keys: Extent) -> Any:
     return node.emit(relax.op.expand_dims(attended, axes), "attended") if axes else attended
 
 
-def _from_earlier(node: Node, scores: Any) -> Any:
+def _from_earlier(node: Node, scores: Any, before: Extent) -> Any:
     """The least number where a key comes after its query, zero elsewhere."""
-    dtype, extents = dtype_of(scores), shape_of(scores)[2:]
-    if not node.requirements.assume_equal(*extents):
-        raise Unsupported(f"has unidirectional=1 for queries and keys {written(extents)}, not of as many")
+    dtype, (rows, count) = dtype_of(scores), shape_of(scores)[2:]
+    if not node.requirements.assume_equal(simplify(rows + before), count):
+        raise Unsupported(
+            f"has unidirectional=1 for queries and keys {written([rows, count])}, which are not as many"
+        )
     queries, keys = (
-        node.emit(relax.op.arange(0, node.plain(extent), 1, "int64"), "places") for extent in extents
+        node.emit(relax.op.arange(first, node.plain(simplify(first + extent)), 1, "int64"), "places")
+        for first, extent in ((before, rows), (0, count))
     )
     column = node.emit(relax.op.expand_dims(queries, 1), "column")
     is_later = node.emit(relax.op.greater(keys, column), "is_later")

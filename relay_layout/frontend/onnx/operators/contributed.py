@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators import attention, own, packed_weights
+from relay_layout.frontend.onnx.operators import attention, own, packed_weights, rotary
 from relay_layout.frontend.onnx.operators.channels_last import channels_last, maybe_channels_last
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
 from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
@@ -120,7 +120,9 @@ def _fused(operator: str) -> Converter:
         if not activation:
             return result
         if activation not in _ACTIVATIONS:
-            raise Unsupported(f"has the activation '{activation}', which is not supported")
+            raise Unsupported(
+                f"has the activation '{activation}', which is not supported; {', '.join(_ACTIVATIONS)} are"
+            )
         numbers = list(node.attributes.get("activation_params", ()))
         # Gemm has an attribute for each of them.
         numbers += [
@@ -156,7 +158,10 @@ def _fused_matrix_product(node: Node) -> Value:
 def _skip_layer_norm(node: Node) -> Value:
     """The layer norm of a sum, and the sum."""
     if any(node.outputs[1:3]):
-        raise Unsupported("has its mean or its deviation in use, which is not supported")
+        raise Unsupported(
+            "has its mean or its deviation in use, which is not supported: "
+            "compute them by operators of their own"
+        )
     total = node.emit(relax.op.add(node.tensor(0), node.tensor(1)), "sum")
     if node.has(4):
         total = node.emit(relax.op.add(total, node.tensor(4)), "sum")
@@ -177,6 +182,7 @@ def _quick_gelu(node: Node) -> Value:
 CONVERTERS: dict[str, Converter] = {
     **attention.CONVERTERS,
     **packed_weights.CONVERTERS,
+    **rotary.CONVERTERS,
     "DequantizeLinear": own.CONVERTERS["DequantizeLinear"],
     "DynamicQuantizeLSTM": _lstm,
     "DynamicQuantizeMatMul": _dynamic_product,

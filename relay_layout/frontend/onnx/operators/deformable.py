@@ -26,7 +26,8 @@ def _deformable_convolution(node: Node) -> Value:
     if len(shape) != 4 or len(weight) != 4 or not all(isinstance(extent, int) for extent in shape[1:]):
         raise Unsupported(
             f"convolves {written(shape)} with a weight of {written(weight)}; "
-            "supported are images whose channels, rows and columns are known"
+            "supported are images whose channels, rows and columns are known: "
+            "give the model's inputs fixed shapes (--input-shape)"
         )
     if groups < 1 or shape[1] != weight[1] * groups or weight[0] % groups or parts < 1 or shape[1] % parts:
         raise Unsupported(

@@ -133,7 +133,10 @@ def _cast(node: Node) -> Value:
         raise Unsupported(f"casts to the unknown element type {node.attributes['to']}")
     dtype = np.dtype(tensor_dtype_to_np_dtype(node.attributes["to"]))
     if dtype.kind in "OSUc":
-        raise Unsupported("casts to strings or complex numbers, which is not supported")
+        raise Unsupported(
+            "casts to strings or complex numbers, which is not supported: "
+            "leave that to what reads the model's outputs"
+        )
     return _cast_to(node, str(dtype))
 
 

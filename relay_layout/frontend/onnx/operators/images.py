@@ -4,6 +4,7 @@ Padding is in :mod:`.padding`, resizing in :mod:`.resizing`.
 """
 
 from math import prod
+from typing import Any
 
 import numpy as np
 from tvm import relax
@@ -201,18 +202,37 @@ def _grid_sample(node: Node) -> Value:
             "supported are images and volumes of floats"
         )
     if len(shape) == 5 and method == "bicubic":
-        raise Unsupported("samples a volume by cubic interpolation, which is not supported")
+        raise Unsupported(
+            "samples a volume by cubic interpolation, which is not supported: "
+            "export it with linear interpolation"
+        )
     layout, order = _SAMPLED[len(shape)]
+    data, aligned = node.tensor(0), bool(node.attributes.get("align_corners", 0))
+    if aligned and node.attributes.get("padding_mode", "zeros") == "reflection":
+        data = _of_several(node, data)
     # Places may be of another type; the result has that of the image.
     coordinates = relax.op.permute_dims(node.emit(node.cast(node.input(1), dtype), "places"), order)
     return relax.op.image.grid_sample(
-        node.tensor(0),
+        data,
         node.emit(coordinates, "coordinates"),
         method=method,
         layout=layout,
         padding_mode=node.attributes.get("padding_mode", "zeros"),
-        align_corners=bool(node.attributes.get("align_corners", 0)),
+        align_corners=aligned,
     )
+
+
+def _of_several(node: Node, data: Any) -> Any:
+    """An image with two equal elements where an axis has one, between whose corners nothing is reflected.
+
+    Of open extents there have to be more: TVM divides by how many elements lie between the corners.
+    """
+    for axis, extent in enumerate(shape_of(data)[2:], 2):
+        if isinstance(extent, int):
+            data = node.emit(relax.op.concat([data, data], axis), "twice") if extent == 1 else data
+        else:
+            node.requirements.more(extent, 1)
+    return data
 
 
 CONVERTERS: dict[str, Converter] = {

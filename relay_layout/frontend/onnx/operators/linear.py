@@ -87,7 +87,10 @@ def kernel_extents(node: Node, weight: list[Extent]) -> list[int]:
     """The spatial extents of a weight, which the node may repeat."""
     kernel = list(weight[2:])
     if not is_static(weight):
-        raise Unsupported(f"has a weight of symbolic shape {written(weight)}")
+        raise Unsupported(
+            f"has a weight of symbolic shape {written(weight)}: "
+            "give the model's inputs fixed shapes (--input-shape)"
+        )
     declared = list(node.attributes.get("kernel_shape", kernel))
     if declared != kernel:
         raise Unsupported(f"has kernel_shape {declared}, but its weight is {written(weight)}")
@@ -194,7 +197,9 @@ def _determinant(node: Node) -> Value:
     if len(shape) < 2 or not node.requirements.assume_equal(*shape[-2:]):
         raise Unsupported(f"takes the determinant of {written(shape)}, which is no square matrix")
     if not dtype_of(node.input(0)).startswith("float"):
-        raise Unsupported(f"takes the determinant of {dtype_of(node.input(0))}, which is not supported")
+        raise Unsupported(
+            f"takes the determinant of {dtype_of(node.input(0))}, which is not supported: cast it to float32"
+        )
     flat = node.expression(node.reshaped(node.input(0), [product(shape[:-2]), *shape[-2:]]))
     flat = node.emit(flat, "matrices")
     found = node.builder.call_te(determinants, flat, primfunc_name_hint="determinants")

@@ -14,12 +14,18 @@ from relay_layout.ir import HALVES, is_static
 def _only_first_output(node: Node) -> None:
     extra = [name for name in node.outputs[1:] if name]
     if extra:
-        raise Unsupported(f"has outputs beyond the first in use, which is not supported: {', '.join(extra)}")
+        raise Unsupported(
+            f"has outputs beyond the first in use ({', '.join(extra)}), which is not supported: "
+            "export the network in inference mode"
+        )
 
 
 def _batch_normalization(node: Node) -> Value:
     if node.attributes.get("training_mode", 0) or not node.attributes.get("spatial", 1):
-        raise Unsupported("works in training mode or per activation; only its inference form is supported")
+        raise Unsupported(
+            "works in training mode or per activation, which is not supported: "
+            "export the network in inference mode"
+        )
     _only_first_output(node)
     data = node.tensor(0)
     shape = shape_of(data)

@@ -39,12 +39,34 @@ def pad(node: Node) -> Value:
             return _padded_by_tensor(node, data, before, after)
         return _padded(node, data, before, after, _value(node, dtype_of(data)))
     if any(isinstance(width, int) and width < 0 for width in (*before, *after)):
-        raise Unsupported(f"pads by a negative amount in mode '{mode}', which is not supported")
+        raise Unsupported(
+            f"pads by a negative amount in mode '{mode}', which is not supported: cut by a Slice before"
+        )
+    if mode == "reflect":
+        _check_reflections(node, shape_of(data), (before, after))
     for axis, widths in enumerate(zip(before, after, strict=True)):
         if not is_static(widths):
             data = node.emit(_read_beyond(node, data, axis, *widths, mode), "padded")
             before[axis] = after[axis] = 0
     return _padded_by_numbers(data, before, after, _MODES[mode], 0)
+
+
+def _check_reflections(node: Node, shape: Sequence[Extent], sides: Sequence[Sequence[Extent]]) -> None:
+    """Each element beyond the edge is one of those behind it."""
+    for side in sides:
+        for extent, width in zip(shape, side, strict=True):
+            if isinstance(width, int) and width == 0:
+                continue
+            spare = simplify(extent - width)
+            if isinstance(spare, int) and spare < 1:
+                raise Unsupported(
+                    f"reflects {width} elements of an axis of {written([extent])}, which has fewer behind "
+                    "its edge: pad less, or in mode 'edge'"
+                )
+            if isinstance(width, int):
+                node.requirements.more(extent, width)
+            else:
+                node.requirements.more(spare, 0)
 
 
 def _padded(node: Node, data: Any, before: list[Extent], after: list[Extent], value: float) -> Any:

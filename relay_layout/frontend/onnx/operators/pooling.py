@@ -1,7 +1,7 @@
 """ONNX pooling operators."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import Window, given_window, window
 from relay_layout.frontend.onnx.values import (
+    Extent,
     Unsupported,
     Value,
     dtype_of,
@@ -22,7 +23,7 @@ from relay_layout.frontend.onnx.values import (
     written,
 )
 from relay_layout.frontend.scattering import scattered
-from relay_layout.ir import is_static
+from relay_layout.ir import is_static, scalar
 
 _MAX_POOLS = {1: relax.op.nn.max_pool1d, 2: relax.op.nn.max_pool2d, 3: relax.op.nn.max_pool3d}
 _AVERAGE_POOLS = {1: relax.op.nn.avg_pool1d, 2: relax.op.nn.avg_pool2d, 3: relax.op.nn.avg_pool3d}
@@ -34,22 +35,40 @@ def _max_pool(node: Node) -> Value:
     if len(node.outputs) < 2 or not node.outputs[1]:
         return pooled
     if node.attributes.get("storage_order", 0):
-        raise Unsupported("counts its output Indices along columns, which is not supported")
+        raise Unsupported(
+            "counts its output Indices along columns, which is not supported: export it with storage_order=0"
+        )
     data, found = node.tensor(0), node.emit(pooled, "pooled")
     shape, counts = shape_of(data), shape_of(found)[2:]
-    if not all(isinstance(extent, int) for extent in shape) or not dtype_of(data).startswith("float"):
-        raise Unsupported("has its output Indices in use, which takes floats of a known shape")
+    if not dtype_of(data).startswith("float"):
+        raise Unsupported(
+            f"has its output Indices in use for {dtype_of(data)}: cast its data to float32 before"
+        )
     sliding = window(node, node.attributes["kernel_shape"], shape[2:], rounds_up=_rounds_up(node))
+    before, after = (tuple(map(simplify, side)) for side in (sliding.before, sliding.after))
+    if not is_static((*before, *after)):
+        raise Unsupported(
+            "counts its output Indices with the padding of auto_pad for the symbolic shape "
+            f"{written(shape)}: "
+            "export it with pads, or give the model's inputs fixed shapes (--input-shape)"
+        )
     places = places_of_maxima(
         node.emit,
         data,
-        SlidingWindow(sliding.kernel, sliding.strides, sliding.dilation, sliding.before),
-        [int(extent) for extent in counts],
+        SlidingWindow(sliding.kernel, sliding.strides, sliding.dilation, before, after),
+        counts,
     )
-    # ONNX counts through the whole tensor.
-    images = np.arange(int(shape[0]) * int(shape[1])).reshape(-1, int(shape[1]), *[1] * len(counts))
-    starts = relax.const(images * math.prod(int(extent) for extent in shape[2:]), "int64")
-    return [found, relax.op.add(places, starts)]
+    return [found, relax.op.add(places, node.emit(_starts(node, shape), "starts"))]
+
+
+def _starts(node: Node, shape: Sequence[Extent]) -> Any:
+    """Where in a tensor each of its images begins, [N,C,1,1]."""
+    images, size, spread = product(shape[:2]), product(shape[2:]), [*shape[:2], *[1] * (len(shape) - 2)]
+    if isinstance(images, int) and isinstance(size, int):
+        return node.expression((np.arange(images) * size).reshape([int(extent) for extent in spread]))
+    numbers = node.emit(relax.op.arange(0, node.plain(images), 1, "int64"), "images")
+    places = node.emit(relax.op.multiply(numbers, scalar(node.emit, node.plain(size))), "places")
+    return node.reshaped(places, spread)
 
 
 def _average_pool(node: Node) -> Value:
@@ -171,7 +190,8 @@ def _max_unpool(node: Node) -> Value:
     given = node.extents(2) if node.has(2) else goal
     if len(given) != len(goal) or not all(map(node.requirements.assume_equal, given, goal)):
         raise Unsupported(
-            f"has output_shape {written(given)} beside its windows' {written(goal)}, which is not supported"
+            f"has output_shape {written(given)} where its windows make {written(goal)}, for which ONNX and "
+            "ONNX Runtime count places differently: leave output_shape out, and pad what it gives"
         )
     count = product(goal)
     zeros = node.emit(relax.op.zeros(relax.ShapeExpr([count]), dtype_of(data)), "zeros")

@@ -107,7 +107,11 @@ def dequantized(
 
 def _check_dtypes(data: Value, scale: Value, result: str) -> None:
     if dtype_of(data) not in _DEQUANTIZED or dtype_of(scale) not in _REALS or result not in _REALS:
-        raise Unsupported(f"dequantizes {dtype_of(data)} to {result}, which is not supported")
+        raise Unsupported(
+            f"dequantizes {dtype_of(data)} by scales of {dtype_of(scale)} to {result}, which is not "
+            "supported: "
+            f"{', '.join(_DEQUANTIZED)} are, by and to {' and '.join(_REALS)}"
+        )
 
 
 def _vector(node: Node, value: Value) -> Value:

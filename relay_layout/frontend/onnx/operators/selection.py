@@ -27,7 +27,7 @@ from topi_ext.compute.ranking import top_of_rows
 
 def _nonzero(node: Node) -> Value:
     if not shape_of(node.input(0)):
-        raise Unsupported("lists a scalar, which is not supported")
+        raise Unsupported("lists a scalar, which is not supported: give it one dimension by Unsqueeze")
     return _places(node, node.tensor(0))
 
 

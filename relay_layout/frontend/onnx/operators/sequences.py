@@ -39,7 +39,9 @@ def _empty(node: Node) -> Value:
     known = code in TensorProto.DataType.values() and code != TensorProto.UNDEFINED
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(code)) if known else None
     if dtype is None or dtype.kind in "OSUc":
-        raise Unsupported(f"makes a sequence of the element type {code}, which is not supported")
+        raise Unsupported(
+            f"makes a sequence of the element type {code}, which is not supported: make one of numbers"
+        )
     return TensorSequence((), str(dtype))
 
 
@@ -160,7 +162,7 @@ def unstacked(node: Node, value: Value, axis: int) -> list[Value]:
     if extent > _MOST_PARTS:
         raise Unsupported(
             f"takes axis {axis} of {written(shape_of(value))} apart into more than {_MOST_PARTS} tensors, "
-            "which is not supported"
+            "which is not supported: give the axis a smaller extent (--input-shape)"
         )
     cut = [_taken(node, part) for part in parts(node, value, [1] * extent, axis)] if extent else []
     return [_taken(node, _without_axis(part, axis)) for part in cut]

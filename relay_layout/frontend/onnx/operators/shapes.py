@@ -40,7 +40,10 @@ def _dropout(node: Node) -> Value:
         return node.input(0)
     shape = shape_of(node.input(0))
     if not is_static(shape):
-        raise Unsupported("has its output mask in use for a symbolic shape, which is not supported")
+        raise Unsupported(
+            "has its output mask in use for a symbolic shape, which is not supported: "
+            "give the model's inputs fixed shapes (--input-shape)"
+        )
     dtype = "bool" if node.opset >= 10 else dtype_of(node.input(0))
     return [node.input(0), np.ones(shape, dtype)]
 
@@ -276,7 +279,7 @@ def _one_hot(node: Node) -> Value:
     (depth,), values = node.extents(1), node.constant(2)
     depth = int(depth) if isinstance(depth, np.floating) else depth
     if isinstance(depth, int) and depth < 1:
-        raise Unsupported(f"has {depth} classes, which is not supported")
+        raise Unsupported(f"has {depth} classes, where 1 or more are due")
     indices = node.input(0)
     if not dtype_of(indices).startswith("int"):
         indices = node.emit(node.cast(indices, "int64"), "indices")

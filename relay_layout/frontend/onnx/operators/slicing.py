@@ -25,6 +25,7 @@ from relay_layout.frontend.onnx.values import (
     written,
 )
 from relay_layout.frontend.residues import never_more
+from relay_layout.frontend.scattering import block
 from relay_layout.ir import is_static
 
 
@@ -214,6 +215,17 @@ def _gather(node: Node) -> Value:
     return relax.op.take(node.tensor(0), places, axis, mode="clip")
 
 
+def _gather_elements(node: Node) -> Value:
+    """Elements at places along one axis, of the part of the data that is as large as the places elsewhere."""
+    shape, places = shape_of(node.input(0)), shape_of(node.input(1))
+    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    if len(shape) != len(places):
+        raise Unsupported(f"picks elements of {written(shape)} at {written(places)}, which has another rank")
+    ends = [full if place == axis else places[place] for place, full in enumerate(shape)]
+    part = block(node.emit, node.tensor(0), [0] * len(shape), ends)
+    return relax.op.gather_elements(part, node.tensor(1), axis)
+
+
 def _gather_nd(node: Node) -> Value:
     if not node.is_natural(1):
         return NotImplemented
@@ -249,6 +261,7 @@ def from_the_front(node: Node, indices: Any, extent: Extent) -> Any:
 
 CONVERTERS: dict[str, Converter] = {
     "Gather": _gather,
+    "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "ReverseSequence": _reversed_sequences,
     "Slice": _slice,

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tvm import tirx
+
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.values import Extent, Unsupported, greatest, simplify
 
@@ -71,11 +73,11 @@ def window(
         raise Unsupported(f"has kernel_shape {list(kernel)} for {rank} spatial dimensions")
     mode = node.attributes.get("auto_pad", "NOTSET")
     if mode == "NOTSET":
-        _check_fit(fixed, spatial, rounds_up=rounds_up)
+        _check_fit(node, fixed, spatial, rounds_up=rounds_up)
         return fixed
     if mode == "VALID":
         unpadded = fixed.padded((0,) * rank, mode)
-        _check_fit(unpadded, spatial)
+        _check_fit(node, unpadded, spatial)
         return unpadded
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise Unsupported(f"has the unknown auto_pad '{mode}'")
@@ -108,7 +110,7 @@ def _same_padding(extent: Extent, reach: int, stride: int) -> Extent:
     return greatest(simplify((positions - 1) * stride + reach - extent), 0)
 
 
-def _check_fit(window: Window, spatial: Sequence[Extent], *, rounds_up: bool = False) -> None:
+def _check_fit(node: Node, window: Window, spatial: Sequence[Extent], *, rounds_up: bool = False) -> None:
     sides = zip(window.before, window.after, window.strides, strict=True)
     for extent, reach, (before, after, stride) in zip(spatial, window.reach, sides, strict=True):
         spare = stride - 1 if rounds_up else 0
@@ -117,3 +119,6 @@ def _check_fit(window: Window, spatial: Sequence[Extent], *, rounds_up: bool = F
                 f"has a window reaching {reach}, which does not fit "
                 f"an extent of {extent} padded by {before} and {after}"
             )
+        # What is due of a single size is found in the graph.
+        if not isinstance(extent, int) and len(tirx.analysis.undefined_vars(extent)) > 1:
+            node.requirements.more(extent, reach - before - after - spare - 1)

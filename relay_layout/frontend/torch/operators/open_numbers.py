@@ -77,11 +77,6 @@ def _is_natural(extent: Extent) -> bool:
     return bool(analyzer.can_prove(extent >= 0))
 
 
-def scaled(extent: Extent, factor: float) -> Extent:
-    """An open extent times ``factor``, rounded down; ValueError where that is no quotient of integers."""
-    return _combined(operator.mul, _real(extent), factor).rounded()
-
-
 def as_scalar(importer: Any, number: OpenFloat, dtype: str) -> Expression:
     """The number as a tensor without dimensions."""
 
@@ -217,4 +212,4 @@ CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 """By the names that TVM's importer has for functions of Python and for PyTorch's own of numbers."""
 
-__all__ = ["CONVERTERS", "OpenFloat", "as_scalar", "scaled"]
+__all__ = ["CONVERTERS", "OpenFloat", "as_scalar"]

@@ -32,7 +32,7 @@ def _max_pool(rank: int) -> Converter:
         given = dict(enumerate(node.args))
         stride = _numbers(given.get(2) or kernel, rank)
         padding, dilation = _numbers(given.get(3, 0), rank), _numbers(given.get(4, 1), rank)
-        window = SlidingWindow(kernel, stride, dilation, padding)
+        window = SlidingWindow(kernel, stride, dilation, padding, padding)
         # TVM's own rounding up gives extents with conditions in them.
         behind = [window.most_after(axis) for axis in range(rank)] if given.get(5, False) else padding
         pool = getattr(importer, f"_max_pool{rank}d_impl")
@@ -56,7 +56,7 @@ def _average_pool(rank: int) -> Converter:
             raise ModelError(f"node '{node.name}': a divisor for means of integers is not supported")
         kernel = _numbers(node.args[1], rank)
         stride, padding = _numbers(given.get(2) or kernel, rank), _numbers(given.get(3, 0), rank)
-        window = SlidingWindow(kernel, stride, [1] * rank, padding)
+        window = SlidingWindow(kernel, stride, [1] * rank, padding, padding)
         pads = [
             (before, window.most_after(axis) if given.get(4, False) else before)
             for axis, before in enumerate(padding)

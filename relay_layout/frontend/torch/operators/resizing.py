@@ -6,35 +6,27 @@ weighting them, or, where an antialiased filter reads more of them the smaller t
 with the matrix of all weights.
 """
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from tvm import relax, te, tirx
+from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.quotients import quotient
+from relay_layout.frontend.resampling import Resampling, ResizedAxis, weight_at
 from relay_layout.frontend.torch.operators.indexing import argument
-from relay_layout.frontend.torch.operators.open_numbers import scaled
 from relay_layout.ir import HALVES, Expression, Extent, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
 
 @dataclass(frozen=True)
-class _Axis:
+class _Axis(ResizedAxis):
     """One resized axis: extents before and after, and the factor where one is given."""
 
-    axis: int
-    before: Extent
-    after: Extent
     factor: float | None
-
-    @property
-    def is_known(self) -> bool:
-        return isinstance(self.before, int) and isinstance(self.after, int)
 
     @property
     def is_ratio(self) -> bool:
@@ -82,49 +74,12 @@ def _resized(
 
 def _scaled(node: Any, extent: Extent, factor: float) -> Extent:
     try:
-        return scaled(extent, factor)
+        # In double precision, as export computes sizes.
+        return quotient(extent, lambda sizes: np.floor(sizes * factor))
     except ValueError:
         raise ModelError(
             f"node '{node.name}': a resize of open extents by {factor:g} is not supported; give it a size"
         ) from None
-
-
-_NUMPY = SimpleNamespace(
-    floor=np.floor,
-    maximum=np.maximum,
-    minimum=np.minimum,
-    where=np.where,
-    same=operator.eq,
-    real=lambda value: np.asarray(value).astype("float32"),
-    place=lambda value: np.asarray(value).astype("int64"),
-)
-_TENSOR = SimpleNamespace(
-    floor=te.floor,
-    maximum=tirx.max,
-    minimum=tirx.min,
-    where=tirx.Select,
-    same=tirx.EQ,
-    real=lambda value: tirx.Cast("float32", value) if hasattr(value, "ty") else tirx.const(value, "float32"),
-    place=lambda value: tirx.Cast("int64", value) if hasattr(value, "ty") else tirx.const(value, "int64"),
-)
-"""The same functions of numbers that are known, and of those at run time."""
-
-
-def _computed(
-    importer: Any, axis: _Axis, dtype: str, formula: Callable[[Any, Any, Any, Any], Any]
-) -> Expression:
-    """``formula(functions, element, before, after)`` for each element of the result, as PyTorch's float32."""
-    if axis.is_known:
-        values = formula(_NUMPY, _NUMPY.real(np.arange(axis.after)), axis.before, axis.after)
-        return relax.const(np.broadcast_to(values, axis.after).astype(dtype))
-
-    def compute(before: Any, after: Any) -> te.Tensor:
-        def one(element: Any) -> Any:
-            return tirx.Cast(dtype, formula(_TENSOR, _TENSOR.real(element), before, after))
-
-        return te.compute((after,), one, name="resized")
-
-    return importer.block_builder.emit_te(compute, axis.before, axis.after, primfunc_name_hint="resized")
 
 
 def _step(
@@ -176,8 +131,7 @@ def _nearest(*, exact: bool = False) -> Converter:
                 found = functions.floor((element + (0.5 if exact else 0.0)) * step)
                 return functions.minimum(functions.place(found), before - 1)
 
-            places = _computed(importer, axis, "int64", place)
-            value = importer.block_builder.emit(relax.op.take(value, places, axis=axis.axis, mode="clip"))
+            value = Resampling(importer.block_builder).picked(value, axis, place)
         return value
 
     return convert
@@ -186,16 +140,6 @@ def _nearest(*, exact: bool = False) -> Converter:
 _SHARPNESS = -0.75
 """The coefficient of the cubic filter (Keys, 1981)."""
 _SHARPNESS_OF_ANTIALIASING = -0.5
-
-
-def _filter(functions: Any, distance: Any, *, cubic: bool, sharpness: float) -> Any:
-    """The weight of an element at a distance that is not negative."""
-    zero = functions.real(0)
-    if not cubic:
-        return functions.maximum(functions.real(1) - distance, zero)
-    near = ((sharpness + 2) * distance - (sharpness + 3)) * distance * distance + 1.0
-    far = ((sharpness * distance - 5 * sharpness) * distance + 8 * sharpness) * distance - 4 * sharpness
-    return functions.where(distance <= 1, near, functions.where(distance < 2, far, zero))
 
 
 def _interpolated(*, cubic: bool = False) -> Converter:
@@ -246,9 +190,6 @@ def _from_neighbours(
     importer: Any, value: Expression, axis: _Axis, *, cubic: bool, corners: bool
 ) -> Expression:
     """The sum of the two or four elements around each place, weighted by how near they are."""
-    emit, dtype, taps = importer.block_builder.emit, dtype_of(value), (-1, 0, 1, 2) if cubic else (0, 1)
-    spread = [1] * len(shape_of(value) or ())
-    spread[axis.axis] = axis.after
 
     def place(functions: Any, element: Any, before: Any, after: Any) -> Any:
         kept = () if cubic else (1,)
@@ -258,25 +199,14 @@ def _from_neighbours(
         found = (element + 0.5) * step - 0.5
         return found if cubic else functions.maximum(found, functions.real(0))
 
-    total: Expression | None = None
-    for tap in taps:
+    def weight(tap: int, functions: Any, *given: Any) -> Any:
+        found = place(functions, *given)
+        part = found - functions.floor(found)
+        distance = part - float(tap) if tap < 1 else float(tap) - part
+        return weight_at(functions, distance, cubic=cubic, sharpness=_SHARPNESS)
 
-        def neighbour(functions: Any, *given: Any, tap: int = tap) -> Any:
-            found = functions.place(functions.floor(place(functions, *given))) + tap
-            return functions.minimum(functions.maximum(found, 0), given[1] - 1)
-
-        def weight(functions: Any, *given: Any, tap: int = tap) -> Any:
-            found = place(functions, *given)
-            part = found - functions.floor(found)
-            distance = part - float(tap) if tap < 1 else float(tap) - part
-            return _filter(functions, distance, cubic=cubic, sharpness=_SHARPNESS)
-
-        places = _computed(importer, axis, "int64", neighbour)
-        weights = emit(relax.op.reshape(_computed(importer, axis, dtype, weight), relax.ShapeExpr(spread)))
-        taken = emit(relax.op.take(value, places, axis=axis.axis, mode="clip"))
-        product = emit(relax.op.multiply(taken, weights))
-        total = product if total is None else emit(relax.op.add(total, product))
-    return total
+    taps = (-1, 0, 1, 2) if cubic else (0, 1)
+    return Resampling(importer.block_builder).from_neighbours(value, axis, taps, place, weight)
 
 
 def _antialiased(*, cubic: bool = False) -> Converter:
@@ -287,29 +217,18 @@ def _antialiased(*, cubic: bool = False) -> Converter:
         _check_floats(node, value)
 
         def along(wide: Expression, axis: _Axis) -> Expression:
-            return _by_matrix(importer, wide, axis, cubic=cubic, corners=bool(node.args[2]))
+            weight = _stretched(axis, cubic=cubic, corners=bool(node.args[2]))
+            return Resampling(importer.block_builder).by_matrix(wide, axis, weight)
 
         return _axis_by_axis(importer, value, axes, along)
 
     return convert
 
 
-def _by_matrix(importer: Any, value: Expression, axis: _Axis, *, cubic: bool, corners: bool) -> Expression:
-    """The product of one axis with the weights of all its elements."""
-    emit, dtype, rank = importer.block_builder.emit, dtype_of(value), len(shape_of(value) or ())
-    weights = _matrix(importer, axis, dtype, cubic=cubic, corners=corners)
-    if axis.axis == rank - 1:
-        return emit(relax.op.matmul(value, weights, out_dtype=dtype))
-    order = [place for place in range(rank) if place != axis.axis] + [axis.axis]
-    product = emit(relax.op.matmul(emit(relax.op.permute_dims(value, order)), weights, out_dtype=dtype))
-    return emit(relax.op.permute_dims(product, [order.index(place) for place in range(rank)]))
+def _stretched(axis: _Axis, *, cubic: bool, corners: bool) -> Callable[..., Any]:
+    """What the element at a row weighs in that of the result at a column."""
 
-
-def _matrix(importer: Any, axis: _Axis, dtype: str, *, cubic: bool, corners: bool) -> Expression:
-    """What each element of the data weighs in each of the result, (before, after)."""
-    emit = importer.block_builder.emit
-
-    def share(functions: Any, row: Any, column: Any, before: Any, after: Any) -> Any:
+    def weight(functions: Any, row: Any, column: Any, before: Any, after: Any) -> Any:
         step = _step(functions, axis.factor, before, after, corners=corners)
         stretch = functions.maximum(step, functions.real(1))
         middle, support = (column + 0.5) * step, (2.0 if cubic else 1.0) * stretch
@@ -317,24 +236,11 @@ def _matrix(importer: Any, axis: _Axis, dtype: str, *, cubic: bool, corners: boo
         last = functions.floor(middle + support + 0.5)
         offset = (row - middle + 0.5) / stretch
         distance = functions.maximum(offset, -offset)
-        found = _filter(functions, distance, cubic=cubic, sharpness=_SHARPNESS_OF_ANTIALIASING)
+        found = weight_at(functions, distance, cubic=cubic, sharpness=_SHARPNESS_OF_ANTIALIASING)
         below = functions.where(row < last, found, functions.real(0))
         return functions.where(row >= first, below, functions.real(0))
 
-    if axis.is_known:
-        rows, columns = (np.arange(count, dtype="float32") for count in (axis.before, axis.after))
-        known = share(_NUMPY, rows[:, None], columns, axis.before, axis.after)
-        return relax.const((known / known.sum(0)).astype(dtype))
-
-    def compute(before: Any, after: Any) -> te.Tensor:
-        def one(row: Any, column: Any) -> Any:
-            found = share(_TENSOR, _TENSOR.real(row), _TENSOR.real(column), before, after)
-            return tirx.Cast(dtype, found)
-
-        return te.compute((before, after), one, name="weights")
-
-    given = importer.block_builder.emit_te(compute, axis.before, axis.after, primfunc_name_hint="weights")
-    return emit(relax.op.divide(given, emit(relax.op.sum(given, 0, keepdims=True))))
+    return weight
 
 
 CONVERTERS: dict[str, Converter] = {

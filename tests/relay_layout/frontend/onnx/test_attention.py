@@ -47,6 +47,25 @@ def _heads(attributes: str, others: str = "", features: int = 8, **inputs: np.nd
     return _case(f"MultiHeadAttention <num_heads=2{attributes}> (q, k, v{others})", triple | inputs, **bias)
 
 
+def _after(node: str, outputs: str, **inputs: np.ndarray) -> dict[str, Any]:
+    """Five rows after three earlier ones."""
+    names = [name.strip() for name in outputs.split(",")]
+    case = _case(node, inputs)
+    return case | {
+        "nodes": f"{outputs} = com.microsoft.{node}",
+        "outputs": dict.fromkeys(names, "float32"),
+        "constants": {"w": _random(8, 24), "b": _random(24)},
+    }
+
+
+def _packed(node: str, parts: str, oracle: str, **inputs: np.ndarray) -> dict[str, Any]:
+    """What ONNX Runtime computes on graphics cards alone, beside what it computes of the parts."""
+    constants = {"flat": np.array([0, 0, -1], "int64")}
+    return _case(node, inputs, **constants) | {"oracle": f"{parts} y = com.microsoft.{oracle}"}
+
+
+TRIPLE = {name: _random(2, 5, 8) for name in "qkv"}
+EARLIER = {name: _random(2, 2, 3, 4) for name in "ef"}
 KEPT = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], "int32")
 
 CASES: dict[str, dict[str, Any]] = {
@@ -75,6 +94,40 @@ CASES: dict[str, dict[str, Any]] = {
     "heads_with_bias_of_scores": _heads(", scale=0.2", ", , , e", e=_random(1, 2, 5, 6))
     | {"symbolic": False},
     "heads_apart": _heads("", k=_random(2, 2, 6, 4), v=_random(2, 2, 6, 4)),
+    "earlier_rows_before": _after(
+        "Attention <num_heads=2> (x, w, b, , p)", "y, t", x=_random(2, 5, 8), p=_random(2, 2, 2, 3, 4)
+    )
+    | {"symbolic": False},
+    "earlier_rows_before_masked": _after(
+        "Attention <num_heads=2, unidirectional=1> (x, w, b, m, p)",
+        "y, t",
+        x=_random(2, 5, 8),
+        p=_random(2, 2, 2, 3, 4),
+        m=np.repeat(KEPT, [1, 1, 2, 2, 2], axis=1),
+    )
+    | {"symbolic": False},
+    "heads_after_earlier_ones": _after(
+        "MultiHeadAttention <num_heads=2> (q, k, v, b, , , e, f)", "y, t, u", **TRIPLE, **EARLIER
+    ),
+    "heads_after_earlier_ones_alone": _after(
+        "MultiHeadAttention <num_heads=2, unidirectional=1> (q, k, v, , , , e, f)",
+        "y, t, u",
+        **TRIPLE,
+        **EARLIER,
+    ),
+    "heads_packed": _packed(
+        "MultiHeadAttention <num_heads=2> (q)",
+        "a, b, c = Split <axis=3> (q)  d = Reshape(a, flat)  e = Reshape(b, flat)  f = Reshape(c, flat)",
+        "MultiHeadAttention <num_heads=2> (d, e, f)",
+        q=_random(2, 5, 2, 3, 4),
+    ),
+    "heads_of_packed_keys": _packed(
+        "MultiHeadAttention <num_heads=2> (q, k)",
+        "b, c = Split <axis=3> (k)  e = Reshape(b, flat)  f = Reshape(c, flat)",
+        "MultiHeadAttention <num_heads=2> (q, e, f)",
+        q=_random(2, 5, 8),
+        k=_random(2, 6, 2, 2, 4),
+    ),
     "heads_and_what_they_were_of": _heads("")
     | {
         "nodes": "y, k_, v_ = com.microsoft.MultiHeadAttention <num_heads=2> (q, k, v)",
@@ -112,21 +165,39 @@ def test_pixels_of_images_of_any_size(tmp_path: Path) -> None:
     ("node", "message"),
     [
         (
-            "MultiHeadAttention <num_heads=2> (q)",
-            "(MultiHeadAttention) has queries, keys and values packed into one tensor, "
-            "which is not supported",
+            "MultiHeadAttention <num_heads=2> (q, k)",
+            "(MultiHeadAttention) attends in [2,5,8] and [2,6,8] where [N,S,C], [N,T,C] and [N,T,C] are due",
         ),
         (
             "MultiHeadAttention <num_heads=2, unidirectional=1> (q, k, k)",
-            "(MultiHeadAttention) has unidirectional=1 for queries and keys [5,6], not of as many",
+            "(MultiHeadAttention) has unidirectional=1 for queries and keys [5,6], which are not as many",
         ),
         (
             "MultiHeadAttention <num_heads=3> (q, k, k)",
             "(MultiHeadAttention) attends in [2,5,8] with 3 heads",
         ),
         (
-            "MultiHeadAttention <num_heads=2> (q, k, k, , , , p, p)",
-            "(MultiHeadAttention) has earlier keys and values, which is not supported",
+            "MultiHeadAttention <num_heads=2> (q, k, k, , , , e, e, p)",
+            "(MultiHeadAttention) keeps earlier keys and values in a buffer that is longer than they are, "
+            "which is not supported: export it with past_present_share_buffer=0",
+        ),
+        (
+            "MultiHeadAttention <num_heads=2> (q, k, k, , , , e)",
+            "(MultiHeadAttention) has earlier keys or values, of one kind alone or beside keys that have "
+            "heads already, which is not supported: give it both, and keys and values [N,T,C]",
+        ),
+        (
+            "MultiHeadAttention <num_heads=2> (q, e, e, b)",
+            "(MultiHeadAttention) has a bias beside keys that have heads already, which is not supported: "
+            "add it before",
+        ),
+        (
+            "MultiHeadAttention <num_heads=2> (h)",
+            "(MultiHeadAttention) has [2,5,2,2,4] for its input 0 where [N,S,H,3,D] is due",
+        ),
+        (
+            "Attention <num_heads=2, do_rotary=1> (q, w)",
+            "(Attention) has do_rotary=1, which is not supported: turn rows by RotaryEmbedding",
         ),
         (
             "Attention <num_heads=2> (q, w, , p)",
@@ -141,9 +212,10 @@ def test_pixels_of_images_of_any_size(tmp_path: Path) -> None:
 def test_what_is_refused(node: str, message: str) -> None:
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> case'
-        " (float[2,5,8] q, float[2,6,8] k, float[8,24] w, int32[6] p) => (float[a,b,c] y)"
-        f" {{ y = com.microsoft.{node} }}"
+        " (float[2,5,8] q, float[2,6,8] k, float[8,24] w, int32[6] p, float[2,2,3,4] e, float[2,5,2,2,4] h)"
+        f" => (float[a,b,c] y) {{ y = com.microsoft.{node} }}"
     )
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(24, "float32"), "b"))
     with pytest.raises(ModelError) as caught:
         from_onnx(model)
     assert str(caught.value) == f"ONNX model 'case': node 'y' {message}"

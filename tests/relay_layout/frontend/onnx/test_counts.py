@@ -342,7 +342,11 @@ def test_convolutions_and_products_of_what_is_found(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {
-    "scalar": ("y = NonZero(x)", "float x", "(NonZero) lists a scalar, which is not supported"),
+    "scalar": (
+        "y = NonZero(x)",
+        "float x",
+        "(NonZero) lists a scalar, which is not supported: give it one dimension by Unsqueeze",
+    ),
     "condition": (
         "y = Compress <axis=0> (x, c)",
         "float[2] x, bool[3] c",

@@ -202,7 +202,8 @@ def _compiled(module: Any) -> Callable[..., np.ndarray]:
         (
             "y = ConvInteger(x, x)",
             None,
-            "needs a constant for its input 1, not a tensor computed at run time",
+            "needs a constant for its input 1, not a tensor computed at run time: "
+            "export the model with a number there, or fixed shapes",
         ),
     ],
 )

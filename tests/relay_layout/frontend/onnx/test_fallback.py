@@ -103,6 +103,23 @@ CASES: dict[str, dict[str, Any]] = {
         "opset": 23,
         "atol": 1e-5,
     },
+    **{
+        f"attention_after_earlier_keys_{opset}": {
+            "nodes": "y, p, q = Attention <is_causal=1> (x, k, v, , e, f)",
+            "inputs": {name: _random(2, 3, 5 if name in "ef" else 4, 8) for name in "xkvef"},
+            "outputs": dict.fromkeys(("y", "p", "q"), "float32"),
+            "opset": opset,
+            "atol": 1e-5,
+        }
+        for opset in (23, 24)
+    },
+    "rotary_embedding": {
+        "nodes": "y = RotaryEmbedding <interleaved=1> (x, c, s, p)",
+        "inputs": {"x": _random(2, 3, 4, 8), "p": np.array([[0, 1, 2, 3], [5, 2, 0, 1]], "int64")},
+        "constants": {"c": _random(6, 4), "s": _random(6, 4)},
+        "opset": 23,
+        "atol": 1e-5,
+    },
     "center_crop_pad": _nodes(
         "y = CenterCropPad <axes=[2, 3]> (x, s)", X, constants={"s": np.array([3, 7], "int64")}, opset=18
     ),

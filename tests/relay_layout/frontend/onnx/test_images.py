@@ -12,7 +12,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import relay_layout
-from relay_layout.frontend.onnx.operators.resizing import Axis, Mapping, _nearest
+from relay_layout.frontend.onnx.operators.resized_places import Axis, Mapping, known, nearest
+from tests.onnx_reference import reference_session
 
 RANDOM = np.random.default_rng(6)
 
@@ -322,6 +323,19 @@ def test_blocks_of_pixels_behind_their_channel(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+def test_reflections_in_an_image_of_one_row(tmp_path: Path) -> None:
+    text = (
+        '<ir_version: 9, opset_import: ["" : 20]> agraph (float[1,2,1,5] x, float[1,3,4,2] g)'
+        ' => (float[1,2,3,4] y) { y = GridSample <padding_mode="reflection", align_corners=1> (x, g) }'
+    )
+    model = onnx.parser.parse_model(text)
+    feeds = {"x": _random(1, 2, 1, 5), "g": 2 * _random(1, 3, 4, 2)}
+    relay_layout.compile(model).save(tmp_path / "model.rla")
+    (wanted,) = reference_session(model.SerializeToString()).run(None, feeds)
+    found = relay_layout.load(tmp_path / "model.rla").run(feeds)["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric"])
 @pytest.mark.parametrize("rounding", ["round_prefer_floor", "floor"])
 def test_a_scale_counts_where_the_extent_stays(coordinates: str, rounding: str) -> None:
@@ -333,6 +347,5 @@ def test_a_scale_counts_where_the_extent_stays(coordinates: str, rounding: str) 
     model, data = onnx.parser.parse_model(text), np.arange(4, dtype="float32")
     (want,) = ReferenceEvaluator(model).run(None, {"x": data, "s": np.array([1.2], "float32")})
     axis = Axis(0, 4, 4, 1.2)
-    assert data[
-        _nearest(Mapping("nearest", coordinates, rounding, -0.75, False, False, 0.0), axis)
-    ].tolist() == (np.asarray(want).tolist())
+    mapping = Mapping("nearest", coordinates, rounding, -0.75, False, False, 0.0)
+    assert data[known(nearest(mapping, axis), axis)].tolist() == np.asarray(want).tolist()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import relay_layout
-from relay_layout.errors import ModelError
+from relay_layout.errors import InputError, ModelError
 from tests.relay_layout.frontend.onnx.test_sizes import check, ints, model_of, random
 
 SIZES = [(1, 4, 8, 8), (2, 4, 9, 7), (1, 4, 5, 6)]
@@ -78,6 +78,36 @@ def test_padding_to_the_size_over_the_stride(node: str, mode: str, tmp_path: Pat
     used = {name: weight for name, weight in weights.items() if f", {name})" in node}
     filled = node.replace("{mode}", f'auto_pad="{mode}"')
     check(tmp_path, f"y = {filled}", used, SIZES)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "condition"),
+    [
+        ("w = Constant <value_ints=[0, 0, 0, 0, 0, 0, 3, 0]> ()", "x.shape[2] > 3"),
+        ("c = Shape <start=3, end=4> (x)  w = Concat <axis=0> (z, c, y0)", "x.shape[2] - x.shape[3] > 0"),
+    ],
+    ids=["a number", "computed"],
+)
+def test_no_more_is_reflected_than_there_is(amounts: str, condition: str, tmp_path: Path) -> None:
+    constants = {"z": ints(0, 0, 0, 0, 0, 0), "y0": ints(0)} if "z" in amounts else {}
+    relay_layout.compile(model_of(f'{amounts}  y = Pad <mode="reflect"> (x, w)', constants, 19)).save(
+        tmp_path / "sizes.rla"
+    )
+    session = relay_layout.load(tmp_path / "sizes.rla")
+    assert session.run({"x": np.zeros((1, 4, 6, 3), "float32")})["y"].shape == (1, 4, 9, 3)
+    with pytest.raises(InputError) as error:
+        session.run({"x": np.zeros((1, 4, 3, 3), "float32")})
+    assert condition in str(error.value)
+
+
+def test_reflecting_more_than_there_is_of_a_known_axis_is_refused() -> None:
+    nodes = 'w = Constant <value_ints=[0, 4, 0, 0, 0, 0, 0, 0]> ()  y = Pad <mode="reflect"> (x, w)'
+    with pytest.raises(ModelError) as error:
+        relay_layout.compile(model_of(nodes, {}, 19))
+    assert str(error.value).endswith(
+        "(Pad) reflects 4 elements of an axis of [4], which has fewer behind its edge: pad less, or in mode "
+        "'edge'"
+    )
 
 
 def test_amounts_that_are_computed_from_the_image_are_refused() -> None:

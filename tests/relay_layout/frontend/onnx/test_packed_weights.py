@@ -84,7 +84,12 @@ def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) 
             "x, w, s, z, g",
             "has zero points and g_idx, which is not supported; quantize the matrix without g_idx",
         ),
-        ("K=32, N=1", "x, v, s", "needs a constant for its input 1, not a tensor computed at run time"),
+        (
+            "K=32, N=1",
+            "x, v, s",
+            "needs a constant for its input 1, not a tensor computed at run time: "
+            "export the model with a number there, or fixed shapes",
+        ),
     ],
 )
 def test_what_is_refused(attributes: str, inputs: str, message: str) -> None:

@@ -241,7 +241,11 @@ def test_a_symbolic_length_is_refused() -> None:
         ),
         ({"hidden_size": 4}, "has hidden_size 4, but weights for 3"),
         ({"activations": ["Sigmoid", "Tanh"]}, "names 2 activations where 3 are due"),
-        ({"activations": ["Sigmoid", "Tanh", "Cube"]}, "has the activation 'Cube', which is not supported"),
+        (
+            {"activations": ["Sigmoid", "Tanh", "Cube"]},
+            "has the activation 'Cube', which is not supported; affine, elu, hardsigmoid, leakyrelu, relu, "
+            "scaledtanh, sigmoid, softplus, softsign, tanh, thresholdedrelu are",
+        ),
         ({"arrays": {3: _random(1, 12)}}, "has [1,12] for its input 3, where [1,24] is due"),
         (
             {"arrays": {4: np.array([4, 5], "int32")}},

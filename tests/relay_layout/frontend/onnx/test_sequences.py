@@ -189,12 +189,14 @@ _PAIR = "s = SequenceConstruct(x, x)"
         (
             f"{_PAIR}  y = SequenceAt(s, i)",
             "float[2,3] x, int64 i",
-            "node 'y' (SequenceAt) needs a constant for its input 1, not a tensor computed at run time",
+            "node 'y' (SequenceAt) needs a constant for its input 1, not a tensor computed at run time: "
+            "export the model with a number there, or fixed shapes",
         ),
         (
             "s = SplitToSequence(x, i)  y = SequenceLength(s)",
             "float[2,3] x, int64[2] i",
-            "node 's' (SplitToSequence) needs a constant for its input 1, not a tensor computed at run time",
+            "node 's' (SplitToSequence) needs a constant for its input 1, not a tensor computed at run time: "
+            "export the model with a number there, or fixed shapes",
         ),
         (
             "s = SplitToSequence(x)  y = SequenceLength(s)",
@@ -231,7 +233,8 @@ _PAIR = "s = SequenceConstruct(x, x)"
         (
             "s = SequenceEmpty <dtype=8> ()  y = SequenceLength(s)",
             "float[2,3] x",
-            "node 's' (SequenceEmpty) makes a sequence of the element type 8, which is not supported",
+            "node 's' (SequenceEmpty) makes a sequence of the element type 8, which is not supported: "
+            "make one of numbers",
         ),
         (
             "s = SequenceEmpty()  t = SequenceInsert(s, z)  y = SequenceLength(t)",
@@ -258,11 +261,15 @@ _PAIR = "s = SequenceConstruct(x, x)"
             "float[2,3] x",
             "node 'y' (OptionalGetElement) takes the element of an empty optional",
         ),
-        ("y = SequenceConstruct(x)", "float[2,3] x", "output 'y' is not a tensor, which is not supported"),
+        (
+            "y = SequenceConstruct(x)",
+            "float[2,3] x",
+            "output 'y' is not a tensor, which is not supported: export the model with tensors as outputs",
+        ),
         (
             "y = SequenceLength(x)",
             "seq(float[2,3]) x",
-            "input 'x' is not a numeric tensor, which is not supported",
+            "input 'x' is not a numeric tensor, which is not supported: give the model tensors of numbers",
         ),
     ],
 )

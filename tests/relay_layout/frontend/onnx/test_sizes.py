@@ -90,6 +90,50 @@ def test_windows_that_are_rounded_up(kind: str, window: str, tmp_path: Path) -> 
     )
 
 
+def test_what_is_reflected_between_corners_has_two(tmp_path: Path) -> None:
+    """One pixel alone was a division by zero."""
+    attributes = 'mode="linear", padding_mode="reflection", align_corners=1'
+    nodes = (
+        f"t = Transpose <perm=[0, 2, 3, 1]> (x)  g = Slice(t, a, b, d)  y = GridSample <{attributes}> (x, g)"
+    )
+    constants = {"a": ints(0), "b": ints(2), "d": ints(3)}
+    check(tmp_path, nodes, constants, opset=20)
+    with pytest.raises(InputError, match=r"x.shape\[2\] > 1"):
+        relay_layout.load(tmp_path / "sizes.rla").run({"x": np.ones((1, 4, 1, 3), "float32")})
+
+
+def test_elements_at_fewer_places_than_there_are(tmp_path: Path) -> None:
+    """ONNX Runtime takes places of an image, or of as many as there are."""
+    places = {"p": np.array([[[[2]], [[-1]]]])}
+    check(tmp_path, "y = GatherElements <axis=1> (x, p)", places)
+
+
+def test_rows_of_pixels_are_as_long_as_windows(tmp_path: Path) -> None:
+    constants = {"rows": ints(0, 4, -1), "w": np.ones((3, 4, 4), "float32")}
+    model = model_of("r = Reshape(x, rows)  y = Conv <dilations=[2], pads=[0, 1]> (r, w)", constants, 19)
+    relay_layout.compile(model).save(tmp_path / "sizes.rla")
+    session = relay_layout.load(tmp_path / "sizes.rla")
+    assert session.run({"x": np.ones((1, 4, 2, 3), "float32")})["y"].shape == (1, 3, 1)
+    with pytest.raises(InputError) as raised:
+        session.run({"x": np.ones((1, 4, 5, 1), "float32")})
+    assert "x.shape[2] * x.shape[3] > 5" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "kernel_shape=[2, 2], strides=[2, 2]",
+        "kernel_shape=[3, 2], strides=[2, 1], ceil_mode=1",
+        "kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]",
+        "kernel_shape=[2, 2], dilations=[2, 3], pads=[1, 0, 0, 1]",
+        'kernel_shape=[3, 3], auto_pad="SAME_LOWER"',
+    ],
+)
+def test_places_of_maxima(window: str, tmp_path: Path) -> None:
+    nodes = f"m, i = MaxPool <{window}> (x)  places = Cast <to=1> (i)  y = Add(m, places)"
+    check(tmp_path, nodes, {}, [(1, 4, 9, 8), (2, 4, 13, 11)])
+
+
 @pytest.mark.parametrize(
     ("start", "end"),
     [(1, -1), (-3, 2**60), (5, 2), (5, -3), (-4, -2), (-2, -4), (-3, 0), (-5, 4), (3, 3), (0, -3)],

@@ -296,7 +296,8 @@ def test_rows_are_as_many_as_trips(largest: float, trips: int) -> None:
             "y = Loop <body = b (int64 i, bool c, float[2] a) => (bool d, float[2] e)"
             " { d = Identity(c)  e = Neg(a) }> (n, t, x)",
             "float[2] x, int64 n",
-            "(Loop) takes as many trips as a tensor computed at run time says, which is not supported",
+            "(Loop) takes as many trips as a tensor computed at run time says, which is not supported: "
+            "export the model with a number that is a constant",
         ),
         (
             "s = Shape(x)  n = Squeeze(s)  y = Loop <body = b (int64 i, bool c, float[N] a)"
@@ -310,14 +311,16 @@ def test_rows_are_as_many_as_trips(largest: float, trips: int) -> None:
             " { e = Mul(a, h)  d = Greater(e, h) }> (, t, x)",
             "float x",
             "(Loop) goes on for as long as a tensor computed at run time says, and no number of trips ends "
-            "it before there are 20000 nodes, which is not supported",
+            "it before there are 20000 nodes, which is not supported: "
+            "give it a number of trips that is a constant",
         ),
         (
             "i = NonZero(x)  s = Shape(i)  n = Gather(s, k0)"
             "  y = Loop <body = b (int64 j, bool c, float[N] a) => (bool d, float[N] e)"
             " { d = Identity(c)  e = Neg(a) }> (n, t, x)",
             "float[4] x",
-            "(Loop) takes as many trips as there are elements found at run time, which is not supported",
+            "(Loop) takes as many trips as there are elements found at run time, which is not supported: "
+            "export the model with a number that is a constant",
         ),
         (
             "y = Loop <body = b (int64 i, bool c, float[] a) => (bool d, float[] e)"
@@ -336,13 +339,15 @@ def test_rows_are_as_many_as_trips(largest: float, trips: int) -> None:
             "y = Loop <body = b (int64 i, bool c, float a) => (bool d, float e)"
             " { d = Identity(c)  e = Neg(a) }> (, , x)",
             "float x",
-            "(Loop) takes more than 20000 nodes when trips are written out, which is not supported",
+            "(Loop) takes more than 20000 nodes when trips are written out, which is not supported: "
+            "let it take fewer",
         ),
         (
             "v, y = Loop <body = b (int64 i, bool c, float[] a) => (bool d, float[] e, "
             "float[] r) { d = Identity(c)  e = Concat <axis=0> (a, x)  r = Neg(e) }> (k, , x)",
             "float[2] x",
-            "(Loop) joins results of float32[4] and of float32[6] of its trips, which is not supported",
+            "(Loop) joins results of float32[4] and of float32[6] of its trips, which is not supported: "
+            "let each trip give a tensor of one shape",
         ),
         (
             "v, y = Loop <body = b (int64 i, bool c, float[] a) => (bool d, float[] e, "
@@ -354,7 +359,8 @@ def test_rows_are_as_many_as_trips(largest: float, trips: int) -> None:
             "y = If <then_branch = t () => (float[] p) { p = Abs(x) },"
             " else_branch = e () => (float[] q) { q = Concat <axis=0> (x, x) }> (c)",
             "float[2] x, bool c",
-            "(If) chooses at run time between float32[2] and float32[4], which is not supported",
+            "(If) chooses at run time between float32[2] and float32[4], which is not supported: "
+            "let both branches give the same shape and element type",
         ),
         (
             "y, v = Scan <body = b (float a, float w) => (float e, float r) { e = Add(a, w)  r = Neg(e) },"

@@ -14,7 +14,6 @@ from torch.export import Dim  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from relay_layout.errors import ModelError  # noqa: E402
-from relay_layout.frontend.torch.operators.open_numbers import scaled  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import assert_agrees, session_of  # noqa: E402
 
 Function = Callable[[torch.Tensor, Any, Any], torch.Tensor]
@@ -59,14 +58,6 @@ def test_numbers_agree(tmp_path: Path) -> None:
     session = session_of(model, tmp_path, (torch.randn(SIZES[0]),), dynamic_shapes=(axes,))
     for size in SIZES:
         assert_agrees(session, model, (torch.randn(size),), str(size))
-
-
-def test_a_factor_is_a_fraction_as_doubles_round_it() -> None:
-    """0.6 is below three fifths, and 5 times it, rounded to a double, is 3."""
-    extent = pytest.importorskip("tvm").tirx.Var("h", "int64")
-    assert str(scaled(extent, 0.6)) == "h * T.int64(3) // T.int64(5)"
-    with pytest.raises(ValueError):
-        scaled(extent, 0.1234)
 
 
 def test_what_no_fraction_gives_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""Rows turned by their positions as com.microsoft has it, beside ONNX Runtime."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend import from_onnx
+
+RANDOM = np.random.default_rng(29)
+PLACES = RANDOM.integers(0, 10, (2, 5))
+FIRST = np.array([3])
+
+
+def _turned(attributes: str, half: int, *shape: int, places: np.ndarray = PLACES) -> dict[str, Any]:
+    x = RANDOM.standard_normal(shape).astype("float32")
+    angles = {name: RANDOM.standard_normal((10, half)).astype("float32") for name in "cs"}
+    return {
+        "nodes": f"y = com.microsoft.RotaryEmbedding <{attributes}> (x, p, c, s)",
+        "inputs": {"x": x, "p": places},
+        "constants": angles,
+        "domains": {"com.microsoft": 1},
+        "atol": 1e-5,
+    }
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "rows": _turned("interleaved=0", 4, 2, 5, 24),
+    "neighbours": _turned("interleaved=1", 4, 2, 5, 24),
+    "heads": _turned("interleaved=0", 4, 2, 3, 5, 8),
+    "from_a_position": _turned("interleaved=1", 4, 2, 3, 5, 8, places=FIRST),
+    "some_features": _turned("num_heads=3, rotary_embedding_dim=4", 2, 2, 5, 24),
+}
+
+
+def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
+    agree(case_name)
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (
+            "<scale=2.0> (x, p, c, c)",
+            "has a scale or packed batches, which is not supported: "
+            "multiply its cosines and sines, and keep one row of the batch for each image",
+        ),
+        ("<interleaved=0> (c, p, c, c)", "turns [10,4] where [N,S,C] or [N,H,S,D] is due"),
+        ("<num_heads=6> (x, p, c, c)", "turns 8 features of 4 in [2,5,24]"),
+        ("<interleaved=0> (x, x, c, c)", "has positions [2,5,24] where [1] or [2,5] is due"),
+    ],
+)
+def test_what_is_refused(node: str, message: str) -> None:
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> case'
+        " (float[2,5,24] x, int64[2,5] p, float[10,4] c) => (float[a,b,c] y)"
+        f" {{ y = com.microsoft.RotaryEmbedding {node} }}"
+    )
+    with pytest.raises(ModelError) as caught:
+        from_onnx(model)
+    assert str(caught.value) == f"ONNX model 'case': node 'y' (RotaryEmbedding) {message}"
