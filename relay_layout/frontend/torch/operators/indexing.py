@@ -7,10 +7,11 @@ API"; NumPy, "Advanced indexing"): their dimensions become one, of which a singl
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from torch.utils._sympy.functions import Max, Min
 from tvm import relax, te, tirx
 
 from relay_layout.errors import ModelError
@@ -118,9 +119,16 @@ def _slice(node: Any, importer: Any) -> Expression:
     part = _range(node, importer, shape, node.args[1:])
     if part.is_all:
         return data
+    size = node.meta["val"].shape[part.axis]
+    is_open = not is_static((part.start, part.end))
+    if isinstance(size, int) and isinstance(part.start, int) and is_open:
+        # Export has found that the bound lies behind all that is taken.
+        part = replace(part, end=part.start + (size - 1) * part.step + 1 if size else part.start)
     # Else the result's extent would be an expression of minima, though export knows that it lies within.
-    known = isinstance(node.meta["val"].shape[part.axis], int)
-    inbound = not isinstance(part.extent, int) and (known or not isinstance(part.end, int))
+    if isinstance(part.extent, int):
+        inbound = is_open and not isinstance(size, int) and not size.node.expr.has(Min, Max)
+    else:
+        inbound = isinstance(size, int) or not isinstance(part.end, int)
     return importer.block_builder.emit(
         relax.op.strided_slice(
             data, [part.axis], [part.start], [part.end], [part.step], assume_inbound=inbound

@@ -87,6 +87,20 @@ def _squeeze(node: Any, importer: Any) -> Expression:
     return importer.block_builder.emit(relax.op.squeeze(data, axes)) if axes else data
 
 
+def _reshape(node: Any, importer: Any) -> Expression:
+    """``view(data, size)`` and ``reshape``."""
+    data, size = importer.retrieve_args(node)[:2]
+    shape = shape_of(data) or ()
+    # Extents are compared as they are written: whether two are equal need not be known here.
+    if len(size) == len(shape) and all(map(_is_same, size, shape)):
+        return data
+    return importer._emit_torch_reshape(data, size)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(one, int) and isinstance(other, int) and one == other)
+
+
 def padded(node: Any, importer: Any, value: Expression, given: list[Any], fill: float) -> Expression:
     """``value`` between as many numbers as ``given`` says, the last dimension first; none are cut."""
     emit = importer.block_builder.emit
@@ -110,6 +124,7 @@ def padded(node: Any, importer: Any, value: Expression, given: list[Any], fill: 
 
 CONVERTERS: dict[str, Converter] = {
     "repeat.default": _repeat,
+    **dict.fromkeys(("reshape.default", "view.default"), _reshape),
     "split.Tensor": _split,
     **dict.fromkeys(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
     "split_with_sizes.default": _split,
