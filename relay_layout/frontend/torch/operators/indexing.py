@@ -15,7 +15,8 @@ from torch.utils._sympy.functions import Max, Min
 from tvm import relax, te, tirx
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, Extent, is_static, scalar, shape_of
+from relay_layout.frontend.torch.operators.counted import places
+from relay_layout.ir import Expression, Extent, dtype_of, is_static, scalar, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -44,13 +45,7 @@ def indexed(node: Any, importer: Any) -> Indexed:
     """What a node indexes with its tensors, joined, and where these say."""
     builder = importer.block_builder
     data, shape = importer.env[node.args[0]], shape_of(importer.env[node.args[0]])
-    axes = [axis for axis, index in enumerate(node.args[1]) if index is not None]
-    indices = [importer.env[node.args[1][axis]] for axis in axes]
-    if any(str(index.ty.dtype) in ("bool", "uint8") for index in indices):
-        raise ModelError(
-            f"node '{node.name}': indexing with a mask is not supported in programs of PyTorch; "
-            "torch.onnx.export(dynamo=True) writes it to ONNX, where it is"
-        )
+    axes, indices = _indices(node, importer)
     extents = [shape[axis] for axis in axes] if shape else []
     if not shape:
         raise ModelError(f"node '{node.name}': indexing a tensor of unknown shape is not supported")
@@ -75,6 +70,23 @@ def indexed(node: Any, importer: Any) -> Indexed:
             found = builder.emit(relax.op.add(scaled, found))
         place = found
     return Indexed(data, joined, first, place, order)
+
+
+def _indices(node: Any, importer: Any) -> tuple[list[int], list[Expression]]:
+    """The dimensions that are indexed, and by what; a mask lists its places, a dimension each."""
+    axes: list[int] = []
+    indices: list[Expression] = []
+    axis, emit = 0, importer.block_builder.emit
+    for given in node.args[1]:
+        found = [] if given is None else [importer.env[given]]
+        if found and dtype_of(found[0]) in ("bool", "uint8"):
+            listed = places(node, importer, given)
+            row = range(len(shape_of(found[0]) or ()))
+            found = [emit(relax.op.take(listed, relax.const(one, "int64"), axis=0)) for one in row]
+        axes.extend(range(axis, axis + len(found)))
+        indices.extend(found)
+        axis += max(1, len(found))
+    return axes, indices
 
 
 def _index(node: Any, importer: Any) -> Expression:

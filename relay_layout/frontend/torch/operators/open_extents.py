@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.operators.indexing import argument, is_negative
-from relay_layout.ir import Expression, dtype_of, scalar, shape_of
+from relay_layout.ir import Expression, dtype_of, same_extents, scalar, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -92,13 +92,9 @@ def _reshape(node: Any, importer: Any) -> Expression:
     data, size = importer.retrieve_args(node)[:2]
     shape = shape_of(data) or ()
     # Extents are compared as they are written: whether two are equal need not be known here.
-    if len(size) == len(shape) and all(map(_is_same, size, shape)):
+    if same_extents(size, shape):
         return data
     return importer._emit_torch_reshape(data, size)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    return one is other or (isinstance(one, int) and isinstance(other, int) and one == other)
 
 
 def padded(node: Any, importer: Any, value: Expression, given: list[Any], fill: float) -> Expression:
