@@ -95,6 +95,49 @@ def test_weights_that_change(compiled_shapes: list[list[int]]) -> None:
     assert before == len(compiled_shapes) == 4
 
 
+@torch.no_grad()
+def test_bfloat16() -> None:
+    """Inputs, results and weights, beside others."""
+    torch._dynamo.reset()
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 5, dtype=torch.bfloat16)
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            found = self.linear(x).relu()
+            return found, found.float() + y
+
+    model = Both().eval()
+    compiled = torch.compile(model, backend=torch_backend.relay_layout)
+    inputs = torch.randn(3, 8).bfloat16(), torch.randn(3, 5)
+    for ours, theirs in zip(compiled(*inputs), model(*inputs), strict=True):
+        assert ours.dtype == theirs.dtype
+        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+
+
+@torch.no_grad()
+def test_autocast() -> None:
+    torch._dynamo.reset()
+
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 5)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            with torch.autocast("cpu", torch.bfloat16):
+                found = self.linear(x).relu()
+            return found, found.float() + 1
+
+    model, inputs = Mixed().eval(), torch.randn(3, 8)
+    compiled = torch.compile(model, backend=torch_backend.relay_layout)
+    for ours, theirs in zip(compiled(inputs), model(inputs), strict=True):
+        assert ours.dtype == theirs.dtype
+        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+
+
 def test_options() -> None:
     torch._dynamo.reset()
     model = Network().eval()
