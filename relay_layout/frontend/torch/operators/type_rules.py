@@ -141,6 +141,14 @@ def _batch_norm(value: Tensor, weight: Any, bias: Any, mean: Tensor, variance: T
     return normalized.to(value.dtype), *rest
 
 
+def _group_norm(value: Tensor, weight: Tensor | None, bias: Tensor | None, *numbers: Any) -> Any:
+    """Of bfloat16 in single precision: TVM normalizes groups of other floats alone."""
+    if value.dtype != torch.bfloat16:
+        return NotImplemented
+    given = (one if one is None else one.float() for one in (value, weight, bias))
+    return tuple(found.to(value.dtype) for found in aten.native_group_norm(*given, *numbers))
+
+
 _FLOATS = (
     *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp", "exp2"),
     *("expm1", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt"),
@@ -171,6 +179,7 @@ RULES: dict[Any, Rule] = {
     **dict.fromkeys((aten.pow.Scalar, aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor), _power),
     aten._native_batch_norm_legit_no_training.default: _batch_norm,
     aten.avg_pool2d.default: _average_pool,
+    aten.native_group_norm.default: _group_norm,
     aten.neg.default: _negative,
 }
 """By operation."""
