@@ -124,6 +124,11 @@ def _inverse(base: Tensor, exponent: Tensor) -> Tensor:
     return torch.where(base == 1, 1, torch.where(base == -1, sign, 0)).to(base.dtype)
 
 
+def _remainder_of_number(number: float, divisor: Tensor) -> Tensor:
+    dtype = torch.result_type(number, divisor)
+    return torch.remainder(torch.full_like(divisor, number, dtype=dtype), divisor)
+
+
 def _average_pool(value: Tensor, *arguments: Any, **options: Any) -> Any:
     if value.ndim == 3:
         return aten.avg_pool2d(value.unsqueeze(0), *arguments, **options).squeeze(0)
@@ -181,6 +186,7 @@ RULES: dict[Any, Rule] = {
     aten.avg_pool2d.default: _average_pool,
     aten.native_group_norm.default: _group_norm,
     aten.neg.default: _negative,
+    aten.remainder.Scalar_Tensor: _remainder_of_number,
 }
 """By operation."""
 
