@@ -30,7 +30,7 @@ POOLINGS: Functions = {
     "places of equal ones": lambda x: F.adaptive_max_pool2d(x.round(), (4, 2), return_indices=True)[1],
     "places in rows": lambda x: F.adaptive_max_pool1d(x[:, :, 1], 3, return_indices=True)[1],
     "places in images": lambda x: F.adaptive_max_pool2d(x, 1, return_indices=True)[1],
-    "places in volumes": lambda x: F.adaptive_max_pool3d(x, (4, None, 2), return_indices=True)[1],
+    "places in volumes": lambda x: F.adaptive_max_pool3d(x, (4, 3, 2), return_indices=True)[1],
     "means of rows": lambda x: F.adaptive_avg_pool2d(x, (None, 1)),
     "means of halves": lambda x: F.adaptive_avg_pool2d(x, (x.shape[2] // 2, x.shape[3] // 2)),
     "means of parts of volumes": lambda x: F.adaptive_avg_pool3d(x, (2, None, x.shape[3] // 2)).contiguous(),
