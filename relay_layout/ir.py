@@ -53,6 +53,18 @@ def is_static(shape: Sequence[Extent]) -> bool:
     return all(isinstance(extent, int) for extent in shape)
 
 
+def same_extents(one: Sequence[Extent], other: Sequence[Extent]) -> bool:
+    """Whether two shapes are written alike; extents that are written otherwise may be equal all the same."""
+    return len(one) == len(other) and all(map(same_extent, one, other))
+
+
+def same_extent(one: Extent, other: Extent) -> bool:
+    """Whether two extents are one number or one expression."""
+    if isinstance(one, int) or isinstance(other, int):
+        return isinstance(one, int) and isinstance(other, int) and one == other
+    return bool(one.same_as(other))
+
+
 def scalar(emit: Emit, extent: Extent) -> Expression:
     """An extent as a tensor of one int64 without dimensions."""
     if isinstance(extent, int):

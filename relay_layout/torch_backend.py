@@ -39,8 +39,9 @@ class _Compiled:
     """A graph, with a session for each kind of inputs that it was called with."""
 
     def __init__(self, graph: torch.fx.GraphModule, options: Mapping[str, Any]) -> None:
-        self._graph = graph
+        self._graph = _with_autocasts(graph)
         self._numbers = _read_as_numbers(graph)
+        self._narrow = _narrow_outputs(graph)
         self._options = options
         self._sessions: dict[tuple[Any, ...], Session] = {}
         self._weights: list[_Weight] = []
@@ -66,12 +67,17 @@ class _Compiled:
             self._sessions[key] = self._compiled(arguments, fixed, tensors)
         session = self._sessions[key]
         names = [spec.name for spec in session.inputs]
-        outputs = session.run(dict(zip(names, tensors, strict=True)))
-        return tuple(torch.from_numpy(array) for array in outputs.values())
+        wide = [_wide(tensor) for tensor in tensors]
+        outputs = session.run(dict(zip(names, wide, strict=True)))
+        found = (torch.from_numpy(array) for array in outputs.values())
+        return tuple(
+            tensor.to(torch.bfloat16) if narrow else tensor
+            for tensor, narrow in zip(found, self._narrow, strict=True)
+        )
 
     def _compiled(self, arguments: Sequence[Any], fixed: Sequence[bool], given: Sequence[Any]) -> Session:
         program = _Program(self._graph, arguments, fixed).eval()
-        compiled = compile(from_torch(program, tuple(given)), **self._options)
+        compiled = compile(from_torch(program, tuple(map(_wide, given))), **self._options)
         with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
             path = Path(folder) / "graph.rla"
             compiled.save(path)
@@ -79,7 +85,10 @@ class _Compiled:
 
 
 class _Program(torch.nn.Module):
-    """A graph with some of its arguments held as buffers, a function of the others."""
+    """A graph with some of its arguments held as buffers, a function of the others.
+
+    Others, and results, are float32 where the graph has bfloat16, which numpy lacks.
+    """
 
     def __init__(self, graph: torch.fx.GraphModule, arguments: Sequence[Any], fixed: Sequence[bool]) -> None:
         super().__init__()
@@ -90,14 +99,57 @@ class _Program(torch.nn.Module):
                 self.register_buffer(f"held_{place}", argument.detach())
             self._held.append(argument if kept and not isinstance(argument, torch.Tensor) else None)
         self._fixed = list(fixed)
+        self._dtypes = [argument.dtype for argument, kept in zip(arguments, fixed, strict=True) if not kept]
 
     def forward(self, *given: torch.Tensor) -> Any:
-        remaining = iter(given)
+        remaining = (tensor.to(dtype) for tensor, dtype in zip(given, self._dtypes, strict=True))
         arguments = [
             getattr(self, f"held_{place}", held) if kept else next(remaining)
             for place, (held, kept) in enumerate(zip(self._held, self._fixed, strict=True))
         ]
-        return self._graph(*arguments)
+        return tuple(map(_wide, _listed(self._graph(*arguments))))
+
+
+def _listed(results: Any) -> Sequence[Any]:
+    return results if isinstance(results, tuple | list) else (results,)
+
+
+def _wide(value: Any) -> Any:
+    """Tensors of bfloat16 as float32, which has all of its numbers."""
+    narrow = isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16
+    return value.float() if narrow else value
+
+
+def _narrow_outputs(graph: torch.fx.GraphModule) -> list[bool]:
+    """Which of the outputs that are not None are of bfloat16."""
+    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    given = [one for one in _listed(output.args[0]) if one is not None]
+    examples = [getattr(one, "meta", {}).get("example_value") for one in given]
+    return [getattr(example, "dtype", None) == torch.bfloat16 for example in examples]
+
+
+def _with_autocasts(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph, changed in place, so that export sees the types that autocast gives.
+
+    Export only notes the functions by which Dynamo begins and ends autocast, and does not call them.
+    """
+    modes = torch.amp.autocast_mode
+    replaced = {modes._enter_autocast: _enter_autocast, modes._exit_autocast: _exit_autocast}
+    for node in graph.graph.nodes:
+        if node.op == "call_function":
+            node.target = replaced.get(node.target, node.target)
+    graph.recompile()
+    return graph
+
+
+def _enter_autocast(*arguments: Any) -> torch.autocast:
+    mode = torch.autocast(*arguments)
+    mode.__enter__()
+    return mode
+
+
+def _exit_autocast(mode: torch.autocast) -> None:
+    mode.__exit__(None, None, None)
 
 
 def _read_as_numbers(graph: torch.fx.GraphModule) -> list[bool]:

@@ -95,6 +95,68 @@ def test_weights_that_change(compiled_shapes: list[list[int]]) -> None:
     assert before == len(compiled_shapes) == 4
 
 
+@torch.no_grad()
+def test_bfloat16() -> None:
+    """Inputs, results and weights, beside others."""
+    torch._dynamo.reset()
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 5, dtype=torch.bfloat16)
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            found = self.linear(x).relu()
+            return found, found.float() + y
+
+    model = Both().eval()
+    compiled = torch.compile(model, backend=torch_backend.relay_layout)
+    inputs = torch.randn(3, 8).bfloat16(), torch.randn(3, 5)
+    for ours, theirs in zip(compiled(*inputs), model(*inputs), strict=True):
+        assert ours.dtype == theirs.dtype
+        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+
+
+@torch.no_grad()
+def test_autocast() -> None:
+    torch._dynamo.reset()
+
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 5)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            with torch.autocast("cpu", torch.bfloat16):
+                found = self.linear(x).relu()
+            return found, found.float() + 1
+
+    model, inputs = Mixed().eval(), torch.randn(3, 8)
+    compiled = torch.compile(model, backend=torch_backend.relay_layout)
+    for ours, theirs in zip(compiled(inputs), model(inputs), strict=True):
+        assert ours.dtype == theirs.dtype
+        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("norm_first", [False, True], ids=["norms last", "norms first"])
+@pytest.mark.parametrize("masks", [{}, {"keys"}, {"words"}, {"keys", "words"}], ids=str)
+def test_encoder_layers(norm_first: bool, masks: set[str]) -> None:
+    """Dynamo takes the one operation that they call for inference."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(
+        8, 2, 16, activation="gelu" if norm_first else "relu", batch_first=True, norm_first=norm_first
+    )
+    for parameter in layer.parameters():
+        parameter.normal_(std=0.5)
+    compiled = torch.compile(layer.eval(), backend=torch_backend.relay_layout)
+    words = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
+    keys = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    arguments = torch.randn(2, 5, 8), words if "words" in masks else None, keys if "keys" in masks else None
+    np.testing.assert_allclose(compiled(*arguments), layer(*arguments), rtol=1e-4, atol=1e-5)
+
+
 def test_options() -> None:
     torch._dynamo.reset()
     model = Network().eval()

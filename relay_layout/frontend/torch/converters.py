@@ -9,6 +9,7 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 from relay_layout.frontend.torch import memory
 from relay_layout.frontend.torch.operators import (
     arithmetic,
+    counted,
     images,
     indexing,
     norms,
@@ -27,6 +28,7 @@ Converter = Callable[[Any, Any], Expression]
 _CONVERTERS: Mapping[str, Converter] = {
     **memory.CONVERTERS,
     **arithmetic.CONVERTERS,
+    **counted.CONVERTERS,
     **images.CONVERTERS,
     **indexing.CONVERTERS,
     **norms.CONVERTERS,

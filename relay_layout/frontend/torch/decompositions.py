@@ -7,10 +7,10 @@ import torch
 from torch._decomp import decomposition_table
 
 from relay_layout.frontend.torch.converters import is_convertible
-from relay_layout.frontend.torch.operators import resizing, rules, type_rules
+from relay_layout.frontend.torch.operators import attention_rules, bag_rules, resizing, rules, type_rules
 from relay_layout.frontend.torch.operators.rules import Rule
 
-_RULES = {**rules.RULES, **type_rules.RULES}
+_RULES = {**rules.RULES, **attention_rules.RULES, **bag_rules.RULES, **type_rules.RULES}
 
 _WHOLE = (
     torch.ops.aten.instance_norm.default,

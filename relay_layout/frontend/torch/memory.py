@@ -37,20 +37,24 @@ def without_checks(program: Any) -> Any:
 
 def check_outputs(program: Any, module: Any, label: str) -> None:
     """ModelError where an output was imported as a tensor of another type or shape than PyTorch's."""
-    result = module["main"].ret_ty
+    result = module["main"].body.body.ty
     found = result.fields if isinstance(result, relax.TupleType) else [result]
     for place, (value, ty) in enumerate(zip(outputs(program), found, strict=True)):
+        if ty.shape is None:
+            raise ModelError(
+                f"{label}: the shape of output {place} is not known: it is computed of tensors whose extents "
+                "need not be equal; give them extents that are, such as by masks that are computed once"
+            )
         wanted = str(value.dtype).removeprefix("torch.")
         shape = [str(extent) if isinstance(extent, int) else "" for extent in value.shape]
-        held = None if ty.shape is None else [str(extent) for extent in ty.shape]
-        differs = held is not None and (
-            len(held) != len(shape)
-            or any(one and other.isdigit() and one != other for one, other in zip(shape, held, strict=True))
+        held = [str(extent) for extent in ty.shape]
+        differs = len(held) != len(shape) or any(
+            one and other.isdigit() and one != other for one, other in zip(shape, held, strict=True)
         )
         if str(ty.dtype) != wanted or differs:
             raise ModelError(
                 f"{label}: output {place} is {wanted} {tuple(value.shape)} in PyTorch, and TVM's importer "
-                f"makes {ty.dtype} ({', '.join(held or ['?'])}) of it: one of its operations is not supported"
+                f"makes {ty.dtype} ({', '.join(held)}) of it: one of its operations is not supported"
             )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from tvm import tirx
 
 from relay_layout.frontend.residues import ALL, Residues, equal_residues
@@ -52,9 +53,11 @@ def ask_for_multiples(torch: Any, program: Any) -> list[str]:
             for axis, extent in enumerate(node.meta["val"].shape)
         ]
         node.meta["tensor_meta"] = SimpleNamespace(shape=shape, dtype=node.meta["val"].dtype)
+    # Of what the data decide the least and the most are no extents of inputs.
     program._range_constraints = {
         symbol: _of_quotients(bounds, residues.get(str(symbol), ALL))
         for symbol, bounds in program.range_constraints.items()
+        if not free_unbacked_symbols(symbol)
     }
     places = {symbol: f"{name}.shape[{axis}]" for (name, axis), symbol in symbols.items()}
     return [f"{places[symbol]} % {divisor} == {rest}" for symbol, (divisor, rest) in residues.items()]

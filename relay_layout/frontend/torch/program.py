@@ -79,11 +79,12 @@ def from_torch(
         without_checks,
     )
     from relay_layout.frontend.torch.multiples import ask_for_multiples
+    from relay_layout.frontend.torch.repetitions import once
 
     try:
         with _quiet():
             check_no_complex(program, label)
-            decomposed = without_constants(without_checks(apart(program)))
+            decomposed = once(without_constants(without_checks(apart(program))))
             check_strides(program, decomposed, label)
             folding.fold_constants(decomposed)
             check_operations(decomposed, known_names(decomposed), label)

@@ -7,14 +7,16 @@ API"; NumPy, "Advanced indexing"): their dimensions become one, of which a singl
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from torch.utils._sympy.functions import Max, Min
 from tvm import relax, te, tirx
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, Extent, is_static, scalar, shape_of
+from relay_layout.frontend.torch.operators.counted import places
+from relay_layout.ir import Expression, Extent, dtype_of, is_static, scalar, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -43,13 +45,7 @@ def indexed(node: Any, importer: Any) -> Indexed:
     """What a node indexes with its tensors, joined, and where these say."""
     builder = importer.block_builder
     data, shape = importer.env[node.args[0]], shape_of(importer.env[node.args[0]])
-    axes = [axis for axis, index in enumerate(node.args[1]) if index is not None]
-    indices = [importer.env[node.args[1][axis]] for axis in axes]
-    if any(str(index.ty.dtype) in ("bool", "uint8") for index in indices):
-        raise ModelError(
-            f"node '{node.name}': indexing with a mask is not supported in programs of PyTorch; "
-            "torch.onnx.export(dynamo=True) writes it to ONNX, where it is"
-        )
+    axes, indices = _indices(node, importer)
     extents = [shape[axis] for axis in axes] if shape else []
     if not shape:
         raise ModelError(f"node '{node.name}': indexing a tensor of unknown shape is not supported")
@@ -74,6 +70,23 @@ def indexed(node: Any, importer: Any) -> Indexed:
             found = builder.emit(relax.op.add(scaled, found))
         place = found
     return Indexed(data, joined, first, place, order)
+
+
+def _indices(node: Any, importer: Any) -> tuple[list[int], list[Expression]]:
+    """The dimensions that are indexed, and by what; a mask lists its places, a dimension each."""
+    axes: list[int] = []
+    indices: list[Expression] = []
+    axis, emit = 0, importer.block_builder.emit
+    for given in node.args[1]:
+        found = [] if given is None else [importer.env[given]]
+        if found and dtype_of(found[0]) in ("bool", "uint8"):
+            listed = places(node, importer, given)
+            row = range(len(shape_of(found[0]) or ()))
+            found = [emit(relax.op.take(listed, relax.const(one, "int64"), axis=0)) for one in row]
+        axes.extend(range(axis, axis + len(found)))
+        indices.extend(found)
+        axis += max(1, len(found))
+    return axes, indices
 
 
 def _index(node: Any, importer: Any) -> Expression:
@@ -118,9 +131,16 @@ def _slice(node: Any, importer: Any) -> Expression:
     part = _range(node, importer, shape, node.args[1:])
     if part.is_all:
         return data
+    size = node.meta["val"].shape[part.axis]
+    is_open = not is_static((part.start, part.end))
+    if isinstance(size, int) and isinstance(part.start, int) and is_open:
+        # Export has found that the bound lies behind all that is taken.
+        part = replace(part, end=part.start + (size - 1) * part.step + 1 if size else part.start)
     # Else the result's extent would be an expression of minima, though export knows that it lies within.
-    known = isinstance(node.meta["val"].shape[part.axis], int)
-    inbound = not isinstance(part.extent, int) and (known or not isinstance(part.end, int))
+    if isinstance(part.extent, int):
+        inbound = is_open and not isinstance(size, int) and not size.node.expr.has(Min, Max)
+    else:
+        inbound = isinstance(size, int) or not isinstance(part.end, int)
     return importer.block_builder.emit(
         relax.op.strided_slice(
             data, [part.axis], [part.start], [part.end], [part.step], assume_inbound=inbound

@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.operators.indexing import argument, is_negative
-from relay_layout.ir import Expression, dtype_of, scalar, shape_of
+from relay_layout.ir import Expression, dtype_of, same_extents, scalar, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -87,6 +87,16 @@ def _squeeze(node: Any, importer: Any) -> Expression:
     return importer.block_builder.emit(relax.op.squeeze(data, axes)) if axes else data
 
 
+def _reshape(node: Any, importer: Any) -> Expression:
+    """``view(data, size)`` and ``reshape``."""
+    data, size = importer.retrieve_args(node)[:2]
+    shape = shape_of(data) or ()
+    # Extents are compared as they are written: whether two are equal need not be known here.
+    if same_extents(size, shape):
+        return data
+    return importer._emit_torch_reshape(data, size)
+
+
 def padded(node: Any, importer: Any, value: Expression, given: list[Any], fill: float) -> Expression:
     """``value`` between as many numbers as ``given`` says, the last dimension first; none are cut."""
     emit = importer.block_builder.emit
@@ -110,6 +120,7 @@ def padded(node: Any, importer: Any, value: Expression, given: list[Any], fill: 
 
 CONVERTERS: dict[str, Converter] = {
     "repeat.default": _repeat,
+    **dict.fromkeys(("reshape.default", "view.default"), _reshape),
     "split.Tensor": _split,
     **dict.fromkeys(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
     "split_with_sizes.default": _split,

@@ -1,7 +1,7 @@
 """PyTorch's poolings that TVM's importer lacks, or of which it drops an argument or a result."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,11 +73,11 @@ def _adaptive_max_pool(rank: int) -> Converter:
     """The maximum along one dimension after the other, each of parts that may overlap by one element."""
 
     def convert(node: Any, importer: Any) -> Expression:
-        if _asked(node, 1):
-            raise ModelError(f"node '{node.name}': the indices of an adaptive pooling are not supported")
         value, emit = importer.env[node.args[0]], importer.block_builder.emit
         counts = [importer.env.get(count, count) for count in node.args[1]]
         axes = range(len(shape_of(value) or ()) - rank, len(shape_of(value) or ()))
+        if _asked(node, 1):
+            return emit(relax.Tuple(_maxima_and_places(importer, value, axes, counts)))
         if set(map(str, counts)) == {"1"}:
             return emit(relax.Tuple([emit(relax.op.max(value, axis=list(axes), keepdims=True))]))
         for axis, count in zip(axes, counts, strict=True):
@@ -88,6 +88,32 @@ def _adaptive_max_pool(rank: int) -> Converter:
         return emit(relax.Tuple([value]))
 
     return convert
+
+
+def _maxima_and_places(
+    importer: Any, value: Expression, axes: Sequence[int], counts: Sequence[Extent]
+) -> list[Expression]:
+    """The maxima of parts, and where each is first, int64, counted along the rows of its image.
+
+    The last dimension comes first: of equal elements the one of the first row counts.
+    """
+    emit, shape = importer.block_builder.emit, list(shape_of(value) or ())
+    inner = shape[axes[0] :]
+    places = emit(relax.op.arange(0, math.prod(inner), 1, "int64"))
+    places = emit(relax.op.reshape(places, relax.ShapeExpr([*[1] * axes[0], *inner])))
+    places = emit(relax.op.broadcast_to(places, relax.ShapeExpr(shape)))
+    for axis, count in reversed(list(zip(axes, counts, strict=True))):
+        index = _parts(importer, shape[axis], count)
+        if index is None:
+            continue
+        parts, of_parts = (emit(relax.op.take(one, index, axis=axis, mode="clip")) for one in (value, places))
+        value = emit(relax.op.max(parts, axis=[axis + 1]))
+        chosen = emit(relax.op.argmax(parts, axis=axis + 1, keepdims=True))
+        # TVM finds -1 where all are as low as what it starts at.
+        chosen = emit(relax.op.maximum(chosen, relax.const(0, "int64")))
+        found = emit(relax.op.gather_elements(of_parts, chosen, axis=axis + 1))
+        places = emit(relax.op.squeeze(found, [axis + 1]))
+    return [value, places]
 
 
 def _adaptive_average_pool(rank: int) -> Converter:

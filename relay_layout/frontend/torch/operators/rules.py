@@ -220,6 +220,15 @@ def _search_sorted(
     return before.to(COUNTED).sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 
+@_rule(aten.masked_scatter.default)
+def _masked_scatter(value: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    # Each place takes as many elements further in the source as places before it are written.
+    value, mask = torch.broadcast_tensors(value, mask)
+    before = mask.flatten().to(torch.int64).cumsum(0) - 1
+    taken = source.flatten().index_select(0, before.clamp_min(0))
+    return torch.where(mask, taken.view(value.shape), value)
+
+
 @_rule(aten.rrelu_with_noise_functional.default)
 def _randomized_relu(
     value: Tensor, noise: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, *_: Any

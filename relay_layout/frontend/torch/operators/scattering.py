@@ -5,7 +5,7 @@ Index tensors of several dimensions name one element of what these are joined to
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,9 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.scattering import scattered
+from relay_layout.frontend.torch.operators.counted import counts_of
 from relay_layout.frontend.torch.operators.indexing import indexed
-from relay_layout.ir import Expression, dtype_of, is_static, shape_of
+from relay_layout.ir import Expression, Extent, dtype_of, is_static, same_extents, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -31,19 +32,38 @@ def _index_put(node: Any, importer: Any) -> Expression:
     places = shape_of(found.place) or ()
     before, after = found.shape[: found.axis], found.shape[found.axis + 1 :]
     count = math.prod(places)
-    values = emit(
-        relax.op.broadcast_to(importer.env[node.args[2]], relax.ShapeExpr([*before, *places, *after]))
-    )
+    extents = [*before, *places, *after]
+    values = _counted(importer, importer.env[node.args[2]], extents, node.name)
+    if not same_extents(shape_of(values) or (), extents):
+        values = emit(relax.op.broadcast_to(values, relax.ShapeExpr(extents)))
     values = emit(relax.op.reshape(values, relax.ShapeExpr([*before, count, *after])))
     spread = relax.ShapeExpr([*[1] * len(before), count, *[1] * len(after)])
     index = emit(relax.op.reshape(found.place, spread))
-    index = emit(relax.op.broadcast_to(index, relax.ShapeExpr([*before, count, *after])))
+    if before or after:
+        index = emit(relax.op.broadcast_to(index, relax.ShapeExpr([*before, count, *after])))
     put = emit(relax.op.scatter_elements(found.data, index, values, found.axis, "add" if adds else "update"))
     own = shape_of(importer.env[node.args[0]]) or ()
     if found.order is None:
         return emit(relax.op.reshape(put, relax.ShapeExpr(list(own))))
     put = emit(relax.op.reshape(put, relax.ShapeExpr([own[axis] for axis in found.order])))
     return emit(relax.op.permute_dims(put, [found.order.index(axis) for axis in range(len(own))]))
+
+
+def _counted(importer: Any, values: Expression, extents: Sequence[Extent], name: str) -> Expression:
+    """``values`` that are put at ``extents``, of which the data decide some: these are checked as it runs.
+
+    ``y[y > 0] = x[x > 0]`` counts twice, and has to find as many.
+    """
+    counts, shape = counts_of(importer), shape_of(values) or ()
+    aligned = extents[len(extents) - len(shape) :]
+    wanted = [
+        own if isinstance(own, int) or not counts.reads_counts(own) else extent
+        for own, extent in zip(shape, aligned, strict=True)
+    ]
+    if same_extents(shape, wanted):
+        return values
+    ty = relax.TensorType(relax.ShapeExpr(wanted), dtype_of(values))
+    return importer.block_builder.match_cast(values, ty, f"{name}_values")
 
 
 def _is_mask(node: Any, importer: Any) -> bool:

@@ -124,6 +124,11 @@ def _inverse(base: Tensor, exponent: Tensor) -> Tensor:
     return torch.where(base == 1, 1, torch.where(base == -1, sign, 0)).to(base.dtype)
 
 
+def _remainder_of_number(number: float, divisor: Tensor) -> Tensor:
+    dtype = torch.result_type(number, divisor)
+    return torch.remainder(torch.full_like(divisor, number, dtype=dtype), divisor)
+
+
 def _average_pool(value: Tensor, *arguments: Any, **options: Any) -> Any:
     if value.ndim == 3:
         return aten.avg_pool2d(value.unsqueeze(0), *arguments, **options).squeeze(0)
@@ -139,6 +144,14 @@ def _batch_norm(value: Tensor, weight: Any, bias: Any, mean: Tensor, variance: T
     operation = aten._native_batch_norm_legit_no_training
     normalized, *rest = operation(value.to(mean.dtype), weight, bias, mean, variance, *numbers)
     return normalized.to(value.dtype), *rest
+
+
+def _group_norm(value: Tensor, weight: Tensor | None, bias: Tensor | None, *numbers: Any) -> Any:
+    """Of bfloat16 in single precision: TVM normalizes groups of other floats alone."""
+    if value.dtype != torch.bfloat16:
+        return NotImplemented
+    given = (one if one is None else one.float() for one in (value, weight, bias))
+    return tuple(found.to(value.dtype) for found in aten.native_group_norm(*given, *numbers))
 
 
 _FLOATS = (
@@ -171,7 +184,9 @@ RULES: dict[Any, Rule] = {
     **dict.fromkeys((aten.pow.Scalar, aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor), _power),
     aten._native_batch_norm_legit_no_training.default: _batch_norm,
     aten.avg_pool2d.default: _average_pool,
+    aten.native_group_norm.default: _group_norm,
     aten.neg.default: _negative,
+    aten.remainder.Scalar_Tensor: _remainder_of_number,
 }
 """By operation."""
 

@@ -33,6 +33,17 @@ def test_types(dtype: torch.dtype, tmp_path: Path) -> None:
     assert_agrees(session_of(model, tmp_path, (image,)), model, (image,))
 
 
+def test_bfloat16(tmp_path: Path) -> None:
+    """Within a network: numpy lacks it, and arrays of it."""
+    made = norms(torch.bfloat16)
+    model = Every({name: lambda x, norm=norm: norm(x.bfloat16()).float() for name, norm in made.items()})
+    image = torch.randn(2, 6, 5, 7)
+    session = session_of(model.eval(), tmp_path, (image,))
+    found = session.run({"inputs_0": image}).values()
+    for name, ours, theirs in zip(made, found, model(image), strict=True):
+        torch.testing.assert_close(torch.from_numpy(ours), theirs, rtol=2e-2, atol=2e-2, msg=name)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_statistics(dtype: torch.dtype, tmp_path: Path) -> None:
     model = Every(

@@ -98,6 +98,11 @@ OF_TEXTS: dict[str, Function] = {
     "the last ones": lambda x: x[torch.arange(x.shape[0]), -1],
     "as many as the batch": lambda x: torch.cat([torch.ones(1, 1, 12).repeat(x.shape[0], 1, 1), x], 1),
     "rows that are repeated": lambda x: x.repeat(2, x.shape[0], 1),
+    "the first of a table": lambda x: x + torch.arange(16.0)[: x.shape[1]].view(1, -1, 1),
+    "every second of the first": lambda x: x.sum() * torch.arange(16.0)[: x.shape[1] : 2],
+    "the last of a table": lambda x: x.sum() * torch.arange(16.0)[x.shape[1] :],
+    "all but the last of a table": lambda x: x.sum() * torch.arange(16.0)[: -x.shape[1]],
+    "all of a table that is shorter": lambda x: x.sum() * torch.arange(4.0)[1 : x.shape[1] : 2],
 }
 
 
@@ -120,6 +125,18 @@ def test_a_view_of_what_attention_gives(tmp_path: Path) -> None:
         return found.transpose(1, 2).reshape(2, 9, 12).view(-1, 12)
 
     check(attention, tmp_path, TEXTS[:1], ())
+
+
+def test_views_of_several_open_extents(tmp_path: Path) -> None:
+    """They are compared as they are written, as in products by einsum."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.einsum("ij,kj->ik", x, y) * 2
+
+    model, shapes = Model().eval(), ({0: ANY, 1: ANY}, {0: ANY, 1: ANY})
+    session = session_of(model, tmp_path, (torch.randn(3, 4), torch.randn(5, 4)), dynamic_shapes=shapes)
+    assert_agrees(session, model, (torch.randn(2, 6), torch.randn(7, 6)))
 
 
 @pytest.mark.parametrize(

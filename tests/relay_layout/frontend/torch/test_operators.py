@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from relay_layout.errors import ModelError  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import Every, Functions, assert_agrees, session_of  # noqa: E402
 
 torch.manual_seed(0)
@@ -336,23 +335,3 @@ def test_a_slice_of_nothing_is_empty(tmp_path: Path) -> None:
     image = randoms(2, 6, 4, 5)
     (output,) = session_of(Nothing().eval(), tmp_path, (image,)).run({"image": image}).values()
     assert output.shape == (2, 0, 4, 5)
-
-
-def test_masks_are_refused(tmp_path: Path) -> None:
-    class Masked(nn.Module):
-        def forward(self, image: torch.Tensor) -> torch.Tensor:
-            return image[image > 0]
-
-    with pytest.raises(
-        ModelError, match="node 'index': indexing with a mask is not supported in programs of PyTorch; "
-    ):
-        session_of(Masked().eval(), tmp_path, (randoms(1, 3, 4, 5),))
-
-
-def test_places_of_an_adaptive_pooling_are_refused(tmp_path: Path) -> None:
-    class Places(nn.Module):
-        def forward(self, image: torch.Tensor) -> torch.Tensor:
-            return F.adaptive_max_pool2d(image, 2, return_indices=True)[1]
-
-    with pytest.raises(ModelError, match="the indices of an adaptive pooling are not supported"):
-        session_of(Places().eval(), tmp_path, (randoms(1, 3, 4, 5),))

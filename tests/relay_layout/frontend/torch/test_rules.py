@@ -36,6 +36,8 @@ INTEGERS: Functions = {
     "inverse squares": lambda x: x.clamp(-1, 1).masked_fill(x == 0, 1) ** torch.tensor(-2),
     "above a fraction": lambda x: (x >= 0.5) & (x < 2.5) & (x != 0.5),
     "remainders of fractions": lambda x: x % 2.5 + torch.fmod(x, 1.5),
+    "remainders of a number": lambda x: 7 % (x.abs() + 1),
+    "remainders of a fraction": lambda x: 7.5 % (x.abs() + 1),
     "powers of two": lambda x: 2 ** x.clamp(min=0),
     "negative bytes": lambda x: -(x.to(torch.uint8)),
     "shifted": lambda x: (x << 2) + (x >> 1) + torch.bitwise_left_shift(x.abs(), 1),

@@ -1,0 +1,93 @@
+"""Operations that give as many elements as the data say, beside PyTorch's numbers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.export import Dim  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from relay_layout.errors import ModelError  # noqa: E402
+from tests.relay_layout.frontend.torch.harness import Every, assert_agrees, session_of  # noqa: E402
+
+SHAPE = (2, 6, 7)
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[y > 0] = y[y > 0] * 2
+    return y
+
+
+def doubled_rows(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[:, y[0, :, 0] > 0] = y[:, y[0, :, 0] > 0] * 2
+    return y
+
+
+def one_row(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[:, y[0, :, 0] > 0] = y[:, :1] * 2
+    return y
+
+
+LISTED: dict[str, Callable[..., Any]] = {
+    "places": lambda x: torch.nonzero(x > 1),
+    "places of numbers": lambda x: x.round().nonzero(),
+    "places by dimension": lambda x: torch.where(x > 1)[1],
+    "elements": lambda x: x[x > 0],
+    "elements by masked_select": lambda x: x.masked_select(x < 0),
+    "rows": lambda x: x[0][x[0, :, 0] > 0],
+    "rows in the middle": lambda x: x[:, x[0, :, 0] > 0],
+    "a mask beside a number": lambda x: x[:, x[0, :, 0] > 0, 0],
+    "a mask of two dimensions": lambda x: x[x[:, :, 0] > 0],
+    "by places": lambda x: x[0][torch.nonzero(x[0, :, 1] > 0)[:, 0]],
+}
+COMPUTED: dict[str, Callable[..., Any]] = {
+    "of rows": lambda x: functional.linear(x[0][x[0, :, 0] > 0], torch.ones(5, 7)).softmax(0),
+    "a sum": lambda x: x[x > 0].exp().sum(),
+    "joined": lambda x: torch.cat([x[0][x[0, :, 0] > 0], x[1]]).relu() + 1,
+    "joined twice": lambda x: torch.cat([x[0][x[0, :, 0] > 0], x[1][x[1, :, 0] > 0]]) @ torch.ones(7, 2),
+    "by one mask that is computed twice": lambda x: x[x > 0] * x.exp()[x > 0],
+    "by how many there are": lambda x: x[x > 0] / x[x > 0].shape[0],
+    "written": doubled,
+    "written rows": doubled_rows,
+    "one row written": one_row,
+    "added": lambda x: torch.zeros(7).index_add(0, torch.nonzero(x[0] > 0)[:, 1], x[0][x[0] > 0]),
+    "scattered in their order": lambda x: x.masked_scatter(x[:, :, :1] > 0, x.flip(0) * 2),
+    "none": lambda x: x[x > 100],
+    "none written": lambda x: x.index_put((x > 100,), x[x > 100] + 1),
+}
+
+
+@pytest.mark.parametrize("functions", [LISTED, COMPUTED], ids=["listed", "computed"])
+@pytest.mark.parametrize("axes", [(), (0, 1)], ids=["fixed", "open"])
+def test_as_many_as_the_data_say(functions: dict[str, Any], axes: tuple[int, ...], tmp_path: Path) -> None:
+    model = Every(functions).eval()
+    torch.manual_seed(0)
+    shapes = {"inputs": ({axis: Dim.AUTO for axis in axes},)}
+    session = session_of(model, tmp_path, (torch.randn(SHAPE),), dynamic_shapes=shapes)
+    for shape in (SHAPE, (3, 9, 7)) if axes else (SHAPE, SHAPE):
+        assert_agrees(session, model, (torch.randn(shape),), str(list(functions)))
+
+
+def refused(function: Callable[[torch.Tensor], Any], shape: tuple[int, ...], folder: Path) -> str:
+    with pytest.raises(ModelError) as raised:
+        session_of(Every({"": function}).eval(), folder, (torch.ones(shape),))
+    return str(raised.value)
+
+
+def test_places_in_a_scalar_are_refused(tmp_path: Path) -> None:
+    message = refused(torch.nonzero, (), tmp_path)
+    assert message == "node 'nonzero': places in a tensor without dimensions are not supported"
+
+
+def test_numbers_of_elements_that_may_differ_are_refused(tmp_path: Path) -> None:
+    assert refused(lambda x: x[0][x[0] > 0] + x[1][x[1] > 0], SHAPE, tmp_path) == (
+        "torch program: the shape of output 0 is not known: it is computed of tensors whose extents need not "
+        "be equal; give them extents that are, such as by masks that are computed once"
+    )
