@@ -13,8 +13,10 @@ from relay_layout.ir import Emit, Expression, Extent, dtype_of, is_static, scala
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """One number for each spatial dimension, which are a tensor's last; padding is ``before`` and "
-    "``after``."""
+    """One number for each spatial dimension, which are a tensor's last.
+
+    Padding is ``before`` and ``after``.
+    """
 
     kernel: Sequence[int]
     strides: Sequence[int]
