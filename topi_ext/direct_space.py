@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from topi_ext.divisors import divisors
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import (
     DTYPE_BYTES,
@@ -333,25 +334,23 @@ def _orders(workload: ConvolutionWorkload, loops: _TiledLoops) -> list[tuple[Ord
         # Of single pixels: those of NCHW that fill no vector need a tile as well.
         step = tile_pixels * lanes if lanes_are_pixels(workload) else tile_pixels
         chunks = math.ceil(int(workload.out_height) * int(workload.out_width) / step)
-        divisors = [rows for rows in range(1, chunks + 1) if chunks % rows == 0]
-        return [("channels", 1, "stage"), *(("pixels", rows, "stage") for rows in divisors)]
+        return [("channels", 1, "stage"), *(("pixels", rows, "stage") for rows in divisors(chunks))]
     if "H" not in workload.out_layout:
         return [("channels", 1, "stage")]
     height = math.ceil(int(workload.out_height) / loops.tile_rows)
-    divisors = [rows for rows in range(1, height + 1) if height % rows == 0]
     padded = workload.is_padded and int(workload.out_height) % loops.tile_rows == 0
     if workload.is_depthwise:
         tile = loops.tile_channels * (1 if lanes_are_pixels(workload) else lanes)
         chunked = padded and pads_by_chunk(workload, tile)
         by_channels: list[tuple[Order, int, PadAt]] = [
-            ("channels", rows, "chunk" if chunked else "stage") for rows in divisors
+            ("channels", rows, "chunk" if chunked else "stage") for rows in divisors(height)
         ]
         if _byte_pixels(workload):
             # The channels of a cache line are not for several threads.
             return [("pixels", rows, pad_at) for _, rows, pad_at in by_channels]
         return by_channels
     orders: list[tuple[Order, int, PadAt]] = [("channels", 1, "stage")]
-    return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors]
+    return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors(height)]
 
 
 def _shared_lines(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.matrices import REGISTERS, ROW_BYTES, ROWS, registers_held
@@ -333,10 +335,10 @@ def met_share(workload: ConvolutionWorkload, side: int, pixels: int = 1) -> floa
     if not (before or after) or "H" not in workload.out_layout:
         return 1.0
     length = int((workload.out_height, workload.out_width, workload.out_depth)[side])
-    starts = [min(start, length - pixels) * stride - before for start in range(0, length, pixels)]
+    starts = np.minimum(np.arange(0, length, pixels), length - pixels) * stride - before
     reach = (pixels - 1) * stride
-    places = [start + tap * dilation for start in starts for tap in range(taps)]
-    share = sum(place + reach >= 0 and place < extent for place in places) / len(places)
+    places = starts[:, None] + np.arange(taps) * dilation
+    share = np.count_nonzero((places + reach >= 0) & (places < extent)) / places.size
     return share if share <= MOST_MET or side == PLANES else 1.0
 
 

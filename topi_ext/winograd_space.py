@@ -8,6 +8,7 @@ from math import prod
 from typing import get_args
 
 from topi_ext.direct_space import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
+from topi_ext.divisors import divisors
 from topi_ext.indexing import block_of
 from topi_ext.knobs import Order, PadAt, WinogradKnobs, strip_of, suits_winograd, winograd_tiles
 from topi_ext.processor import Processor
@@ -57,7 +58,7 @@ def winograd_knobs(
     for tile in POINTS:
         rows, columns = winograd_tiles(workload, tile)
         pad_at: PadAt = "chunk" if has_border(workload, tile) else "stage"
-        for count in _divisors(rows):
+        for count in divisors(rows):
             yield from _chunked(workload, processor, tile, columns * count, "pixels", count, pad_at)
         yield from _chunked(workload, processor, tile, columns * rows, "channels")
 
@@ -132,16 +133,12 @@ def _lanes(channels: int, block: int, processor: Processor) -> int:
     return block if block > 1 else min(processor.lanes(FLOAT_BYTES), channels & -channels)
 
 
-def _divisors(number: int) -> list[int]:
-    return [count for count in range(1, number + 1) if number % count == 0]
-
-
 def _register_tiles(
     pixels: int, channel_vectors: int, lanes: int, processor: Processor
 ) -> list[tuple[int, int]]:
     registers = max(1, lanes * FLOAT_BYTES // processor.vector_bytes)
     tiles = []
-    for tile_pixels, tile_channels in itertools.product(_divisors(pixels), _divisors(channel_vectors)):
+    for tile_pixels, tile_channels in itertools.product(divisors(pixels), divisors(channel_vectors)):
         streams = tile_channels * registers
         operands = streams + 1 if streams > 1 else 2
         if streams <= 4 and tile_pixels * streams + operands <= processor.vector_registers:

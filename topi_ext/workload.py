@@ -8,6 +8,7 @@ person. It travels inside the function as a block annotation, and it is the key 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -90,12 +91,12 @@ class ConvolutionWorkload:
         """Planes of the result; one of a 2-D convolution."""
         return self.out_extent(PLANES) if self.depth else 1
 
-    @property
+    @cached_property
     def planes(self) -> int:
         """Images of rows and columns that are computed, a symbolic batch taken for one."""
         return (self.batch if isinstance(self.batch, int) else 1) * int(self.out_depth)
 
-    @property
+    @cached_property
     def taps(self) -> int:
         """Elements of the kernel for one pair of channels."""
         return (self.depth[1] if self.depth else 1) * self.kernel[0] * self.kernel[1]
@@ -108,16 +109,16 @@ class ConvolutionWorkload:
         """
         return (self.depth[1] if self.depth else 1) * self.in_channels
 
-    @property
+    @cached_property
     def is_padded(self) -> bool:
         """Is there padding on any side?"""
         return any(self.padding) or any(self.depth[3:5])
 
-    @property
+    @cached_property
     def out_height(self) -> Any:
         return self.out_extent(0)
 
-    @property
+    @cached_property
     def out_width(self) -> Any:
         return self.out_extent(1)
 
@@ -144,7 +145,7 @@ class ConvolutionWorkload:
         extents = (self.in_channels, self.out_channels, self.in_height, self.in_width, *self.depth)
         return all(isinstance(extent, int) for extent in extents)
 
-    @property
+    @cached_property
     def word_axis(self) -> str:
         """The axis along which dot products of words run; "" where products are summed one by one."""
         return word_axis(self.kernel_layout, word_elements(self.dtype, self.out_dtype))
@@ -154,7 +155,7 @@ class ConvolutionWorkload:
         """Elements in a word; 1 where products are summed one by one."""
         return word_elements(self.dtype, self.out_dtype) if self.word_axis else 1
 
-    @property
+    @cached_property
     def is_depthwise(self) -> bool:
         """One input channel per group: nothing is reduced over channels, and a vector holds several groups.
 
@@ -162,12 +163,12 @@ class ConvolutionWorkload:
         """
         return self.groups == self.in_channels and self.groups > 1 and not self.padded_lanes
 
-    @property
+    @cached_property
     def is_pointwise(self) -> bool:
         """A matrix product over the pixels of each image: 1x1, stride 1, no padding."""
         return self.taps == 1 and self.strides == (1, 1) and not self.is_padded
 
-    @property
+    @cached_property
     def group_in_channels(self) -> int:
         return self.in_channels // self.groups
 
@@ -175,7 +176,7 @@ class ConvolutionWorkload:
     def group_out_channels(self) -> int:
         return self.out_channels // self.groups
 
-    @property
+    @cached_property
     def padded_lanes(self) -> int:
         """Lanes of the vectors that the output channels of a group do not fill; 0 where they do.
 
@@ -191,6 +192,10 @@ class ConvolutionWorkload:
 
     def to_json(self) -> str:
         """One line, keys sorted; symbolic extents become their names."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return _to_json(self)
 
     @staticmethod
@@ -263,7 +268,7 @@ class SeparableWorkload(ConvolutionWorkload):
         fields = {name: value for name, value in asdict(self).items() if name != "before"}
         return ConvolutionWorkload(**{**fields, "operator": "conv2d"})
 
-    @property
+    @cached_property
     def is_pointwise(self) -> bool:
         """Never: its pixels are no single run, for the rows are made a few at a time."""
         return False

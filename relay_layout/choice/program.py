@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array
 
 from relay_layout.choice.problem import Problem
 from relay_layout.choice.state import orders_in, read_in, written_in
@@ -124,6 +122,10 @@ class _Program:
         return list(variables)
 
     def minimise(self, time_limit: float) -> Minimum:
+        # Slow to import, and not needed where nothing of a problem is left, as of many networks.
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import coo_array
+
         count = len(self.costs)
         matrix = coo_array((self.entries, (self.rows, self.columns)), shape=(len(self.lower), count))
         integrality = np.zeros(count)

@@ -9,7 +9,7 @@ from tvm.s_tir.dlight import ScheduleRule
 from relay_layout.targets import BuildTarget, CudaTarget
 from topi_ext.chooser import KernelChoice
 from topi_ext.cuda.annotation import described_kernel
-from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cuda import rules as cuda
 from topi_ext.schedule.rules import Convolution, LoopNest, cpu_rules
 from topi_ext.workload import operator_of
@@ -41,8 +41,8 @@ def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.I
             function.attrs and "tirx.is_scheduled" in function.attrs
         ):
             continue
-        found = annotated_block(open_schedule(function))
-        workload = found[1] if found else ""
+        found = carried_workload(function)
+        workload = found[0] if found else ""
         for rule in rules:
             schedule = rule.apply(function, target.tvm_target, False)
             if schedule is None:

@@ -13,7 +13,7 @@ from relay_layout.lower.patterns import PRIMITIVE
 from topi_ext.chooser import KernelChooser
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.schedule.blocks import carried_workload
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, operator_of, separable
 
 HANDED_BYTES_PER_US = 100_000
@@ -113,8 +113,8 @@ class _Joining:
 
     def _annotation(self, call: relax.Call) -> str:
         function = self.module[call.args[0]]
-        found = annotated_block(open_schedule(function)) if isinstance(function, tirx.PrimFunc) else None
-        return found[1] if found else ""
+        found = carried_workload(function) if isinstance(function, tirx.PrimFunc) else None
+        return found[0] if found else ""
 
     def _data_argument(self, call: relax.Call) -> Any:
         """What the group's convolution alone reads, as its data, if that is an argument of ``call``."""

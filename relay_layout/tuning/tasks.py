@@ -23,7 +23,7 @@ from topi_ext.cuda.workload import (
     NhwcConvolution,
 )
 from topi_ext.family import Workload
-from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.schedule.blocks import carried_workload
 from topi_ext.tune.task import Task
 from topi_ext.workload import (
     PLANES,
@@ -94,11 +94,11 @@ def module_workloads(module: tvm.IRModule, target: BuildTarget) -> tuple[Counter
         uses = calls[str(variable.name_hint)]
         if not uses or not isinstance(function, tirx.PrimFunc):
             continue
-        annotated = annotated_block(open_schedule(function))
-        if annotated is None or operator_of(annotated[1]) not in TUNABLE:
+        carried = carried_workload(function)
+        if carried is None or operator_of(carried[0]) not in TUNABLE:
             continue
-        kernel = described_kernel(annotated[1])
-        workload = ConvolutionWorkload.from_json(annotated[1]) if kernel is None else kernel[0]
+        kernel = described_kernel(carried[0])
+        workload = ConvolutionWorkload.from_json(carried[0]) if kernel is None else kernel[0]
         if is_static(workload):
             found[workload] += uses
         else:

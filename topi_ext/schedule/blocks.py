@@ -1,5 +1,6 @@
 """Finding and preparing the blocks of a fused function before its loops are arranged."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,15 +24,31 @@ SBlock = Any
 """A block of a schedule (``tvm.s_tir.schedule.SBlockRV``)."""
 
 
+_SEED = 1
+"""Nothing here is drawn at random; without a seed every schedule would ask the system for one."""
+
+_unchecked = type(
+    "Unchecked",
+    (Schedule,),
+    {name: method.__wrapped__ for name, method in vars(Schedule).items() if hasattr(method, "__wrapped__")},
+)
+"""A schedule whose methods do not compare their arguments with their type hints, which takes longer than most
+of them: mypy has done that."""
+
+
 def open_schedule(func: tirx.PrimFunc) -> Schedule:
-    """A schedule of one function, without the debug checks that slow large functions down.
+    """A schedule of one function, without the checks that slow large functions down.
 
     An expression that was inlined at several places defines its variables at each of them, which no schedule
     takes: each place gets variables of its own.
     """
-    return Schedule(
-        ConvertSSA()(tvm.IRModule({"main": func}))["main"], debug_mask="none", error_render_level="none"
+    schedule: Schedule = _unchecked(
+        ConvertSSA()(tvm.IRModule({"main": func}))["main"],
+        seed=_SEED,
+        debug_mask="none",
+        error_render_level="none",
     )
+    return schedule
 
 
 def loads_of(body: Any) -> list[Any]:
@@ -55,11 +72,31 @@ def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
     The first of several; but of a depthwise convolution and the pointwise one of its result it is the block
     of the latter, with the workload of both.
     """
-    found = []
-    for block in child_blocks(sch):
-        annotations = sch.get(block).annotations
-        if ANNOTATION in annotations:
-            found.append((block, str(annotations[ANNOTATION])))
+    blocks = child_blocks(sch)
+    found = _workload_among([sch.get(block) for block in blocks])
+    return None if found is None else (blocks[found[0]], found[1])
+
+
+def carried_workload(func: tirx.PrimFunc) -> tuple[str, Any] | None:
+    """What :func:`annotated_block` finds, without a schedule: the workload, and all annotations of its block.
+
+    For functions whose blocks are not inside of each other, as before they are scheduled.
+    """
+    if not isinstance(func.body, SBlockRealize):
+        return None
+    blocks: list[SBlockNode] = []
+    structural_walk(func.body.block.body, (SBlockNode, blocks.append))
+    found = _workload_among(blocks)
+    return None if found is None else (found[1], blocks[found[0]].annotations)
+
+
+def _workload_among(blocks: Sequence[SBlockNode]) -> tuple[int, str] | None:
+    """The place of the block that carries a workload, and the workload."""
+    found = [
+        (place, str(block.annotations[ANNOTATION]))
+        for place, block in enumerate(blocks)
+        if ANNOTATION in block.annotations
+    ]
     if len(found) == PAIR and all(operator_of(text) == "conv2d" for _, text in found):
         both = separable(*(ConvolutionWorkload.from_json(text) for _, text in found))
         if both is not None:
@@ -274,7 +311,18 @@ def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 def is_reduction(sch: Schedule, block: SBlock) -> bool:
     """Does the block reduce over any of its axes?"""
-    return any(axis.iter_type == tirx.IterVar.CommReduce for axis in sch.get(block).iter_vars)
+    return _reduces(sch.get(block))
+
+
+def has_reduction(func: tirx.PrimFunc) -> bool:
+    """Does any block of a function reduce over any of its axes? Such a block is never inlined."""
+    blocks: list[SBlockNode] = []
+    structural_walk(func.body, (SBlockNode, blocks.append))
+    return any(map(_reduces, blocks))
+
+
+def _reduces(block: SBlockNode) -> bool:
+    return any(axis.iter_type == tirx.IterVar.CommReduce for axis in block.iter_vars)
 
 
 def largest_divisor(extent: int, most: int) -> int:

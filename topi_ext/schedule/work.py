@@ -80,14 +80,15 @@ def _value_cycles(store: tirx.BufferStore, innermost: tirx.Var | None, lanes: in
 
 
 def _operations(expression: Any) -> dict[int, Any]:
-    kinds = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min, tirx.Select, tirx.Div, tvm.ir.Call)
-    return {key: node for kind in kinds for key, node in _distinct(expression, kind).items()}
+    return _distinct(
+        expression, tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min, tirx.Select, tirx.Div, tvm.ir.Call
+    )
 
 
-def _distinct(expression: Any, kind: type) -> dict[int, Any]:
-    """The nodes of a kind, each once: what is written twice is computed once."""
+def _distinct(expression: Any, *kinds: type) -> dict[int, Any]:
+    """The nodes of some kinds, each once: what is written twice is computed once."""
     found: list[Any] = []
-    structural_walk(expression, (kind, found.append))
+    structural_walk(expression, (kinds, found.append))
     return {structural_hash(node): node for node in found}
 
 

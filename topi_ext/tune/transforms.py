@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import nnls
 
 from topi_ext.tune.record import TransformRecord
 from topi_ext.workload import TransformWorkload
@@ -62,9 +61,27 @@ class TransformTimes:
         if len({elements for elements, _ in points}) < _LEAST_SIZES:
             return None
         elements, times = np.array(points, dtype=np.float64).T
+        largest = elements.max()
         # Errors are relative: otherwise the largest tensor alone would decide.
-        (start, each), _ = nnls(np.stack([1.0 / times, elements / times], axis=1), np.ones(len(times)))
-        return float(start), float(each)
+        start, each = _least_squares(np.stack([1.0 / times, elements / largest / times], axis=1))
+        return start, each / largest
+
+
+def _least_squares(columns: np.ndarray) -> tuple[float, float]:
+    """What to multiply two columns with, by nothing negative, so that their sums come closest to ones.
+
+    The columns [n, 2] are of positive numbers. What ``scipy.optimize.nnls`` does, without its package, which
+    takes as long to import as many networks to plan.
+    """
+    ones = np.ones(len(columns))
+    both = np.linalg.lstsq(columns, ones, rcond=None)[0]
+    if both.min() >= 0.0:
+        return float(both[0]), float(both[1])
+    # The least is where one of them is zero.
+    sums, squares = columns.sum(axis=0), (columns**2).sum(axis=0)
+    best = int(np.argmax(sums**2 / squares))
+    alone = float(sums[best] / squares[best])
+    return (alone, 0.0) if best == 0 else (0.0, alone)
 
 
 def _pair(workload: TransformWorkload) -> Pair:

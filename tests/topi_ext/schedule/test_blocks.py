@@ -10,7 +10,13 @@ from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
 from topi_ext.compute import conv2d
-from topi_ext.schedule.blocks import annotated_block, child_blocks, fuse_epilogue, open_schedule
+from topi_ext.schedule.blocks import (
+    annotated_block,
+    carried_workload,
+    child_blocks,
+    fuse_epilogue,
+    open_schedule,
+)
 from topi_ext.workload import operator_of
 
 SHAPE = (1, 2, 6, 6, 8)
@@ -117,6 +123,18 @@ def test_an_annotation_is_found_among_others() -> None:
     assert sch.get(found[0]).name_hint == "conv2d"
     assert operator_of(found[1]) == "conv2d"
     assert annotated_block(open_schedule(prim_func([data, named(data, "first")]))) is None
+
+
+def test_a_workload_is_found_without_a_schedule() -> None:
+    data, weight, residual = arguments()
+    func = prim_func([data, weight, residual, named(convolve(data, weight), "first")])
+    found, sch = carried_workload(func), open_schedule(func)
+    scheduled = annotated_block(sch)
+    assert found is not None and scheduled is not None
+    assert found[0] == scheduled[1]
+    assert dict(found[1]) == dict(sch.get(scheduled[0]).annotations)
+    assert carried_workload(prim_func([data, named(data, "first")])) is None
+    assert carried_workload(opaque) is None
 
 
 @T.prim_func(s_tir=True)

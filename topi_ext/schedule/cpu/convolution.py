@@ -11,7 +11,7 @@ from topi_ext.chooser import KernelChoice, KernelChooser
 from topi_ext.kernel import schedule
 from topi_ext.knobs import WinogradKnobs, lanes_are_pixels
 from topi_ext.processor import processor_of
-from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cpu.any_size import schedule_any_size
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.workload import ALGORITHM, SEPARABLE, USUAL, ConvolutionWorkload, operator_of
@@ -59,13 +59,12 @@ class Convolution(ScheduleRule):
         self, func: tirx.PrimFunc, chooser: KernelChooser
     ) -> tuple[ConvolutionWorkload, KernelChoice, bool] | None:
         """The workload, its kernel, and whether it is that of a usual size alone."""
-        sch = open_schedule(func)
-        found = annotated_block(sch)
-        if found is None or operator_of(found[1]) not in ("conv2d", "conv3d", SEPARABLE):
+        found = carried_workload(func)
+        if found is None or operator_of(found[0]) not in ("conv2d", "conv3d", SEPARABLE):
             return None
-        workload = ConvolutionWorkload.from_json(found[1])
-        annotations = sch.get(found[0]).annotations
-        usual = ConvolutionWorkload.from_json(str(annotations.get(USUAL, found[1])))
+        text, annotations = found
+        workload = ConvolutionWorkload.from_json(text)
+        usual = ConvolutionWorkload.from_json(str(annotations.get(USUAL, text)))
         if not usual.is_static or (lanes_are_pixels(usual) and not workload.is_static):
             return None
         direct = ALGORITHM not in annotations

@@ -13,11 +13,12 @@ from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_walk
 
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import child_blocks, fixed, is_reduction, loads_of, open_schedule, simplified
+from topi_ext.schedule.blocks import child_blocks, fixed, has_reduction, loads_of, open_schedule, simplified
 from topi_ext.schedule.choices import choices, range_of, within
-from topi_ext.schedule.cpu.loops import LEAST_VECTOR, LoopNest, kept_blocks
+from topi_ext.schedule.cpu.loops import LEAST_VECTOR, LoopNest
 from topi_ext.schedule.cpu.nests import is_plain, nest_of, with_nests
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.inlining import inlined
 from topi_ext.schedule.overlap import substitute, uses
 
 MOST_ROWS = 4
@@ -29,11 +30,11 @@ class Interleaved(ProcessorRule):
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for all others."""
-        sch = open_schedule(func)
-        left = kept_blocks(sch, child_blocks(sch))
-        if any(is_reduction(sch, block) or not sch.get_loops(block) for block in left):
+        if not _divides(func.body) or has_reduction(func):
             return None
-        sch = open_schedule(simplified(sch.mod["main"]))
+        sch = open_schedule(simplified(inlined(func)))
+        if not all(sch.get_loops(block) for block in child_blocks(sch)):
+            return None
         nests = [(sch.get(block), sch.get(sch.get_loops(block)[0])) for block in child_blocks(sch)]
         found = [_interleaved(block) for block, _ in nests]
         if not any(found):
@@ -67,6 +68,13 @@ def _interleaved(block: SBlock) -> Any | None:
         if all(_reads_rows(value, last) for value in values):
             return _loops(block, values)
     return None
+
+
+def _divides(body: Any) -> bool:
+    """Whether there is any division, without which no row is cut."""
+    found: list[Any] = []
+    structural_walk(body, ((tirx.Div, tirx.FloorDiv, tirx.FloorMod), found.append))
+    return bool(found)
 
 
 def _divisors(value: Any, variable: tirx.Var) -> list[int]:

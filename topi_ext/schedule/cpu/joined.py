@@ -24,11 +24,12 @@ from topi_ext.schedule.blocks import (
 )
 from topi_ext.schedule.choices import Part, choices, range_of, within
 from topi_ext.schedule.cpu.interleaved import Interleaved
-from topi_ext.schedule.cpu.loops import LoopNest, kept_blocks
+from topi_ext.schedule.cpu.loops import LoopNest
 from topi_ext.schedule.cpu.nests import is_plain, nest_of
 from topi_ext.schedule.cpu.rows import Rows
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.cpu.transpose import Transpose
+from topi_ext.schedule.inlining import inlined
 from topi_ext.schedule.overlap import substitute
 
 MOST_PARTS = 16
@@ -45,8 +46,8 @@ class Joined(ProcessorRule):
         """None for all others, and where parts would share what they compute."""
         if not choices(func.body):
             return None
-        sch = open_schedule(func)
-        left = kept_blocks(sch, child_blocks(sch))
+        sch = open_schedule(inlined(func))
+        left = child_blocks(sch)
         if not all(sch.get_loops(block) for block in left):
             return None
         nests = [_Nest(sch.get(block), sch.get(sch.get_loops(block)[0])) for block in left]

@@ -4,7 +4,6 @@ import logging
 from math import ceil, prod
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_walk
@@ -32,6 +31,7 @@ from topi_ext.schedule.cpu.reductions import (
     start_before,
 )
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.inlining import inlined, is_shared
 from topi_ext.schedule.last_turn import apply_last_apart
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
 from topi_ext.schedule.ragged import apply_ragged, mark_ragged
@@ -54,19 +54,15 @@ WORTH_MOVING = 1.3
 ENOUGH_ROWS = 64
 """Rows that threads can share evenly."""
 
-SHARED_BY = 16
-"""Readers of an element for which it is worth a place in memory, if it takes a division or the like."""
-
-_DEAR = ("tirx.floor", "tirx.log", "tirx.rsqrt", "tirx.sqrt")
-
 
 class LoopNest(ProcessorRule):
     """Takes any function: inlines what can be, then gives every remaining block vectors and threads."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for a function without blocks, e.g. one that was lowered by hand: it is compiled as it is."""
-        sch = open_schedule(func)
-        arrange_loops(sch, child_blocks(sch), processor.lanes(4), processor.parallel_cycles)
+        sch = open_schedule(inlined(func))
+        for block in child_blocks(sch):
+            arrange_block(sch, block, processor.lanes(4), processor.parallel_cycles)
         for block in child_blocks(sch):
             start_before(sch, block)
         return open_schedule(finished(sch.mod["main"]))
@@ -77,42 +73,19 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
 
     :func:`finished` must follow.
     """
-    for block in kept_blocks(sch, blocks):
-        arrange_block(sch, block, lanes, most_alone)
-
-
-def kept_blocks(sch: Schedule, blocks: list[SBlock]) -> list[SBlock]:
-    """Those of ``blocks`` that have loops of their own; the others are inlined."""
-    return [
+    kept = [
         block
         for block in blocks
         if is_reduction(sch, block) or is_shared(sch, block) or not inline_small(sch, block)
     ]
+    for block in kept:
+        arrange_block(sch, block, lanes, most_alone)
 
 
 def finished(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function, once all of its loops are arranged, without conditions on single elements at edges."""
     # What rows that are not whole are filled with is what their sums begin with.
     return apply_ragged(from_infinity(apply_overlap(apply_last_apart(func))))
-
-
-def is_shared(sch: Schedule, block: SBlock) -> bool:
-    """Whether many elements of what reads a block would each compute a quotient or the like of it again."""
-    node = sch.get(block)
-    found: list[Any] = []
-    structural_walk(node.body, (tirx.Div, found.append))
-    structural_walk(
-        node.body, (tvm.ir.Call, lambda call: found.append(call) if call.op.name in _DEAR else None)
-    )
-    if not found:
-        return False
-    own, readers = _elements(node), [_elements(sch.get(reader)) for reader in sch.get_consumers(block)]
-    return own is not None and bool(readers) and all(one is None or one >= SHARED_BY * own for one in readers)
-
-
-def _elements(node: Any) -> int | None:
-    """How many elements a block computes; None where that is symbolic."""
-    return _size([axis.dom.extent for axis in node.iter_vars])
 
 
 def _size(extents: Any) -> int | None:

@@ -8,7 +8,13 @@ from tvm.s_tir import Schedule
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import annotated_block, fuse_epilogue, loop_extent, open_schedule
+from topi_ext.schedule.blocks import (
+    annotated_block,
+    carried_workload,
+    fuse_epilogue,
+    loop_extent,
+    open_schedule,
+)
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.overlap import overlap_tail
@@ -27,10 +33,12 @@ class WindowPooling(ProcessorRule):
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for NCHW, symbolic widths, and anything that is no pooling."""
+        carried = carried_workload(func)
+        if carried is None or operator_of(carried[0]) not in ("max_pool2d", "avg_pool2d"):
+            return None
         sch = open_schedule(func)
         found = annotated_block(sch)
-        if found is None or operator_of(found[1]) not in ("max_pool2d", "avg_pool2d"):
-            return None
+        assert found is not None, "the workload is on one of the blocks"
         anchor, workload = found[0], PoolingWorkload.from_json(found[1])
         if physical_axes(workload.layout)[-1][0] != "C":
             return None

@@ -16,16 +16,18 @@ from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
     fixed,
+    has_reduction,
     holds,
     inline_small,
     is_reduction,
     loads_of,
     open_schedule,
 )
-from topi_ext.schedule.cpu.loops import arrange, finished, is_shared
+from topi_ext.schedule.cpu.loops import arrange, finished
 from topi_ext.schedule.cpu.nests import one_loop
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.inlining import is_shared
 from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4
@@ -47,9 +49,11 @@ class Rows(ProcessorRule):
 
 
 def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
+    if not has_reduction(func):
+        return None
     sch = open_schedule(func)
     blocks = child_blocks(sch)
-    if not blocks or not any(is_reduction(sch, block) for block in blocks) or is_reduction(sch, blocks[-1]):
+    if not blocks or is_reduction(sch, blocks[-1]):
         return None
     lanes = processor.lanes(4)
     blocks = inline_cheap(sch, blocks, lanes)

@@ -18,8 +18,9 @@ from tvm_ffi import structural_walk
 
 from topi_ext.indexing import WORD_BYTES
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import child_blocks, inline_small, is_reduction, loads_of, open_schedule
+from topi_ext.schedule.blocks import child_blocks, has_reduction, loads_of, open_schedule
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.inlining import inlined
 from topi_ext.schedule.overlap import substitute
 
 SMALLEST_TILE = 4
@@ -51,9 +52,11 @@ class Transpose(ProcessorRule):
 
 
 def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-    sch = open_schedule(func)
-    left = [block for block in child_blocks(sch) if is_reduction(sch, block) or not inline_small(sch, block)]
-    if len(left) != 1 or is_reduction(sch, left[0]):
+    if has_reduction(func):
+        return None
+    sch = open_schedule(inlined(func))
+    left = child_blocks(sch)
+    if len(left) != 1:
         return None
     block = sch.get(left[0])
     store = block.body

@@ -14,7 +14,7 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import multiprocessor_of
 from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution
-from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
@@ -34,8 +34,8 @@ class Convolution(ScheduleRule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
         """None where the function is neither, or what follows the sums cannot be fused."""
         del tunable
-        found = annotated_block(open_schedule(func))
-        kernel = described_kernel(found[1]) if found is not None else None
+        found = carried_workload(func)
+        kernel = described_kernel(found[0]) if found is not None else None
         if kernel is None:
             return None
         workload, knobs = kernel
@@ -68,7 +68,7 @@ class Unannotated(ScheduleRule):
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
         """What the rule says."""
-        if annotated_block(open_schedule(func)) is not None:
+        if carried_workload(func) is not None:
             return None
         return self.rule.apply(func, target, tunable)
 

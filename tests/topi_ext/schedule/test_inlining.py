@@ -1,0 +1,112 @@
+"""Steps that are inlined at once, against TVM's own inlining of one after the other."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tvm import te, tirx, topi
+from tvm.script import tirx as T
+from tvm_ffi import structural_equal
+
+from topi_ext.schedule.blocks import child_blocks, inline_small, is_reduction, open_schedule
+from topi_ext.schedule.inlining import inlined, is_shared
+
+
+def named(shape: tuple[Any, ...], compute: Callable[..., Any], name: str) -> te.Tensor:
+    return te.compute(shape, compute, name=name)
+
+
+def joined(data: te.Tensor) -> te.Tensor:
+    """Two channels that change places, one of them doubled."""
+    first = named((1, 1, 5, 6), lambda n, c, h, w: data[n, 2, h, w], "first")
+    second = named((1, 1, 5, 6), lambda n, c, h, w: data[n, 1, h, w] * 2.0, "second")
+    return topi.concatenate([first, second], 1)
+
+
+def chained(data: te.Tensor) -> te.Tensor:
+    """Steps of one element each, of which one is read twice."""
+    low = topi.maximum(data, tirx.const(0, "float32"))
+    return topi.add(topi.multiply(low, low), topi.transpose(low, (0, 1, 2, 3)))
+
+
+def scaled(data: te.Tensor) -> te.Tensor:
+    """By quotients that as many elements share as keep them in memory."""
+    factor = named((4,), lambda c: 1.0 / data[0, c, 0, 0], "factor")
+    return named((1, 4, 5, 6), lambda n, c, h, w: data[n, c, h, w] * factor[c], "scaled")
+
+
+def gathered(data: te.Tensor) -> te.Tensor:
+    """From places that are computed."""
+    place = named((6,), lambda w: tirx.Cast("int32", data[0, 0, 0, w]), "place")
+    return named((1, 4, 5, 6), lambda n, c, h, w: data[n, c, h, place[w]], "gathered")
+
+
+def summed(data: te.Tensor) -> te.Tensor:
+    """A sum of what is computed before, and something after it."""
+    return topi.sqrt(topi.sum(topi.multiply(data, data), axis=3))
+
+
+def one_by_one(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    sch = open_schedule(func)
+    for block in child_blocks(sch):
+        if not (is_reduction(sch, block) or is_shared(sch, block)):
+            inline_small(sch, block)
+    return sch.mod["main"]
+
+
+@pytest.mark.parametrize(
+    ("compute", "left"),
+    [
+        (joined, ["T_concat"]),
+        (chained, ["T_add"]),
+        (scaled, ["factor", "scaled"]),
+        (gathered, ["gathered"]),
+        (summed, ["T_multiply_red", "compute"]),
+    ],
+)
+def test_a_function_is_what_tvm_makes_of_it(
+    compute: Callable[[te.Tensor], te.Tensor], left: list[str]
+) -> None:
+    data = te.placeholder((1, 4, 5, 6), name="data")
+    func = te.create_prim_func([data, compute(data)])
+    found = inlined(func)
+    assert structural_equal(found, one_by_one(func))
+    sch = open_schedule(found)
+    assert [sch.get(block).name_hint for block in child_blocks(sch)] == left
+
+
+def test_extents_may_be_symbolic() -> None:
+    rows = tirx.Var("rows", "int64")
+    data = te.placeholder((rows, 8), name="data")
+    func = te.create_prim_func([data, topi.add(topi.multiply(data, data), data)])
+    assert structural_equal(inlined(func), one_by_one(func))
+
+
+@T.prim_func(s_tir=True)
+def copied(data: T.Buffer((4,), "float32"), out: T.Buffer((8,), "float32")):
+    for i in range(4):
+        with T.sblock("first"):
+            at = T.axis.spatial(4, i)
+            out[at] = data[at]
+    for i in range(4):
+        out[4 + i] = data[i]
+
+
+def test_statements_without_a_block_stay() -> None:
+    assert structural_equal(inlined(copied), copied)
+
+
+def folded(of: te.Tensor, place: int) -> te.Tensor:
+    """Each element with the one across its row."""
+    return te.compute((4, 64), lambda i, j: of[i, j] * of[i, 63 - j] + place, name=f"step{place}")
+
+
+def test_what_is_read_twice_again_and_again_keeps_loops_of_its_own() -> None:
+    data = te.placeholder((4, 64), name="data")
+    long = data
+    for place in range(20):
+        long = folded(long, place)
+    func = te.create_prim_func([data, long])
+    found = inlined(func)
+    assert structural_equal(found, one_by_one(func))
+    assert len(child_blocks(open_schedule(found))) > 1

@@ -1,0 +1,203 @@
+"""Which steps of a function have loops of their own; the others are computed where they are read.
+
+Several rules look at a function with its steps inlined, each in vain but one, so this is done once for all.
+Where every step is a plain one it is also done in one go: TVM takes a function apart and puts it together
+again for each of its steps, which is quadratic, and seconds for what joins a hundred tensors.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock as SBlockNode
+from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir.analysis import get_sblock_read_write_region
+from tvm_ffi import structural_map, structural_walk
+
+from topi_ext.schedule.blocks import (
+    MOST_REPEATED,
+    SBlock,
+    child_blocks,
+    fixed,
+    has_reduction,
+    holds,
+    inline_small,
+    is_reduction,
+    loads_of,
+    open_schedule,
+)
+from topi_ext.schedule.overlap import substitute
+
+SHARED_BY = 16
+"""Readers of an element for which it is worth a place in memory, if it takes a division or the like."""
+
+_DEAR = ("tirx.floor", "tirx.log", "tirx.rsqrt", "tirx.sqrt")
+
+
+@lru_cache(maxsize=4)
+def inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with those of its blocks inlined that need no loops of their own; a RuntimeError where
+    TVM takes no schedule of it.
+    """
+    plain = _plain_blocks(func)
+    if plain is not None:
+        return _inlined_at_once(func, plain)
+    sch = open_schedule(func)
+    for block in child_blocks(sch):
+        if not (is_reduction(sch, block) or is_shared(sch, block)):
+            inline_small(sch, block)
+    return sch.mod["main"]
+
+
+def is_shared(sch: Schedule, block: SBlock) -> bool:
+    """Whether many elements of what reads a block would each compute a quotient or the like of it again."""
+    return _is_shared(sch.get(block), [sch.get(reader) for reader in sch.get_consumers(block)])
+
+
+def _is_shared(node: SBlockNode, readers: Sequence[SBlockNode]) -> bool:
+    found: list[Any] = []
+    structural_walk(node.body, (tirx.Div, found.append))
+    structural_walk(
+        node.body, (tvm.ir.Call, lambda call: found.append(call) if call.op.name in _DEAR else None)
+    )
+    if not found:
+        return False
+    own, others = _elements(node), [_elements(reader) for reader in readers]
+    return own is not None and bool(others) and all(one is None or one >= SHARED_BY * own for one in others)
+
+
+def _elements(node: SBlockNode) -> int | None:
+    """How many elements a block computes; None where that is symbolic."""
+    sizes = [fixed(axis.dom.extent) for axis in node.iter_vars]
+    return None if None in sizes else prod(size or 0 for size in sizes)
+
+
+def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
+    """The blocks of a function of static extents that all store one element of a buffer of their own, by the
+    axes that they have; None of any other, whose blocks TVM may refuse to inline.
+    """
+    if not isinstance(func.body, SBlockRealize) or has_reduction(func):
+        return None
+    realizes = [_around_one_block(nest) for nest in _nests(func)]
+    blocks: list[SBlockNode] = []
+    written: list[Any] = []
+    for realize in realizes:
+        if realize is None:
+            return None
+        block = realize.block
+        store = block.body
+        if (
+            not isinstance(store, tirx.BufferStore)
+            or fixed(realize.predicate) != 1
+            or block.annotations
+            or len(store.indices) != len(block.iter_vars)
+            or not all(map(_is_axis, store.indices, block.iter_vars))
+            or holds(written, store.buffer)
+        ):
+            return None
+        written.append(store.buffer)
+        blocks.append(block)
+    return blocks if all(_reads_alone(block, written) for block in blocks) else None
+
+
+def _nests(func: tirx.PrimFunc) -> list[Any]:
+    body = func.body.block.body
+    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+
+
+def _around_one_block(nest: Any) -> SBlockRealize | None:
+    """The block that a statement is loops around; None of any other statement."""
+    while isinstance(nest, tirx.For):
+        nest = nest.body
+    return nest if isinstance(nest, SBlockRealize) else None
+
+
+def _is_axis(index: Any, axis: tirx.IterVar) -> bool:
+    static = fixed(axis.dom.min) == 0 and fixed(axis.dom.extent) is not None
+    return static and bool(index.same_as(axis.var))
+
+
+def _reads_alone(block: SBlockNode, written: Sequence[Any]) -> bool:
+    """Whether what a block stores depends on its axes alone, and on no computed place to load from."""
+    value = block.body.value
+    places = [place for load in loads_of(value) for index in load.indices for place in loads_of(index)]
+    if any(holds(written, place.source) for place in places):
+        return False
+    axes = [axis.var for axis in block.iter_vars]
+    variables = [one for one in tirx.analysis.undefined_vars(value) if isinstance(one.ty, tvm.ir.PrimType)]
+    return all(any(variable.same_as(axis) for axis in axes) for variable in variables)
+
+
+def _inlined_at_once(func: tirx.PrimFunc, blocks: Sequence[SBlockNode]) -> tirx.PrimFunc:
+    root = func.body.block
+    readers = _readers(blocks)
+    inside: dict[Any, SBlockNode] = {}
+    made: dict[Any, SBlockNode] = {}
+    for block in blocks:
+        new = _with_inlined(block, inside)
+        made[block.body.buffer] = new
+        loads = readers.get(block.body.buffer, {})
+        others = [one for one in blocks if one.body.buffer in loads]
+        if (
+            holds(root.alloc_buffers, block.body.buffer)
+            and others
+            and not _is_shared(new, others)
+            and not _multiplies(new, sum(loads.values()))
+        ):
+            inside[block.body.buffer] = new
+    left = [
+        structural_map(nest, (SBlockNode, lambda block: made[block.body.buffer]))
+        for nest, block in zip(_nests(func), blocks, strict=True)
+        if block.body.buffer not in inside
+    ]
+    kept = [buffer for buffer in root.alloc_buffers if buffer not in inside]
+    body = tirx.SeqStmt(left) if len(left) > 1 else left[0]
+    whole = SBlockNode([], [], [], root.name_hint, body, alloc_buffers=kept, annotations=root.annotations)
+    return func.with_body(SBlockRealize([], func.body.predicate, whole))
+
+
+def _readers(blocks: Sequence[SBlockNode]) -> dict[Any, dict[Any, int]]:
+    """By buffer, how often each block, known by the buffer that it stores to, loads from it."""
+    found: dict[Any, dict[Any, int]] = {}
+    for block in blocks:
+        for load in loads_of(block.body.value):
+            counts = found.setdefault(load.source, {})
+            counts[block.body.buffer] = counts.get(block.body.buffer, 0) + 1
+    return found
+
+
+def _with_inlined(block: SBlockNode, inside: dict[Any, SBlockNode]) -> SBlockNode:
+    """The block with what it loads from these buffers computed in place."""
+    store = block.body
+    if not any(load.source in inside for load in loads_of(store.value)):
+        return block
+
+    def computed(load: TensorLoad) -> Any:
+        source = inside.get(load.source)
+        if source is None:
+            return load
+        axes = [axis.var for axis in source.iter_vars]
+        return substitute(source.body.value, dict(zip(axes, load.indices, strict=True)))
+
+    value = structural_map(store.value, (TensorLoad, computed))
+    body = tirx.BufferStore(store.buffer, value, store.indices)
+    buffers = {one: one for one in (*(load.source for load in loads_of(value)), store.buffer)}
+    axes = list(block.iter_vars)
+    reads, writes = get_sblock_read_write_region(SBlockNode(axes, [], [], block.name_hint, body), buffers)
+    return SBlockNode(axes, reads, writes, block.name_hint, body)
+
+
+def _multiplies(block: SBlockNode, reads: int) -> bool:
+    """Whether the code would grow much; as :func:`topi_ext.schedule.blocks.inline_small` has it."""
+    if reads <= 1:
+        return False
+    nodes: list[Any] = []
+    structural_walk(block.body, (tvm.ir.Expr, nodes.append))
+    return (reads - 1) * len(nodes) > MOST_REPEATED
+
+
+__all__ = ["SHARED_BY", "inlined", "is_shared"]
