@@ -38,7 +38,6 @@ from topi_ext.compute.winograd_any_size import winograd_any_size
 from topi_ext.indexing import logical_extent, physical_axes
 from topi_ext.kernel import convolve, direct_convolution
 from topi_ext.knobs import Knobs, WinogradKnobs
-from topi_ext.row_tiles import RowTiles
 from topi_ext.weights import fill_vectors, merge_groups
 from topi_ext.winograd import transform_weight
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
@@ -154,9 +153,7 @@ def constant_convolution(
     return call_form(builder, name, workload, call.args[0], constant(stored_weight(plain, workload)))
 
 
-def _chosen_knobs(
-    workload: ConvolutionWorkload, target: BuildTarget, is_open: bool
-) -> Knobs | RowTiles | None:
+def _chosen_knobs(workload: ConvolutionWorkload, target: BuildTarget, is_open: bool) -> Knobs | None:
     """Those of the kernel of the workload; of images of any size where ``is_open``, None without one."""
     if not is_open:
         return target.kernels.choose(workload).knobs

@@ -7,8 +7,6 @@ import pytest
 from relay_layout.targets import resolve_target
 from topi_ext.any_size_space import CHUNKS_PER_THREAD, any_size_knobs
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
-from topi_ext.processor import Processor
-from topi_ext.row_tiles import RowTiles
 from topi_ext.usual_sizes import SCALES, overrun
 from topi_ext.workload import ConvolutionWorkload
 
@@ -41,38 +39,19 @@ def workload_of(inputs: int, outputs: int) -> ConvolutionWorkload:
     )
 
 
-def direct(workload: ConvolutionWorkload, processor: Processor) -> tuple[ConvolutionKnobs, ...]:
-    cycles, tiles = any_size_knobs(workload, processor, winograd=False)
-    assert cycles > 0
-    assert isinstance(tiles, RowTiles)
-    return tiles.kernels
-
-
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("channels", [(64, 64), (20, 12)], ids=str)
 def test_chunks_are_shared_evenly(channels: tuple[int, int], threads: int) -> None:
     processor = resolve_target("x86-64-v3", threads=threads).processor
-    for knobs in direct(workload_of(*channels), processor):
-        assert knobs.order == "channels" or knobs.rows == 1 or 56 / knobs.rows >= CHUNKS_PER_THREAD * threads
-
-
-def test_a_second_length_of_tiles_where_one_computes_much_again() -> None:
-    """Rows of 14 pixels are one tile, those of 20 would be two; rows of 112 are many of any length."""
-    processor = resolve_target("x86-64-v4", threads=2).processor
-    depthwise = replace(workload_of(192, 192), in_height=14, in_width=14, groups=192)
-    _, tiles = any_size_knobs(depthwise, processor)
-    assert isinstance(tiles, RowTiles)
-    longer, shorter = (knobs.tile_pixels for knobs in tiles.kernels)
-    assert longer > shorter > 1
-    assert tiles.cycles[0] == 1000 > tiles.cycles[1]
-    _, tiles = any_size_knobs(replace(depthwise, in_height=112, in_width=112), processor)
-    assert isinstance(tiles, RowTiles)
-    assert len(tiles.kernels) == 1
+    cycles, knobs = any_size_knobs(workload_of(*channels), processor, winograd=False)
+    assert cycles > 0
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert knobs.order == "channels" or knobs.rows == 1 or 56 / knobs.rows >= CHUNKS_PER_THREAD * threads
 
 
 def test_winograds_kernel_is_for_many_channels() -> None:
     processor = resolve_target("x86-64-v3", threads=2).processor
-    for channels, kind in ((64, WinogradKnobs), (6, RowTiles)):
+    for channels, kind in ((64, WinogradKnobs), (6, ConvolutionKnobs)):
         assert isinstance(any_size_knobs(workload_of(channels, channels), processor)[1], kind)
 
 
@@ -86,10 +65,14 @@ def test_chunks_of_tiles_serve_other_sizes() -> None:
 def test_rows_of_a_chunk_are_free_where_threads_share_channels() -> None:
     processor = resolve_target("x86-64-v4", threads=2).processor
     depthwise = replace(workload_of(480, 480), in_height=7, in_width=7, groups=480)
-    assert {(knobs.order, knobs.rows) for knobs in direct(depthwise, processor)} == {("channels", 7)}
+    _, knobs = any_size_knobs(depthwise, processor)
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert (knobs.order, knobs.rows) == ("channels", 7)
 
 
 def test_rows_are_copied_for_all_channels_where_tiles_of_them_overlap() -> None:
     processor = resolve_target("x86-64-v4", threads=2).processor
     depthwise = replace(workload_of(120, 120), in_height=28, in_width=28, groups=120)
-    assert {(knobs.order, knobs.pad_at) for knobs in direct(depthwise, processor)} == {("pixels", "chunk")}
+    _, knobs = any_size_knobs(depthwise, processor)
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert (knobs.order, knobs.pad_at) == ("pixels", "chunk")

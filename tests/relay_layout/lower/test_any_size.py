@@ -1,6 +1,5 @@
 """Kernels for images of any size: ONNX Runtime's numbers at, below and beyond the usual size."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +42,6 @@ def test_channels_that_fill_no_vector(strides: int, tmp_path: Path) -> None:
     attributes = f"pads=[1,1,1,1], strides=[{strides},{strides}], group=120"
     model = model_of(attributes, (120, 1, 3, 3), ("n", 120, "h", "w"))
     agree(model, 120, tmp_path, [*SIZES, (1, 56, 31)])
-
-
-def test_rows_for_tiles_of_either_length(tmp_path: Path) -> None:
-    """Of a usual row of 14 pixels, of one where shorter tiles compute less again, and of rows below both."""
-    pool = "p = MaxPool <kernel_shape=[16,16], strides=[16,16]> (c)"
-    after = f"{pool}  y = Conv <pads=[1,1,1,1],group=48> (p, v)"
-    model = model_of("pads=[1,1,1,1]", (48, 8, 3, 3), ("n", 8, "h", "w"), after)
-    weight = np.random.default_rng(2).standard_normal((48, 1, 3, 3)).astype("float32")
-    model.graph.initializer.append(numpy_helper.from_array(weight, "v"))
-    sizes = [(1, 32, 16 * row) for row in (14, 20, 10, 28, 7, 3)]
-    agree(model, 8, tmp_path, sizes, report=tmp_path / "report.json")
-    (target,) = json.loads((tmp_path / "report.json").read_text())["targets"]
-    assert any("or" in (call["knobs"] or {}) for call in target["calls"])
 
 
 def test_images_that_end_small(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """Direct convolutions of images whose size is known at run time.
 
 The tiles are those of a usual size: along rows that are as long as a tile at least, the last one is moved
-back to end with its row. Where that computes much again, the same function has tiles of a second length, and
-takes those that take less of its rows. For rows shorter than both it has tiles of one pixel.
+back to end with its row. For shorter rows the same function has tiles of one pixel.
 """
 
 from dataclasses import replace
@@ -14,7 +13,6 @@ from tvm_ffi import structural_walk
 
 from topi_ext.indexing import physical_axes
 from topi_ext.knobs import ConvolutionKnobs, fuses_rows
-from topi_ext.row_tiles import RowTiles
 from topi_ext.schedule.blocks import annotated_block, fixed, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.named_extents import with_named_extents
@@ -24,34 +22,19 @@ from topi_ext.workload import ANNOTATION, ConvolutionWorkload
 _LARGE = 1 << 14
 
 
-def schedule_any_size(func: tirx.PrimFunc, workload: ConvolutionWorkload, tiles: RowTiles) -> Schedule:
-    """Arrange the loops of ``func`` as ``tiles`` say, which are for ``workload``, that of a usual size."""
-    # All arrangements are of the same variables and buffers.
+def schedule_any_size(
+    func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
+) -> Schedule:
+    """Arrange the loops of ``func`` as ``knobs`` say, which are for ``workload``, that of a usual size."""
+    # Both arrangements are of the same variables and buffers.
     plain = open_schedule(with_named_extents(func)).mod["main"]
+    tiled = _with_known_tiles(schedule_convolution(plain, workload, knobs).mod["main"])
     run = _run(plain, workload)
-
-    def arranged(knobs: ConvolutionKnobs) -> tirx.PrimFunc:
-        return _with_known_tiles(schedule_convolution(plain, workload, knobs).mod["main"])
-
-    kernels = [
-        (knobs, _cycles(run, knobs, each)) for knobs, each in zip(tiles.kernels, tiles.cycles, strict=True)
-    ]
-    if fixed(run) is not None:
-        return open_schedule(arranged(min(kernels, key=lambda kernel: int(kernel[1]))[0]))
-    shortest, cycles = kernels[-1]
-    found = arranged(shortest)
-    if shortest.tile_pixels > 1:
-        single = arranged(replace(shortest, tile_pixels=1, rows=1))
-        found = _either(run >= shortest.tile_pixels, found, single)
-    for knobs, own in reversed(kernels[:-1]):
-        found = _either(tirx.all(run >= knobs.tile_pixels, own <= cycles), arranged(knobs), found)
-        cycles = tirx.min(own, cycles)
-    return open_schedule(found)
-
-
-def _cycles(run: Any, knobs: ConvolutionKnobs, each: int) -> Any:
-    """What the tiles of a row take, of which one takes ``each``."""
-    return (run + (knobs.tile_pixels - 1)) // knobs.tile_pixels * each
+    if knobs.tile_pixels == 1 or fixed(run) is not None:
+        return open_schedule(tiled)
+    one_by_one = schedule_convolution(plain, workload, replace(knobs, tile_pixels=1, rows=1))
+    single = _with_known_tiles(one_by_one.mod["main"])
+    return open_schedule(_either(run >= knobs.tile_pixels, tiled, single))
 
 
 def _run(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> Any:
