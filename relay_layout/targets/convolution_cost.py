@@ -8,7 +8,7 @@ from relay_layout.graph import Node
 from relay_layout.ir import is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets.convolutions import Convolution, merged, packed_kernel
+from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, merged, packed_kernel
 from relay_layout.targets.cuda import CudaTarget
 from relay_layout.targets.phases import Phases, phases_of
 from relay_layout.targets.target import BuildTarget
@@ -31,13 +31,14 @@ def convolution_us(
 ) -> float:
     """Estimated microseconds of the default kernel.
 
-    Where spatial extents are symbolic, 0 with channels last, in which pixels are rows, and otherwise more
-    than transforms, which then count as next to nothing.
+    Where spatial extents are symbolic, 0 with channels last, in which pixels are rows, and for a first layer
+    that reads few channels as they come; otherwise more than transforms, which then count as next to nothing.
     """
     if not is_static(convolution.image):
-        last = layouts.data == layouts.out == convolution.channels_last
+        is_first = layouts.data == convolution.channels_first and convolution.in_channels < SMALLEST_BLOCK
+        in_rows = layouts.out == convolution.channels_last and (is_first or layouts.data == layouts.out)
         has_kernels = convolution.operator == "nn.conv2d" and node.operands[1].constant is not None
-        return NOT_IN_ROWS_US if has_kernels and not last and not isinstance(target, CudaTarget) else 0.0
+        return NOT_IN_ROWS_US if has_kernels and not in_rows and not isinstance(target, CudaTarget) else 0.0
     if isinstance(target, CudaTarget):
         return target.convolution_us(node, convolution, layouts)
     if convolution.operator in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):
