@@ -26,7 +26,7 @@ from relay_layout.ir import (
     size_in_bytes,
 )
 from relay_layout.lower.memory import RESHAPE, STORAGE, TENSOR, is_known
-from relay_layout.lower.part_storage import Joined, Part, PartStorages
+from relay_layout.lower.part_storage import Joined, Part, PartStorages, Span
 from relay_layout.lower.strided import Variants
 
 CONCAT = "relay_layout.concat"
@@ -221,12 +221,13 @@ class _Plan:
         Storages of a known size come before all others, the rest where the first of their tensors is made.
         """
         everyone = {id(part.joined): part.joined for part in self._parts.values()}.values()
-        like = next(binding for binding in self.bindings if operator_name(binding.value) == STORAGE)
-        storages = PartStorages(everyone, like)
+        allocations = [binding for binding in self.bindings if operator_name(binding.value) == STORAGE]
+        storages = PartStorages(everyone, allocations, self._busy())
         kept = storages.shared()
+        moved = {binding.var for binding in kept}
         for place, binding in enumerate(self.bindings):
             kept += storages.opened(place)
-            if place in self.dropped:
+            if place in self.dropped or binding.var in moved:
                 continue
             if binding.var in self._parts:
                 kept += self._allocated(binding.var, storages)
@@ -234,6 +235,15 @@ class _Plan:
                 kept.append(self._called(binding))
         used = {variable for binding in kept for variable in variables_read(binding.value)}
         return [binding for binding in kept if operator_name(binding.value) != STORAGE or binding.var in used]
+
+    def _busy(self) -> dict[relax.Var, list[Span]]:
+        """From when to when storages hold tensors that are no parts."""
+        busy: dict[relax.Var, list[Span]] = {}
+        for tensor, (place, call) in self._tensors.items():
+            if tensor not in self._parts:
+                last = len(self.bindings) if tensor in self._outputs else self._last.get(tensor, place)
+                busy.setdefault(call.args[0], []).append((place, last))
+        return busy
 
     def _called(self, binding: relax.Binding) -> relax.Binding:
         """The binding, with a kernel for rows of another length where it has one that meets such."""

@@ -1,11 +1,15 @@
 """Storages for tensors that lie in one another, and where in them each lies."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvm import relax, tirx
 
+from relay_layout.lower.memory import is_known
 from relay_layout.lower.strided import Rows
+
+Span = tuple[int, int]
+"""The first and the last binding that something is needed for."""
 
 ALIGNMENT = 64
 """Bytes at multiples of which a tensor begins; one that begins elsewhere TVM would copy."""
@@ -27,11 +31,22 @@ class Joined:
 
 @dataclass
 class _Storage:
-    """A storage that joined tensors take turns with."""
+    """A storage of a known size, and from when to when it holds something."""
 
     size: int
-    free_from: int
     variable: relax.Var
+    call: relax.Call
+    busy: list[Span]
+
+    def is_free(self, first: int, last: int) -> bool:
+        return all(end < first or last < begin for begin, end in self.busy)
+
+    def allocation(self) -> relax.Binding:
+        size = relax.ShapeExpr([tirx.IntImm("int64", self.size)])
+        call = self.call
+        return relax.VarBinding(
+            self.variable, relax.Call(call.op, [size, *call.args[1:]], call.attrs, call.ty_args)
+        )
 
 
 @dataclass(frozen=True)
@@ -60,13 +75,23 @@ class Part:
 class PartStorages:
     """The storage of each of ``everyone``.
 
-    Its own where its size is known at run time alone, else the smallest of those that are free, made longer
-    if need be. ``like`` is an allocation to take all else from.
+    Its own where its size is known at run time alone, else the smallest of those that are free meanwhile,
+    made longer if need be. ``allocations`` are those that there are, and ``busy`` says from when to when each
+    holds other tensors.
     """
 
-    def __init__(self, everyone: Iterable[Joined], like: relax.VarBinding) -> None:
-        self._like = like
-        self._shared: list[_Storage] = []
+    def __init__(
+        self,
+        everyone: Iterable[Joined],
+        allocations: Sequence[relax.VarBinding],
+        busy: Mapping[relax.Var, list[Span]],
+    ) -> None:
+        self._like = allocations[0]
+        self._shared = [
+            _Storage(int(size.values[0]), binding.var, binding.value, list(busy.get(binding.var, [])))
+            for binding in allocations
+            if is_known(size := binding.value.args[0])
+        ]
         self._chosen: dict[int, relax.Var] = {}
         self._opened: dict[int, list[relax.Binding]] = {}
         for joined in sorted(everyone, key=lambda joined: joined.first):
@@ -79,20 +104,8 @@ class PartStorages:
         return self._chosen[id(joined)]
 
     def shared(self) -> list[relax.Binding]:
-        """Allocations of known sizes, which come before all else."""
-        call = self._like.value
-        return [
-            relax.VarBinding(
-                storage.variable,
-                relax.Call(
-                    call.op,
-                    [relax.ShapeExpr([tirx.IntImm("int64", storage.size)]), *call.args[1:]],
-                    call.attrs,
-                    call.ty_args,
-                ),
-            )
-            for storage in self._shared
-        ]
+        """All allocations of known sizes, which come before all else."""
+        return [storage.allocation() for storage in self._shared]
 
     def opened(self, place: int) -> list[relax.Binding]:
         """Those that come before the binding at ``place``."""
@@ -104,14 +117,15 @@ class PartStorages:
         return variable
 
     def _share(self, joined: Joined, size: int) -> relax.Var:
-        free = [storage for storage in self._shared if storage.free_from <= joined.first]
+        free = [storage for storage in self._shared if storage.is_free(joined.first, joined.last)]
         free.sort(key=lambda storage: (storage.size < size, abs(storage.size - size)))
         if not free:
-            free = [_Storage(0, 0, relax.Var(f"joined{len(self._shared)}", self._like.var.ty))]
+            variable = relax.Var(f"joined{len(self._shared)}", self._like.var.ty)
+            free = [_Storage(0, variable, self._like.value, [])]
             self._shared.append(free[0])
         free[0].size = max(free[0].size, size)
-        free[0].free_from = joined.last + 1
+        free[0].busy.append((joined.first, joined.last))
         return free[0].variable
 
 
-__all__ = ["ALIGNMENT", "Joined", "Part", "PartStorages"]
+__all__ = ["ALIGNMENT", "Joined", "Part", "PartStorages", "Span"]
