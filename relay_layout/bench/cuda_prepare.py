@@ -1,19 +1,20 @@
 """What measuring on a GPU needs and no GPU makes: artifacts, reference outputs, machine code of layers.
 
-Made in processes of their own, as many as there are cores, before the GPU is touched.
+Made in processes of their own, as many as there are cores, before the GPU is touched. One that crashes takes
+no more with it than what it was making.
 """
 
-import multiprocessing
 import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tvm.support.popen_pool import PopenPoolExecutor
 
 import relay_layout
 from relay_layout.ir import Extent
@@ -50,10 +51,8 @@ class Prepared:
         """``workers`` processes, as many as there are cores by default."""
         self.folder = folder
         # A child that never initialises CUDA cannot take memory of the GPU.
-        self._pool = ProcessPoolExecutor(
-            workers or len(os.sched_getaffinity(0)),
-            multiprocessing.get_context("spawn"),
-            initializer=_without_gpu,
+        self._pool = PopenPoolExecutor(
+            max_workers=workers or len(os.sched_getaffinity(0)), initializer=_without_gpu
         )
         self._artifacts: dict[Case, Future[Path]] = {}
         self._references: dict[tuple[str, int], Future[Path]] = {}
@@ -77,19 +76,15 @@ class Prepared:
 
     def wait(self, seconds: float, tell: Callable[[str], None]) -> None:
         """Until all of it is there, or for so long; says how much there is."""
-        futures: list[Future[Any]] = [
-            *self._artifacts.values(),
-            *self._references.values(),
-            *self._layers.values(),
-        ]
+        futures = self._futures()
         begin = time.monotonic()
         wait(futures, max(0.0, seconds))
         done = sum(future.done() for future in futures)
         tell(f"prepared {done} of {len(futures)} in {time.monotonic() - begin:.0f} s")
 
     def artifact(self, case: Case, seconds: float) -> Path:
-        """The file of a case; TimeoutError of ``concurrent.futures`` if it takes longer, as of others, and
-        whatever compiling it raised.
+        """The file of a case; TimeoutError of ``concurrent.futures`` if it takes longer, as of others,
+        ChildProcessError if its process crashed, and whatever compiling it raised.
         """
         return self._artifacts[case].result(max(0.0, seconds))
 
@@ -104,10 +99,12 @@ class Prepared:
 
     def close(self) -> None:
         """End without what has not begun; what is being made ends with its processes."""
-        processes = list((self._pool._processes or {}).values())
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
+        for future in self._futures():
+            future.cancel()
+        self._pool.shutdown(wait=False)
+
+    def _futures(self) -> list[Future[Any]]:
+        return [*self._artifacts.values(), *self._references.values(), *self._layers.values()]
 
 
 def _without_gpu() -> None:

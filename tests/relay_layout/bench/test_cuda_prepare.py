@@ -1,5 +1,6 @@
 """What is made before a GPU is touched, in processes of their own. Needs a compiler of CUDA and no GPU."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +47,33 @@ def test_what_does_not_compile_is_an_error_where_it_is_asked_for(
     try:
         prepared.start([nothing()], [])
         prepared.wait(60, print)
-        with pytest.raises(ModelError, match=r"^unknown built-in network 'nothing'"):
+        with pytest.raises(ModelError, match="unknown built-in network 'nothing'"):
             prepared.artifact(nothing(), 0)
     finally:
         prepared.close()
     assert capsys.readouterr().out.startswith("prepared 1 of 1 in ")
+
+
+def crash(*arguments: object) -> None:
+    os._exit(1)
+
+
+def test_a_process_that_crashes_takes_nothing_else_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    prepared = Prepared(tmp_path, workers=1)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(cuda_prepare, "reference", crash)
+            prepared.start([], [("first", 1)])
+        prepared.start([nothing()], [])
+        with pytest.raises(ChildProcessError):
+            prepared.reference("first", 1, 60)
+        with pytest.raises(ModelError, match="unknown built-in network 'nothing'"):
+            prepared.artifact(nothing(), 60)
+    finally:
+        prepared.close()
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="neither nvcc nor NVRTC is installed")
