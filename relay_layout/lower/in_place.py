@@ -85,11 +85,8 @@ class _Plan:
         self._held: set[relax.Var] = set()
         # Extents, and the binding that says what each is.
         self._extents = dict.fromkeys(_symbols(parameter.ty for parameter in function.params), -1)
-        # What goes into a tuple may leave with it.
-        kept = [
-            function.body.body,
-            *(binding.value for binding in bindings if isinstance(binding.value, relax.Tuple)),
-        ]
+        # What goes into a tuple, or to a function that returns something, may leave with it.
+        kept = [function.body.body, *(binding.value for binding in bindings if _hands_on(binding.value))]
         self._read()
         self._outputs = {self._root(variable) for value in kept for variable in variables_read(value)}
         # The last one first: a result may itself be joined to more.
@@ -297,6 +294,17 @@ def _placed(shapes: Sequence[Sequence[Extent]], axis: int, whole: Part) -> list[
         found.append(Part(whole.joined, offset, run if pitch else 0, pitch))
         offset += run
     return found
+
+
+def _hands_on(value: Expression) -> bool:
+    """May a tensor that goes into ``value`` be what comes out, under a name that is no alias of it here?"""
+    if isinstance(value, relax.Tuple):
+        return True
+    if not isinstance(value, relax.Call) or operator_name(value) in (STORAGE, TENSOR, RESHAPE):
+        return False
+    kind = value.ty
+    is_number = isinstance(kind, relax.ShapeType | tvm.ir.PrimType)
+    return not is_number and not (isinstance(kind, relax.TupleType) and not kind.fields)
 
 
 def _symbols(kinds: Iterable[Any]) -> set[tirx.Var]:

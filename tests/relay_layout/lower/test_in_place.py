@@ -161,6 +161,29 @@ def test_a_part_that_no_index_finds_keeps_its_copy() -> None:
     assert left == 1
 
 
+def test_what_another_function_hands_on_is_not_written_over() -> None:
+    builder = relax.BlockBuilder()
+    tensor, image = (relax.Var(name, relax.TensorType(SHAPE, "float32")) for name in ("tensor", "image"))
+    with builder.function("same", [tensor], private=True):
+        builder.emit_func_output(tensor)
+    same = builder.get().get_global_var("same")
+    with builder.function("main", [image]):
+        handed_on = builder.emit(relax.Call(same, [pooled(builder.emit, image)]))
+        value = image
+        for _ in range(2):
+            pair = [pooled(builder.emit, value, times) for times in (1, 2)]
+            value = pooled(builder.emit, builder.emit(relax.op.concat(pair, axis=1)))
+            value = builder.emit(relax.op.strided_slice(value, [1], [2], [6]))
+        builder.emit_func_output(builder.emit(relax.op.add(value, handed_on)))
+
+    (result,), left = run(builder.finalize())
+    value = image_of()
+    for _ in range(2):
+        value = maximum(np.concatenate([maximum(value), maximum(value, 2)], axis=1))[:, 2:6]
+    np.testing.assert_array_equal(result, value + maximum(image_of()))
+    assert left == 0
+
+
 def test_rows_of_a_part_of_a_part() -> None:
     """The inner result has rows of 48 elements in rows of 64, its operands begin at any element of those."""
 
