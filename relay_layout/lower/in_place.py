@@ -19,6 +19,7 @@ from relay_layout.ir import (
     Expression,
     Extent,
     as_extent,
+    dtype_of,
     function_attributes,
     is_static,
     operator_name,
@@ -142,6 +143,8 @@ class _Plan:
             return
         if len(set(operands)) != len(operands) or not all(map(self._may_be_part, operands)):
             return
+        if not _is_copy(tensors):
+            return
         whole = self._part_of(result)
         parts = _placed([shape_of(tensor) or () for tensor in tensors], axis, whole)
         if parts is not None:
@@ -152,7 +155,7 @@ class _Plan:
         tensors, (data, result) = self._tensors_of(call)
         if data is None or data not in self._tensors or data in self._outputs:
             return
-        if not self._may_be_part(result):
+        if not self._may_be_part(result) or not _is_copy(tensors):
             return
         shape, found = (list(shape_of(tensor) or ()) for tensor in tensors)
         before = [*found[:axis], begin, *found[axis + 1 :]]
@@ -294,6 +297,11 @@ def _placed(shapes: Sequence[Sequence[Extent]], axis: int, whole: Part) -> list[
         found.append(Part(whole.joined, offset, run if pitch else 0, pitch))
         offset += run
     return found
+
+
+def _is_copy(tensors: Sequence[Expression]) -> bool:
+    """Are all of one dtype? Where some were made narrow, what joins or cuts them converts them too."""
+    return len({dtype_of(tensor) for tensor in tensors}) == 1
 
 
 def _hands_on(value: Expression) -> bool:
