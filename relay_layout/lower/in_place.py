@@ -19,6 +19,7 @@ from relay_layout.ir import (
     Expression,
     Extent,
     as_extent,
+    dtype_of,
     function_attributes,
     is_static,
     operator_name,
@@ -85,11 +86,8 @@ class _Plan:
         self._held: set[relax.Var] = set()
         # Extents, and the binding that says what each is.
         self._extents = dict.fromkeys(_symbols(parameter.ty for parameter in function.params), -1)
-        # What goes into a tuple may leave with it.
-        kept = [
-            function.body.body,
-            *(binding.value for binding in bindings if isinstance(binding.value, relax.Tuple)),
-        ]
+        # What goes into a tuple, or to a function that returns something, may leave with it.
+        kept = [function.body.body, *(binding.value for binding in bindings if _hands_on(binding.value))]
         self._read()
         self._outputs = {self._root(variable) for value in kept for variable in variables_read(value)}
         # The last one first: a result may itself be joined to more.
@@ -145,6 +143,8 @@ class _Plan:
             return
         if len(set(operands)) != len(operands) or not all(map(self._may_be_part, operands)):
             return
+        if not _is_copy(tensors):
+            return
         whole = self._part_of(result)
         parts = _placed([shape_of(tensor) or () for tensor in tensors], axis, whole)
         if parts is not None:
@@ -155,7 +155,7 @@ class _Plan:
         tensors, (data, result) = self._tensors_of(call)
         if data is None or data not in self._tensors or data in self._outputs:
             return
-        if not self._may_be_part(result):
+        if not self._may_be_part(result) or not _is_copy(tensors):
             return
         shape, found = (list(shape_of(tensor) or ()) for tensor in tensors)
         before = [*found[:axis], begin, *found[axis + 1 :]]
@@ -297,6 +297,22 @@ def _placed(shapes: Sequence[Sequence[Extent]], axis: int, whole: Part) -> list[
         found.append(Part(whole.joined, offset, run if pitch else 0, pitch))
         offset += run
     return found
+
+
+def _is_copy(tensors: Sequence[Expression]) -> bool:
+    """Are all of one dtype? Where some were made narrow, what joins or cuts them converts them too."""
+    return len({dtype_of(tensor) for tensor in tensors}) == 1
+
+
+def _hands_on(value: Expression) -> bool:
+    """May a tensor that goes into ``value`` be what comes out, under a name that is no alias of it here?"""
+    if isinstance(value, relax.Tuple):
+        return True
+    if not isinstance(value, relax.Call) or operator_name(value) in (STORAGE, TENSOR, RESHAPE):
+        return False
+    kind = value.ty
+    is_number = isinstance(kind, relax.ShapeType | tvm.ir.PrimType)
+    return not is_number and not (isinstance(kind, relax.TupleType) and not kind.fields)
 
 
 def _symbols(kinds: Iterable[Any]) -> set[tirx.Var]:

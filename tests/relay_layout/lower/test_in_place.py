@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, te, topi
 
 from relay_layout.lower.in_place import CONCAT, SLICE
 from relay_layout.lower.passes import lower_passes
+from relay_layout.lower.patterns import OPAQUE, PATTERN
 from relay_layout.lower.stages import lower
 from relay_layout.targets import resolve_target
 from topi_ext.build import PIPELINE
@@ -158,6 +159,55 @@ def test_a_part_that_no_index_finds_keeps_its_copy() -> None:
     turned = image_of(shape).transpose(0, 1, 3, 2)
     expected = maximum(np.concatenate([turned, maximum(turned)], axis=3))
     np.testing.assert_array_equal(result, expected)
+    assert left == 1
+
+
+def test_what_another_function_hands_on_is_not_written_over() -> None:
+    builder = relax.BlockBuilder()
+    tensor, image = (relax.Var(name, relax.TensorType(SHAPE, "float32")) for name in ("tensor", "image"))
+    with builder.function("same", [tensor], private=True):
+        builder.emit_func_output(tensor)
+    same = builder.get().get_global_var("same")
+    with builder.function("main", [image]):
+        handed_on = builder.emit(relax.Call(same, [pooled(builder.emit, image)]))
+        value = image
+        for _ in range(2):
+            pair = [pooled(builder.emit, value, times) for times in (1, 2)]
+            value = pooled(builder.emit, builder.emit(relax.op.concat(pair, axis=1)))
+            value = builder.emit(relax.op.strided_slice(value, [1], [2], [6]))
+        builder.emit_func_output(builder.emit(relax.op.add(value, handed_on)))
+
+    (result,), left = run(builder.finalize())
+    value = image_of()
+    for _ in range(2):
+        value = maximum(np.concatenate([maximum(value), maximum(value, 2)], axis=1))[:, 2:6]
+    np.testing.assert_array_equal(result, value + maximum(image_of()))
+    assert left == 0
+
+
+@pytest.mark.parametrize("operator", [CONCAT, SLICE])
+def test_what_converts_numbers_keeps_its_copy(operator: str) -> None:
+    """As where one operand stays float32 and what it is joined to becomes narrow."""
+
+    def converted(*tensors: te.Tensor) -> te.Tensor:
+        wide = [topi.cast(tensor, "float32") for tensor in tensors]
+        if operator == CONCAT:
+            return topi.concatenate(wide, 1)
+        return topi.strided_slice(*wide, [1], [3], [1], [1])
+
+    builder = relax.BlockBuilder()
+    image = relax.Var("image", relax.TensorType(SHAPE, "float32"))
+    with builder.function("main", [image]):
+        narrow = pooled(builder.emit, builder.emit(relax.op.astype(image, "float16")))
+        operands = [narrow, pooled(builder.emit, image)] if operator == CONCAT else [narrow]
+        attributes = {operator: 1 if operator == CONCAT else [1, 1], PATTERN: OPAQUE}
+        made = builder.call_te(converted, *operands, primfunc_attrs=attributes)
+        builder.emit_func_output(pooled(builder.emit, builder.emit(made)))
+
+    (result,), left = run(builder.finalize())
+    first = maximum(image_of().astype("float16").astype("float32"))
+    made = np.concatenate([first, maximum(image_of())], axis=1) if operator == CONCAT else first[:, 1:3]
+    np.testing.assert_array_equal(result, maximum(made))
     assert left == 1
 
 
