@@ -52,6 +52,8 @@ def scatter_elements_call(builder: relax.BlockBuilder, call: relax.Call) -> Expr
     reduction = str(call.attrs.reduction)
     if shape is None or extents is None or reduction not in REDUCTIONS:
         return default_call(builder, call)
+    if _is_empty(extents):
+        return data
     axis = int(call.attrs.axis) % len(shape)
     if not _are_alike(shape, extents, but=axis) or not _are_alike(shape_of(places), extents):
         return default_call(builder, call)
@@ -69,6 +71,8 @@ def scatter_nd_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression
     reduction = str(call.attrs.reduction)
     if shape is None or numbers is None or extents is None or reduction not in REDUCTIONS:
         return default_call(builder, call)
+    if _is_empty(extents):
+        return data
     outer, depth = len(numbers) - 1, numbers[-1]
     if not isinstance(depth, int) or not 0 < depth <= len(shape):
         return default_call(builder, call)
@@ -122,6 +126,11 @@ def _reshaped(builder: relax.BlockBuilder, tensor: Expression, shape: Shape) -> 
     if _are_alike(shape_of(tensor), shape):
         return tensor
     return builder.emit(builder.normalize(relax.op.reshape(tensor, shape)))
+
+
+def _is_empty(shape: Shape) -> bool:
+    """Whether there is known to be no element; what reshapes such tensors in TVM takes 0 for "as it was"."""
+    return any(isinstance(extent, int) and extent == 0 for extent in shape)
 
 
 def _are_alike(one: Shape | None, other: Shape | None, but: int | None = None) -> bool:

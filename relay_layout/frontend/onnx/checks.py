@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.input_shapes import Input
+from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx import fallback
 from relay_layout.frontend.onnx.functions import weightless
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, subgraphs, with_subgraphs
-from relay_layout.frontend.onnx.messages import reason
 from relay_layout.frontend.onnx.operators import converter_of
 from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
 

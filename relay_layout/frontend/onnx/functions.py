@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, subgraphs, with_subgraphs
-from relay_layout.frontend.onnx.messages import reason
 
 if TYPE_CHECKING:
     import onnx

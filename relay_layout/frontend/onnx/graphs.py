@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.onnx.messages import reason
+from relay_layout.frontend.messages import reason
 
 if TYPE_CHECKING:
     import onnx

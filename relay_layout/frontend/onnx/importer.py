@@ -9,6 +9,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.identity import ByIdentity
+from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx import fallback
 from relay_layout.frontend.onnx.agreement import agreeing
 from relay_layout.frontend.onnx.arithmetic import arithmetic, empty_extent
@@ -17,7 +18,6 @@ from relay_layout.frontend.onnx.counts import Counts
 from relay_layout.frontend.onnx.folding import fold
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, needed
 from relay_layout.frontend.onnx.limits import RowLimits
-from relay_layout.frontend.onnx.messages import reason
 from relay_layout.frontend.onnx.node import Expressions, Node, identifier
 from relay_layout.frontend.onnx.operators import converter_of
 from relay_layout.frontend.onnx.ratios import Ratios

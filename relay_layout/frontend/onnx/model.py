@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx.files import check_loaded, read_model, require_onnx
-from relay_layout.frontend.onnx.messages import reason
 
 if TYPE_CHECKING:
     import onnx

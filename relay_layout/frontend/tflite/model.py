@@ -13,7 +13,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.folding import fold_leftovers
 from relay_layout.frontend.input_shapes import Input, settle_shapes
-from relay_layout.frontend.onnx.messages import reason
+from relay_layout.frontend.messages import reason
 from relay_layout.ir import operator_name, shape_of
 
 if TYPE_CHECKING:

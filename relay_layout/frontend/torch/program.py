@@ -14,7 +14,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
-from relay_layout.frontend.onnx.messages import reason
+from relay_layout.frontend.messages import reason
 from relay_layout.frontend.torch.extents import with_plain_extents, with_shapes
 from relay_layout.frontend.torch.guards import conditions
 from relay_layout.graph.border import CONDITIONS, DECLARED

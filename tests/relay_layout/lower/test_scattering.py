@@ -53,6 +53,14 @@ def test_places_of_whole_rows(rows: Any) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_nothing_to_scatter(axis: int) -> None:
+    none = tuple(0 if at == axis else extent for at, extent in enumerate((5, 3, 4)))
+    shapes = {"data": (5, 3, 4), "updates": none, "places": tuple(min(extent, 1) for extent in none)}
+    found, expected, *_ = run(scatter_rows(module_of(build_of(axis, shape=none), **shapes)), shapes, 0)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_rows_are_added_up() -> None:
     module = scatter_rows(module_of(build_of(reduction="add"), **SHAPES))
     assert scatters(module) == ["scatter_nd"]

@@ -253,7 +253,8 @@ def _picks_alike(mapping: Mapping, axis: Axis) -> bool:
     """Whether resize2d picks the same elements; for symbolic extents where that is known to hold."""
     if not isinstance(axis.before, int) or not isinstance(axis.after, int):
         if (mapping.coordinates, mapping.rounding) == ("asymmetric", "floor"):
-            return True
+            # TVM computes the ratio of a number to an extent as if it knew both.
+            return not isinstance(axis.after, int)
         # No middle of an element lies between two that are repeated a whole number of times.
         repeats = axis.scale is not None and float(axis.scale).is_integer()
         return repeats and mapping.coordinates.endswith("half_pixel") and mapping.rounding.startswith("round")

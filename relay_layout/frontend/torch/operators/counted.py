@@ -52,7 +52,10 @@ def places(node: Any, importer: Any, looked_at: Any) -> Expression:
 def _places(node: Any, importer: Any, data: Expression) -> Expression:
     emit, shape = importer.block_builder.emit, shape_of(data)
     if not shape:
-        raise ModelError(f"node '{node.name}': places in a tensor without dimensions are not supported")
+        raise ModelError(
+            f"node '{node.name}': places in a tensor without dimensions are not supported: "
+            "give it one, by reshape(1)"
+        )
     found = importer.block_builder.emit_te(places_of_nonzero, data, primfunc_name_hint="places_of_nonzero")
     count = emit(relax.TupleGetItem(found, 1))
     number = counts_of(importer).count(count, math.prod(shape), f"{node.name}_number")

@@ -51,6 +51,16 @@ def test_nearest_to_computed_sizes(tmp_path: Path) -> None:
     check(tmp_path, nodes, {"three": ints(3)}, SIZES)
 
 
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+def test_nearest_to_sizes_of_the_file(coordinates: str, rounding: str, tmp_path: Path) -> None:
+    nodes = f"""
+        outer = Shape <end=2> (x)  goal = Concat <axis=0> (outer, size)
+        y = {resize("nearest", coordinates, rounding)} (x, , , goal)
+    """
+    check(tmp_path, nodes, {"size": ints(11, 5)}, [*SIZES, (1, 4, 1, 1)])
+
+
 INTERPOLATED = {
     "cubic": 'mode="cubic"',
     "cubic, sharper": 'mode="cubic", cubic_coeff_a=-0.5',

@@ -46,8 +46,9 @@ ROWS = numbers(3, 5)
         ({}, (numbers(3, 5),)),
         ({}, (numbers(8), OFFSETS)),
         ({"include_last_offset": True}, (numbers(5).int(), OFFSETS.int())),
+        ({}, (numbers(0), torch.zeros(2, dtype=torch.int64))),
     ],
-    ids=["rows", "offsets", "offsets to the end"],
+    ids=["rows", "offsets", "offsets to the end", "no rows"],
 )
 def test_bags(options: dict[str, Any], inputs: tuple[torch.Tensor, ...], tmp_path: Path) -> None:
     model = Bags(**options).eval()

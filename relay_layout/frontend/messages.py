@@ -12,7 +12,7 @@ _LONGEST_REASON = 300
 
 
 def reason(error: BaseException) -> str:
-    """What an exception of onnx or TVM says, as one line without their preambles and notations."""
+    """What an exception of TVM or of a reader of models says, as one line without preambles and notations."""
     text = str(error).partition("==> Context")[0].partition("Stack trace")[0]
     lines = [line.strip() for line in text.splitlines()]
     sentence = " ".join(line for line in lines if line and not line.startswith(("Traceback", "File ")))
