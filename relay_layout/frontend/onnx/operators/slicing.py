@@ -223,7 +223,10 @@ def _gather_elements(node: Node) -> Value:
         raise Unsupported(f"picks elements of {written(shape)} at {written(places)}, which has another rank")
     ends = [full if place == axis else places[place] for place, full in enumerate(shape)]
     part = block(node.emit, node.tensor(0), [0] * len(shape), ends)
-    return relax.op.gather_elements(part, node.tensor(1), axis)
+    indices = node.tensor(1)
+    if not node.is_natural(1):
+        indices = from_the_front(node, indices, shape[axis])
+    return relax.op.gather_elements(part, indices, axis)
 
 
 def _gather_nd(node: Node) -> Value:
