@@ -216,11 +216,10 @@ def _traffic(
     spread = places * tiles * workload.summed_planes
     planes = int(workload.out_depth) * int(workload.in_height) * int(workload.in_width) * FLOAT_BYTES
     cycles = REGION_CYCLES
-    if not has_border(workload, knobs.tile):
-        pass
-    elif knobs.pad_at == "stage":
+    bordered = has_border(workload, knobs.tile)
+    if bordered and knobs.pad_at == "stage":
         cycles += REGION_CYCLES + planes * workload.in_channels / processor.cache_bytes_per_cycle
-    else:
+    elif bordered:
         rows = knobs.rows * knobs.tile
         padded = planes * workload.summed_planes
         cycles += padded / processor.cache_bytes_per_cycle / 4 * (rows + 2) / rows

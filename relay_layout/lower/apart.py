@@ -12,10 +12,10 @@ from tvm import relax
 
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import Expression, operator_name
+from relay_layout.lower.calls import CALL_TIR
 from relay_layout.lower.in_place import CONCAT, SLICE
+from relay_layout.lower.memory import RESHAPE
 from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN, with_pattern
-
-_CALL, _VIEW = "call_tir", "reshape"
 
 
 def keep_parts_apart(module: tvm.IRModule) -> tvm.IRModule:
@@ -42,18 +42,17 @@ class _Graph:
         self._views: dict[relax.Var, relax.Var] = {}
         for binding in bindings:
             self._read(binding)
-        for binding in bindings:
-            if isinstance(binding.value, relax.Tuple):
-                self.kept.update(variables_read(binding.value))
         self.kept = {self._root(variable) for variable in self.kept}
 
     def _read(self, binding: relax.Binding) -> None:
         variable, value = binding.var, binding.value
-        if isinstance(value, relax.Var):
+        if isinstance(value, relax.Tuple):
+            self.kept.update(variables_read(value))
+        elif isinstance(value, relax.Var):
             self._views[variable] = value
-        elif operator_name(value) == _VIEW and isinstance(value.args[0], relax.Var):
+        elif operator_name(value) == RESHAPE and isinstance(value.args[0], relax.Var):
             self._views[variable] = value.args[0]
-        elif operator_name(value) == _CALL:
+        elif operator_name(value) == CALL_TIR:
             self.calls[variable] = value
             operands = [self._root(read) for read in variables_read(value.args[1])]
             if self._is_join(value):

@@ -12,7 +12,8 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import Expression, as_extent, is_static, operator_name, rebuild_functions, shape_of
+from relay_layout.ir import Expression, is_static, operator_name, rebuild_functions, shape_of
+from relay_layout.ops.slice_rules import known_number, known_run
 
 _SLICE = "strided_slice"
 
@@ -108,15 +109,13 @@ def slice_bounds(call: relax.Call) -> Run | None:
         or not all(isinstance(one, relax.Tuple) for one in lists)
     ):
         return None
-    numbers = [[as_extent(getattr(entry, "value", entry)) for entry in one.fields] for one in lists]
-    if any(len(one) != 1 or not is_static(one) for one in numbers):
+    if any(len(one.fields) != 1 for one in lists):
         return None
-    (axis,), (begin,), (end,), *strides = numbers
-    extent = shape[axis % len(shape)]
-    if strides not in ([], [[1]]) or not isinstance(extent, int):
+    axis, begin, end, stride = [*(known_number(one.fields[0]) for one in lists), 1][:4]
+    if not isinstance(axis, int):
         return None
-    begin, end = (min(max(bound + extent if bound < 0 else bound, 0), extent) for bound in (begin, end))
-    return Run(data, axis % len(shape), begin, end) if begin < end else None
+    bounds = known_run((begin, end, stride), shape[axis % len(shape)])
+    return None if bounds is None else Run(data, axis % len(shape), *bounds)
 
 
 def _slice_of(run: Run) -> Expression:

@@ -82,11 +82,15 @@ def _is_indexed(body: Any, buffer: Any) -> bool:
         if str(getattr(call.op, "name", "")) == "tirx.address_of":
             structural_walk(call, (TensorLoad, addresses.append))
 
-    structural_walk(body, (tirx.Var, places.append))
-    structural_walk(body, (TensorLoad, lambda load: known.append(load.source)))
-    structural_walk(body, (tirx.BufferStore, lambda store: known.append(store.buffer)))
-    structural_walk(body, (TensorRegion, lambda region: known.append(region.source)))
-    structural_walk(body, (Call, on_call))
+    structural_walk(
+        body,
+        [
+            (tirx.Var, places.append),
+            ((TensorLoad, TensorRegion), lambda read: known.append(read.source)),
+            (tirx.BufferStore, lambda store: known.append(store.buffer)),
+            (Call, on_call),
+        ],
+    )
     if any(load.source.same_as(buffer) for load in addresses):
         return False
     return _count(places, buffer) == _count(known, buffer)

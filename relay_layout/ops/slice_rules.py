@@ -20,7 +20,7 @@ def sliced(node: Node) -> Labels | None:
     if slices is None or shape is None or node.results[0].shape is None:
         return None
     text = letters(len(shape))
-    whole = frozenset(text[axis] for axis, bounds in slices.items() if _run(bounds, shape[axis]) is None)
+    whole = frozenset(text[axis] for axis, bounds in slices.items() if known_run(bounds, shape[axis]) is None)
     return Labels((text,), (text,), whole, frozenset(text[axis] for axis in slices))
 
 
@@ -29,7 +29,7 @@ def cuts_slices_cleanly(node: Node, layout: Layout) -> bool:
     shape = node.operands[0].shape or ()
     for axis, bounds in (_slices(node) or {}).items():
         block = layout.block(letters(len(shape))[axis])
-        run = _run(bounds, shape[axis]) if block > 1 else None
+        run = known_run(bounds, shape[axis]) if block > 1 else None
         if block > 1 and (run is None or run[0] % block or run[1] % block):
             return False
     return True
@@ -42,7 +42,7 @@ def sliced_arguments(node: Node, layout: Layout, operands: Sequence[Expression])
     for axis, (begin, end, stride) in (_slices(node) or {}).items():
         label = letters(len(shape))[axis]
         block = layout.block(label)
-        run = _run((begin, end, stride), shape[axis]) if block > 1 else None
+        run = known_run((begin, end, stride), shape[axis]) if block > 1 else None
         if run is not None:
             begin, end = run[0] // block, run[1] // block
         rows.append((outer_position(layout, label), begin, end, stride))
@@ -59,7 +59,7 @@ def _slices(node: Node) -> dict[int, Bounds] | None:
     for argument in node.expression.args[1:]:
         if not isinstance(argument, relax.Tuple):
             return None
-        lists.append([_number(entry) for entry in argument.fields])
+        lists.append([known_number(entry) for entry in argument.fields])
     axes, begins, ends = lists[:3]
     strides = lists[3] if len(lists) > 3 else [1] * len(axes)
     if not all(isinstance(axis, int) for axis in axes):
@@ -72,7 +72,7 @@ def _slices(node: Node) -> dict[int, Bounds] | None:
     return slices if len(slices) == len(axes) else None
 
 
-def _run(bounds: Bounds, extent: Any) -> tuple[int, int] | None:
+def known_run(bounds: Bounds, extent: Any) -> tuple[int, int] | None:
     """First element and end of a run of neighbours; None for strides, symbolic bounds and empty slices."""
     begin, end, stride = bounds
     if not all(isinstance(number, int) for number in (begin, end, stride, extent)) or stride != 1:
@@ -81,7 +81,7 @@ def _run(bounds: Bounds, extent: Any) -> tuple[int, int] | None:
     return (begin, end) if begin < end else None
 
 
-def _number(entry: Any) -> Any:
+def known_number(entry: Any) -> Any:
     """An int where the entry is one, else the expression."""
     value = getattr(entry, "value", entry)
     return int(value) if isinstance(value, int) or type(value).__name__ == "IntImm" else entry
