@@ -66,9 +66,60 @@ def capture(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRM
     )
     with tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
         rewritten = relax.transform.RewriteCUDAGraph()(updated)
+    rewritten = _with_results(rewritten, variable)
     for other, function in kept.items():
         rewritten[other] = function
     return rewritten
+
+
+_RUN_OR_CAPTURE = "vm.builtin.cuda_graph.run_or_capture"
+
+
+def _with_results(module: tvm.IRModule, main: tvm.ir.GlobalVar) -> tvm.IRModule:
+    """``module`` with graphs that return something, their first parameter where nothing else is.
+
+    TVM gives the result of a call without one no register, and then fails to write it when a function returns
+    to the built-in function that records it.
+    """
+    found = dict(module.functions_items())
+    blocks = []
+    for block in found[main].body.blocks:
+        bindings = []
+        for binding in block.bindings:
+            graph = _empty_graph(binding.value)
+            if graph is not None:
+                returning = _returning_first(found[graph])
+                found[graph] = returning
+                call = binding.value
+                call = relax.Call(
+                    call.op, call.args, call.attrs, [returning.ret_ty], call.span, returning.ret_ty
+                )
+                binding = relax.VarBinding(relax.Var(binding.var.name, returning.ret_ty), call)
+            bindings.append(binding)
+        blocks.append(type(block)(bindings))
+    body = relax.SeqExpr(blocks, found[main].body.body)
+    found[main] = _with_body(found[main], body, found[main].ret_ty)
+    updated = tvm.IRModule(found, attrs=module.attrs, global_infos=module.global_infos)
+    return relax.transform.Normalize()(updated)
+
+
+def _empty_graph(value: Expression) -> tvm.ir.GlobalVar | None:
+    """The function that a call records, if that returns nothing."""
+    if operator_name(value) != "call_builtin_with_ctx" or value.args[0].global_symbol != _RUN_OR_CAPTURE:
+        return None
+    (returned,) = value.ty_args
+    return None if returned.fields else value.args[1].fields[0]
+
+
+def _returning_first(graph: relax.Function) -> relax.Function:
+    result = relax.Tuple([graph.params[0]])
+    body = relax.SeqExpr(graph.body.blocks, result)
+    return _with_body(graph, body, relax.TupleType([graph.params[0].ty]))
+
+
+def _with_body(function: relax.Function, body: relax.SeqExpr, returned: tvm.ir.Type) -> relax.Function:
+    changed = relax.Function(function.params, body, returned, function.is_pure)
+    return changed.with_attrs(function_attributes(function))
 
 
 def _with_result_after(function: relax.Function) -> relax.Function:
@@ -93,10 +144,7 @@ def _with_result_after(function: relax.Function) -> relax.Function:
 
     result = relax.Var("result", function.ret_ty)
     last = relax.BindingBlock([relax.VarBinding(result, spelled_out(body.body))])
-    split = relax.Function(
-        function.params, relax.SeqExpr([*body.blocks, last], result), function.ret_ty, function.is_pure
-    )
-    return split.with_attrs(function_attributes(function))
+    return _with_body(function, relax.SeqExpr([*body.blocks, last], result), function.ret_ty)
 
 
 __all__ = ["capture", "check_extents"]
