@@ -11,6 +11,7 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline
 from topi_ext.bindings import flatten_bindings
 from topi_ext.cuda.byte_vectors import pack_bytes
 from topi_ext.cuda.copy_order import order_copies
+from topi_ext.cuda.dependent_launch import launch_early, wait_for_kernel_before
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import Cubin, compile_cubin, digest
@@ -37,7 +38,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
             "tirx.disable_cse_tir": True,
         }
         with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
-            ours = [begin_with_infinity(), flatten_bindings(), unroll_scalars()]
+            ours = [begin_with_infinity(), flatten_bindings(), unroll_scalars(), launch_early()]
             return passes(tvm.transform.Sequential(ours)(module))
 
     def finish() -> tvm.transform.Pass:
@@ -49,7 +50,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
 def device_passes() -> list[tvm.transform.Pass]:
     """Our own passes over device functions, between TVM's."""
     ours = [lower_fragments(), order_warpgroups(), widen_copies(), swizzle_tiles(), order_copies()]
-    return [*ours, copy_or_zeros(), match_pointers(), pack_bytes()]
+    return [*ours, copy_or_zeros(), match_pointers(), pack_bytes(), wait_for_kernel_before()]
 
 
 tirx.register_tir_pipeline(PIPELINE, _pipeline)

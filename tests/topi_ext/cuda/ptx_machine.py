@@ -8,7 +8,7 @@ asynchronous happens at once or as late as it may (:class:`Order`). Programs tha
 SimulationError.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,7 @@ class Program:
         self.steps: list[Step] = []
         self.guards: list[Reader | None] = []
         code = in_order(kernel.code)
+        _check_dependency(code)
         self.targets = [instruction.target for instruction in code]
         for instruction in code:
             kind = _kind(instruction)
@@ -73,6 +74,18 @@ class Program:
             self.kinds.append(kind)
             self.steps.append(step)
             self.guards.append(guard)
+
+
+def _check_dependency(code: Sequence[Instruction]) -> None:
+    """A kernel that lets the next one begin early must wait for the one before it, and first of all."""
+    words = [instruction.words for instruction in code]
+    if ("griddepcontrol", "launch_dependents") not in words:
+        return
+    begun = words.index(("griddepcontrol", "wait")) if ("griddepcontrol", "wait") in words else len(words)
+    for instruction in code[:begun]:
+        first, *rest = instruction.words
+        if first in ("cp", "red", "atom") or (first in ("ld", "st") and "param" not in rest):
+            raise SimulationError(f"before the kernel before has ended: {instruction.text}")
 
 
 def _kind(instruction: Instruction) -> str:

@@ -288,6 +288,13 @@ def _fence(instruction: Instruction) -> Step:
     raise unknown(instruction)
 
 
+def _grid_dependency(instruction: Instruction) -> Step:
+    """Launches follow one another here: nothing is to be waited for."""
+    if instruction.words[1:] not in (("launch_dependents",), ("wait",)):
+        raise unknown(instruction)
+    return lambda warps: None
+
+
 MAKERS: dict[str, Callable[[Instruction], Step]] = {
     "ld": _load,
     "st": _store,
@@ -298,6 +305,7 @@ MAKERS: dict[str, Callable[[Instruction], Step]] = {
     "bar": _barrier_of_warp,
     "cp": _asynchronous_copy,
     "fence": _fence,
+    "griddepcontrol": _grid_dependency,
 }
 """By the first word of an operation."""
 
