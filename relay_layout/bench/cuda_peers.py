@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tvm_ffi
+
 from relay_layout.bench.cuda_prepare import seeded_input, torch_module
 from relay_layout.models import build
 from topi_ext.tune.measurement import last_line
@@ -29,6 +31,29 @@ def host_us(torch: Any, runner: Callable[[], Any]) -> float:
     return statistics.median(found)
 
 
+def captured(torch: Any, call: Callable[[], Any], calls: int = 1) -> Callable[[], Any]:
+    """A call that launches a CUDA graph of so many of ``call``, of torch's kernels or of TVM's."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), _tvm_too(torch):
+        # cuDNN chooses its kernels, and modules are loaded.
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), _tvm_too(torch):
+        for _ in range(calls):
+            call()
+    replay: Callable[[], Any] = graph.replay
+    return replay
+
+
+def _tvm_too(torch: Any) -> Any:
+    """Within this, TVM launches on torch's current stream."""
+    return tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
+
+
 def peer_calls(
     torch: Any, name: str, batch: int, precision: str, peers: Sequence[str]
 ) -> dict[str, Callable[[], Any]]:
@@ -42,20 +67,6 @@ def peer_calls(
         with torch.inference_mode():
             return peer(data)
 
-    def captured() -> Callable[[], Any]:
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                eager()
-        torch.cuda.current_stream().wait_stream(side)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            eager()
-        replay: Callable[[], Any] = graph.replay
-        return replay
-
     def compiled_once() -> Callable[[], Any]:
         compiled = torch.compile(peer, mode="max-autotune")
 
@@ -68,7 +79,7 @@ def peer_calls(
 
     made: dict[str, Callable[[], Callable[[], Any]]] = {
         "torch eager": lambda: eager,
-        GRAPH: captured,
+        GRAPH: lambda: captured(torch, eager),
         COMPILED: compiled_once,
     }
     runners = {}
@@ -102,4 +113,4 @@ def measured(torch: Any, runners: list[Callable[[], Any]]) -> list[list[float]]:
     return times
 
 
-__all__ = ["COMPILED", "DTYPES", "GRAPH", "OURS", "PEERS", "host_us", "measured", "peer_calls"]
+__all__ = ["COMPILED", "DTYPES", "GRAPH", "OURS", "PEERS", "captured", "host_us", "measured", "peer_calls"]

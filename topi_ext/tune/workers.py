@@ -241,7 +241,8 @@ def _times_on_board(
 def device_times(
     module: Any, device: Any, tensors: Sequence[Any], kernel: Library, repeats: int, min_repeat_ms: int
 ) -> list[float]:
-    """Times in seconds on a GPU, between two events around many calls; those of functions are added.
+    """Times in seconds on a GPU of another machine, between two events around many calls; those of functions
+    are added. Of a short kernel it is the time that a launch takes.
 
     Data and weights come from the second-level cache where they fit it.
     """

@@ -166,6 +166,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         ("peer_calls", lambda *arguments: {"torch graph": lambda: None}),
         ("measured", measured),
         ("host_us", lambda torch, runner: 7.0),
+        ("captured", lambda torch, call, calls: call),
+        ("LAYER_CALLS", 1),
     ):
         monkeypatch.setattr(cuda_measure, name, stand_in)
     monkeypatch.setattr(cuda_measure.relay_layout, "load", MadeUpSession)
