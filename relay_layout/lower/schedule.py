@@ -9,6 +9,7 @@ from tvm.s_tir.dlight import ScheduleRule
 from relay_layout.targets import BuildTarget, CudaTarget
 from topi_ext.chooser import KernelChoice
 from topi_ext.cuda.annotation import described_kernel
+from topi_ext.cuda.approximations import APPROXIMATE
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cuda import rules as cuda
 from topi_ext.schedule.rules import Convolution, LoopNest, cpu_rules
@@ -31,6 +32,10 @@ class Kernel:
     choice: KernelChoice | None = None
 
 
+_ROUNDED = ("fp16", "tf32")
+"""Precisions in which a network rounds its tensors, or what it multiplies, to ten bits."""
+
+
 def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.IRModule, list[Kernel]]:
     """The module with every primitive function scheduled, and one record for each."""
     rules = cuda.cuda_rules() if isinstance(target, CudaTarget) else cpu_rules(target.kernels)
@@ -48,6 +53,8 @@ def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.I
             if schedule is None:
                 continue
             scheduled = schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+            if isinstance(target, CudaTarget) and target.precision in _ROUNDED:
+                scheduled = scheduled.with_attr(APPROXIMATE, True)
             updated.update_func(variable, scheduled)
             choice = rule.choice(function) if isinstance(rule, Convolution) else None
             if isinstance(rule, cuda.Guarded) and (kernel := described_kernel(workload)) is not None:

@@ -9,6 +9,7 @@ from tvm import tirx
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 
 from topi_ext.bindings import flatten_bindings
+from topi_ext.cuda.approximations import approximate, approximate_functions
 from topi_ext.cuda.byte_vectors import pack_bytes
 from topi_ext.cuda.copy_order import order_copies
 from topi_ext.cuda.dependent_launch import launch_early, wait_for_kernel_before
@@ -29,8 +30,10 @@ PIPELINE = "topi_ext.cuda"
 
 def _pipeline() -> tuple[Any, Any, Any]:
     passes, finalize_host, finalize_device = default_s_tir_pipeline()
+    approximated: set[str] = set()
 
     def lower(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
+        approximated.update(approximate_functions(module))
         # Offsets must not hide behind variables from lower_fragments; nvcc finds common terms itself.
         config = {
             **dict(context.config),
@@ -42,7 +45,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
             return passes(tvm.transform.Sequential(ours)(module))
 
     def finish() -> tvm.transform.Pass:
-        return tvm.transform.Sequential([*device_passes(), finalize_device()])
+        return tvm.transform.Sequential([approximate(approximated), *device_passes(), finalize_device()])
 
     return tvm.transform.module_pass(lower, 0, "topi_ext.cuda"), finalize_host, finish
 

@@ -1,0 +1,71 @@
+"""Approximate arithmetic where more digits would be rounded away: exponentials and quotients of float32.
+
+The CUDA library's exponential and IEEE's division take some forty instructions together, of which sigmoid and
+what is made of it consist; `__expf` and `__fdividef` take six. By the CUDA C++ Programming Guide,
+"Intrinsic Functions", a quotient is off by 2 units in the last place, and an exponential of x by 2 and 1.17
+times x of them. A divisor above 2^126 gives zero.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Op
+from tvm_ffi import structural_map
+
+APPROXIMATE = "topi_ext.approximate"
+"""The attribute of functions whose results are rounded to fewer bits than float32 has."""
+
+_EXPONENTIAL, _SIGMOID = Op.get("tirx.exp"), Op.get("tirx.sigmoid")
+
+
+def approximate_functions(module: tvm.IRModule) -> set[str]:
+    """The names of functions that have :data:`APPROXIMATE`; what they are split into for a device has not."""
+    return {
+        str(variable.name_hint)
+        for variable, func in module.functions_items()
+        if isinstance(func, tirx.PrimFunc) and func.attrs and func.attrs.get(APPROXIMATE)
+    }
+
+
+def approximate(names: Collection[str]) -> tvm.transform.Pass:
+    """In device functions of the functions with these names; vectors stay vectors."""
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        name, kernel, _ = str(func.attrs["global_symbol"]).rpartition("_kernel")
+        if not kernel or name not in names:
+            return func
+        return func.with_body(structural_map(func.body, [(Call, _function), (tirx.Div, _quotient)]))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.approximate")
+
+
+def _function(call: Call) -> Any:
+    if not _is_single(call):
+        return call
+    if call.op.same_as(_EXPONENTIAL):
+        return _extern("__expf", call.args[0])
+    if call.op.same_as(_SIGMOID):
+        (value,) = call.args
+        one, zero = (tirx.const(number, str(call.ty.dtype)) for number in (1.0, 0.0))
+        return _extern("__fdividef", one, one + _extern("__expf", zero - value))
+    return call
+
+
+def _quotient(found: tirx.Div) -> Any:
+    if not _is_single(found):
+        return found
+    return _extern("__fdividef", found.a, found.b)
+
+
+def _extern(name: str, *operands: Any) -> Any:
+    return tirx.call_pure_extern(str(operands[0].ty.dtype), name, *operands)
+
+
+def _is_single(value: Any) -> bool:
+    return str(getattr(value.ty, "dtype", "")).split("x")[0] == "float32"
+
+
+__all__ = ["APPROXIMATE", "approximate", "approximate_functions"]
