@@ -22,7 +22,8 @@ from topi_ext.tune.space import Space
 
 SM_80, SM_90 = MULTIPROCESSORS["sm_80"], MULTIPROCESSORS["sm_90"]
 WORK = GemmConvolution(1, 7, 7, 64, 48, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, "float16")
-KNOBS = cheapest_gemm(WORK, SM_90)[1].to_dict()
+NO_WGMMA = replace(SM_90, wgmma_gain=0.0)
+KNOBS = cheapest_gemm(WORK, NO_WGMMA)[1].to_dict()
 RECORD = TuningRecord(WORK, "sm_90", 1, KNOBS, (1e-5,) * 3, cpu="H100")
 
 
@@ -76,9 +77,8 @@ def test_records_of_wgmma_are_left_out_where_it_is() -> None:
     """A record says what was measured; another one is taken where its instruction may not be used."""
     wgmma = GemmKnobs("wgmma", 64, 48, 64, 4, 1, 3).to_dict()
     fast = replace(RECORD, knobs=wgmma, seconds=(1e-6,) * 3)
-    without = replace(SM_90, wgmma_gain=0.0)
     assert Database([RECORD, fast]).best(WORK, SM_90) == fast
-    assert Database([RECORD, fast]).best(WORK, without) == RECORD
+    assert Database([RECORD, fast]).best(WORK, NO_WGMMA) == RECORD
 
 
 def test_records_of_bulk_copies_are_left_out_where_they_are() -> None:
@@ -92,7 +92,7 @@ def test_records_of_bulk_copies_are_left_out_where_they_are() -> None:
 def test_records_of_before_there_were_bulk_copies_stay_valid() -> None:
     old = replace(RECORD, knobs={name: value for name, value in KNOBS.items() if name != "copies"})
     assert Database([old]).best(WORK, SM_90) == old
-    space = Space(WORK, SM_90)
+    space = Space(WORK, NO_WGMMA)
     assert space.find(old.knobs) is space.default
     assert space.find(old.knobs | {"tile": 1}) is None
 
