@@ -117,7 +117,8 @@ def _windows(sch: Schedule, reduction: Any, out: Any, pixels: int, channels: int
 def _images(sch: Schedule, reduction: Any, out: Any, channels: int, taps: int) -> None:
     # Fewer channels of a block leave more threads for its pixels.
     across = largest_divisor(channels, 8 if taps >= 2048 else 16 if taps >= 512 else 32)
-    down = 1 << min(MOST_THREADS // across, taps // 2).bit_length() - 1
+    # Partial sums of one channel lie side by side: an odd number of them spreads channels over the banks.
+    down = (1 << min(MOST_THREADS // across, taps // 2).bit_length() - 1) - 1
     pixel = sch.fuse(*_reduced_loops(sch, reduction))
     _, thread_y = sch.split(pixel, [None, down])
     partial = sch.rfactor(thread_y, 0)
