@@ -21,8 +21,11 @@ from topi_ext.schedule.blocks import (
     try_inline,
 )
 
-WINDOW = 32
-"""Pixels that a thread reads alone at most."""
+WINDOW, SMALL_WINDOW = 64, 32
+"""Pixels that a thread reads alone at most; the second where there are few results, as many as images."""
+
+FEW_PIXELS = 64
+"""Of a result, over which threads are few if each has a window of its own."""
 
 THREADS = 128
 """Of a block whose threads walk windows."""
@@ -55,7 +58,7 @@ def schedule_reduction(func: PrimFunc) -> Schedule | None:
         return None
     *pixels, channels = known[:-inner]
     taps = prod(known[-inner:])
-    if taps <= WINDOW:
+    if taps <= (WINDOW if prod(pixels) > FEW_PIXELS else SMALL_WINDOW):
         _windows(sch, reduction, out, prod(pixels), channels)
     else:
         _images(sch, reduction, out, channels, taps)
