@@ -87,7 +87,7 @@ def _with_results(module: tvm.IRModule, main: tvm.ir.GlobalVar) -> tvm.IRModule:
         bindings = []
         for binding in block.bindings:
             graph = _empty_graph(binding.value)
-            if graph is not None:
+            if graph is not None and found[graph].params:
                 returning = _returning_first(found[graph])
                 found[graph] = returning
                 call = binding.value

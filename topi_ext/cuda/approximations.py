@@ -1,9 +1,11 @@
-"""Approximate arithmetic where more digits would be rounded away: exponentials and quotients of float32.
+"""Approximate exponentials and sigmoids where more digits would be rounded away.
 
-The CUDA library's exponential and IEEE's division take some forty instructions together, of which sigmoid and
-what is made of it consist; `__expf` and `__fdividef` take six. By the CUDA C++ Programming Guide,
-"Intrinsic Functions", a quotient is off by 2 units in the last place, and an exponential of x by 2 and 1.17
-times x of them. A divisor above 2^126 gives zero.
+The CUDA library's exponential and IEEE's division, of which a sigmoid consists, take some forty instructions
+together; `__expf` and `__fdividef` take six. By the CUDA C++ Programming Guide, "Intrinsic Functions", the
+exponential of x is off by 2 and 1.17 times x units in the last place, and a quotient by 2. A divisor above
+2^126 gives zero, as a sigmoid may.
+
+Other quotients stay IEEE's: what is rounded down behind them, or to an integer, would be another number.
 """
 
 from collections.abc import Collection
@@ -15,7 +17,7 @@ from tvm.ir import Call, Op
 from tvm_ffi import structural_map
 
 APPROXIMATE = "topi_ext.approximate"
-"""The attribute of functions whose results are rounded to fewer bits than float32 has."""
+"""The attribute of functions of a network that rounds its tensors, or what it multiplies, to fewer bits."""
 
 _EXPONENTIAL, _SIGMOID = Op.get("tirx.exp"), Op.get("tirx.sigmoid")
 
@@ -37,7 +39,7 @@ def approximate(names: Collection[str]) -> tvm.transform.Pass:
         name, kernel, _ = str(func.attrs["global_symbol"]).rpartition("_kernel")
         if not kernel or name not in names:
             return func
-        return func.with_body(structural_map(func.body, [(Call, _function), (tirx.Div, _quotient)]))
+        return func.with_body(structural_map(func.body, (Call, _function)))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.approximate")
 
@@ -52,12 +54,6 @@ def _function(call: Call) -> Any:
         one, zero = (tirx.const(number, str(call.ty.dtype)) for number in (1.0, 0.0))
         return _extern("__fdividef", one, one + _extern("__expf", zero - value))
     return call
-
-
-def _quotient(found: tirx.Div) -> Any:
-    if not _is_single(found):
-        return found
-    return _extern("__fdividef", found.a, found.b)
 
 
 def _extern(name: str, *operands: Any) -> Any:

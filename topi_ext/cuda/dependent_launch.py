@@ -8,6 +8,7 @@ may be overwritten. Waits add up, so that memory is used in the order of the lau
 CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization"; PTX ISA, "griddepcontrol".
 """
 
+import re
 from typing import Any
 
 import tvm
@@ -38,7 +39,7 @@ def launch_early() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        return func.with_attr(_LAUNCH_PARAMETERS, [_DEPENDENT]) if _has(func) else func
+        return func.with_attr(_LAUNCH_PARAMETERS, [_DEPENDENT]) if _launches_early(func) else func
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.launch_early")
 
@@ -48,18 +49,19 @@ def wait_for_kernel_before() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        if not _has(func):
+        if not _launches_early(func):
             return func
         return func.with_body(tirx.SeqStmt([tirx.Evaluate(call_void(WAIT, [], _SOURCE)), func.body]))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.wait_for_kernel_before")
 
 
-def _has(func: tirx.PrimFunc) -> bool:
+def _launches_early(func: tirx.PrimFunc) -> bool:
     """Is a function for an architecture that launches so?"""
     target = func.attrs.get("target") or tvm.target.Target.current()
     arch = str(target.attrs.get("arch", "")) if target is not None else ""
-    return arch.startswith("sm_") and int(arch.removeprefix("sm_").rstrip("a")) >= _FIRST_CAPABILITY
+    found = re.match(r"sm_(\d+)", arch)
+    return found is not None and int(found[1]) >= _FIRST_CAPABILITY
 
 
 __all__ = ["WAIT", "launch_early", "wait_for_kernel_before"]

@@ -6,7 +6,7 @@ around launches would see the host. Networks are launched as graphs, too.
 
 import ctypes
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from math import ceil
 from typing import Any
@@ -57,6 +57,8 @@ def graph_seconds(run: Callable[[], None], device: Any, repeats: int, min_repeat
     ``run`` launches kernels and waits for nothing; everything that it uses must stay at its address.
     CudaError where the driver refuses, as of launches that cannot be captured.
     """
+    # What is written on another stream, as by who filled the operands, is there.
+    device.sync()
     with _stream() as stream, tvm_ffi.use_raw_stream(device, stream.value or 0):
         # The first call loads the kernels, which must not happen while they are captured.
         run()
@@ -66,8 +68,8 @@ def graph_seconds(run: Callable[[], None], device: Any, repeats: int, min_repeat
             once = _seconds(few, 1, stream) / FEWEST_CALLS
         calls = min(MOST_CALLS, max(FEWEST_CALLS, ceil(_GRAPH_SECONDS / max(once, 1e-9))))
         with _graph(run, calls, stream) as graph:
-            launches = max(1, ceil(min_repeat_ms / 1e3 / (calls * max(once, 1e-9))))
             _seconds(graph, 1, stream)
+            launches = max(1, ceil(min_repeat_ms / 1e3 / max(_seconds(graph, 1, stream), 1e-9)))
             return [_seconds(graph, launches, stream) / (launches * calls) for _ in range(repeats)]
 
 
@@ -87,8 +89,12 @@ def _graph(run: Callable[[], None], calls: int, stream: ctypes.c_void_p) -> Iter
     try:
         for _ in range(calls):
             run()
-    finally:
-        graph = _made_last("cuStreamEndCapture", stream)
+    except BaseException:
+        # What went wrong is said, not that there is nothing to end.
+        with suppress(CudaError):
+            _ask("cuGraphDestroy", _made_last("cuStreamEndCapture", stream))
+        raise
+    graph = _made_last("cuStreamEndCapture", stream)
     try:
         executable = _made("cuGraphInstantiateWithFlags", graph, ctypes.c_ulonglong(0))
     finally:
@@ -107,8 +113,7 @@ def _made_last(name: str, stream: ctypes.c_void_p) -> ctypes.c_void_p:
 
 def _seconds(graph: ctypes.c_void_p, launches: int, stream: ctypes.c_void_p) -> float:
     """Between two events around so many launches."""
-    begin, end = (_made("cuEventCreate", ctypes.c_uint(0)) for _ in range(2))
-    try:
+    with _event() as begin, _event() as end:
         _ask("cuEventRecord", begin, stream)
         for _ in range(launches):
             _ask("cuGraphLaunch", graph, stream)
@@ -116,10 +121,16 @@ def _seconds(graph: ctypes.c_void_p, launches: int, stream: ctypes.c_void_p) -> 
         _ask("cuEventSynchronize", end)
         taken = ctypes.c_float()
         _ask("cuEventElapsedTime", ctypes.byref(taken), begin, end)
-    finally:
-        for event in (begin, end):
-            _ask("cuEventDestroy_v2", event)
     return taken.value / 1e3
+
+
+@contextmanager
+def _event() -> Iterator[ctypes.c_void_p]:
+    event = _made("cuEventCreate", ctypes.c_uint(0))
+    try:
+        yield event
+    finally:
+        _ask("cuEventDestroy_v2", event)
 
 
 __all__ = ["graph_seconds"]

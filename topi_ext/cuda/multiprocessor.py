@@ -7,8 +7,9 @@ L4. Other boards of an architecture differ in count, clock and bandwidth: sm_90 
 (132 multiprocessors, 3.35 TB/s; the H200 is the same with 4.8 TB/s), not the PCIe board (114, 2 TB/s). Clocks
 are boost clocks; that of H100 is the one of its tensor cores' published peak, where float32's is 1.98 GHz.
 
-The second-level cache of V100 gives 2048 bytes in a cycle and that of A100 5120 (A100's white paper); that of
-H100 is taken to be as fast. Of the others nothing is published: those are estimates.
+The second-level cache of V100 gives 2048 bytes in a cycle and that of A100 5120 (A100's white paper). Of the
+others nothing is published: those are estimates. What an H100 makes of mma.sync, what its second-level cache
+gives, and what a kernel takes beside its work are fitted to kernels that it ran.
 """
 
 from dataclasses import dataclass
@@ -33,9 +34,10 @@ class Multiprocessor:
     ``byte_macs`` and ``float_macs``: multiply-adds per cycle and multiprocessor of float16 on tensor cores by
     warp-wide instructions with float32 accumulators, of TF32, of bytes (on sm_70 by dp4a on CUDA cores), and
     of float32 on CUDA cores; 0 where there are none.
-    ``l2_bytes_per_cycle``: per multiprocessor. ``wgmma_gain``: how many times as many products wgmma makes; 0
-    where there is none, or where it is not to be used. ``has_bulk_copies``: the tensor memory accelerator,
-    which copies whole tiles, is there and may be used.
+    ``l2_bytes_per_cycle``: per multiprocessor. ``launch_us``: microseconds of a kernel beside its work.
+    ``wgmma_gain``: how many times as many products wgmma makes; 0 where there is none, or where it is not to
+    be used. ``has_bulk_copies``: the tensor memory accelerator, which copies whole tiles, is there and may be
+    used.
     """
 
     arch: str
@@ -129,13 +131,13 @@ MULTIPROCESSORS = {
             227 << 10,
             64,
             32,
-            1280,
-            640,
-            2560,
+            860,
+            430,
+            1720,
             128,
             64,
             launch_us=0.93,
-            wgmma_gain=1.6,
+            wgmma_gain=2048 / 860,
             has_bulk_copies=True,
         ),
     )

@@ -25,14 +25,14 @@ BARRIER_CYCLES = 83
 """The barrier and the loop around a tile."""
 
 SHARED_BYTES_PER_CYCLE = 116
+"""What products and copies together get of 128."""
 
 LINE_BYTES = 128
+"""Of the first-level cache."""
+
 LINE_CYCLES = 1.56
 """Copies that threads issue touch one line of the first-level cache after the other, and a short row of a
 tile costs as much as a whole line. Bulk copies pass it by."""
-
-MMA_SHARE = 0.67
-"""The share of what tensor cores could do that mma.sync makes of them."""
 
 RESULT_CYCLES, RESULT_BYTE_CYCLES = 0.06, 0.03
 """For each result of a block on its way from registers to memory, and for each of its bytes."""
@@ -140,8 +140,8 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     """Microseconds of the kernel, and of the one that adds the slices.
 
     The constants are fitted to 2068 kernels of float16 that an H100 ran, of layers of ResNet-50, MobileNetV2
-    and EfficientNet-B0 with one image and with 32; two thirds of them take within 15% of the estimate. What
-    epilogues cost, which those kernels lack, is reckoned.
+    and EfficientNet-B0 with one image and with 32. Without an epilogue, which those kernels lack and whose
+    cost is reckoned, estimates of two thirds of them are within 15%.
     """
     rows, columns, depth = padded(workload, knobs)
     size = workload.element_bytes
@@ -154,7 +154,8 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     result_bytes = 4 if knobs.split_k > 1 else size
     warps = resident * knobs.warps
     each = (RESULT_CYCLES + RESULT_BYTE_CYCLES * result_bytes) / min(1.0, warps / RESULT_WARPS)
-    each += EPILOGUE_CYCLES / min(1.0, warps / EPILOGUE_WARPS)
+    if knobs.split_k == 1:
+        each += EPILOGUE_CYCLES / min(1.0, warps / EPILOGUE_WARPS)
     finish = knobs.block_m * knobs.block_n * each * resident
     waves = ceil(blocks / (multiprocessor.count * resident))
     cycles = waves * (tiles * turn + LATENCY_CYCLES + finish)
@@ -166,7 +167,7 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     if knobs.split_k > 1:
         partial = rows * columns * 4 * knobs.split_k
         # Written and read, mostly within the second-level cache.
-        microseconds += _SUM_US + 2 * partial / (2 * bandwidth)
+        microseconds += max(_SUM_US, multiprocessor.launch_us) + 2 * partial / (2 * bandwidth)
     return microseconds
 
 
@@ -178,7 +179,6 @@ def _tile_cycles(
     # Fewer warps leave some of the schedulers idle.
     busy = min(1.0, resident * knobs.warps / SCHEDULERS)
     rate = multiprocessor.products(workload.dtype, knobs.instruction) * busy
-    rate *= MMA_SHARE if knobs.instruction == "mma" else 1.0
     multiply = knobs.block_m * knobs.block_n * knobs.block_k / rate
     readers, read_rows = knobs.warps, knobs.warp_m
     if knobs.instruction == "wgmma":

@@ -2,7 +2,7 @@
 
 The product is estimated as any other. Both transforms are bound by what they move: every place of every tile
 passes the second-level cache on its way out and in again, and what one kernel hands to the next is counted as
-memory's, although some of it stays in the cache where images are small. Each kernel is a launch.
+memory's, although some of it stays in the cache where images are small. Each kernel takes time beside that.
 """
 
 from collections.abc import Iterator

@@ -151,7 +151,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
 
     def measured(torch: Any, runners: list[Any]) -> list[list[float]]:
-        return [[1.0 + 0.5 * place] for place in range(len(runners))]
+        counts = [len(runner) if isinstance(runner, list) else 1 for runner in runners]
+        return [[count * (1.0 + 0.5 * place)] for place, count in enumerate(counts)]
 
     for name, stand_in in (
         ("find_compiler", lambda: Path("nvcc")),
@@ -166,8 +167,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         ("peer_calls", lambda *arguments: {"torch graph": lambda: None}),
         ("measured", measured),
         ("host_us", lambda torch, runner: 7.0),
-        ("captured", lambda torch, call, calls: call),
-        ("LAYER_CALLS", 1),
+        ("captured", lambda torch, call, calls: [call] * calls),
+        ("LAYER_CALLS", 4),
     ):
         monkeypatch.setattr(cuda_measure, name, stand_in)
     monkeypatch.setattr(cuda_measure.relay_layout, "load", MadeUpSession)

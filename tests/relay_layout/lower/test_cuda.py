@@ -23,6 +23,7 @@ from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import CudaTarget, resolve_target
+from topi_ext.cuda.approximations import APPROXIMATE
 from topi_ext.cuda.nvcc import find_nvcc
 from topi_ext.cuda.workload import GemmConvolution
 
@@ -106,6 +107,12 @@ def test_tensors_between_kernels_have_the_precision(network: Lowered) -> None:
     stored = {str(binding.var.ty.dtype) for binding in bindings[:-1] if "slices" not in str(binding.value)}
     assert stored == ({"float16"} if target.precision == "fp16" else {"float32"})
     assert str(bindings[-1].var.ty.dtype) == str(main.params[0].ty.dtype) == "float32"
+
+
+def test_arithmetic_is_approximate_where_tensors_or_products_are_rounded(network: Lowered) -> None:
+    target, module, _ = network
+    functions = [func for _, func in module.functions_items() if isinstance(func, tvm.tirx.PrimFunc)]
+    assert {bool(func.attrs.get(APPROXIMATE)) for func in functions} == {target.precision != "fp32"}
 
 
 def test_a_call_is_one_graph(network: Lowered) -> None:

@@ -254,14 +254,21 @@ def _launcher(
 
 
 def simulated(
-    func: tirx.PrimFunc, sm: Multiprocessor, *arrays: np.ndarray, run: Run | None = None
+    func: tirx.PrimFunc,
+    sm: Multiprocessor,
+    *arrays: np.ndarray,
+    run: Run | None = None,
+    waited: dict[str, int] | None = None,
 ) -> np.ndarray:
-    """What a scheduled function of floats makes of ``arrays``, not a number where it writes nothing."""
+    """What a scheduled function of floats makes of ``arrays``, not a number where it writes nothing.
+
+    ``waited`` and ``run`` are as for :func:`product_error`.
+    """
     result = func.params[-1]
     out = np.full([int(extent) for extent in result.shape], np.nan, str(result.dtype))
     names = [parameter.name for parameter in func.params]
     flat = {name: array.reshape(-1) for name, array in zip(names, (*arrays, out), strict=True)}
-    _launcher(func, sm, run=run)(flat)
+    _launcher(func, sm, waited=waited, run=run)(flat)
     return out
 
 

@@ -52,6 +52,9 @@ class Compiled:
         with tvm.transform.PassContext(instruments=[last]):
             source = cuda_source(func, sm)
         self.text = compile_ptx(source, sm.arch)
+        # One launched early that does not wait would be wrong, and one that allows no other is in the way.
+        words = [f"griddepcontrol.{word}" in self.text for word in ("wait", "launch_dependents")]
+        assert words == [sm.capability >= 90] * 2, words
         signature = _SIGNATURE.findall(source)[-1].split(",")
         self.names = [word.rsplit(None, 1)[1].removesuffix("_ptr") for word in signature]
         extents = dict.fromkeys(_TAGS, 1)

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 import tvm
+import tvm_ffi
 
 from topi_ext.cuda import graph_times
 from topi_ext.cuda.graph_times import MOST_CALLS, graph_seconds
 from topi_ext.errors import CudaError
 
-CALL_SECONDS = 3e-6
-REFUSED = 901
+CALL_SECONDS, SPAN_SECONDS = 3e-6, 8e-6
+"""Of a call, and between two events with nothing in between."""
+
+STREAM, REFUSED = 7, 901
 
 
 class Driver:
@@ -28,6 +31,7 @@ class Driver:
         self.in_graph = 0
 
     def run(self) -> None:
+        assert tvm_ffi.get_raw_stream(tvm.cpu()) == STREAM
         self.captured += self.capturing
 
     def __getattr__(self, name: str) -> Any:
@@ -44,7 +48,7 @@ class Driver:
 
     def _made(self, kind: str, place: Any) -> int:
         self.held[kind] += 1
-        ctypes.cast(place, ctypes.POINTER(ctypes.c_void_p))[0] = 7
+        ctypes.cast(place, ctypes.POINTER(ctypes.c_void_p))[0] = STREAM
         return 0
 
     def _freed(self, kind: str) -> int:
@@ -90,7 +94,7 @@ class Driver:
         return 0
 
     def _cuEventElapsedTime(self, place: Any, begin: Any, end: Any) -> int:
-        taken = self.launched[-2] * self.in_graph * CALL_SECONDS
+        taken = SPAN_SECONDS + self.launched[-2] * self.in_graph * CALL_SECONDS
         ctypes.cast(place, ctypes.POINTER(ctypes.c_float))[0] = taken * 1e3
         return 0
 
@@ -108,10 +112,10 @@ def driver(monkeypatch: pytest.MonkeyPatch, refused: str = "") -> Driver:
 def test_a_repeat_lasts_as_long_as_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs of as many calls as there may be, since calls are short, launched as often as it takes."""
     made = driver(monkeypatch)
-    found = graph_seconds(made.run, tvm.cpu(), repeats=3, min_repeat_ms=2.0)
-    assert found == pytest.approx([CALL_SECONDS] * 3, rel=1e-5)
+    found = graph_seconds(made.run, tvm.cpu(), repeats=3, min_repeat_ms=30.0)
+    assert found == pytest.approx([CALL_SECONDS] * 3, rel=1e-3)
     assert made.in_graph == MOST_CALLS
-    assert made.launched[-2] == 7, "2 ms are 666 calls of 3 us, in graphs of 100"
+    assert made.launched[-2] == 98, "30 ms are 98 graphs of 300 us, with the events that they were timed with"
     assert not +made.held, "everything is given back"
 
 
@@ -122,6 +126,19 @@ def test_what_the_driver_refuses_is_said(monkeypatch: pytest.MonkeyPatch, refuse
     made = driver(monkeypatch, refused)
     with pytest.raises(CudaError, match=f"^{refused} fails: CUDA_ERROR_MADE_UP$"):
         graph_seconds(made.run, tvm.cpu(), repeats=1, min_repeat_ms=1.0)
+    assert not +made.held, "everything is given back"
+
+
+def test_what_goes_wrong_while_a_graph_is_made_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = driver(monkeypatch)
+
+    def run() -> None:
+        made.run()
+        if made.capturing:
+            raise ValueError("made up")
+
+    with pytest.raises(ValueError, match=r"^made up$"):
+        graph_seconds(run, tvm.cpu(), repeats=1, min_repeat_ms=1.0)
     assert not +made.held, "everything is given back"
 
 

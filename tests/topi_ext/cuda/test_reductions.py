@@ -70,6 +70,14 @@ def test_the_mean_of_an_image(shape: tuple) -> None:
     np.testing.assert_allclose(simulated(scheduled(mean(shape)), SM_80, data), expected, atol=2e-4)
 
 
+@pytest.mark.parametrize(("shape", "most"), [((1, 14, 14, 64), 0), ((1, 24, 24, 32), 242)])
+def test_partial_sums_meet_few_banks_twice(shape: tuple, most: int) -> None:
+    """Side by side in powers of two, those of 32 channels would all be in one bank: 420 and 3870 times."""
+    waited: dict[str, int] = {}
+    simulated(scheduled(mean(shape)), SM_80, random(*shape), waited=waited)
+    assert waited["load"] + waited["store"] <= most, waited
+
+
 @pytest.mark.parametrize("shape", [(2, 21, 5, 6), (1, 300, 4, 12), (30, 1, 1, 21)])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_the_place_of_an_extreme_element(shape: tuple, name: str) -> None:

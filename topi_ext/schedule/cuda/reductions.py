@@ -22,10 +22,10 @@ from topi_ext.schedule.blocks import (
 )
 
 WINDOW, SMALL_WINDOW = 64, 32
-"""Pixels that a thread reads alone at most; the second where there are few results, as many as images."""
+"""Pixels that a thread reads alone at most, and where there are few results."""
 
 FEW_PIXELS = 64
-"""Of a result, over which threads are few if each has a window of its own."""
+"""Pixels of the result, of all images: threads would be few if each had one of them."""
 
 THREADS = 128
 """Of a block whose threads walk windows."""
@@ -61,7 +61,7 @@ def schedule_reduction(func: PrimFunc) -> Schedule | None:
     if taps <= (WINDOW if prod(pixels) > FEW_PIXELS else SMALL_WINDOW):
         _windows(sch, reduction, out, prod(pixels), channels)
     else:
-        _images(sch, reduction, out, channels, taps)
+        _images(sch, reduction, out, prod(pixels), channels, taps)
     return sch
 
 
@@ -125,8 +125,8 @@ def _windows(sch: Schedule, reduction: Any, out: Any, pixels: int, channels: int
         sch.unroll(tap)
 
 
-def _images(sch: Schedule, reduction: Any, out: Any, channels: int, taps: int) -> None:
-    across, threads = _block_of_an_image(sch, reduction, channels, taps)
+def _images(sch: Schedule, reduction: Any, out: Any, pixels: int, channels: int, taps: int) -> None:
+    across, threads = _block_of_an_image(pixels * channels, channels, taps)
     # Partial sums of one channel lie side by side: an odd number of them spreads channels over the banks.
     down = (1 << min(threads // across, taps // 2).bit_length() - 1) - 1
     pixel = sch.fuse(*_reduced_loops(sch, reduction))
@@ -161,12 +161,11 @@ def _images(sch: Schedule, reduction: Any, out: Any, channels: int, taps: int) -
     _keep_local(sch, total)
 
 
-def _block_of_an_image(sch: Schedule, reduction: Any, channels: int, taps: int) -> tuple[int, int]:
+def _block_of_an_image(results: int, channels: int, taps: int) -> tuple[int, int]:
     """Channels of a block, and its threads at most, as an H100 measured means of 49 to 12544 pixels."""
-    extents = [loop_extent(sch, loop) or 1 for loop in sch.get_loops(reduction)]
     if taps < LARGE_IMAGE:
         return largest_divisor(channels, 32), FEW_THREADS
-    if prod(extents) // taps >= MANY_RESULTS:
+    if results >= MANY_RESULTS:
         return largest_divisor(channels, 64), MOST_THREADS
     # Fewer channels of a block make more blocks, and leave more threads for its pixels.
     return largest_divisor(channels, 8 if taps >= 4 * LARGE_IMAGE else 16), MOST_THREADS
