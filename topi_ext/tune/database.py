@@ -23,7 +23,7 @@ class Database:
         self.misfits = 0
         self._cpu = cpu
         self._records: dict[tuple[str, str], list[TuningRecord]] = {}
-        self._best: dict[tuple[str, str, int, bool], TuningRecord | None] = {}
+        self._best: dict[tuple[str, Machine, bool], TuningRecord | None] = {}
         self._transforms: list[TransformRecord] = []
         for record in records:
             self.add(record)
@@ -67,7 +67,8 @@ class Database:
         without ``winograd`` those of Winograd kernels are left out. Inherited ones are of another machine and
         another compiler: they choose nothing, and are where tuning starts (:meth:`inherited`).
         """
-        key = workload.to_json(), processor.name, processor.threads, winograd
+        # Machines of one name may differ in what they may use.
+        key = workload.to_json(), processor, winograd
         if key not in self._best:
             found = [
                 record
