@@ -264,21 +264,31 @@ def test_smaller_instructions_of_turing(dtype: str) -> None:
     assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
 
 
+TILES = {
+    "tensor cores": GemmKnobs("mma", 64, 64, 32, 2, 2, 3),
+    "CUDA cores": GemmKnobs("fma", 64, 64, 16, 2, 2, 3),
+    "tf32": GemmKnobs("mma", 64, 64, 32, 2, 2, 3),
+    "bytes": GemmKnobs("mma", 64, 64, 64, 2, 2, 3),
+}
+"""Neither small, where a few registers are many, nor what is chosen, which need not be what was fitted."""
+
+
 def test_registers_are_about_as_many_as_estimated() -> None:
     """For most kernels; ptxas rounds up to what as many warps as would fit can have."""
     ratios = []
     for family, work in WORKLOADS.items():
         for arch in ("sm_80", "sm_90"):
-            sm = MULTIPROCESSORS[arch]
-            (used,) = compile_cubin(source_of(family, sm), arch).resources.values()
-            ratios.append(registers(work, warp_wide(work, sm), sm) / used.registers)
+            sm, knobs = MULTIPROCESSORS[arch], TILES[family]
+            source = cuda_source(scheduled_product(work, knobs, sm), sm)
+            (used,) = compile_cubin(source, arch).resources.values()
+            ratios.append(registers(work, knobs, sm) / used.registers)
     for dtype, (_, _, knobs) in OLDER.items():
         (used,) = compile_cubin(turing_source(dtype), "sm_75").resources.values()
         work = workload(1, (14, 14), (64, 64), dtype=dtype)
         ratios.append(registers(work, knobs, MULTIPROCESSORS["sm_75"]) / used.registers)
     assert 0.85 <= statistics.median(ratios) <= 1.15, ratios
     assert 2 * sum(0.8 <= ratio <= 1.25 for ratio in ratios) > len(ratios), ratios
-    assert 0.6 <= min(ratios) <= max(ratios) <= 1.65, ratios
+    assert 0.6 <= min(ratios) <= max(ratios) <= 1.6, ratios
 
 
 @pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="nvdisasm is not on the path")
