@@ -16,6 +16,7 @@ from topi_ext.cuda.kernel import (
     kernel_arguments,
     kernel_calls,
     kernel_module,
+    launcher,
     packed,
 )
 from topi_ext.cuda.space import instructions_of
@@ -80,13 +81,7 @@ def our_layer(workload: Convolution, target: CudaTarget, device: Any, known: Map
     arguments += [
         tvm.runtime.empty(shape, dtype, device) for shape, dtype in kernel_arguments(module, calls)[2:]
     ]
-    functions = [(compiled[name], [arguments[place] for place in places]) for name, places in calls]
-
-    def run() -> None:
-        for function, operands in functions:
-            function(*operands)
-
-    return run
+    return launcher(compiled, calls, arguments)
 
 
 def cudnn_layer(workload: NhwcConvolution, torch: Any) -> Any:

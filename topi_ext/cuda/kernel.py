@@ -1,6 +1,6 @@
 """Convolutions as kernels of their own, for measuring them: no epilogue but the rounding of the result."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -41,6 +41,8 @@ Calls = list[tuple[str, tuple[int, ...]]]
 the packed weight, the last one the result, and what is between them one function hands to the next.
 """
 
+Launch = Callable[[], None]
+
 Convolution = GemmConvolution | DepthwiseConvolution
 Knobs = GemmKnobs | WinogradGemmKnobs | DepthwiseKnobs
 
@@ -67,6 +69,20 @@ def kernel_calls(knobs: Knobs) -> Calls:
     if isinstance(knobs, GemmKnobs) and knobs.split_k > 1:
         return [(PRODUCT, (0, 1, 2)), (SUM, (2, 3))]
     return [(PRODUCT, (0, 1, 2))]
+
+
+def launcher(module: Any, calls: Sequence[tuple[str, Sequence[int]]], tensors: Sequence[Any]) -> Launch:
+    """A call that launches a compiled module's functions in the order of ``calls``, and waits for nothing.
+
+    ``tensors`` are the arguments by their places.
+    """
+    functions = [(module[name], [tensors[place] for place in places]) for name, places in calls]
+
+    def launch() -> None:
+        for function, operands in functions:
+            function(*operands)
+
+    return launch
 
 
 def kernel_arguments(module: tvm.IRModule, calls: Calls) -> list[tuple[tuple[int, ...], str]]:
@@ -182,6 +198,7 @@ __all__ = [
     "kernel_arguments",
     "kernel_calls",
     "kernel_module",
+    "launcher",
     "packed",
     "result_dtype",
 ]

@@ -19,6 +19,7 @@ from topi_ext.cuda.kernel import (
     kernel_arguments,
     kernel_calls,
     kernel_module,
+    launcher,
     packed,
 )
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
@@ -75,13 +76,7 @@ def run_here(kernel: Library, repeats: int, min_repeat_ms: int) -> list[float]:
     tensors = [tvm.runtime.empty(shape, dtype, device) for shape, dtype in kernel.arguments]
     for tensor in tensors:
         fill(tensor)
-    functions = [(module[name], [tensors[place] for place in places]) for name, places in kernel.calls]
-
-    def run() -> None:
-        for function, operands in functions:
-            function(*operands)
-
-    return graph_seconds(run, device, repeats, min_repeat_ms)
+    return graph_seconds(launcher(module, kernel.calls, tensors), device, repeats, min_repeat_ms)
 
 
 def error_here(kernel: Library, workload: Convolution, knobs: Knobs) -> float:
@@ -95,8 +90,7 @@ def error_here(kernel: Library, workload: Convolution, knobs: Knobs) -> float:
     # What a kernel leaves out must not be right by chance.
     rest = [np.full(shape, 77, dtype) for shape, dtype in kernel.arguments[len(given) :]]
     tensors = [tvm.runtime.tensor(array, device) for array in (*given, *rest)]
-    for name, places in kernel.calls:
-        module[name](*[tensors[place] for place in places])
+    launcher(module, kernel.calls, tensors)()
     return product_check.largest_error(tensors[-1].numpy(), data, weight, workload)
 
 

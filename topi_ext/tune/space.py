@@ -80,7 +80,7 @@ class Space:
     def kinds(self) -> list[Candidate]:
         """On a GPU, of each instruction and each way of copying what has the least estimate.
 
-        The model cannot tell the ways apart, and a search that never tries one learns nothing of it.
+        Estimates are off by more than these differ, and a search that never tries one learns nothing of it.
         """
         found: dict[tuple[Any, Any], Candidate] = {}
         for candidate in self.candidates:

@@ -19,11 +19,10 @@ STREAM, REFUSED = 7, 901
 
 
 class Driver:
-    """Counts what is called and what was not given back; knows how many calls each graph holds."""
+    """Counts what was not given back; knows how many calls each graph holds."""
 
     def __init__(self, refused: str = "") -> None:
         self.refused = refused
-        self.calls: Counter[str] = Counter()
         self.held: Counter[str] = Counter()
         self.captured = 0
         self.capturing = False
@@ -39,7 +38,6 @@ class Driver:
             raise AttributeError(name)
 
         def called(*arguments: Any) -> int:
-            self.calls[name] += 1
             if name == self.refused:
                 return REFUSED
             return getattr(self, f"_{name}", lambda *_: 0)(*arguments)
