@@ -1,11 +1,14 @@
 """Knobs of depthwise convolutions on a GPU, what keeps them from a workload, and what they need."""
 
 from dataclasses import dataclass
-from math import ceil
+from functools import lru_cache
 from typing import ClassVar, Literal, get_args
+
+import numpy as np
 
 from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.stacked import Count, rounded_up
 from topi_ext.cuda.workload import COPY_BYTES, INTEGERS, DepthwiseConvolution
 from topi_ext.knobs import DTYPE_BYTES
 
@@ -69,19 +72,30 @@ class DepthwiseKnobs(KernelKnobs):
         return self.row_threads * self.tile_rows, self.column_threads * self.tile_columns
 
 
-def read_pixels(workload: DepthwiseConvolution, rows: int, columns: int) -> int:
+def read_pixels(workload: DepthwiseConvolution, rows: Count, columns: Count) -> Count:
     """Pixels of the image that ``rows`` x ``columns`` neighbouring results read."""
-    counts = []
+    count = 1
     for axis, extent in enumerate((rows, columns)):
-        stride, dilation = workload.strides[axis], workload.dilation[axis]
-        taps = range(workload.kernel[axis])
-        counts.append(len({place * stride + tap * dilation for place in range(extent) for tap in taps}))
-    return counts[0] * counts[1]
+        most = int(np.max(extent))
+        read = _read_of_each(workload.kernel[axis], workload.strides[axis], workload.dilation[axis], most)
+        count = count * read[extent]
+    return count
+
+
+@lru_cache
+def _read_of_each(taps: int, stride: int, dilation: int, most: int) -> np.ndarray:
+    """Along one axis, what 0, 1, 2 ... up to ``most`` neighbouring results read."""
+    seen: set[int] = set()
+    counts = [0]
+    for place in range(most):
+        seen.update(range(place * stride, place * stride + taps * dilation, dilation))
+        counts.append(len(seen))
+    return np.array(counts)
 
 
 def depthwise_registers(
     workload: DepthwiseConvolution, knobs: DepthwiseKnobs, multiprocessor: Multiprocessor
-) -> int:
+) -> Count:
     """Registers of a thread, by estimate: sums, most of what they read, and for bytes, which are made
     integers one by one, the weights.
 
@@ -92,12 +106,12 @@ def depthwise_registers(
     words = _words(workload, knobs)
     read = read_pixels(workload, knobs.tile_rows, knobs.tile_columns) * words
     if workload.dtype in INTEGERS:
-        return ceil(2.4 * sums + 0.7 * read + 1.9 * workload.taps * words + 5)
+        return rounded_up(2.4 * sums + 0.7 * read + 1.9 * workload.taps * words + 5)
     # Before sm_80 ptxas asks for more of them ahead.
     ahead = 8 if multiprocessor.capability < 80 else 0
     if workload.dtype == "float16":
-        return ceil(sums + 0.8 * read + 22 + ahead)
-    return ceil(0.3 * sums + 0.9 * read + 24 + ahead)
+        return rounded_up(sums + 0.8 * read + 22 + ahead)
+    return rounded_up(0.3 * sums + 0.9 * read + 24 + ahead)
 
 
 def _words(workload: DepthwiseConvolution, knobs: DepthwiseKnobs) -> int:

@@ -7,8 +7,9 @@ then the time of its busiest unit; other blocks of the multiprocessor work while
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
-from math import ceil
 from typing import get_args
+
+import numpy as np
 
 from topi_ext.cuda.depthwise import (
     VECTORS,
@@ -21,6 +22,7 @@ from topi_ext.cuda.depthwise import (
 )
 from topi_ext.cuda.multiprocessor import LANES, SCHEDULERS, Multiprocessor
 from topi_ext.cuda.space import BARRIER_CYCLES, LINE_BYTES, SHARED_BYTES_PER_CYCLE
+from topi_ext.cuda.stacked import Amount, Count, first_fitting, greatest, least, stacked
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution
 from topi_ext.knobs import DTYPE_BYTES
 
@@ -52,6 +54,15 @@ def depthwise_knobs(
     workload: DepthwiseConvolution, multiprocessor: Multiprocessor
 ) -> Iterator[tuple[float, DepthwiseKnobs]]:
     """All knobs that fit, with their estimated microseconds."""
+    choices = list(_choices(workload))
+    estimates = _estimates(workload, stacked(choices), multiprocessor).tolist()
+    for estimate, knobs in zip(estimates, choices, strict=True):
+        if depthwise_misfit(workload, knobs, multiprocessor) is None:
+            yield estimate, knobs
+
+
+def _choices(workload: DepthwiseConvolution) -> Iterator[DepthwiseKnobs]:
+    """All that have work for a block, whether they fit or not."""
     for vector in VECTORS:
         for across in _channel_threads(workload, vector):
             for tile in product(_TILE_ROWS, _TILE_COLUMNS):
@@ -59,9 +70,7 @@ def depthwise_knobs(
                     if not _is_worth(workload, tile, threads, across):
                         continue
                     for weights in _places(workload, threads):
-                        knobs = DepthwiseKnobs(vector, *tile, across, *threads, weights)
-                        if depthwise_misfit(workload, knobs, multiprocessor) is None:
-                            yield depthwise_us(workload, knobs, multiprocessor), knobs
+                        yield DepthwiseKnobs(vector, *tile, across, *threads, weights)
 
 
 def _places(workload: DepthwiseConvolution, threads: tuple[int, int]) -> tuple[Weights, ...]:
@@ -102,10 +111,10 @@ def _is_worth(
     return count >= _THREADS[0] or whole
 
 
-def depthwise_blocks(workload: DepthwiseConvolution, knobs: DepthwiseKnobs) -> int:
+def depthwise_blocks(workload: DepthwiseConvolution, knobs: DepthwiseKnobs) -> Count:
     """Thread blocks of the grid."""
     down, right = (
-        ceil(extent / size)
+        -(-extent // size)
         for extent, size in zip((workload.out_height, workload.out_width), knobs.block, strict=True)
     )
     return workload.batch * down * right * (workload.out_channels // knobs.channels)
@@ -113,20 +122,20 @@ def depthwise_blocks(workload: DepthwiseConvolution, knobs: DepthwiseKnobs) -> i
 
 def depthwise_resident(
     workload: DepthwiseConvolution, knobs: DepthwiseKnobs, multiprocessor: Multiprocessor
-) -> int:
+) -> Count:
     """Thread blocks that one multiprocessor holds at once."""
-    shared = weight_bytes(workload, knobs) if knobs.weights == "shared" else 0
+    shared = (knobs.weights == "shared") * weight_bytes(workload, knobs)
     return multiprocessor.resident(shared, depthwise_registers(workload, knobs, multiprocessor), knobs.warps)
 
 
-def warp_lines(workload: DepthwiseConvolution, knobs: DepthwiseKnobs, size: int, stride: int) -> float:
+def warp_lines(workload: DepthwiseConvolution, knobs: DepthwiseKnobs, size: int, stride: int) -> Amount:
     """Lines of the first-level cache that a warp touches where each thread reads a vector of elements of
     ``size`` bytes, neighbouring pixels of a tile ``stride`` apart.
     """
-    run = min(knobs.channel_threads, LANES) * knobs.vector * size
-    pixels = max(1, LANES // knobs.channel_threads)
+    run = least(knobs.channel_threads, LANES) * knobs.vector * size
+    pixels = greatest(1, LANES // knobs.channel_threads)
     apart = stride * knobs.tile_columns * workload.out_channels * size
-    return max(1.0, run / LINE_BYTES) * max(1.0, pixels * min(1.0, apart / LINE_BYTES))
+    return greatest(1.0, run / LINE_BYTES) * greatest(1.0, pixels * least(1.0, apart / LINE_BYTES))
 
 
 def depthwise_us(
@@ -136,38 +145,45 @@ def depthwise_us(
 
     Latency and what is not done at the same time are fitted to 352 kernels of float16 that an H100 ran.
     """
+    return float(_estimates(workload, knobs, multiprocessor))
+
+
+def _estimates(
+    workload: DepthwiseConvolution, knobs: DepthwiseKnobs, multiprocessor: Multiprocessor
+) -> Amount:
+    """:func:`depthwise_us`, of stacked knobs all of them."""
     size, weight_size = workload.element_bytes, DTYPE_BYTES[workload.weight_dtype]
     results = knobs.tile_rows * knobs.tile_columns
     read = read_pixels(workload, knobs.tile_rows, knobs.tile_columns)
     # Threads of other pixels read the same weights.
-    run = min(knobs.channel_threads, LANES) * knobs.vector * weight_size
+    run = least(knobs.channel_threads, LANES) * knobs.vector * weight_size
     lines = read * warp_lines(workload, knobs, size, workload.strides[1])
-    lines += workload.taps * max(1.0, run / LINE_BYTES) + results * warp_lines(workload, knobs, size, 1)
+    lines = lines + workload.taps * greatest(1.0, run / LINE_BYTES)
+    lines = lines + results * warp_lines(workload, knobs, size, 1)
     converted = 0 if workload.dtype == "float32" else read + workload.taps
     arithmetic = knobs.vector * (results * workload.taps + converted)
     # Addresses and the borders of the image take their share.
     issued = arithmetic + 4 * (read + results) + 2 * workload.taps + 60
     blocks = depthwise_blocks(workload, knobs)
-    each = ceil(blocks / multiprocessor.count)
-    resident = min(depthwise_resident(workload, knobs, multiprocessor), each)
+    each = -(-blocks // multiprocessor.count)
+    resident = least(depthwise_resident(workload, knobs, multiprocessor), each)
     # Fewer warps leave some of the schedulers idle.
-    busy = min(1.0, resident * knobs.warps / SCHEDULERS)
+    busy = least(1.0, resident * knobs.warps / SCHEDULERS)
     rate = multiprocessor.float_macs / (2 if workload.dtype in INTEGERS else 1)
-    warp = max(lines, arithmetic * LANES / rate / busy, issued / SCHEDULERS / busy)
+    warp = greatest(lines, arithmetic * LANES / rate / busy, issued / SCHEDULERS / busy)
     # Blocks read what surrounds their pixels once more than their neighbours.
     window = read_pixels(workload, *knobs.block) * knobs.channels * size / workload.columns
     arriving = (window + weight_bytes(workload, knobs)) / multiprocessor.l2_bytes_per_cycle
-    own = max(warp * knobs.warps, arriving, issued * ISSUE_CYCLES)
-    waited: float = WINDOW_CYCLES
-    if knobs.weights == "shared":
-        waited += BARRIER_CYCLES + 2 * weight_bytes(workload, knobs) / SHARED_BYTES_PER_CYCLE
-    turn = max(warp * knobs.warps * resident, arriving * resident, waited + own)
-    cycles = WINDOW_CYCLES + max(ceil(each / resident) * turn, each * BLOCK_CYCLES + waited + own)
+    own = greatest(warp * knobs.warps, arriving, issued * ISSUE_CYCLES)
+    copied = BARRIER_CYCLES + 2 * weight_bytes(workload, knobs) / SHARED_BYTES_PER_CYCLE
+    waited = WINDOW_CYCLES + (knobs.weights == "shared") * copied
+    turn = greatest(warp * knobs.warps * resident, arriving * resident, waited + own)
+    cycles = WINDOW_CYCLES + greatest(-(-each // resident) * turn, each * BLOCK_CYCLES + waited + own)
     moved = workload.batch * workload.in_height * workload.in_width * workload.in_channels * size
     moved += (workload.rows * size + workload.taps * weight_size) * workload.out_channels
     bandwidth = multiprocessor.gigabytes_per_second * 1e3
     both = cycles / (multiprocessor.gigahertz * 1e3), moved / bandwidth
-    return max(both) + min(both) * IN_TURN + multiprocessor.launch_us
+    return greatest(*both) + least(*both) * IN_TURN + multiprocessor.launch_us
 
 
 @lru_cache(maxsize=4096)
@@ -175,7 +191,15 @@ def cheapest_depthwise(
     workload: DepthwiseConvolution, multiprocessor: Multiprocessor
 ) -> tuple[float, DepthwiseKnobs]:
     """The knobs with the least estimated microseconds."""
-    return min(depthwise_knobs(workload, multiprocessor), key=lambda found: found[0])
+    choices = list(_choices(workload))
+    estimates = _estimates(workload, stacked(choices), multiprocessor)
+    place = first_fitting(
+        choices,
+        estimates[np.newaxis],
+        lambda choice: depthwise_misfit(workload, choice, multiprocessor) is None,
+    )
+    assert place is not None, f"no knobs fit {workload.to_json()}"
+    return float(estimates[place]), choices[place]
 
 
 __all__ = [

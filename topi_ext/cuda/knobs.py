@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
 from typing import ClassVar, Literal, get_args
 
 from topi_ext.cuda.bulk_copies import BARRIER_BYTES, MOST_STAGES
 from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.stacked import Count, greatest, least, rounded_up
 from topi_ext.cuda.tensor_maps import bulk_misfit
 from topi_ext.cuda.wgmma import GROUP, LOADED, LOADED_REGISTERS, MOST_COLUMNS, WGMMA_DTYPES
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
@@ -88,7 +88,7 @@ class GemmKnobs(KernelKnobs):
         return self.block_n // self.warps_n
 
 
-def shared_bytes(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:
+def shared_bytes(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> Count:
     """Shared memory of a thread block: its tiles, whose place its results take in the end.
 
     Tiles that are copied through registers wait there for the one before. TVM lays results over both operands
@@ -98,14 +98,15 @@ def shared_bytes(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     if knobs.instruction not in SWIZZLED:
         row += (PAD_BYTES - row) % ROW_BYTES
     stages = knobs.stages if multiprocessor.has_async_copies else 1
-    smaller, larger = sorted(stages * block * row for block in (knobs.block_m, knobs.block_n))
+    smaller = stages * row * least(knobs.block_m, knobs.block_n)
+    larger = stages * row * greatest(knobs.block_m, knobs.block_n)
     pad = PAD_BYTES // _SUM_BYTES if knobs.instruction in ON_CUDA_CORES else RESULT_PAD
     results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * _SUM_BYTES
     if workload.element_bytes == _SUM_BYTES:
-        total = smaller + max(larger, results)
+        total = smaller + greatest(larger, results)
     else:
-        total = max(smaller + larger, results)
-    return total + (BARRIER_BYTES if knobs.copies == "bulk" else 0)
+        total = greatest(smaller + larger, results)
+    return total + (knobs.copies == "bulk") * BARRIER_BYTES
 
 
 @dataclass(frozen=True)
@@ -138,11 +139,14 @@ _THROUGH_REGISTERS: dict[Instruction, _Registers] = {
 _MOST_PLACES = 8
 """Copies of a thread whose places are computed ahead."""
 
+MOST_REGISTERS = 255
+"""Of a thread."""
+
 _NEXT_STEP = 12
 """Registers for fragments of mma that are loaded for the next step within a tile."""
 
 
-def registers(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:
+def registers(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> Count:
     """Registers of a thread, by estimate, within 15% of what ptxas gives half of the kernels or more."""
     first, second = _THROUGH_REGISTERS, _ASYNCHRONOUS
     if multiprocessor.has_async_copies:
@@ -155,13 +159,13 @@ def registers(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multi
     if workload.has_window and workload.dtype in INTEGERS and multiprocessor.has_async_copies:
         # Bytes may have a border of their own, which is stored where nothing is copied.
         copies = knobs.block_m * knobs.block_k / workload.copy_elements / knobs.threads
-        used += 2 * min(copies, _MOST_PLACES)
+        used = used + 2 * least(copies, _MOST_PLACES)
     steps = knobs.block_k // fragment_depth(workload, knobs)
-    if knobs.instruction == "mma" and steps > 1:
-        used += _NEXT_STEP
+    if knobs.instruction == "mma":
+        used = used + (steps > 1) * _NEXT_STEP
     if knobs.instruction == "wgmma" and workload.dtype in LOADED:
-        used += LOADED_REGISTERS * steps
-    return ceil(used)
+        used = used + LOADED_REGISTERS * steps
+    return rounded_up(used)
 
 
 SWIZZLED_ROWS = (32, 64, 128)
@@ -221,7 +225,7 @@ def _misfits(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multip
     if needed > limit:
         yield f"{needed} bytes of shared memory of {limit}"
     used = registers(workload, knobs, multiprocessor)
-    if used > 255:
+    if used > MOST_REGISTERS:
         yield f"about {used} registers a thread"
     if used * knobs.threads > multiprocessor.registers:
         yield f"{knobs.threads} threads of {used} registers"
@@ -281,6 +285,7 @@ def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiproc
 
 
 __all__ = [
+    "MOST_REGISTERS",
     "ON_CUDA_CORES",
     "PAD_BYTES",
     "RESULT_PAD",

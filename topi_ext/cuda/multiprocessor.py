@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tvm.target import Target
 
+from topi_ext.cuda.stacked import Count, greatest, least
 from topi_ext.errors import CudaError
 
 LANES = 32
@@ -84,18 +85,17 @@ class Multiprocessor:
         """Multiply-adds per cycle and multiprocessor of a dtype by one of its instructions."""
         return self.macs[dtype] * (self.wgmma_gain if instruction == "wgmma" else 1.0)
 
-    def resident(self, shared: int, registers: int, warps: int) -> int:
+    def resident(self, shared: Count, registers: Count, warps: Count) -> Count:
         """Blocks of ``warps`` that one multiprocessor holds at once, each with so many bytes of shared
         memory, and so many registers a thread; 1 at least.
         """
-        limits = [self.blocks, self.warps // warps]
         kept = shared + self.shared_bytes - self.block_shared_bytes
-        limits += [self.shared_bytes // kept] if kept else []
         # A warp has registers in steps of 256, all of one scheduler's.
         step = 256 // LANES
         of_warp = -(-registers // step) * step * LANES
-        limits.append(self.registers // SCHEDULERS // of_warp * SCHEDULERS // warps)
-        return max(1, min(limits))
+        by_registers = self.registers // SCHEDULERS // of_warp * SCHEDULERS // warps
+        by_shared = self.shared_bytes // greatest(kept, 1)
+        return greatest(1, least(self.blocks, self.warps // warps, by_shared, by_registers))
 
     @property
     def has_async_copies(self) -> bool:

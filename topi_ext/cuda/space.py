@@ -6,15 +6,27 @@ others' work.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from math import ceil, hypot
+from math import inf
+from typing import Any
+
+import numpy as np
 
 from topi_ext.compute.implicit_gemm import padded
-from topi_ext.cuda.knobs import GemmKnobs, Instruction, misfit, registers, shared_bytes
+from topi_ext.cuda.knobs import (
+    MOST_REGISTERS,
+    Copies,
+    GemmKnobs,
+    Instruction,
+    misfit,
+    registers,
+    shared_bytes,
+)
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import SCHEDULERS, Multiprocessor
+from topi_ext.cuda.stacked import Amount, Count, first_fitting, greatest, least, rounded_up, stacked
 from topi_ext.cuda.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 
@@ -42,6 +54,8 @@ EPILOGUE_CYCLES = 0.08
 
 RESULT_WARPS, EPILOGUE_WARPS = 2.5, 8
 """Warps of a multiprocessor that such work keeps busy; fewer wait for themselves."""
+
+_SUM_BYTES = 4
 
 _SUM_US = 1.4
 """The least that the kernel takes which adds slices of the depth."""
@@ -77,38 +91,46 @@ def gemm_knobs(
     workload: GemmConvolution, multiprocessor: Multiprocessor
 ) -> Iterator[tuple[float, GemmKnobs]]:
     """All knobs that fit, with their estimates."""
-    for estimate, knobs in _in_rows(workload, multiprocessor):
-        yield estimate, knobs
-        if workload.rows > knobs.block_m and workload.columns > knobs.block_n:
-            other = replace(knobs, order="columns")
-            if misfit(workload, other, multiprocessor) is None:
-                yield estimate, other
+    for tiles in _tilings(workload, multiprocessor):
+        estimates = _estimates(workload, tiles.stacked, multiprocessor).tolist()
+        for estimate, knobs in zip(estimates, tiles.choices, strict=True):
+            if misfit(workload, knobs, multiprocessor) is not None:
+                continue
+            yield estimate, knobs
+            if workload.rows > knobs.block_m and workload.columns > knobs.block_n:
+                # What blocks that go along columns differ in is not estimated.
+                other = replace(knobs, order="columns")
+                if misfit(workload, other, multiprocessor) is None:
+                    yield estimate, other
 
 
-def _in_rows(workload: GemmConvolution, multiprocessor: Multiprocessor) -> Iterator[tuple[float, GemmKnobs]]:
-    """Those whose blocks go along rows: what the others differ in is not estimated."""
-    for instruction in instructions_of(workload.dtype, multiprocessor):
-        for knobs in _tiled(instruction, workload, multiprocessor):
-            if misfit(workload, knobs, multiprocessor) is None:
-                yield estimated_us(workload, knobs, multiprocessor), knobs
+@dataclass(frozen=True)
+class _Tiling:
+    """Ways to divide products by one instruction, whether they fit or not, whose blocks go along rows."""
+
+    choices: tuple[GemmKnobs, ...]
+    stacked: GemmKnobs
 
 
-def _tiled(
-    instruction: Instruction, workload: GemmConvolution, multiprocessor: Multiprocessor
-) -> Iterator[GemmKnobs]:
-    stages = (2, 3, 4) if multiprocessor.has_async_copies else (2,)
-    depths = [row // workload.element_bytes for row in _ROW_BYTES[instruction]]
+def _tilings(workload: GemmConvolution, multiprocessor: Multiprocessor) -> list[_Tiling]:
+    size, has_stages = workload.element_bytes, multiprocessor.has_async_copies
+    return [_tiling(each, size, has_stages) for each in instructions_of(workload.dtype, multiprocessor)]
+
+
+@lru_cache
+def _tiling(instruction: Instruction, element_bytes: int, has_stages: bool) -> _Tiling:
+    choices = []
+    counts = (2, 3, 4) if has_stages else (2,)
+    copies: tuple[Copies, ...] = ("async", "bulk") if instruction == "wgmma" else ("async",)
+    depths = [row // element_bytes for row in _ROW_BYTES[instruction]]
     for block_m, block_n, block_k in product(_BLOCKS, _BLOCKS, depths):
         if not 32 * 32 <= block_m * block_n <= 128 * 256:
             continue
         warps = ((block_m // SIDE, 1),) if instruction == "wgmma" else _WARPS
-        tiles = ceil(workload.depth / block_k)
-        slices = [count for count in _SLICES if count == 1 or (count <= tiles and workload.groups == 1)]
-        for (warps_m, warps_n), count, split_k in product(warps, stages, slices):
-            knobs = GemmKnobs(instruction, block_m, block_n, block_k, warps_m, warps_n, count, split_k)
-            yield knobs
-            if instruction == "wgmma":
-                yield replace(knobs, copies="bulk")
+        for (warps_m, warps_n), stages, split_k, way in product(warps, counts, _SLICES, copies):
+            tile = block_m, block_n, block_k, warps_m, warps_n
+            choices.append(GemmKnobs(instruction, *tile, stages, split_k, copies=way))
+    return _Tiling(tuple(choices), stacked(choices))
 
 
 @lru_cache(maxsize=4096)
@@ -116,21 +138,44 @@ def cheapest_gemm(workload: GemmConvolution, multiprocessor: Multiprocessor) -> 
     """The knobs with the least estimated microseconds; of several, those that can lose least by what the
     model leaves out.
     """
-    return min(_in_rows(workload, multiprocessor), key=lambda found: (found[0], *_risk(workload, found[1])))
+    found = []
+    for tiling in _tilings(workload, multiprocessor):
+        knobs = tiling.stacked
+        estimates = _estimates(workload, knobs, multiprocessor)
+        estimates = np.where(_holds(workload, knobs, multiprocessor), estimates, inf)
+        keys = np.stack(np.broadcast_arrays(estimates, *_risk(workload, knobs)))
+        place = first_fitting(
+            tiling.choices, keys, lambda choice: misfit(workload, choice, multiprocessor) is None
+        )
+        if place is not None:
+            found.append((keys[:, place].tolist(), tiling.choices[place]))
+    (estimate, *_), chosen = min(found, key=lambda each: each[0])
+    return estimate, chosen
 
 
-def _risk(workload: GemmConvolution, knobs: GemmKnobs) -> tuple[bool, int, int]:
+def _holds(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> Any:
+    """Is there place for a block, and work for all slices? Said of many in one go, it leaves few that
+    :func:`~topi_ext.cuda.knobs.misfit` must look at.
+    """
+    used = registers(workload, knobs, multiprocessor)
+    holds = shared_bytes(workload, knobs, multiprocessor) <= multiprocessor.block_shared_bytes
+    holds &= (used <= MOST_REGISTERS) & (used * knobs.threads <= multiprocessor.registers)
+    most = -(-workload.depth // knobs.block_k) if workload.groups == 1 else 1
+    return holds & (knobs.split_k <= most)
+
+
+def _risk(workload: GemmConvolution, knobs: GemmKnobs) -> tuple[Any, Count, Count]:
     """Less is better, among knobs of one estimate.
 
     Where large tiles wait for the second-level cache, wgmma leaves the cores that issue copies idle, and they
     are late less often. Stages that take no place from other blocks bridge the latency of a busy memory.
     """
-    large = knobs.block_m * knobs.block_n >= _LARGE
+    safe = (knobs.block_m * knobs.block_n >= _LARGE) & (knobs.instruction == "wgmma")
     tiles = padded(workload, knobs)[2] // knobs.split_k // knobs.block_k
-    return not (large and knobs.instruction == "wgmma"), -min(knobs.stages, tiles), knobs.stages
+    return np.logical_not(safe), -least(knobs.stages, tiles), knobs.stages
 
 
-def resident_blocks(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> int:
+def resident_blocks(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> Count:
     """Thread blocks that one multiprocessor holds at once."""
     shared = shared_bytes(workload, knobs, multiprocessor)
     return multiprocessor.resident(shared, registers(workload, knobs, multiprocessor), knobs.warps)
@@ -143,41 +188,46 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     and EfficientNet-B0 with one image and with 32. Without an epilogue, which those kernels lack and whose
     cost is reckoned, estimates of two thirds of them are within 15%.
     """
+    return float(_estimates(workload, knobs, multiprocessor))
+
+
+def _estimates(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> Amount:
+    """:func:`estimated_us`, of stacked knobs all of them."""
     rows, columns, depth = padded(workload, knobs)
     size = workload.element_bytes
     blocks = rows // knobs.block_m * (columns // knobs.block_n) * workload.groups * knobs.split_k
     tiles = depth // knobs.split_k // knobs.block_k
-    resident = min(resident_blocks(workload, knobs, multiprocessor), ceil(blocks / multiprocessor.count))
+    resident = least(
+        resident_blocks(workload, knobs, multiprocessor), rounded_up(blocks / multiprocessor.count)
+    )
     work = _tile_cycles(workload, knobs, multiprocessor, resident) * resident
-    waited = LATENCY_CYCLES / max(knobs.stages - 1, 1)
-    turn = hypot(work, waited) + BARRIER_CYCLES
-    result_bytes = 4 if knobs.split_k > 1 else size
+    waited = LATENCY_CYCLES / greatest(knobs.stages - 1, 1)
+    turn = np.hypot(work, waited) + BARRIER_CYCLES
+    is_split = knobs.split_k > 1
+    result_bytes = np.where(is_split, _SUM_BYTES, size)
     warps = resident * knobs.warps
-    each = (RESULT_CYCLES + RESULT_BYTE_CYCLES * result_bytes) / min(1.0, warps / RESULT_WARPS)
-    if knobs.split_k == 1:
-        each += EPILOGUE_CYCLES / min(1.0, warps / EPILOGUE_WARPS)
+    each = (RESULT_CYCLES + RESULT_BYTE_CYCLES * result_bytes) / least(1.0, warps / RESULT_WARPS)
+    each = each + np.where(is_split, 0.0, EPILOGUE_CYCLES / least(1.0, warps / EPILOGUE_WARPS))
     finish = knobs.block_m * knobs.block_n * each * resident
-    waves = ceil(blocks / (multiprocessor.count * resident))
+    waves = rounded_up(blocks / (multiprocessor.count * resident))
     cycles = waves * (tiles * turn + LATENCY_CYCLES + finish)
     moved = (workload.batch * workload.in_height * workload.in_width * workload.in_channels) * size
     moved += workload.out_channels * workload.depth * size + workload.rows * workload.out_channels * size
     bandwidth = multiprocessor.gigabytes_per_second * 1e3
-    microseconds = hypot(cycles / (multiprocessor.gigahertz * 1e3), moved / bandwidth)
-    microseconds += multiprocessor.launch_us
-    if knobs.split_k > 1:
-        partial = rows * columns * 4 * knobs.split_k
-        # Written and read, mostly within the second-level cache.
-        microseconds += max(_SUM_US, multiprocessor.launch_us) + 2 * partial / (2 * bandwidth)
-    return microseconds
+    busy = np.hypot(cycles / (multiprocessor.gigahertz * 1e3), moved / bandwidth)
+    partial = rows * columns * _SUM_BYTES * knobs.split_k
+    # Partial sums are written and read, mostly within the second-level cache.
+    added = max(_SUM_US, multiprocessor.launch_us) + 2 * partial / (2 * bandwidth)
+    return busy + multiprocessor.launch_us + np.where(is_split, added, 0.0)
 
 
 def _tile_cycles(
-    workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor, resident: int
-) -> float:
+    workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor, resident: Count
+) -> Amount:
     """Of the busiest unit, for the tiles of one turn of a block, of which ``resident`` take turns."""
     size = workload.element_bytes
     # Fewer warps leave some of the schedulers idle.
-    busy = min(1.0, resident * knobs.warps / SCHEDULERS)
+    busy = least(1.0, resident * knobs.warps / SCHEDULERS)
     rate = multiprocessor.products(workload.dtype, knobs.instruction) * busy
     multiply = knobs.block_m * knobs.block_n * knobs.block_k / rate
     readers, read_rows = knobs.warps, knobs.warp_m
@@ -189,12 +239,11 @@ def _tile_cycles(
     arriving = (knobs.block_m + knobs.block_n) * row_bytes
     shared = (fragments + arriving) / SHARED_BYTES_PER_CYCLE
     level2 = arriving / multiprocessor.l2_bytes_per_cycle
-    if knobs.copies == "bulk":
-        return max(multiply, shared, level2)
     # A copy of fewer than 16 bytes costs as many instructions for less.
     copies = knobs.block_m * knobs.block_k / workload.copy_elements * 8 / 128
-    lines = (knobs.block_m + knobs.block_n) * max(1.0, row_bytes / LINE_BYTES) * LINE_CYCLES
-    return max(multiply, shared, level2, copies, lines)
+    lines = (knobs.block_m + knobs.block_n) * greatest(1.0, row_bytes / LINE_BYTES) * LINE_CYCLES
+    by_threads = np.where(knobs.copies == "bulk", 0.0, greatest(copies, lines))
+    return greatest(multiply, shared, level2, by_threads)
 
 
 __all__ = [

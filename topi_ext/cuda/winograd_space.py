@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import ceil
 
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.space import LATENCY_CYCLES, gemm_knobs
+from topi_ext.cuda.space import LATENCY_CYCLES, cheapest_gemm, gemm_knobs
 from topi_ext.cuda.winograd import (
     MOST_ELEMENTS,
     TransformThreads,
@@ -49,7 +49,14 @@ def cheapest_winograd(
     workload: GemmConvolution, multiprocessor: Multiprocessor
 ) -> tuple[float, WinogradGemmKnobs] | None:
     """The knobs with the least estimated microseconds, if any fit."""
-    return min(winograd_knobs(workload, multiprocessor), key=lambda found: found[0], default=None)
+    found = []
+    for tile in POINTS if suits_winograd(workload) else ():
+        product, knobs = cheapest_gemm(product_of(workload, tile), multiprocessor)
+        found.append(
+            (transforms_us(workload, tile, multiprocessor) + product, WinogradGemmKnobs(tile, knobs))
+        )
+    fitting = [each for each in found if elements_between(workload, each[1]) <= MOST_ELEMENTS]
+    return min(fitting, key=lambda each: each[0], default=None)
 
 
 def transforms_us(workload: GemmConvolution, tile: int, multiprocessor: Multiprocessor) -> float:
