@@ -14,17 +14,19 @@ class LayoutRequest:
 
     ``desired_layouts`` is None for the solver's own choice, ``{}`` for none, or Relay's dictionary of
     operator name to layouts. ``for_all`` is a layout for every convolution with its axes instead.
-    ``skip_layers`` counts convolutions from 0 in the order they run. With ``alter`` the callbacks of
-    ``register_alter_op_layout`` are asked. ``input_layouts`` and ``output_layouts`` are layouts that inputs
-    come in and outputs leave in, by name; others stay as the module has them. ``input_dim_orders`` and
-    ``output_dim_orders`` say in which order dimensions lie in memory while shapes stay as the module has
-    them, and go before what the module itself declares. A ``backend`` is asked per operator what layouts it
-    accepts.
+    ``skip_layers`` counts convolutions from 0 in the order they run. There must be as many, but not where a
+    request is ``for_any_module``: Relay's LayoutConfig holds for whatever is converted within it. With
+    ``alter`` the callbacks of ``register_alter_op_layout`` are asked. ``input_layouts`` and
+    ``output_layouts`` are layouts that inputs come in and outputs leave in, by name; others stay as the
+    module has them. ``input_dim_orders`` and ``output_dim_orders`` say in which order dimensions lie in
+    memory while shapes stay as the module has them, and go before what the module itself declares. A
+    ``backend`` is asked per operator what layouts it accepts.
     """
 
     desired_layouts: Mapping[str, Sequence[str]] | None = None
     for_all: str | None = None
     skip_layers: frozenset[int] = frozenset()
+    for_any_module: bool = False
     alter: bool = False
     input_layouts: Mapping[str, str] = field(default_factory=dict)
     output_layouts: Mapping[str, str] = field(default_factory=dict)

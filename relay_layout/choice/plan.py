@@ -9,6 +9,7 @@ import tvm
 from relay_layout.choice.candidates import Rules, collect_signatures
 from relay_layout.choice.objective import Objective
 from relay_layout.choice.solver import Solution, solve
+from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.graph.border import dimension_letters
 from relay_layout.layout import Layout
@@ -77,7 +78,7 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
     desired = _desired(graph, request)
     offers, pinned = _offers(graph, desired, request, target)
     outputs = {value: value.identity for value in graph.outputs()}
-    skipped = _skipped(graph, request.skip_layers)
+    skipped = _skipped(graph, request)
     left_alone: dict[str, str] = {}
     rules = rules_for(graph, desired, request.alter, skipped, left_alone)
     if request.backend is not None:
@@ -137,8 +138,16 @@ def _counted(graph: Graph) -> list[Node]:
     return [node for node in graph.nodes if node.operator in counted]
 
 
-def _skipped(graph: Graph, positions: frozenset[int]) -> frozenset[Node]:
-    return frozenset(node for place, node in enumerate(_counted(graph)) if place in positions)
+def _skipped(graph: Graph, request: LayoutRequest) -> frozenset[Node]:
+    """The convolutions to leave alone; LayoutError where there are not as many."""
+    counted = dict(enumerate(_counted(graph)))
+    missing = sorted(request.skip_layers - counted.keys())
+    if missing and not request.for_any_module:
+        raise LayoutError(
+            f"there is no convolution {missing[0]} to skip; the model has {len(counted) or 'none'}, "
+            "counted from 0 without transposed ones"
+        )
+    return frozenset(node for place, node in counted.items() if place in request.skip_layers)
 
 
 def _for_every(layout: str, convolutions: Sequence[Node]) -> dict[str, Sequence[str]]:

@@ -12,9 +12,9 @@ from tvm import relax
 
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import Expression, operator_name
+from relay_layout.lower.aliases import Aliases
 from relay_layout.lower.calls import CALL_TIR
 from relay_layout.lower.in_place import CONCAT, SLICE
-from relay_layout.lower.memory import RESHAPE
 from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN, with_pattern
 
 
@@ -38,20 +38,19 @@ class _Graph:
         self.calls: dict[relax.Var, relax.Call] = {}
         self.joined: Counter[relax.Var | None] = Counter()
         self.walked: set[relax.Var] = set()
-        self.kept = set(variables_read(result))
-        self._views: dict[relax.Var, relax.Var] = {}
+        self.kept: set[relax.Var] = set()
+        self._root = Aliases(bindings).root
+        self._keep(result)
         for binding in bindings:
             self._read(binding)
-        self.kept = {self._root(variable) for variable in self.kept}
+
+    def _keep(self, value: Expression) -> None:
+        self.kept.update(map(self._root, variables_read(value)))
 
     def _read(self, binding: relax.Binding) -> None:
         variable, value = binding.var, binding.value
         if isinstance(value, relax.Tuple):
-            self.kept.update(variables_read(value))
-        elif isinstance(value, relax.Var):
-            self._views[variable] = value
-        elif operator_name(value) == RESHAPE and isinstance(value.args[0], relax.Var):
-            self._views[variable] = value.args[0]
+            self._keep(value)
         elif operator_name(value) == CALL_TIR:
             self.calls[variable] = value
             operands = [self._root(read) for read in variables_read(value.args[1])]
@@ -86,11 +85,6 @@ class _Graph:
     def _attributes(self, call: relax.Call) -> dict[str, Any]:
         attributes = self.module[call.args[0]].attrs
         return {} if attributes is None else dict(attributes)
-
-    def _root(self, variable: relax.Var) -> relax.Var:
-        while variable in self._views:
-            variable = self._views[variable]
-        return variable
 
 
 __all__ = ["keep_parts_apart"]

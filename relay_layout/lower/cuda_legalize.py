@@ -3,7 +3,7 @@
 Everything else goes to TVM's own legalisation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -13,15 +13,12 @@ from tvm import relax, te, tirx
 from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, is_static, shape_of
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
+from relay_layout.lower.common_legalizers import COMMON_LEGALIZERS, Legalizer
 from relay_layout.lower.convolutions import call_compute
 from relay_layout.lower.default import default_call
-from relay_layout.lower.elementwise import equality_call, full_call
-from relay_layout.lower.gathering import gather_elements_call, gather_nd_call
 from relay_layout.lower.half import KEEPS_DTYPE
 from relay_layout.lower.patterns import OPAQUE, PATTERN
-from relay_layout.lower.reductions import extreme_call, layer_norm_call, rms_norm_call
 from relay_layout.lower.transposed import phased_call
-from relay_layout.lower.views import reshape_call
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.cuda import (
@@ -49,8 +46,6 @@ from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.indexing import physical_axes
 
-Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
-
 CHANNELS_LAST = Layout.parse("NHWC")
 
 
@@ -69,22 +64,12 @@ def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
         chosen = _dense(builder, call, target)
         return default_call(builder, call) if chosen is None else chosen
 
-    return {
-        "relax.nn.conv2d": conv2d,
-        "relax.nn.conv2d_transpose": transposed,
-        "relax.matmul": matmul,
-        "relax.full": full_call,
-        "relax.full_like": full_call,
-        "relax.equal": equality_call,
-        "relax.gather_elements": gather_elements_call,
-        "relax.gather_nd": gather_nd_call,
-        "relax.max": extreme_call,
-        "relax.min": extreme_call,
-        "relax.nn.layer_norm": layer_norm_call,
-        "relax.nn.rms_norm": rms_norm_call,
-        "relax.not_equal": equality_call,
-        "relax.reshape": reshape_call,
+    legalizers = COMMON_LEGALIZERS | {
+        "nn.conv2d": conv2d,
+        "nn.conv2d_transpose": transposed,
+        "matmul": matmul,
     }
+    return {f"relax.{name}": legalizer for name, legalizer in legalizers.items()}
 
 
 def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:

@@ -26,6 +26,7 @@ from relay_layout.ir import (
     shape_of,
     size_in_bytes,
 )
+from relay_layout.lower.aliases import Aliases
 from relay_layout.lower.memory import RESHAPE, STORAGE, TENSOR, is_known
 from relay_layout.lower.part_storage import Joined, Part, PartStorages, Span
 from relay_layout.lower.strided import Variants
@@ -80,7 +81,8 @@ class _Plan:
         self._parts: dict[relax.Var, Part] = {}
         self._tensors: dict[relax.Var, tuple[int, relax.Call]] = {}
         self._storage_calls: dict[relax.Var, relax.Call] = {}
-        self._aliases: dict[relax.Var, relax.Var] = {}
+        self._aliases = Aliases(bindings)
+        self._root = self._aliases.root
         self._last: dict[relax.Var, int] = {}
         self._uses: dict[relax.Var, list[_Use]] = {}
         self._held: set[relax.Var] = set()
@@ -107,10 +109,6 @@ class _Plan:
                 self._storage_calls[variable] = value
             elif operator_name(value) == TENSOR:
                 self._tensors[variable] = place, value
-            elif isinstance(value, relax.Var):
-                self._aliases[variable] = value
-            elif operator_name(value) == RESHAPE and isinstance(value.args[0], relax.Var):
-                self._aliases[variable] = value.args[0]
             if isinstance(binding, relax.MatchCast):
                 for symbol in _symbols([binding.ty]):
                     self._extents.setdefault(symbol, place)
@@ -128,12 +126,6 @@ class _Plan:
                 self._uses.setdefault(self._root(operand), []).append(use)
             else:
                 self._held.update(map(self._root, variables_read(operand)))
-
-    def _root(self, variable: relax.Var) -> relax.Var:
-        """The allocated tensor that a variable is another name or view of."""
-        while variable in self._aliases:
-            variable = self._aliases[variable]
-        return variable
 
     def _join(self, place: int, call: relax.Call, axis: int) -> None:
         """Let the operands of the call at ``place`` be parts of its result, if they can."""

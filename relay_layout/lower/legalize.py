@@ -24,6 +24,7 @@ from relay_layout.ir import (
     shape_of,
     with_attributes,
 )
+from relay_layout.lower.common_legalizers import COMMON_LEGALIZERS, Legalizer
 from relay_layout.lower.convolutions import (
     call_compute,
     call_form,
@@ -37,26 +38,21 @@ from relay_layout.lower.convolutions import (
 from relay_layout.lower.default import default_call
 from relay_layout.lower.elementwise import (
     COMPUTES,
-    EQUALITIES,
     QUOTIENTS,
-    equality_call,
-    full_call,
     negation_call,
     quotient_call,
     transcendental_call,
 )
-from relay_layout.lower.gathering import gather_elements_call, gather_nd_call
 from relay_layout.lower.image_tiles import tiled_call
 from relay_layout.lower.in_place import CONCAT, SLICE
 from relay_layout.lower.parts import slice_bounds
-from relay_layout.lower.reductions import extreme_call, layer_norm_call, rms_norm_call, softmax_call
+from relay_layout.lower.reductions import softmax_call
 from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.sampling import grid_sample_call
 from relay_layout.lower.scattering import scatter_elements_call, scatter_nd_call
 from relay_layout.lower.sorting import sort_call, topk_call
 from relay_layout.lower.transposed import phased_call
-from relay_layout.lower.views import reshape_call
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import BuildTarget, dense
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
@@ -66,8 +62,6 @@ from topi_ext.compute.joining import joined
 from topi_ext.compute.pair_product import FEWEST_ROWS, pair_product
 from topi_ext.indexing import physical_axes
 from topi_ext.workload import ConvolutionWorkload
-
-Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
 
 
 def legalization_map(target: BuildTarget | None = None) -> dict[str, Legalizer]:
@@ -311,26 +305,19 @@ _CONVOLUTIONS: dict[str, Callable[..., te.Tensor]] = {
 }
 
 _LEGALIZERS: dict[str, Legalizer] = {
+    **COMMON_LEGALIZERS,
     **dict.fromkeys(CONVOLUTION_AXES, _convolution),
     **dict.fromkeys(COMPUTES, transcendental_call),
-    **dict.fromkeys(("max", "min"), extreme_call),
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), softmax_call),
-    **dict.fromkeys(("full", "full_like"), full_call),
-    **dict.fromkeys(EQUALITIES, equality_call),
     **dict.fromkeys(QUOTIENTS, quotient_call),
     **dict.fromkeys(("sort", "argsort"), sort_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,
-    "gather_elements": gather_elements_call,
-    "gather_nd": gather_nd_call,
     "image.grid_sample": grid_sample_call,
     "image.resize2d": resize2d_call,
     "logical_not": negation_call,
-    "nn.layer_norm": layer_norm_call,
     "nn.pixel_shuffle": _pixel_shuffle,
-    "nn.rms_norm": rms_norm_call,
-    "reshape": reshape_call,
     "scatter_elements": scatter_elements_call,
     "scatter_nd": scatter_nd_call,
     "strided_slice": _slice,

@@ -9,7 +9,8 @@ from tvm import relax
 from relay_layout.artifact.functions import WORKSPACE
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import as_extent, operator_name, size_in_bytes
-from relay_layout.lower.memory import POINTED, RESHAPE, STORAGE, TENSOR
+from relay_layout.lower.aliases import Aliases
+from relay_layout.lower.memory import STORAGE, TENSOR
 
 
 @dataclass(frozen=True)
@@ -42,22 +43,20 @@ def planned_memory(module: tvm.IRModule) -> list[PlannedStorage]:
     tensors = [variable for variable in main.params if variable in uses]
     storages: dict[relax.Var, int] = {}
     placed: dict[relax.Var, tuple[relax.Var, PlannedTensor]] = {}
-    aliases: dict[relax.Var, relax.Var] = {}
     function = module[WORKSPACE]
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            variable, call = binding.var, binding.value
-            operator = operator_name(call)
-            if operator == STORAGE:
-                storages[variable] = as_extent(call.args[0].values[0])
-            elif operator == TENSOR:
-                placed[variable] = call.args[0], _tensor(call)
-            elif operator in (RESHAPE, POINTED):
-                aliases[variable] = aliases.get(call.args[0], call.args[0])
+    bindings = _bindings(function)
+    aliases = Aliases(bindings)
+    for binding in bindings:
+        variable, call = binding.var, binding.value
+        operator = operator_name(call)
+        if operator == STORAGE:
+            storages[variable] = as_extent(call.args[0].values[0])
+        elif operator == TENSOR:
+            placed[variable] = call.args[0], _tensor(call)
     made = list(_fields(function))
     spans: dict[relax.Var, tuple[int, int]] = {}
     for parameter, variable in zip(main.params[len(main.params) - len(made) :], made, strict=True):
-        root = aliases.get(variable, variable)
+        root = aliases.root(variable)
         if parameter in tensors:
             first, last = uses[parameter]
             known = spans.get(root, (first, last))
@@ -75,23 +74,25 @@ def planned_memory(module: tvm.IRModule) -> list[PlannedStorage]:
 def _uses(main: relax.Function) -> dict[relax.Var, tuple[int, int]]:
     """The first and the last call of a kernel that reads or writes each variable, views included."""
     spans: dict[relax.Var, tuple[int, int]] = {}
-    aliases: dict[relax.Var, relax.Var] = {}
+    bindings = _bindings(main)
+    aliases = Aliases(bindings)
     calls = 0
-    for block in main.body.blocks:
-        for binding in block.bindings:
-            value = binding.value
-            if isinstance(value, relax.Var) or operator_name(value) == RESHAPE:
-                source = value if isinstance(value, relax.Var) else value.args[0]
-                aliases[binding.var] = aliases.get(source, source)
-                continue
-            for variable in variables_read(value):
-                root = aliases.get(variable, variable)
-                spans[root] = spans.get(root, (calls, calls))[0], calls
-            calls += isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
+    for binding in bindings:
+        value = binding.value
+        if binding.var in aliases:
+            continue
+        for variable in variables_read(value):
+            root = aliases.root(variable)
+            spans[root] = spans.get(root, (calls, calls))[0], calls
+        calls += isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
     for variable in variables_read(main.body.body):
-        root = aliases.get(variable, variable)
+        root = aliases.root(variable)
         spans[root] = spans.get(root, (calls, calls))[0], max(0, calls - 1)
     return spans
+
+
+def _bindings(function: relax.Function) -> list[relax.Binding]:
+    return [binding for block in function.body.blocks for binding in block.bindings]
 
 
 def _tensor(call: relax.Call) -> PlannedTensor:
@@ -103,7 +104,7 @@ def _tensor(call: relax.Call) -> PlannedTensor:
 def _fields(function: relax.Function) -> Any:
     """The variables that the workspace function gives, in order."""
     result = function.body.body
-    bound = {binding.var: binding.value for block in function.body.blocks for binding in block.bindings}
+    bound = {binding.var: binding.value for binding in _bindings(function)}
     return bound.get(result, result).fields
 
 

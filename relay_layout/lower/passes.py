@@ -8,6 +8,7 @@ from tvm import relax
 from relay_layout.lower.apart import keep_parts_apart
 from relay_layout.lower.attention import join_attention
 from relay_layout.lower.chains import keep_chains_short
+from relay_layout.lower.common_legalizers import Legalizer
 from relay_layout.lower.cuda_graph import capture
 from relay_layout.lower.cuda_integers import integer_kernel
 from relay_layout.lower.cuda_legalize import cuda_legalization_map
@@ -17,7 +18,7 @@ from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.in_place import compute_in_place
 from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.introduced import keep_introducing_apart
-from relay_layout.lower.legalize import Legalizer, legalization_map
+from relay_layout.lower.legalize import legalization_map
 from relay_layout.lower.parts import merge_parts
 from relay_layout.lower.pixel_rows import by_pixel_rows
 from relay_layout.lower.scattering import scatter_rows

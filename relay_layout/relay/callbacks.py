@@ -119,8 +119,8 @@ def _text(layout: str | Layout | None) -> str:
 class LayoutConfig:
     """``with LayoutConfig(skip_layers=[0]):`` leaves out convolutions by their position.
 
-    Positions count nn.conv2d and nn.deformable_conv2d from 0 in the order in which they run. Configurations
-    nest, the innermost holds; each thread has its own.
+    Positions count nn.conv2d and nn.deformable_conv2d from 0 in the order in which they run; those beyond a
+    module's last one leave out nothing. Configurations nest, the innermost holds; each thread has its own.
     """
 
     _local = threading.local()

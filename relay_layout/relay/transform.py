@@ -106,14 +106,16 @@ def convert_layouts(
     module: tvm.IRModule, desired_layouts: Mapping[str, Sequence[str]]
 ) -> tuple[tvm.IRModule, ConversionReport]:
     """What :func:`ConvertLayout` does, with the report of it."""
-    request = LayoutRequest(check_desired(desired_layouts), skip_layers=LayoutConfig.current().skip_layers)
+    skipped = LayoutConfig.current().skip_layers
+    request = LayoutRequest(check_desired(desired_layouts), skip_layers=skipped, for_any_module=True)
     return convert_layout(module, request, resolve_target("native"))
 
 
 def alter_layouts(module: tvm.IRModule) -> tuple[tvm.IRModule, ConversionReport]:
     """What :func:`AlterOpLayout` does, with the report of it."""
     current = tvm.target.Target.current(allow_none=True)
-    request = LayoutRequest(skip_layers=LayoutConfig.current().skip_layers, alter=True)
+    skipped = LayoutConfig.current().skip_layers
+    request = LayoutRequest(skip_layers=skipped, for_any_module=True, alter=True)
     return convert_layout(module, request, resolve_target(current or "native"))
 
 

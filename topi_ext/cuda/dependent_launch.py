@@ -8,19 +8,17 @@ may be overwritten. Waits add up, so that memory is used in the order of the lau
 CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization"; PTX ISA, "griddepcontrol".
 """
 
-import re
 from typing import Any
 
 import tvm
 from tvm import tirx
 
 from topi_ext.cuda.device_functions import call_void
+from topi_ext.cuda.multiprocessor import multiprocessor_of
 
 _LAUNCH_PARAMETERS = "tirx.kernel_launch_params"
 _DEPENDENT = "tirx.use_programtic_dependent_launch"
 """TVM's name, as it is spelled there."""
-
-_FIRST_CAPABILITY = 90
 
 WAIT = "topi_ext_wait_for_kernel_before"
 _SOURCE = f"""
@@ -59,9 +57,9 @@ def wait_for_kernel_before() -> tvm.transform.Pass:
 def _launches_early(func: tirx.PrimFunc) -> bool:
     """Is a function for an architecture that launches so?"""
     target = func.attrs.get("target") or tvm.target.Target.current()
-    arch = str(target.attrs.get("arch", "")) if target is not None else ""
-    found = re.match(r"sm_(\d+)", arch)
-    return found is not None and int(found[1]) >= _FIRST_CAPABILITY
+    if target is None or target.kind.name != "cuda":
+        return False
+    return multiprocessor_of(target).has_dependent_launch
 
 
 __all__ = ["WAIT", "launch_early", "wait_for_kernel_before"]

@@ -103,6 +103,11 @@ class Multiprocessor:
         return self.capability >= 80
 
     @property
+    def has_dependent_launch(self) -> bool:
+        """Kernels can be launched while the one before them still runs, and wait for it on their own."""
+        return self.capability >= 90
+
+    @property
     def capability(self) -> int:
         return int(self.arch.removeprefix("sm_"))
 

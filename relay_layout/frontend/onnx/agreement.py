@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from tvm import relax, tirx
 
+from relay_layout.frontend.extent_arithmetic import same
 from relay_layout.frontend.onnx.node import Node, identifier
-from relay_layout.frontend.onnx.values import Extent, Unsupported, Value, dtype_of, same, shape_of, written
-from relay_layout.ir import is_static
+from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import Extent, is_static
 
 BROADCASTING = frozenset(
     (

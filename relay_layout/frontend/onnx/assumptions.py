@@ -11,8 +11,10 @@ from typing import Any
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.frontend.onnx.values import Extent, dtype_of, same, shape_of, simplify
+from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.frontend.onnx.values import dtype_of, shape_of
 from relay_layout.frontend.residues import ALL, Residues, equal_residues
+from relay_layout.ir import Extent
 
 _LARGEST = 4096
 """No size is asked to be a multiple of more."""

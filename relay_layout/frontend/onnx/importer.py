@@ -8,13 +8,13 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.counts import Counts
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx import fallback
 from relay_layout.frontend.onnx.agreement import agreeing
 from relay_layout.frontend.onnx.arithmetic import arithmetic, empty_extent
 from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
-from relay_layout.frontend.onnx.counts import Counts
 from relay_layout.frontend.onnx.folding import fold
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, needed
 from relay_layout.frontend.onnx.limits import RowLimits

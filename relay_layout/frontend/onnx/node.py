@@ -8,21 +8,14 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.counts import Counts
+from relay_layout.frontend.extent_arithmetic import same
 from relay_layout.frontend.identity import ByIdentity
-from relay_layout.frontend.onnx.counts import Counts
 from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.requirements import Requirements
 from relay_layout.frontend.onnx.signs import Signs
-from relay_layout.frontend.onnx.values import (
-    Array,
-    Extent,
-    Extents,
-    Unsupported,
-    Value,
-    dtype_of,
-    same,
-    shape_of,
-)
+from relay_layout.frontend.onnx.values import Array, Extents, Unsupported, Value, dtype_of, shape_of
+from relay_layout.ir import Extent
 
 
 class Expressions:

@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from relay_layout.frontend.extent_arithmetic import simplify
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.values import Array, Extents, Value, extents, simplify
+from relay_layout.frontend.onnx.values import Array, Extents, Value, extents
 
 _LARGEST = 2**12
 """What both parts of a factor are at most: then no rounding of floats takes an extent past an integer."""

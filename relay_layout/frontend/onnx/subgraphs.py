@@ -18,8 +18,9 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.counts import Counts
+from relay_layout.frontend.extent_arithmetic import product, same
 from relay_layout.frontend.identity import ByIdentity
-from relay_layout.frontend.onnx.counts import Counts
 from relay_layout.frontend.onnx.graphs import dependent, needed, read_tensors
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.sequences import stacked, unstacked
@@ -30,8 +31,6 @@ from relay_layout.frontend.onnx.values import (
     Unsupported,
     Value,
     dtype_of,
-    product,
-    same,
     shape_of,
     written,
 )
@@ -125,11 +124,23 @@ def _branch(node: Node, around: Surroundings) -> list[Value]:
     extent = around.empty_extent(condition)
     # A tensor without elements needs a branch of its own in other runtimes alone.
     if extent is not None and all(
-        around.counts.agree_where_empty(empty, other, extent) for empty, other in zip(*results, strict=True)
+        _agree_where_empty(around.counts, empty, other, extent) for empty, other in zip(*results, strict=True)
     ):
         return results[1]
     chosen = _scalar(node, condition)
     return [_selected(node, chosen, one, other) for one, other in zip(*results, strict=True)]
+
+
+def _agree_where_empty(counts: Counts, one: Value, other: Value, extent: Any) -> bool:
+    """Whether two values are tensors of the same type without elements where the variable ``extent`` is 0."""
+    if any(isinstance(value, TensorSequence) for value in (one, other)):
+        return False
+    if dtype_of(one) != dtype_of(other) or len(shape_of(one)) != len(shape_of(other)):
+        return False
+    left, right = (
+        [counts.most_where_empty(size, extent) for size in shape_of(value)] for value in (one, other)
+    )
+    return left == right and 0 in left
 
 
 def _loop(node: Node, around: Surroundings) -> list[Value]:

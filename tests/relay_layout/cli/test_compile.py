@@ -112,6 +112,16 @@ def test_a_model_that_does_not_compile_leaves_what_was_there(
     assert Path("a.artifact").read_bytes() == b"old"
 
 
+def test_a_convolution_to_skip_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.artifact"
+    assert main(["compile", "resnet18", "-o", str(path), "--skip-layers", "0,20"]) == 2
+    assert capsys.readouterr().err == (
+        "relay-layout: error: there is no convolution 20 to skip; "
+        "the model has 20, counted from 0 without transposed ones\n"
+    )
+    assert not path.exists()
+
+
 def test_progress_is_shown_on_a_terminal_only(
     work: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,14 @@ def test_skip_layers_counts_convolutions() -> None:
     assert ["NHWC" in line for line in lines] == [False, True]
 
 
+@pytest.mark.parametrize(
+    "convert", [transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]}), transform.AlterOpLayout()]
+)
+def test_a_configuration_holds_for_any_number_of_convolutions(convert: Any) -> None:
+    with transform.LayoutConfig(skip_layers=[0, 9]):
+        assert printed(convert(module())).count("nn.conv2d(") == 2
+
+
 def test_an_infer_callback_carries_its_operator() -> None:
     asked: list[Any] = []
 

@@ -186,6 +186,17 @@ def test_skipped_layers_keep_their_layout() -> None:
     assert list(report.layouts.values()) == ["NHWC->NHWC", "NCHW->NCHW", "NHWC->NHWC"]
 
 
+def test_without_convolutions_none_can_be_skipped() -> None:
+    def rectified(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        return relax.op.nn.relu(data)
+
+    with pytest.raises(LayoutError) as raised:
+        convert_layout(module_of(rectified), LayoutRequest.parse("NHWC", skip_layers=[0]), TARGET)
+    assert str(raised.value) == (
+        "there is no convolution 0 to skip; the model has none, counted from 0 without transposed ones"
+    )
+
+
 def test_weights_given_as_parameters_are_counted_apart() -> None:
     builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType((1, 16, 9, 9), "float32"))
@@ -241,6 +252,10 @@ def test_symbolic_batch_converts() -> None:
         (
             {"desired_layouts": {"nn.conv2d": ["NHWC", "HWIO", "NHWC"]}},
             "desired layouts of nn.conv2d: 3 given, expected two (data, kernel)",
+        ),
+        (
+            {"desired_layout": "NHWC", "skip_layers": [0, 9, 7]},
+            "there is no convolution 7 to skip; the model has 1, counted from 0 without transposed ones",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from topi_ext.compute.padding import PADDING
 from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import WinogradKnobs, check_knobs
-from topi_ext.schedule.blocks import SBlock, annotated_block, fuse_epilogue, open_schedule
+from topi_ext.schedule.blocks import SBlock, Surroundings, annotated_block, fuse_epilogue, open_schedule
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished, place_padding
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.workload import ConvolutionWorkload
@@ -28,21 +28,13 @@ Loop = Any
 def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: WinogradKnobs) -> Schedule:
     """Arrange the loops of ``func``, a Winograd convolution of ``workload``, as ``knobs`` say."""
     check_knobs(workload, knobs)
-    sch = open_schedule(func)
-    found = annotated_block(sch)
-    assert found is not None
-    anchor = found[0]
-    around = fuse_epilogue(sch, anchor)
+    sch, result, around = open_winograd(func)
     names = {sch.get(block).name_hint: block for block in around.before}
     stages = {name: names.pop(name) for name in (DATA_ROWS, DATA, PRODUCT, RESULT_COLUMNS)}
     pad = next((block for name, block in names.items() if name.startswith(PADDING)), None)
     for block in names.values():
         if block is not pad:
             arrange_block(sch, block, knobs.out_lanes)
-    result = anchor
-    if around.epilogue is not None:
-        sch.compute_inline(anchor)
-        result = around.epilogue
     chunk, tile_column = _result(sch, result, workload, knobs)
     arrange_columns(sch, stages[RESULT_COLUMNS], tile_column)
     arrange_products(sch, stages[PRODUCT], chunk, workload, knobs)
@@ -51,6 +43,22 @@ def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs:
         place_padding(sch, pad, chunk if knobs.pad_at == "chunk" else None)
     arrange_loops(sch, around.after, knobs.out_lanes)
     return open_schedule(apply_prefetch(finished(sch.mod["main"])))
+
+
+def open_winograd(func: tirx.PrimFunc) -> tuple[Schedule, SBlock, Surroundings]:
+    """A schedule of ``func``, the block that stores its results, and the blocks around the convolution.
+
+    That block is the epilogue where there is one, which takes over the last step of the convolution.
+    """
+    sch = open_schedule(func)
+    found = annotated_block(sch)
+    assert found is not None
+    anchor = found[0]
+    around = fuse_epilogue(sch, anchor)
+    if around.epilogue is None:
+        return sch, anchor, around
+    sch.compute_inline(anchor)
+    return sch, around.epilogue, around
 
 
 def _result(
@@ -151,4 +159,11 @@ def _unroll_vectors(sch: Schedule, block: SBlock) -> None:
     sch.vectorize(lane)
 
 
-__all__ = ["arrange_columns", "arrange_data", "arrange_products", "own_loops", "schedule_winograd"]
+__all__ = [
+    "arrange_columns",
+    "arrange_data",
+    "arrange_products",
+    "open_winograd",
+    "own_loops",
+    "schedule_winograd",
+]

@@ -9,9 +9,16 @@ from tvm.s_tir import Schedule
 from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
 from topi_ext.compute.winograd_any_size import NEAREST, WINDOW
 from topi_ext.knobs import WinogradKnobs, check_strip
-from topi_ext.schedule.blocks import SBlock, annotated_block, fixed, fuse_epilogue, open_schedule
+from topi_ext.schedule.blocks import SBlock, fixed, open_schedule
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
-from topi_ext.schedule.cpu.winograd import Loop, arrange_columns, arrange_data, arrange_products, own_loops
+from topi_ext.schedule.cpu.winograd import (
+    Loop,
+    arrange_columns,
+    arrange_data,
+    arrange_products,
+    open_winograd,
+    own_loops,
+)
 from topi_ext.schedule.cpu.winograd_results import by_tiles
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.prefetch import apply_prefetch
@@ -28,14 +35,7 @@ def schedule_winograd_any_size(
     ``workload`` is that of a usual size.
     """
     check_strip(workload, knobs)
-    sch = open_schedule(with_named_extents(func))
-    found = annotated_block(sch)
-    assert found is not None
-    around = fuse_epilogue(sch, found[0])
-    result = found[0]
-    if around.epilogue is not None:
-        sch.compute_inline(result)
-        result = around.epilogue
+    sch, result, around = open_winograd(with_named_extents(func))
     name = sch.get(result).name_hint
     others = [sch.get(block).name_hint for block in around.before]
     after = [sch.get(block).name_hint for block in around.after]

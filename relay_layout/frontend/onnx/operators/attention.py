@@ -11,18 +11,11 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import same, simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
-from relay_layout.frontend.onnx.values import (
-    Extent,
-    Unsupported,
-    Value,
-    dtype_of,
-    same,
-    shape_of,
-    simplify,
-    written,
-)
+from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import Extent
 
 
 def _self_attention(project: Callable[[Node], Any], mask: int, past: int, bias: int | None) -> Converter:

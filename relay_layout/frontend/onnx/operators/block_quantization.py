@@ -10,7 +10,8 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.values import Array, Extent, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import Extent
 
 
 def spread(node: Node, value: Value, shape: list[Extent], axis: int, size: int) -> Value:

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import linear
-from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, product, shape_of, written
+from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.quantization.run_time import (
     Bytes,
     bytes_of,

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import activations
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, product, shape_of
+from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
 
 _INTEGERS = ("int", "uint")
 

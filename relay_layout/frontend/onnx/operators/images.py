@@ -9,22 +9,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import greatest, product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import padding, resizing
 from relay_layout.frontend.onnx.operators.windows import Window, given_window
-from relay_layout.frontend.onnx.values import (
-    Array,
-    Extent,
-    Unsupported,
-    Value,
-    dtype_of,
-    extents,
-    greatest,
-    product,
-    shape_of,
-    written,
-)
-from relay_layout.ir import is_static
+from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, extents, shape_of, written
+from relay_layout.ir import Extent, is_static
 
 
 def _depth_to_space(node: Node) -> Value:

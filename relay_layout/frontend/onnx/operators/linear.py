@@ -7,21 +7,13 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS, ConvolutionOperator
+from relay_layout.frontend.extent_arithmetic import product
 from relay_layout.frontend.onnx.agreement import joinable
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import Window, given_window, integers
-from relay_layout.frontend.onnx.values import (
-    Array,
-    Extent,
-    Unsupported,
-    Value,
-    dtype_of,
-    product,
-    shape_of,
-    written,
-)
-from relay_layout.ir import is_static
+from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import Extent, is_static
 from topi_ext.compute.determinants import determinants
 
 

@@ -7,22 +7,11 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import greatest, least, same, simplify
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.windows import Window, window
-from relay_layout.frontend.onnx.values import (
-    Extent,
-    Unsupported,
-    Value,
-    dtype_of,
-    extents,
-    greatest,
-    least,
-    same,
-    shape_of,
-    simplify,
-    written,
-)
-from relay_layout.ir import is_static
+from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, extents, shape_of, written
+from relay_layout.ir import Extent, is_static
 
 _MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
 

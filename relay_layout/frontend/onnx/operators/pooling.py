@@ -8,22 +8,14 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import product, simplify
 from relay_layout.frontend.maxima import SlidingWindow, places_of_maxima
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import Window, given_window, window
-from relay_layout.frontend.onnx.values import (
-    Extent,
-    Unsupported,
-    Value,
-    dtype_of,
-    product,
-    shape_of,
-    simplify,
-    written,
-)
+from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.frontend.scattering import scattered
-from relay_layout.ir import is_static, scalar
+from relay_layout.ir import Extent, is_static, scalar
 
 _MAX_POOLS = {1: relax.op.nn.max_pool1d, 2: relax.op.nn.max_pool2d, 3: relax.op.nn.max_pool3d}
 _AVERAGE_POOLS = {1: relax.op.nn.avg_pool1d, 2: relax.op.nn.avg_pool2d, 3: relax.op.nn.avg_pool3d}

@@ -11,20 +11,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import same
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.activations import named_activations
 from relay_layout.frontend.onnx.operators.recurrent_cells import CELLS, Cell, State, Weights, columns
-from relay_layout.frontend.onnx.values import (
-    Array,
-    Extent,
-    Unsupported,
-    Value,
-    dtype_of,
-    same,
-    shape_of,
-    written,
-)
-from relay_layout.ir import is_static
+from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import Extent, is_static
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """By the attribute ``direction``, for each direction whether it begins at the end."""

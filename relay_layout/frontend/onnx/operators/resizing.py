@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import same, simplify
 from relay_layout.frontend.onnx.node import Node, identifier
 from relay_layout.frontend.onnx.operators.resized_places import (
     UP_WHERE_SHRINKING,
@@ -31,19 +32,10 @@ from relay_layout.frontend.onnx.operators.resized_places import (
     weight_of_neighbour,
     within,
 )
-from relay_layout.frontend.onnx.values import (
-    Array,
-    Extent,
-    Unsupported,
-    Value,
-    dtype_of,
-    same,
-    shape_of,
-    simplify,
-)
+from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of
 from relay_layout.frontend.quotients import quotient
 from relay_layout.frontend.resampling import Resampling
-from relay_layout.ir import is_static
+from relay_layout.ir import Extent, is_static
 
 _RESIZE2D_METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _RESIZE2D_COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")

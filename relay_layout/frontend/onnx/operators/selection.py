@@ -7,19 +7,10 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import clamped, product
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.values import (
-    Extent,
-    Extents,
-    Unsupported,
-    Value,
-    clamped,
-    dtype_of,
-    product,
-    shape_of,
-    written,
-)
-from relay_layout.ir import is_static
+from relay_layout.frontend.onnx.values import Extents, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import Extent, is_static
 from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class
 from topi_ext.compute.listing import places_of_nonzero
 from topi_ext.compute.ranking import top_of_rows

@@ -7,24 +7,21 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
+from relay_layout.frontend.extent_arithmetic import product, same, simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.slicing import from_the_front
 from relay_layout.frontend.onnx.values import (
     Array,
-    Extent,
     Extents,
     Unsupported,
     Value,
     dtype_of,
     extents,
-    product,
-    same,
     shape_of,
-    simplify,
     written,
 )
 from relay_layout.frontend.scattering import scattered
-from relay_layout.ir import factors, is_static
+from relay_layout.ir import Extent, factors, is_static
 
 
 def _identity(node: Node) -> Value:

@@ -7,26 +7,21 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
+from relay_layout.frontend.extent_arithmetic import clamped, greatest, least, same, simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.values import (
     FAR,
-    Extent,
     Extents,
     Unsupported,
     Value,
-    clamped,
     dtype_of,
     extents,
-    greatest,
-    least,
-    same,
     shape_of,
-    simplify,
     written,
 )
 from relay_layout.frontend.residues import never_more
 from relay_layout.frontend.scattering import block
-from relay_layout.ir import is_static
+from relay_layout.ir import Extent, is_static
 
 
 def _split(node: Node) -> Value:

@@ -10,7 +10,8 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.values import Array, Extent, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import Extent
 
 LARGEST_MATRIX = 1 << 24
 """Numbers in the matrix of a transform that is compiled."""

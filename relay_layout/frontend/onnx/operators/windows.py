@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 
 from tvm import tirx
 
+from relay_layout.frontend.extent_arithmetic import greatest, simplify
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.values import Extent, Unsupported, greatest, simplify
+from relay_layout.frontend.onnx.values import Unsupported
+from relay_layout.ir import Extent
 
 _TOO_LARGE = 2**31
 

@@ -14,7 +14,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")
 
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+# PyTorch's tests forbid the whole process to set its flags, as they are imported; here others set some after.
+with torch.backends.__allow_nonbracketed_mutation():
+    from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree  # noqa: E402
 
 import relay_layout  # noqa: E402

@@ -10,14 +10,8 @@ from typing import Any
 
 from tvm import relax, sym, tirx
 
-from relay_layout.frontend.onnx.values import (
-    Extent,
-    TensorSequence,
-    Value,
-    dtype_of,
-    shape_of,
-    simplify,
-)
+from relay_layout.frontend.extent_arithmetic import simplify
+from relay_layout.ir import Extent
 
 
 class Counts:
@@ -72,18 +66,7 @@ class Counts:
         """What the variables of an extent are at least: images have pixels, data may decide on nothing."""
         return int(isinstance(extent, int) or not self.reads_counts(extent))
 
-    def agree_where_empty(self, one: Value, other: Value, extent: tirx.Var) -> bool:
-        """Whether two values are tensors of the same type without elements where ``extent`` is 0."""
-        if any(isinstance(value, TensorSequence) for value in (one, other)):
-            return False
-        if dtype_of(one) != dtype_of(other) or len(shape_of(one)) != len(shape_of(other)):
-            return False
-        left, right = (
-            [self._where_empty(size, extent) for size in shape_of(value)] for value in (one, other)
-        )
-        return left == right and 0 in left
-
-    def _where_empty(self, size: Extent, extent: tirx.Var) -> int | None:
+    def most_where_empty(self, size: Extent, extent: tirx.Var) -> int | None:
         """The most that ``size`` is where ``extent`` is 0; None where that is not known."""
         match size:
             case int():
@@ -94,11 +77,11 @@ class Counts:
                 known = self._most.get(size)
                 if size.same_as(extent):
                     return 0
-                return None if known is None else self._where_empty(known, extent)
+                return None if known is None else self.most_where_empty(known, extent)
         combine = _BOUNDS.get(type(size))
         if combine is None:
             return None
-        return combine(self._where_empty(size.a, extent), self._where_empty(size.b, extent))
+        return combine(self.most_where_empty(size.a, extent), self.most_where_empty(size.b, extent))
 
 
 def _of_both(combine: Callable[[int, int], int]) -> Callable[[int | None, int | None], int | None]:
