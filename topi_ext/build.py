@@ -26,6 +26,7 @@ from topi_ext.llvm_functions import import_functions
 from topi_ext.processor import is_aarch64
 from topi_ext.remainders import hide_remainders
 from topi_ext.replacing import replacing
+from topi_ext.rounded_bytes import lower_rounded_bytes
 from topi_ext.schedule.blocks import holds
 from topi_ext.schedule.cpu.matrices import SUMS
 from topi_ext.schedule.start import START
@@ -72,6 +73,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 lower_dot_products(),
                 lower_brain_floats(),
                 exact_comparisons(),
+                lower_rounded_bytes(),
                 hide_remainders(),
                 import_functions(),
                 keep_on_stack(),

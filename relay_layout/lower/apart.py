@@ -19,8 +19,8 @@ from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN, with_pattern
 
 
 def keep_parts_apart(module: tvm.IRModule) -> tvm.IRModule:
-    """Mark the CONCAT functions of "main" as none to be fused where what they join can be computed in place,
-    and the SLICE functions where what they cut can be read in place.
+    """Mark the calls of CONCAT functions in "main" as none to be fused where what they join can be computed
+    in place, and those of SLICE functions where what they cut can be read in place.
 
     Expects ``call_tir`` of functions with their patterns.
     """
@@ -59,9 +59,9 @@ class _Graph:
             elif int(self._attributes(value).get(PATTERN, OPAQUE)) > INJECTIVE:
                 self.walked.update(operands)
 
-    def apart(self) -> list[tvm.ir.GlobalVar]:
-        """The functions whose tensors can be parts of others, and should be."""
-        return [call.args[0] for variable, call in self.calls.items() if self._is_apart(variable, call)]
+    def apart(self) -> dict[relax.Var, relax.Call]:
+        """The calls whose tensors can be parts of others, and should be."""
+        return {variable: call for variable, call in self.calls.items() if self._is_apart(variable, call)}
 
     def _is_apart(self, result: relax.Var, call: relax.Call) -> bool:
         fields = call.args[1].fields

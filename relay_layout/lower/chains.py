@@ -9,23 +9,21 @@ import tvm
 from tvm import relax, tirx
 from tvm_ffi import structural_walk
 
-from relay_layout.ir import operator_name, with_values
-from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN
+from relay_layout.ir import operator_name
+from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN, with_pattern
 
 LONGEST = 3
 """Functions that bind variables, one of the result of the other, in one kernel."""
 
 
 def keep_chains_short(module: tvm.IRModule) -> tvm.IRModule:
-    """Mark every fourth function of a chain as one that nothing is fused with.
+    """Mark every fourth call of a chain as one that nothing is fused with.
 
     Expects ``call_tir`` in "main" of functions with their patterns.
     """
     depths: dict[relax.Var, int] = {}
     cut: dict[relax.Var, relax.Call] = {}
-    builder = relax.BlockBuilder(module)
     binds = {variable: _binds(function) for variable, function in module.functions_items()}
-    apart: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar] = {}
     for binding in (binding for block in module["main"].body.blocks for binding in block.bindings):
         call = binding.value
         if operator_name(call) != "call_tir":
@@ -37,18 +35,9 @@ def keep_chains_short(module: tvm.IRModule) -> tvm.IRModule:
         depth = max(read, default=0) + binds[function]
         if depth > LONGEST:
             depth = 0
-            if function not in apart:
-                alone = module[function].with_attr(PATTERN, OPAQUE)
-                apart[function] = builder.add_func(alone, f"{function.name_hint}_apart")
-            cut[binding.var] = relax.Call(
-                call.op, [apart[function], *call.args[1:]], call.attrs, call.ty_args
-            )
+            cut[binding.var] = call
         depths[binding.var] = depth
-    if not cut:
-        return module
-    updated = builder.get()
-    updated.update_func(module.get_global_var("main"), with_values(module["main"], cut))
-    return updated
+    return with_pattern(module, cut, OPAQUE)
 
 
 def _binds(function: tvm.ir.BaseFunc) -> bool:

@@ -19,11 +19,11 @@ from relay_layout.lower.patterns import (
 
 
 def keep_growing_apart(module: tvm.IRModule) -> tvm.IRModule:
-    """Mark functions of "main" that grow the result of a convolution, or of a product, as no broadcasts.
+    """Mark calls of "main" that grow the result of a convolution, or of a product, as no broadcasts.
 
     Expects ``call_tir`` of functions with their patterns.
     """
-    growing: set[tvm.ir.GlobalVar] = set()
+    growing: dict[relax.Var, relax.Call] = {}
     # The results of products, with what follows them element by element.
     products: set[relax.Var] = set()
     for binding in (binding for block in module["main"].body.blocks for binding in block.bindings):
@@ -37,7 +37,7 @@ def keep_growing_apart(module: tvm.IRModule) -> tvm.IRModule:
             continue
         sizes = {_elements(operand) for operand in call.args[1].fields if operand in products}
         if any(smaller < size for smaller in sizes):
-            growing.add(call.args[0])
+            growing[binding.var] = call
         if size in sizes:
             products.add(binding.var)
     return with_pattern(module, growing, INJECTIVE)

@@ -15,12 +15,12 @@ from relay_layout.lower.patterns import OPAQUE, with_pattern
 
 
 def keep_introducing_apart(module: tvm.IRModule) -> tvm.IRModule:
-    """Mark the functions of "main" that introduce an extent as none to be fused.
+    """Mark the calls of "main" that introduce an extent as none to be fused.
 
     Expects ``call_tir`` of functions with their patterns.
     """
     apart = {
-        binding.value.args[0]
+        binding.var: binding.value
         for block in module["main"].body.blocks
         for binding in block.bindings
         if operator_name(binding.value) == "call_tir" and _introduces(binding.value)

@@ -4,9 +4,13 @@ The first two join the function of a convolution before them, an injective one o
 operators, and nothing joins an opaque one.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Mapping
 
 import tvm
+from tvm import relax
+
+from relay_layout.ir import operator_name, with_values
 
 PATTERN = "op_pattern"
 """The attribute of a function."""
@@ -17,14 +21,32 @@ PRIMITIVE = "Primitive"
 ELEMENTWISE, BROADCAST, INJECTIVE, OUT_ELEMENTWISE_FUSABLE, OPAQUE = 0, 1, 2, 4, 8
 
 
-def with_pattern(module: tvm.IRModule, functions: Iterable[tvm.ir.GlobalVar], pattern: int) -> tvm.IRModule:
-    """A module whose ``functions`` are of a pattern; the module itself where there are none."""
-    marked = {variable: module[variable].with_attr(PATTERN, pattern) for variable in functions}
-    if not marked:
+def with_pattern(module: tvm.IRModule, calls: Mapping[relax.Var, relax.Call], pattern: int) -> tvm.IRModule:
+    """A module in which what these calls of "main" call is of a pattern; the module itself without any.
+
+    They get a function of their own where other calls compute the same.
+    """
+    if not calls:
         return module
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    for variable, function in marked.items():
-        updated.update_func(variable, function)
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    users = Counter(each.value.args[0] for each in bindings if operator_name(each.value) == "call_tir")
+    marked = Counter(call.args[0] for call in calls.values())
+    builder = relax.BlockBuilder(module)
+    own: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar] = {}
+    for function, count in marked.items():
+        changed = module[function].with_attr(PATTERN, pattern)
+        if count == users[function]:
+            builder.update_func(function, changed)
+        else:
+            own[function] = builder.add_func(changed, f"{function.name_hint}_apart")
+    updated = builder.get()
+    moved = {
+        variable: relax.Call(call.op, [own[call.args[0]], *call.args[1:]], call.attrs, call.ty_args)
+        for variable, call in calls.items()
+        if call.args[0] in own
+    }
+    if moved:
+        updated.update_func(module.get_global_var("main"), with_values(module["main"], moved))
     return updated
 
 
