@@ -85,9 +85,11 @@ def our_layer(workload: Convolution, target: CudaTarget, device: Any, known: Map
 
 
 def cudnn_layer(workload: NhwcConvolution, torch: Any) -> Any:
-    """A call that runs the same layer by torch: cuDNN, channels last."""
+    """A call that runs the same layer by torch: cuDNN, channels last.
+
+    Whether it is in TF32 is up to torch's settings when it runs.
+    """
     dtype = {"float16": torch.float16}.get(workload.dtype, torch.float32)
-    torch.backends.cudnn.allow_tf32 = workload.dtype == "tf32"
     shape = (workload.batch, workload.in_channels, workload.in_height, workload.in_width)
     options = {"device": "cuda", "dtype": dtype}
     data = torch.randn(shape, **options).to(memory_format=torch.channels_last)

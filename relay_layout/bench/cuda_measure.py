@@ -15,7 +15,7 @@ import tvm
 
 import relay_layout
 from relay_layout.bench.cuda_layers import cudnn_layer, our_layer
-from relay_layout.bench.cuda_peers import OURS, captured, host_us, measured, peer_calls
+from relay_layout.bench.cuda_peers import OURS, captured, fastest_kernels, host_us, measured, peer_calls
 from relay_layout.bench.cuda_prepare import Case, seeded_input, target_of
 from topi_ext.cuda.kernel import Convolution
 
@@ -43,11 +43,13 @@ def network_times(
     case: Case, artifact: Path, expected: Sequence[np.ndarray], peers: Sequence[str]
 ) -> NetworkTimes:
     """A network beside torch; ``peers`` are those of torch that are wanted."""
-    torch = _torch(case.precision)
+    import torch
+
     session = relay_layout.load(artifact)
     difference = _difference(session, expected)
-    runners = {OURS: session.launch, **peer_calls(torch, case.model, case.batch, case.precision, peers)}
-    taken = measured(torch, list(runners.values()))
+    with fastest_kernels(torch, tf32=case.precision == "tf32"):
+        runners = {OURS: session.launch, **peer_calls(torch, case.model, case.batch, case.precision, peers)}
+        taken = measured(torch, list(runners.values()))
     found = dict(zip(runners, map(statistics.median, taken), strict=True))
     return NetworkTimes(difference, found, host_us(torch, session.launch))
 
@@ -56,10 +58,13 @@ def layer_times(workload: Convolution, case: Case, known: Mapping[str, bytes]) -
     """Microseconds of a layer, ours and cuDNN's, each by a CUDA graph of many calls: the host takes longer to
     launch most of them than the GPU to run them. ``known`` is as in :func:`our_layer`.
     """
-    torch = _torch(case.precision)
+    import torch
+
     pair = [our_layer(workload, target_of(case), tvm.cuda(0), known), cudnn_layer(workload, torch)]
-    graphs = [captured(torch, call, LAYER_CALLS) for call in pair]
-    ours, cudnn = (1e3 / LAYER_CALLS * statistics.median(times) for times in measured(torch, graphs))
+    with fastest_kernels(torch, tf32=workload.dtype == "tf32"):
+        graphs = [captured(torch, call, LAYER_CALLS) for call in pair]
+        taken = measured(torch, graphs)
+    ours, cudnn = (1e3 / LAYER_CALLS * statistics.median(times) for times in taken)
     return ours, cudnn
 
 
@@ -72,14 +77,6 @@ def _difference(session: Any, expected: Sequence[np.ndarray]) -> float:
     session.feed({spec.name: image})
     # Not a number is the worst.
     return max(differences, key=lambda each: (each != each, each))
-
-
-def _torch(precision: str) -> Any:
-    import torch
-
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    return torch
 
 
 __all__ = ["NetworkTimes", "layer_times", "network_times", "output_difference"]

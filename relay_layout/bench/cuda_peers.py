@@ -2,7 +2,8 @@
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tvm_ffi
@@ -17,6 +18,18 @@ RUNS, ROUNDS = 20, 15
 
 DTYPES = {"fp16": "float16", "tf32": "float32", "fp32": "float32"}
 """What torch computes in, by precision."""
+
+
+@contextmanager
+def fastest_kernels(torch: Any, *, tf32: bool) -> Iterator[None]:
+    """Within this, cuDNN tries its kernels for the fastest, and float32 is multiplied in TF32 or as it is."""
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.benchmark, cudnn.allow_tf32, matmul.allow_tf32
+    cudnn.benchmark, cudnn.allow_tf32, matmul.allow_tf32 = True, tf32, tf32
+    try:
+        yield
+    finally:
+        cudnn.benchmark, cudnn.allow_tf32, matmul.allow_tf32 = before
 
 
 def host_us(torch: Any, runner: Callable[[], Any]) -> float:
@@ -113,4 +126,15 @@ def measured(torch: Any, runners: list[Callable[[], Any]]) -> list[list[float]]:
     return times
 
 
-__all__ = ["COMPILED", "DTYPES", "GRAPH", "OURS", "PEERS", "captured", "host_us", "measured", "peer_calls"]
+__all__ = [
+    "COMPILED",
+    "DTYPES",
+    "GRAPH",
+    "OURS",
+    "PEERS",
+    "captured",
+    "fastest_kernels",
+    "host_us",
+    "measured",
+    "peer_calls",
+]

@@ -36,7 +36,8 @@ class LayoutPlan:
     ``signatures`` are the alternatives of each node, ``price`` says what a transform of a value from one
     layout to another costs, ``outputs`` are the layouts that results must have. ``reasons`` says by node name
     why a desired layout was not offered. ``rules`` and ``offers`` gave the alternatives, ``desired`` and
-    ``skipped`` are what the caller asked for and left out, ``objective`` is what was made least.
+    ``skipped`` are what the caller asked for and left out: such nodes have no rule. ``objective`` is what was
+    made least.
     """
 
     graph: Graph
@@ -80,9 +81,10 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
     outputs = {value: value.identity for value in graph.outputs()}
     skipped = _skipped(graph, request)
     left_alone: dict[str, str] = {}
-    rules = rules_for(graph, desired, request.alter, skipped, left_alone)
+    rules = rules_for(graph, desired, request.alter, left_alone)
     if request.backend is not None:
         rules = backend_rules(request.backend, dimension_letters(graph), rules)
+    rules = _rules_without(skipped, rules)
     signatures = collect_signatures(graph, offers, rules=rules, pinned=pinned)
     if request.desired_layouts == {} and request.for_all is None:
         signatures = {node: choices[:1] for node, choices in signatures.items()}
@@ -121,11 +123,9 @@ def _offers(
     base = TargetOffers(target)
     if desired is None:
         return base, False
-    positions: dict[Node, int | None] = dict.fromkeys(_convolutions(graph))
-    positions |= {node: place for place, node in enumerate(_counted(graph))}
     offered = {name: layouts for name, layouts in desired.items() if CONVERT.get(name) is None}
     followers = frozenset(name for name in TRANSPOSED if name not in desired) if offered else frozenset()
-    return DesiredOffers(offered, base, request.skip_layers, {}, positions, followers), True
+    return DesiredOffers(offered, base, _convolutions(graph), followers), True
 
 
 def _convolutions(graph: Graph) -> list[Node]:
@@ -148,6 +148,11 @@ def _skipped(graph: Graph, request: LayoutRequest) -> frozenset[Node]:
             "counted from 0 without transposed ones"
         )
     return frozenset(node for place, node in counted.items() if place in request.skip_layers)
+
+
+def _rules_without(skipped: frozenset[Node], rules: Rules) -> Rules:
+    """``rules``, but none for ``skipped``: neither costs nor names, callbacks or a backend move those."""
+    return lambda node: None if node in skipped else rules(node)
 
 
 def _for_every(layout: str, convolutions: Sequence[Node]) -> dict[str, Sequence[str]]:

@@ -47,12 +47,13 @@ class PlanReader:
         return self.plan.microseconds(solution.signatures, (each.price for each in transforms))
 
     def takes_part(self, node: Node) -> bool:
-        """Whether any layout but its own reaches the node, or it is a convolution."""
+        """Whether any layout but its own reaches the node, or it is a convolution, skipped or not."""
         plan = self.plan
         return (
             len(plan.signatures[node]) > 1
             or not is_unconverted(plan, node)
             or bool(converted_around(plan, node))
+            or node in plan.skipped
             or isinstance(plan.rules(node), ConvolutionRule)
         )
 
@@ -68,7 +69,8 @@ class PlanReader:
         signature = plan.solution.signatures[node]
         operands, results = self.letters.signature(node, signature)
         reason = kept_reason(plan, node, self.letters)
-        if not reason and is_unconverted(plan, node) and isinstance(plan.rules(node), ConvolutionRule):
+        convolution = node in plan.skipped or isinstance(plan.rules(node), ConvolutionRule)
+        if not reason and is_unconverted(plan, node) and convolution:
             reason = cause(plan, node, self.letters)
         reason = reason or partial_reason(plan, node, self.letters)
         return OperatorFact(

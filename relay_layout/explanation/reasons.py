@@ -52,7 +52,7 @@ def kept_reason(plan: LayoutPlan, node: Node, names: Letters) -> str:
         return ""
     around = converted_around(plan, node)
     if not around:
-        named = desired_entry(plan.desired or {}, node) is not None and node not in plan.skipped
+        named = desired_entry(plan.desired or {}, node) is not None
         return cause(plan, node, names) if named and isinstance(plan.rules(node), ConvolutionRule) else ""
     reasons = (obstacle(plan, node, place, layout, names) for place, layout in around)
     return cause(plan, node, names) or next(filter(None, reasons), COSTS_MORE)
@@ -91,6 +91,8 @@ def candidates_around(plan: LayoutPlan, node: Node) -> list[tuple[int, Layout]]:
 
 def cause(plan: LayoutPlan, node: Node, names: Letters) -> str:
     """What keeps a node from having any other layout, whatever is around it; "" where nothing does."""
+    if node in plan.skipped:
+        return "skip_layers leaves it out"
     if node.name in plan.reasons:
         return plan.reasons[node.name]
     if not node.operator:
@@ -147,8 +149,6 @@ def chooses(plan: LayoutPlan, node: Node) -> bool:
 
 
 def _convolution_cause(plan: LayoutPlan, node: Node, names: Letters) -> str:
-    if node in plan.skipped:
-        return "skip_layers leaves it out"
     if plan.desired is not None and not plan.desired:
         return "no conversion was asked for"
     if plan.desired is not None and desired_entry(plan.desired, node) is None:

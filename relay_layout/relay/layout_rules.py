@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
@@ -35,7 +35,6 @@ def rules_for(
     graph: Graph,
     desired: Mapping[str, Sequence[str]] | None,
     alter: bool,
-    skipped: Collection[Node],
     left_alone: dict[str, str],
 ) -> Rules:
     """The rules of a graph under a request: callbacks first, then inference, then the operator table.
@@ -52,7 +51,7 @@ def rules_for(
         if desired and name not in desired and callback is not None and name not in left_out:
             left_out.add(name)
             _log.warning("desired layouts have no entry for %s; it follows its neighbours", name)
-        if not desired or name not in desired or node in skipped:
+        if not desired or name not in desired:
             return None
         if callback is not None:
             answer = callback(seen.attributes, list(seen.operands), seen.types, list(desired[name]))
@@ -63,7 +62,7 @@ def rules_for(
 
     def altered(node: Node, seen: NodeView) -> tree.Expression | None:
         callback = ALTER.get(seen.row.name)
-        if callback is None or node in skipped:
+        if callback is None:
             return None
         answer = callback(seen.attributes, list(seen.operands), seen.types, to_relay(node.expression.ty))
         return noted(node, seen, answer, "alter")

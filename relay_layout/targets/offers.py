@@ -23,7 +23,7 @@ from relay_layout.targets.fusion import MATMUL, joined_operand
 from relay_layout.targets.target import BuildTarget
 
 COUNTED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
-"""The convolutions whose positions ``skip_layers`` names; Relay counts nn.conv2d."""
+"""The convolutions whose positions ``skip_layers`` of a request names; Relay counts nn.conv2d."""
 
 TRANSPOSED = tuple(name for name in CONVOLUTION_AXES if name not in COUNTED)
 """The convolutions that follow the others where the caller does not name them."""
@@ -114,21 +114,20 @@ class DesiredOffers:
     """The caller's ``desired_layouts``: one entry for each operator that is to be converted.
 
     Keys are Relay's operator names ("nn.conv2d"), values one layout for each operand, "default"
-    for the kernel standing for the one that goes with the data layout. ``skip_layers`` leaves out
-    convolutions by their position; ``positions`` has every convolution, with None where it is not counted.
-    ``followers`` are convolutions without an entry that may take the layouts of the others, where that leaves
-    fewer transforms; other operators without one always may.
+    for the kernel standing for the one that goes with the data layout. ``convolutions`` are those of the
+    graph; LayoutError where an entry does not fit one of them. ``followers`` are convolutions without an
+    entry that may take the layouts of the others, where that leaves fewer transforms; other operators without
+    one always may. ``reasons`` takes down, by node name, why a desired layout was not offered.
     """
 
     desired: Mapping[str, Sequence[str]]
     base: TargetOffers
-    skip_layers: frozenset[int] = frozenset()
-    reasons: dict[str, str] = field(default_factory=dict)
-    positions: dict[Node, int | None] = field(default_factory=dict)
+    convolutions: Sequence[Node] = ()
     followers: frozenset[str] = frozenset()
+    reasons: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for node in self.positions:
+        for node in self.convolutions:
             entry = desired_entry(self.desired, node)
             if entry is not None:
                 _check_fits(node, entry[0])
@@ -140,7 +139,7 @@ class DesiredOffers:
         entry, convolution = desired_entry(self.desired, node), convolution_of(node)
         if node.operator in self.followers and convolution is not None:
             yield from self._followed(node, convolution)
-        if entry is None or convolution is None or self.positions.get(node) in self.skip_layers:
+        if entry is None or convolution is None:
             return
         data = Layout.parse(entry[0])
         kernel = entry[1] if len(entry) > 1 else "default"

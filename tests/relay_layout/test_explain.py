@@ -283,6 +283,7 @@ def test_a_kernel_layout_that_does_not_fit_the_groups() -> None:
     ("options", "reason"),
     [
         ({"desired_layout": "NHWC", "skip_layers": [0]}, "skip_layers leaves it out"),
+        ({"desired_layout": "auto", "skip_layers": [0]}, "skip_layers leaves it out"),
         ({"desired_layout": "none"}, "no conversion was asked for"),
         (
             {"desired_layouts": {"nn.max_pool2d": ["NHWC"]}},
@@ -299,6 +300,21 @@ def test_what_the_request_leaves_out(options: dict[str, Any], reason: str) -> No
         return conv(builder, data, "first", 16)
 
     assert relay_layout.explain(module_of(emit), "result", **options).operator.reason == reason
+
+
+@pytest.mark.parametrize("layout", ["auto", "NHWC"])
+def test_convolutions_that_are_skipped_are_in_the_table(layout: str) -> None:
+    facts = relay_layout.explain(relu_between(), desired_layout=layout, skip_layers=[0, 1]).operators
+    assert [(fact.name, fact.kind, fact.reason) for fact in facts] == [
+        ("first", "keeps its own", "skip_layers leaves it out"),
+        ("result", "keeps its own", "skip_layers leaves it out"),
+    ]
+
+
+def test_what_a_skipped_convolution_cannot_have() -> None:
+    explanation = relay_layout.explain(relu_between(), "first", desired_layout="NHWC", skip_layers=[0])
+    lines = str(explanation).splitlines()
+    assert lines[lines.index("layouts it cannot have") + 1] == "  NHWC for first: skip_layers leaves it out"
 
 
 @pytest.mark.parametrize("returned", ["None", "the call as it was"])

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,47 @@ def test_the_whole_command(
         "efficientnet_b0 fp16 batch 1, at least 1.3 times faster than torch: 1.50; met",
         "microseconds of a call on the host, measured: 7 at most; met",
     ]
+
+
+def settings(torch: Any) -> tuple[bool, bool]:
+    """Whether cuDNN tries its kernels, and multiplies float32 in TF32."""
+    return torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32
+
+
+def measure(kind: str, precision: str) -> None:
+    """A network or a layer, on the made-up GPU."""
+    case = Case("resnet50", 1, precision, "cuda-sm_90", ())
+    if kind == "network":
+        cuda_measure.network_times(case, Path("resnet50"), [MadeUp.outputs, MadeUp.outputs + 1], [])
+    else:
+        dtype = {"tf32": "tf32", "fp32": "float32"}[precision]
+        cuda_measure.layer_times(replace(WORK, dtype=dtype), case, {})
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp32"])
+@pytest.mark.parametrize("kind", ["network", "layer"])
+def test_torch_multiplies_in_the_precision_that_is_measured(
+    kind: str, precision: str, gpu: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    def measured(torch: Any, runners: list[Any]) -> list[list[float]]:
+        seen.append(settings(torch))
+        return [[1.0] for _ in runners]
+
+    gpu.setattr(cuda_measure, "measured", measured)
+    measure(kind, precision)
+    assert seen == [(True, precision == "tf32")]
+
+
+@pytest.mark.parametrize("kind", ["network", "layer"])
+def test_measuring_leaves_the_settings_of_torch(kind: str, gpu: pytest.MonkeyPatch) -> None:
+    import torch
+
+    gpu.setattr(torch.backends.cudnn, "benchmark", False)
+    gpu.setattr(torch.backends.cudnn, "allow_tf32", True)
+    measure(kind, "fp32")
+    assert settings(torch) == (False, True)
 
 
 def test_wrong_outputs_and_failures_are_told_apart(

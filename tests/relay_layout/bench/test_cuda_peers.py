@@ -1,13 +1,14 @@
-"""Calls as CUDA graphs, of a torch that is made up."""
+"""Calls as CUDA graphs, of a torch that is made up, and the settings of the true one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import tvm_ffi
 
-from relay_layout.bench.cuda_peers import captured
+from relay_layout.bench.cuda_peers import captured, fastest_kernels
 
 DEFAULT, SIDE, CAPTURE = 0, 16, 32
 
@@ -66,3 +67,25 @@ def test_kernels_of_tvm_are_captured_with_those_of_torch() -> None:
     replay()
     assert torch.replayed == 1
     assert len(streams) == 5
+
+
+def settings(torch: Any) -> tuple[bool, bool, bool]:
+    """Whether cuDNN tries its kernels, and convolutions and matrices are in TF32."""
+    cudnn = torch.backends.cudnn
+    return cudnn.benchmark, cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_settings_to_measure_with(tf32: bool) -> None:
+    torch = pytest.importorskip("torch")
+    with fastest_kernels(torch, tf32=tf32):
+        assert settings(torch) == (True, tf32, tf32)
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_settings_are_those_of_before_even_after_an_error(tf32: bool) -> None:
+    torch = pytest.importorskip("torch")
+    before = settings(torch)
+    with pytest.raises(RuntimeError, match=r"^out of memory$"), fastest_kernels(torch, tf32=tf32):
+        raise RuntimeError("out of memory")
+    assert settings(torch) == before

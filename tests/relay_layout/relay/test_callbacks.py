@@ -109,6 +109,24 @@ def test_skip_layers_counts_convolutions() -> None:
 
 
 @pytest.mark.parametrize(
+    ("register", "convert"),
+    [
+        (
+            callbacks.register_convert_op_layout,
+            transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]}),
+        ),
+        (callbacks.register_alter_op_layout, transform.AlterOpLayout()),
+    ],
+)
+def test_callbacks_are_not_asked_of_convolutions_to_skip(register: Any, convert: Any) -> None:
+    channels: list[int] = []
+    register("nn.conv2d", lambda attrs, inputs, types, wanted: channels.append(types[0].shape[1]), level=11)
+    with transform.LayoutConfig(skip_layers=[0]):
+        convert(module())
+    assert channels == [16]
+
+
+@pytest.mark.parametrize(
     "convert", [transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]}), transform.AlterOpLayout()]
 )
 def test_a_configuration_holds_for_any_number_of_convolutions(convert: Any) -> None:

@@ -8,7 +8,9 @@ import pytest
 import tvm
 from tvm import relax
 
+from relay_layout.choice.plan import plan_layout
 from relay_layout.errors import LayoutError
+from relay_layout.explanation.transforms import transforms_of
 from relay_layout.ir import operator_name
 from relay_layout.lower import pipeline
 from relay_layout.request import LayoutRequest
@@ -16,6 +18,8 @@ from relay_layout.rewrite.convert_layout import ConvertLayout, convert_layout
 from relay_layout.targets import resolve_target
 
 TARGET = resolve_target("native", threads=2)
+FIXED_TARGET = resolve_target("x86-64-v3", threads=1, shipped_records=False)
+"""One that chooses alike on every machine."""
 IMAGE = np.random.default_rng(1).standard_normal((2, 16, 9, 7), dtype="float32")
 Emit = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
 
@@ -184,6 +188,37 @@ def test_skipped_layers_keep_their_layout() -> None:
     request = LayoutRequest.parse("NHWC", skip_layers=[1])
     _, report = convert_layout(module_of(residual), request, TARGET)
     assert list(report.layouts.values()) == ["NHWC->NHWC", "NCHW->NCHW", "NHWC->NHWC"]
+
+
+@pytest.mark.parametrize("skipped", range(3))
+def test_the_choice_that_costs_least_leaves_skipped_layers_alone(skipped: int) -> None:
+    request = LayoutRequest.parse("auto", skip_layers=[skipped])
+    _, report = convert_layout(module_of(residual, (1, 16, 56, 56)), request, FIXED_TARGET)
+    layouts = list(report.layouts.values())
+    assert layouts[skipped] == "NCHW->NCHW"
+    assert "NCHW->NCHW" not in layouts[:skipped] + layouts[skipped + 1 :]
+
+
+@pytest.mark.parametrize("skipped", range(3))
+def test_numbers_do_not_change_around_skipped_layers(skipped: int) -> None:
+    request = LayoutRequest.parse("auto", skip_layers=[skipped])
+    module, _ = convert_layout(module_of(residual, IMAGE.shape), request, FIXED_TARGET)
+    (found,) = run(module, IMAGE, "none")
+    (expected,) = reference(residual)
+    assert np.abs(found - expected).max() / np.abs(expected).max() < 1e-5
+
+
+def test_transforms_around_skipped_layers_are_where_they_cost_least() -> None:
+    """Past the slice, which has a quarter of the channels."""
+
+    def skipped_and_sliced(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        part = builder.emit(relax.op.strided_slice(conv(builder, data, 64), [1], [0], [16]), "part")
+        return conv(builder, part, 16, seed=1)
+
+    module = module_of(skipped_and_sliced, (1, 16, 56, 56))
+    plan = plan_layout(module, LayoutRequest.parse("auto", skip_layers=[0]), FIXED_TARGET)
+    moved = [each.value.name for each in transforms_of(plan, plan.solution.signatures)]
+    assert moved[0] == "part"
 
 
 def test_without_convolutions_none_can_be_skipped() -> None:

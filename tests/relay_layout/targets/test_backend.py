@@ -126,6 +126,12 @@ def test_what_the_backend_does_not_run_stays() -> None:
     assert shapes(after, "nn.conv2d") == [(2, 6, 6, 5)]
 
 
+def test_convolutions_to_skip_are_not_the_backends() -> None:
+    request = LayoutRequest(backend=Accelerator(), skip_layers=frozenset([0]))
+    _, report = convert_layout(module(network(op.nn.relu)), request, TARGET)
+    assert list(report.layouts.values()) == ["NCHW->NCHW", "NHWC->NHWC"]
+
+
 def test_the_backend_sees_the_operator() -> None:
     backend = Accelerator()
     converted(lambda emit, image: op.nn.conv2d(image, constant(6, 3, 3, 3), strides=2), backend)
