@@ -18,6 +18,7 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.bindings import flatten_bindings, inline_casts
 from topi_ext.brain import lower_brain_floats
+from topi_ext.byte_lookups import lower_byte_lookups
 from topi_ext.comparisons import exact_comparisons
 from topi_ext.dot_products import lower_dot_products
 from topi_ext.identities import begin_with_infinity
@@ -74,6 +75,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 lower_brain_floats(),
                 exact_comparisons(),
                 lower_rounded_bytes(),
+                lower_byte_lookups(),
                 hide_remainders(),
                 import_functions(),
                 keep_on_stack(),

@@ -20,8 +20,16 @@ from topi_ext.scalar_operations import lanes_of, vector_of
 _IMPORT = "pragma_import_llvm"
 """TVM's annotation of statements that call functions of a text in LLVM's language."""
 
-_PAIR_SUMS, _NEON_PAIR_SUMS, _NEON_WORD_SUMS, _ROUNDED = (
-    f"topi_ext.llvm.{name}." for name in ("pair_sums", "neon_pair_sums", "neon_word_sums", "rounded_bits")
+_PAIR_SUMS, _NEON_PAIR_SUMS, _NEON_WORD_SUMS, _ROUNDED, _PERMUTED, _NEON_PERMUTED = (
+    f"topi_ext.llvm.{name}."
+    for name in (
+        "pair_sums",
+        "neon_pair_sums",
+        "neon_word_sums",
+        "rounded_bits",
+        "permuted",
+        "neon_permuted",
+    )
 )
 """Names of functions, without the number of lanes of their results."""
 
@@ -54,20 +62,97 @@ define <{lanes} x i16> @{name}(<{lanes} x float> %value) {{
 }}
 """
 
+PERMUTED_BYTES = 64
+"""Of a vector that bytes are chosen from."""
+
+_PERMUTED_TEXT = """
+declare <64 x i8> @{intrinsic}(<64 x i8>, <64 x i8>, <64 x i8>)
+define <{lanes} x i8> @{name}(<{lanes} x i8> %places,
+    <64 x i8> %a, <64 x i8> %b, <64 x i8> %c, <64 x i8> %d) {{
+  %wide = shufflevector <{lanes} x i8> %places, <{lanes} x i8> poison, <64 x i32> <{widened}>
+  %low = call <64 x i8> @{intrinsic}(<64 x i8> %a, <64 x i8> %wide, <64 x i8> %b)
+  %high = call <64 x i8> @{intrinsic}(<64 x i8> %c, <64 x i8> %wide, <64 x i8> %d)
+  %is_high = icmp slt <64 x i8> %wide, zeroinitializer
+  %all = select <64 x i1> %is_high, <64 x i8> %high, <64 x i8> %low
+  %result = shufflevector <64 x i8> %all, <64 x i8> poison, <{lanes} x i32> <{kept}>
+  ret <{lanes} x i8> %result
+}}
+"""
+"""VPERMI2B, by the low seven bits of each place, of both halves of a table; the eighth bit chooses."""
+
+_NEON_PERMUTED_TEXT = """
+{declarations}
+define <{lanes} x i8> @{name}(<{lanes} x i8> %places,
+    <64 x i8> %a, <64 x i8> %b, <64 x i8> %c, <64 x i8> %d) {{
+  %place_a = shufflevector <{lanes} x i8> %places, <{lanes} x i8> poison, <16 x i32> <{widened}>
+{steps}
+  %result = shufflevector <16 x i8> %all_d, <16 x i8> poison, <{lanes} x i32> <{kept}>
+  ret <{lanes} x i8> %result
+}}
+"""
+"""TBL, and TBX, which leaves a lane as it is whose place is beyond the 64 bytes at hand."""
+
 _FUNCTIONS = (
     (_PAIR_SUMS, _PAIR_SUMS_TEXT, "llvm.x86.avx512bf16.dpbf16ps.{bits}", (4, 8, 16)),
     (_NEON_PAIR_SUMS, _PAIR_SUMS_TEXT, "llvm.aarch64.neon.bfdot.v4f32.v8bf16", (4,)),
     (_NEON_WORD_SUMS, _NEON_WORD_SUMS_TEXT, "", (4,)),
     # LLVM takes apart what is longer than a register.
     (_ROUNDED, _ROUNDED_TEXT, "", (4, 8, 16, 32, 64)),
+    (_PERMUTED, _PERMUTED_TEXT, "llvm.x86.avx512.vpermi2var.qi.512", (4, 8, 16, 32, 64)),
 )
+
+
+def _order(lanes: int, count: int) -> str:
+    """Lanes of a shuffle that has ``count``: all of ``lanes`` as they are, and anything behind them."""
+    return ", ".join(f"i32 {lane}" if lane < lanes else "i32 poison" for lane in range(count))
+
+
+def _neon_permuted_text(name: str, lanes: int) -> str:
+    vector = "<16 x i8>"
+    prefix = "llvm.aarch64.neon"
+    declarations = [
+        f"declare {vector} @{prefix}.tbl4.v16i8({', '.join([vector] * 5)})",
+        f"declare {vector} @{prefix}.tbx4.v16i8({', '.join([vector] * 6)})",
+    ]
+    steps: list[str] = []
+    for number, part in enumerate("abcd"):
+        pieces = [f"%{part}{piece}" for piece in range(4)]
+        for piece, variable in enumerate(pieces):
+            own = ", ".join(f"i32 {16 * piece + lane}" for lane in range(16))
+            whole = f"<64 x i8> %{part}, <64 x i8> poison"
+            steps.append(f"  {variable} = shufflevector {whole}, <16 x i32> <{own}>")
+        table = ", ".join(f"{vector} {piece}" for piece in pieces)
+        if number == 0:
+            steps.append(f"  %all_a = call {vector} @{prefix}.tbl4.v16i8({table}, {vector} %place_a)")
+            continue
+        before = "abcd"[number - 1]
+        back = ", ".join(["i8 64"] * 16)
+        steps.append(f"  %place_{part} = sub {vector} %place_{before}, <{back}>")
+        operands = f"{vector} %all_{before}, {table}, {vector} %place_{part}"
+        steps.append(f"  %all_{part} = call {vector} @{prefix}.tbx4.v16i8({operands})")
+    return _NEON_PERMUTED_TEXT.format(
+        name=name,
+        lanes=lanes,
+        declarations="\n".join(declarations),
+        steps="\n".join(steps),
+        widened=_order(lanes, 16),
+        kept=_order(lanes, lanes),
+    )
+
 
 _TEXTS = {
     f"{name}{lanes}": text.format(
-        name=f"{name}{lanes}", lanes=lanes, twice=2 * lanes, intrinsic=intrinsic.format(bits=32 * lanes)
+        name=f"{name}{lanes}",
+        lanes=lanes,
+        twice=2 * lanes,
+        intrinsic=intrinsic.format(bits=32 * lanes),
+        widened=_order(lanes, PERMUTED_BYTES),
+        kept=_order(lanes, lanes),
     )
     for name, text, intrinsic, many in _FUNCTIONS
     for lanes in many
+} | {
+    f"{_NEON_PERMUTED}{lanes}": _neon_permuted_text(f"{_NEON_PERMUTED}{lanes}", lanes) for lanes in (4, 8, 16)
 }
 
 
@@ -102,6 +187,19 @@ def rounded_bits(value: Any) -> Any:
     return tirx.call_pure_extern(vector_of("uint16", lanes), f"{_ROUNDED}{lanes}", value)
 
 
+def has_permutations(target: Target, lanes: int) -> bool:
+    """Has the target instructions for :func:`permuted` of that many lanes?"""
+    if is_aarch64(target):
+        return f"{_NEON_PERMUTED}{lanes}" in _TEXTS
+    return f"{_PERMUTED}{lanes}" in _TEXTS and bool(llvm_cpu_has_features(["avx512vbmi", "avx512bw"], target))
+
+
+def permuted(target: Target, places: Any, parts: list[Any]) -> Any:
+    """Of the four ``parts`` of a table of 256 bytes the bytes at ``places``, a vector of uint8."""
+    name = _NEON_PERMUTED if is_aarch64(target) else _PERMUTED
+    return tirx.call_pure_extern(places.ty.dtype, f"{name}{lanes_of(places)}", places, *parts)
+
+
 @cache
 def _multiplies_pairs(target: Target) -> bool:
     return bool(llvm_cpu_has_features("bf16" if is_aarch64(target) else ["avx512bf16", "avx512vl"], target))
@@ -129,10 +227,13 @@ def import_functions() -> tvm.transform.Pass:
 
 
 __all__ = [
+    "PERMUTED_BYTES",
     "has_pair_sums",
+    "has_permutations",
     "has_rounding",
     "import_functions",
     "neon_pair_sums",
     "pair_sums",
+    "permuted",
     "rounded_bits",
 ]

@@ -19,6 +19,7 @@ from relay_layout.lower.in_place import compute_in_place
 from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.introduced import keep_introducing_apart
 from relay_layout.lower.legalize import legalization_map
+from relay_layout.lower.lookups import fuse_lookups
 from relay_layout.lower.parts import merge_parts
 from relay_layout.lower.pixel_rows import by_pixel_rows
 from relay_layout.lower.scattering import scatter_rows
@@ -46,6 +47,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     attention = tvm.transform.module_pass(lambda module, _: join_attention(module), 0, "join_attention")
     rows = tvm.transform.module_pass(lambda module, _: scatter_rows(module), 0, "scatter_rows")
     pixels = tvm.transform.module_pass(lambda module, _: by_pixel_rows(module, target), 0, "by_pixel_rows")
+    lookups = tvm.transform.module_pass(lambda module, _: fuse_lookups(module), 0, "fuse_lookups")
     growing = tvm.transform.module_pass(lambda module, _: keep_growing_apart(module), 0, "keep_growing_apart")
     introducing = tvm.transform.module_pass(
         lambda module, _: keep_introducing_apart(module), 0, "keep_introducing_apart"
@@ -64,6 +66,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         # Sorts that no kernel of ours took.
         *([] if on_gpu else [relax.backend.DispatchSortScan()]),
         relax.transform.AnnotateTIROpPattern(),
+        lookups,
         growing,
         introducing,
         apart,

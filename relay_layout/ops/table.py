@@ -202,6 +202,7 @@ TABLE: dict[str, Rule] = {
     "tanh": _ELEMENTWISE,
     "trunc": _ELEMENTWISE,
     "where": _ELEMENTWISE,
+    "relay_layout.lookup": _QUANTIZED_UNARY,
     "relay.argmax": _EXTREME,
     "relay.argmin": _EXTREME,
     "relay.fast_erf": _ELEMENTWISE,

@@ -3,7 +3,8 @@
 What a dequantized tensor stands for is kept as a scaled integer (:class:`.Real`) through convolutions, matrix
 products, sums, bounds, means and movements, until something quantizes it or needs it as float32. Convolutions
 and products accumulate int32; their zero points and biases become one constant per output channel. Quantizing
-multiplies by the scales over the result's scale, once, and rounds halves to even, as ONNX Runtime does.
+multiplies by the scales over the result's scale, once, and rounds halves to even, as ONNX Runtime does. What
+other operators make of one tensor of bytes, element by element, is looked up (:class:`.ByteFunction`).
 """
 
 from collections.abc import Callable
@@ -25,7 +26,9 @@ from relay_layout.ir import (
     shape_of,
     with_attributes,
 )
+from relay_layout.quantization.byte_functions import BYTES, ByteFunction, ByteTable, applied
 from relay_layout.quantization.expansions import expanded_dequantize, expanded_quantize
+from relay_layout.quantization.lookup import lookup
 from relay_layout.quantization.movements import MOVEMENTS, moved_constant, picks_pixels
 from relay_layout.quantization.products import convolved, multiplied
 from relay_layout.quantization.reals import (
@@ -48,6 +51,8 @@ class Integers(PyExprMutator):
     def __init__(self) -> None:
         super().__init__()
         self._reals: dict[int, Real] = {}
+        self._functions: dict[int, ByteFunction] = {}
+        self._tables: dict[int, ByteTable] = {}
         self._unsigned: dict[int, Expression] = {}
         self._kept: list[Expression] = []
         self._steps: dict[str, Callable[[relax.Call], Real | None]] = {
@@ -75,22 +80,46 @@ class Integers(PyExprMutator):
         if name == "quantize":
             return self._quantize(call)
         step = self._steps.get(name)
-        if step is None:
-            return call
         # Types of new calls are inferred when they are bound.
-        real = step(call)
-        if real is None:
-            return expanded_dequantize(call, self._emit) if name == "dequantize" else call
-        array = real.term.array if real.term is not None else None
-        value = constant(_dequantized(real.terms[0], array)) if array is not None else real.value(self._emit)
+        real = None if step is None else step(call)
+        if real is None and name == "dequantize":
+            return expanded_dequantize(call, self._emit)
+        function = self._function(call, real)
+        if real is None and function is None:
+            return call
+        value = call if real is None else self._value(real)
         if not isinstance(value, relax.Var):
             value = self.builder_.emit(value)
-        return self._remember(value, real)
+        return self._remember(value, real, function)
 
-    def _remember(self, value: Expression, real: Real) -> Expression:
+    def _value(self, real: Real) -> Expression:
+        """The float32 of a number; a constant where its integers are one."""
+        array = None if real.term is None else real.term.array
+        return real.value(self._emit) if array is None else constant(_dequantized(real.terms[0], array))
+
+    def _remember(self, value: Expression, real: Real | None, function: ByteFunction | None) -> Expression:
         self._kept.append(value)
-        self._reals[value.__chandle__()] = real
+        if real is not None:
+            self._reals[value.__chandle__()] = real
+        if function is not None:
+            self._functions[value.__chandle__()] = function
         return value
+
+    def _function(self, call: relax.Call, real: Real | None) -> ByteFunction | None:
+        """The result as one of a tensor of bytes, if it depends on one alone, element by element."""
+        if operator_name(call) != "dequantize":
+            found = applied(call, [self._function_or_number(argument) for argument in call.args])
+            same = found is not None and shape_of(found.data) == shape_of(call)
+            return found if same else None
+        term = None if real is None else real.term
+        if term is None or term.array is not None or not term.is_per_tensor:
+            return None
+        table = self._tables.get(self._origin(term.tensor).__chandle__(), ByteTable(term.tensor, BYTES))
+        return ByteFunction(table.data, _dequantized(term, table.integers).reshape(-1))
+
+    def _function_or_number(self, argument: Expression) -> ByteFunction | float | None:
+        found = self._functions.get(self._origin(argument).__chandle__())
+        return _number(argument) if found is None else found
 
     def _emit(self, expression: Expression) -> Expression:
         return self.builder_.emit(expression)
@@ -115,13 +144,28 @@ class Integers(PyExprMutator):
         if quantization is None:
             return expanded_quantize(call, self._emit)
         kind = quantization.unsigned if quantization.dtype in _EIGHT_BITS else quantization
-        integers = self._emit(self._integers(call.args[0], kind))
+        table = self._table(call.args[0], kind)
+        if table is None:
+            integers = self._emit(self._integers(call.args[0], kind))
+        else:
+            integers = self._emit(lookup(table.data, table.integers))
+            self._kept.append(integers)
+            self._tables[integers.__chandle__()] = table
         if kind is quantization:
             return integers
         signed = self._emit(_signed(integers, self._emit))
         self._kept.append(signed)
         self._unsigned[signed.__chandle__()] = integers
         return signed
+
+    def _table(self, value: Expression, quantization: Quantization) -> ByteTable | None:
+        """The bytes of a number that depends on others alone, and not as scaled integers do."""
+        real, function = self._real(value), self._functions.get(self._origin(value).__chandle__())
+        if function is None or (real is not None and real.terms):
+            return None
+        if quantization.dtype != "uint8" or not quantization.is_per_tensor:
+            return None
+        return ByteTable(function.data, function.quantized(quantization))
 
     def _integers(self, value: Expression, quantization: Quantization) -> Expression:
         real = self._real(value)

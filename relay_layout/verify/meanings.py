@@ -39,7 +39,7 @@ relay.image.resize1d vision.roi_align vision.roi_pool
 _QUANTIZED_UNARY = """
 relay.qnn.abs relay.qnn.erf relay.qnn.exp relay.qnn.hardswish relay.qnn.leaky_relu relay.qnn.log
 relay.qnn.rsqrt relay.qnn.sigmoid relay.qnn.sqrt relay.qnn.tanh
-relay.relay.op.annotation.simulated_quantize
+relay.relay.op.annotation.simulated_quantize relay_layout.lookup
 """
 _QUANTIZED_BINARY = "relay.qnn.add relay.qnn.mul relay.qnn.subtract"
 _QUANTIZED_PER_AXIS = "relay.qnn.dequantize relay.qnn.quantize relay.qnn.requantize"

@@ -1,0 +1,122 @@
+"""Functions of one byte: what operators element by element make of a quantized tensor.
+
+A byte has 256 values, and so have its sigmoid, and all that is computed of both. Where such a chain is
+quantized again, however long, its integers are looked up in a table that is computed when compiling.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+from tvm import relax
+
+from relay_layout.ir import Expression, operator_name
+from relay_layout.quantization.lookup import VALUES
+from relay_layout.quantization.reals import Quantization
+
+BYTES = np.arange(VALUES, dtype="uint8")
+
+
+@dataclass(frozen=True)
+class ByteTable:
+    """``integers`` of uint8 for the 256 values of ``data``, a tensor of uint8."""
+
+    data: Expression
+    integers: np.ndarray
+
+
+@dataclass(frozen=True)
+class ByteFunction:
+    """``values`` of float32 for the 256 values of ``data``, a tensor of uint8."""
+
+    data: Expression
+    values: np.ndarray
+
+    def quantized(self, quantization: Quantization) -> np.ndarray:
+        """The integers of the values: held, and halves rounded to even; the least for what is no number."""
+        limits = np.iinfo(quantization.dtype)
+        point = quantization.zero_point.reshape(())
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = self.values / quantization.scale.reshape(())
+        held = np.fmin(np.fmax(steps, np.float32(limits.min - point)), np.float32(limits.max - point))
+        return np.asarray(np.rint(held) + point, quantization.dtype)
+
+
+def applied(call: relax.Call, operands: Sequence[ByteFunction | float | None]) -> ByteFunction | None:
+    """What an operator makes of functions of the same bytes and of numbers; None where that is no such."""
+    compute = _FUNCTIONS.get(operator_name(call))
+    functions = [operand for operand in operands if isinstance(operand, ByteFunction)]
+    if compute is None or not functions or None in operands:
+        return None
+    data = functions[0].data
+    if not all(function.data.same_as(data) for function in functions):
+        return None
+    given = [
+        operand.values if isinstance(operand, ByteFunction) else np.float32(operand)
+        for operand in operands
+        if operand is not None
+    ]
+    with np.errstate(all="ignore"):
+        values = compute(call, *given)
+    return ByteFunction(data, np.asarray(values, "float32"))
+
+
+_Compute = Callable[..., Any]
+
+
+def _wide(function: _Compute) -> _Compute:
+    """In float64, so that the result is the nearest float32."""
+    return lambda call, value: function(value.astype("float64"))
+
+
+def _plain(function: _Compute) -> _Compute:
+    return lambda call, *values: function(*values)
+
+
+def _leaky(call: relax.Call, value: np.ndarray) -> np.ndarray:
+    return np.where(value > 0, value, value * np.float32(call.attrs.alpha))
+
+
+def _gelu(value: np.ndarray) -> np.ndarray:
+    return value * special.ndtr(value)
+
+
+def _gelu_tanh(value: np.ndarray) -> np.ndarray:
+    return 0.5 * value * (1 + np.tanh(np.sqrt(2 / np.pi) * (value + 0.044715 * value**3)))
+
+
+_FUNCTIONS: dict[str, _Compute] = {
+    "abs": _plain(np.abs),
+    "add": _plain(np.add),
+    "ceil": _plain(np.ceil),
+    "clip": _plain(lambda value, low, high: np.minimum(np.maximum(value, low), high)),
+    "cos": _wide(np.cos),
+    "divide": _plain(np.divide),
+    "erf": _wide(special.erf),
+    "exp": _wide(np.exp),
+    "floor": _plain(np.floor),
+    "log": _wide(np.log),
+    "maximum": _plain(np.maximum),
+    "minimum": _plain(np.minimum),
+    "multiply": _plain(np.multiply),
+    "negative": _plain(np.negative),
+    "nn.gelu": _wide(_gelu),
+    "nn.gelu_tanh": _wide(_gelu_tanh),
+    "nn.leakyrelu": _leaky,
+    "nn.relu": _plain(lambda value: np.maximum(value, np.float32(0))),
+    "nn.silu": _wide(lambda value: value * special.expit(value)),
+    "power": _plain(np.power),
+    "round": _plain(np.rint),
+    "rsqrt": _wide(lambda value: 1 / np.sqrt(value)),
+    "sigmoid": _wide(special.expit),
+    "sin": _wide(np.sin),
+    "sqrt": _wide(np.sqrt),
+    "square": _plain(np.square),
+    "subtract": _plain(np.subtract),
+    "tanh": _wide(np.tanh),
+}
+"""Operators of Relax, on numbers of float32."""
+
+__all__ = ["BYTES", "ByteFunction", "ByteTable", "applied"]

@@ -1,0 +1,52 @@
+"""The operator that Relax lacks for functions of a byte: a look into a table of all 256 results.
+
+It is registered with TVM as ``relax.relay_layout.lookup``: of a tensor of uint8 and a table of 256 elements,
+the element of the table for each byte.
+"""
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import Op
+
+from relay_layout.ir import Expression, constant
+
+LOOKUP = "relay_layout.lookup"
+
+VALUES = 256
+"""Of a byte."""
+
+_NAME = f"relax.{LOOKUP}"
+
+
+def lookup(data: Expression, table: np.ndarray) -> relax.Call:
+    """``table[data]`` of a tensor of uint8, in the dtype of the table's 256 elements."""
+    assert table.shape == (VALUES,)
+    return relax.Call(Op.get(_NAME), [data, constant(table)])
+
+
+def _infer_type(call: relax.Call, builder: relax.BlockBuilder) -> Any:
+    del builder
+    data, table = (argument.ty for argument in call.args)
+    if data.shape is None:
+        return relax.TensorType(None, table.dtype, ndim=data.ndim)
+    return relax.TensorType(data.shape, table.dtype)
+
+
+def _register() -> None:
+    if _NAME in Op.list_op_names():
+        return
+    tvm.ir._ffi_api.RegisterOp(_NAME, "Each byte's element of a table")
+    operator = Op.get(_NAME)
+    operator.set_num_inputs(2)
+    for operand in ("data", "table"):
+        operator.add_argument(operand, "Expr", "")
+    operator.set_attr("FPurity", True)
+    operator.set_attr("FInferType", _infer_type)
+
+
+_register()
+
+__all__ = ["LOOKUP", "VALUES", "lookup"]

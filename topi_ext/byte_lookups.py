@@ -1,0 +1,56 @@
+"""Looks into tables of 256 bytes, for a vector of bytes at once.
+
+An element of a table for each lane is a load for each lane, unless the processor permutes bytes: AVX512_VBMI
+chooses among 128 of them (VPERMI2B), and ARM among 64 (TBL, TBX).
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm_ffi import structural_map
+
+from topi_ext.llvm_functions import PERMUTED_BYTES, has_permutations, permuted
+from topi_ext.scalar_operations import lanes_of
+
+_TABLE_BYTES = 256
+
+
+def lower_byte_lookups() -> tvm.transform.Pass:
+    """To be run on vectorized functions that are bound to their target."""
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        target = func.attrs["target"]
+
+        def on_load(load: Any) -> Any:
+            places = _bytes_looked_up(load)
+            if places is None or not has_permutations(target, lanes_of(places)):
+                return load
+            return permuted(target, places, _parts(load.source))
+
+        return func.with_body(structural_map(func.body, (TensorLoad, on_load)))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_byte_lookups")
+
+
+def _bytes_looked_up(load: Any) -> Any:
+    """The bytes whose elements of a table are loaded; None where that is something else."""
+    buffer = load.source
+    if str(buffer.dtype) != "uint8" or len(buffer.shape) != 1 or len(load.indices) != 1:
+        return None
+    extent, place = buffer.shape[0], load.indices[0]
+    if not isinstance(extent, int | tirx.IntImm) or int(extent) != _TABLE_BYTES:
+        return None
+    is_byte = isinstance(place, tirx.Cast) and str(place.value.ty.dtype).partition("x")[0] == "uint8"
+    return place.value if is_byte else None
+
+
+def _parts(table: Any) -> list[Any]:
+    """The table, in vectors that are permuted."""
+    first = range(0, _TABLE_BYTES, PERMUTED_BYTES)
+    return [tirx.BufferLoad(table, [tirx.Ramp(place, 1, PERMUTED_BYTES)]) for place in first]
+
+
+__all__ = ["lower_byte_lookups"]
