@@ -114,6 +114,8 @@ class Integers(PyExprMutator):
         term = None if real is None else real.term
         if term is None or term.array is not None or not term.is_per_tensor:
             return None
+        if dtype_of(term.tensor) != "uint8":
+            return None
         table = self._tables.get(self._origin(term.tensor).__chandle__(), ByteTable(term.tensor, BYTES))
         return ByteFunction(table.data, _dequantized(term, table.integers).reshape(-1))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from qdq_graphs import QdqGraph, run_both, steps_apart
-from tvm import relax
+from tvm import IRModule, relax
 
 from relay_layout.frontend.onnx import from_onnx
 from relay_layout.ir import operator_name
@@ -40,7 +40,10 @@ CHAINS: dict[str, Callable[[QdqGraph, str], str]] = {
 
 
 def operators(graph: QdqGraph, output: str) -> list[str]:
-    module = to_integers(from_onnx(graph.model(output)))
+    return names(to_integers(from_onnx(graph.model(output))))
+
+
+def names(module: IRModule) -> list[str]:
     bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
     return [operator_name(binding.value) for binding in bindings]
 
@@ -69,6 +72,20 @@ def test_a_chain_is_one_table(name: str) -> None:
     found = operators(*chain(name, "uint8"))
     assert found.count(LOOKUP) == 1
     assert not {"sigmoid", "tanh", "erf", "exp"} & set(found)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int16", "uint8"])
+def test_only_bytes_have_tables(dtype: str) -> None:
+    data = relax.Var("x", relax.TensorType((1, 8), dtype))
+    scale, zero_point = relax.const(0.1, "float32"), relax.const(0, dtype)
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            value = builder.emit(relax.op.sigmoid(builder.emit(relax.op.dequantize(data, scale, zero_point))))
+            point = relax.const(0, "uint8")
+            result = builder.emit_output(relax.op.quantize(value, scale, point, out_dtype="uint8"))
+        builder.emit_func_output(result)
+    assert (LOOKUP in names(to_integers(builder.finalize()))) == (dtype == "uint8")
 
 
 def test_functions_of_two_tensors_are_computed() -> None:
