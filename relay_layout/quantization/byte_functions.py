@@ -5,15 +5,15 @@ quantized again, however long, its integers are looked up in a table that is com
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import special
 from tvm import relax
 
-from relay_layout.ir import Expression, operator_name
-from relay_layout.quantization.lookup import VALUES
+from relay_layout.ir import Emit, Expression, operator_name, with_attributes
+from relay_layout.quantization.lookup import VALUES, lookup
 from relay_layout.quantization.reals import Quantization
 
 BYTES = np.arange(VALUES, dtype="uint8")
@@ -21,27 +21,50 @@ BYTES = np.arange(VALUES, dtype="uint8")
 
 @dataclass(frozen=True)
 class ByteTable:
-    """``integers`` of uint8 for the 256 values of ``data``, a tensor of uint8."""
+    """``integers`` of uint8 for the 256 values of ``data``, a tensor of uint8, rearranged by ``moves``.
+
+    Each of these is applied to the result of the one before: looks into tables come first, where they join
+    what computes the bytes.
+    """
 
     data: Expression
     integers: np.ndarray
+    moves: tuple[relax.Call, ...] = ()
+
+    def looked_up(self, emit: Emit) -> Expression:
+        """The integers, of the shape that the moves give."""
+        result = emit(lookup(self.data, self.integers))
+        for move in self.moves:
+            result = emit(with_attributes(move, [result, *move.args[1:]]))
+        return result
 
 
 @dataclass(frozen=True)
 class ByteFunction:
-    """``values`` of float32 for the 256 values of ``data``, a tensor of uint8."""
+    """``values`` of float32 for the 256 values of ``data``; see :class:`ByteTable`."""
 
     data: Expression
     values: np.ndarray
+    moves: tuple[relax.Call, ...] = ()
 
-    def quantized(self, quantization: Quantization) -> np.ndarray:
+    def moved(self, call: relax.Call) -> "ByteFunction":
+        """The same, rearranged."""
+        return replace(self, moves=(*self.moves, call))
+
+    def is_of(self, other: "ByteFunction") -> bool:
+        """Are both of the same bytes, in the same places?"""
+        same = self.data.same_as(other.data) and len(self.moves) == len(other.moves)
+        return same and all(map(relax.Call.same_as, self.moves, other.moves))
+
+    def quantized(self, quantization: Quantization) -> ByteTable:
         """The integers of the values: held, and halves rounded to even; the least for what is no number."""
         limits = np.iinfo(quantization.dtype)
         point = quantization.zero_point.reshape(())
         with np.errstate(over="ignore", invalid="ignore"):
             steps = self.values / quantization.scale.reshape(())
         held = np.fmin(np.fmax(steps, np.float32(limits.min - point)), np.float32(limits.max - point))
-        return np.asarray(np.rint(held) + point, quantization.dtype)
+        integers = np.asarray(np.rint(held) + point, quantization.dtype)
+        return ByteTable(self.data, integers, self.moves)
 
 
 def applied(call: relax.Call, operands: Sequence[ByteFunction | float | None]) -> ByteFunction | None:
@@ -50,8 +73,7 @@ def applied(call: relax.Call, operands: Sequence[ByteFunction | float | None]) -
     functions = [operand for operand in operands if isinstance(operand, ByteFunction)]
     if compute is None or not functions or None in operands:
         return None
-    data = functions[0].data
-    if not all(function.data.same_as(data) for function in functions):
+    if not all(function.is_of(functions[0]) for function in functions):
         return None
     given = [
         operand.values if isinstance(operand, ByteFunction) else np.float32(operand)
@@ -60,7 +82,7 @@ def applied(call: relax.Call, operands: Sequence[ByteFunction | float | None]) -
     ]
     with np.errstate(all="ignore"):
         values = compute(call, *given)
-    return ByteFunction(data, np.asarray(values, "float32"))
+    return replace(functions[0], values=np.asarray(values, "float32"))
 
 
 _Compute = Callable[..., Any]

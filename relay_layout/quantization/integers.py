@@ -7,7 +7,7 @@ multiplies by the scales over the result's scale, once, and rounds halves to eve
 other operators make of one tensor of bytes, element by element, is looked up (:class:`.ByteFunction`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tvm
@@ -28,8 +28,7 @@ from relay_layout.ir import (
 )
 from relay_layout.quantization.byte_functions import BYTES, ByteFunction, ByteTable, applied
 from relay_layout.quantization.expansions import expanded_dequantize, expanded_quantize
-from relay_layout.quantization.lookup import lookup
-from relay_layout.quantization.movements import MOVEMENTS, moved_constant, picks_pixels
+from relay_layout.quantization.movements import MOVEMENTS, REARRANGEMENTS, moved_constant, picks_pixels
 from relay_layout.quantization.products import convolved, multiplied
 from relay_layout.quantization.reals import (
     SHIFT,
@@ -107,17 +106,39 @@ class Integers(PyExprMutator):
 
     def _function(self, call: relax.Call, real: Real | None) -> ByteFunction | None:
         """The result as one of a tensor of bytes, if it depends on one alone, element by element."""
+        if operator_name(call) in REARRANGEMENTS:
+            function = self._functions.get(self._origin(call.args[0]).__chandle__())
+            return None if function is None else function.moved(call)
         if operator_name(call) != "dequantize":
-            found = applied(call, [self._function_or_number(argument) for argument in call.args])
-            same = found is not None and shape_of(found.data) == shape_of(call)
-            return found if same else None
+            operands = [self._function_or_number(argument) for argument in call.args]
+            found = applied(call, operands)
+            return found if found is not None and self._keeps_shape(call, operands) else None
         term = None if real is None else real.term
         if term is None or term.array is not None or not term.is_per_tensor:
             return None
         if dtype_of(term.tensor) != "uint8":
             return None
-        table = self._tables.get(self._origin(term.tensor).__chandle__(), ByteTable(term.tensor, BYTES))
-        return ByteFunction(table.data, _dequantized(term, table.integers).reshape(-1))
+        data, moves = self._before_moves(term.tensor)
+        table = self._tables.get(data.__chandle__(), ByteTable(data, BYTES))
+        values = _dequantized(term, table.integers).reshape(-1)
+        return ByteFunction(table.data, values, (*table.moves, *moves))
+
+    def _before_moves(self, tensor: Expression) -> tuple[Expression, list[relax.Call]]:
+        """What a tensor is a rearrangement of, and how."""
+        moves: list[relax.Call] = []
+        while True:
+            tensor = self._origin(tensor)
+            bound = self.lookup_binding(tensor) if isinstance(tensor, relax.Var) else None
+            if bound is None or operator_name(bound) not in REARRANGEMENTS:
+                return tensor, moves
+            moves.insert(0, bound)
+            tensor = bound.args[0]
+
+    @staticmethod
+    def _keeps_shape(call: relax.Call, operands: Sequence[ByteFunction | float | None]) -> bool:
+        pairs = zip(call.args, operands, strict=True)
+        shapes = [shape_of(argument) for argument, operand in pairs if isinstance(operand, ByteFunction)]
+        return all(shape == shape_of(call) for shape in shapes)
 
     def _function_or_number(self, argument: Expression) -> ByteFunction | float | None:
         found = self._functions.get(self._origin(argument).__chandle__())
@@ -150,7 +171,7 @@ class Integers(PyExprMutator):
         if table is None:
             integers = self._emit(self._integers(call.args[0], kind))
         else:
-            integers = self._emit(lookup(table.data, table.integers))
+            integers = table.looked_up(self._emit)
             self._kept.append(integers)
             self._tables[integers.__chandle__()] = table
         if kind is quantization:
@@ -167,7 +188,7 @@ class Integers(PyExprMutator):
             return None
         if quantization.dtype != "uint8" or not quantization.is_per_tensor:
             return None
-        return ByteTable(function.data, function.quantized(quantization))
+        return function.quantized(quantization)
 
     def _integers(self, value: Expression, quantization: Quantization) -> Expression:
         real = self._real(value)

@@ -22,6 +22,10 @@ MOVEMENTS = (
 """Operators whose every result is one of the elements of their first operand; the greatest one is, too."""
 
 
+REARRANGEMENTS = frozenset(MOVEMENTS) - {"image.resize2d", "nn.max_pool2d", "strided_slice"}
+"""Those of them that keep all elements, and each once."""
+
+
 def picks_pixels(call: relax.Call) -> bool:
     return str(call.attrs.method) == "nearest_neighbor"
 
@@ -54,4 +58,4 @@ def _whole(term: Term, rank: int) -> list[np.ndarray]:
     ]
 
 
-__all__ = ["MOVEMENTS", "moved_constant", "picks_pixels"]
+__all__ = ["MOVEMENTS", "REARRANGEMENTS", "moved_constant", "picks_pixels"]
