@@ -93,10 +93,8 @@ def _rounded(cast: tirx.Cast) -> _Rounded | None:
     """What a cast to bytes rounds, where that is all that it does."""
     if str(cast.ty.dtype).partition("x")[0] != "uint8":
         return None
-    value, shift = cast.value, 0.0
-    if isinstance(value, tirx.Add):
-        value, added = _and_constant(value)
-        shift = added if added is not None else 0.5
+    is_shifted = isinstance(cast.value, tirx.Add)
+    value, shift = _and_constant(cast.value) if is_shifted else (cast.value, 0.0)
     if not (isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "tirx.nearbyint"):
         return None
     value, high = _bound(value.args[0], tirx.Min)
@@ -114,7 +112,7 @@ def _bound(value: Any, kind: Any) -> tuple[Any, float | None]:
 
 
 def _and_constant(operation: Any) -> tuple[Any, float | None]:
-    """What is not constant of two operands, and the other."""
+    """What is not constant of two operands, and the other; None for that if neither is."""
     for value, other in ((operation.a, operation.b), (operation.b, operation.a)):
         number = other.value if isinstance(other, tirx.Broadcast) else other
         if isinstance(number, tirx.FloatImm):

@@ -7,7 +7,6 @@ from tvm import relax
 from relay_layout.ir import Expression
 from relay_layout.lower.elementwise import EQUALITIES, equality_call, full_call
 from relay_layout.lower.gathering import gather_elements_call, gather_nd_call
-from relay_layout.lower.lookups import lookup_call
 from relay_layout.lower.reductions import extreme_call, layer_norm_call, rms_norm_call
 from relay_layout.lower.views import reshape_call
 
@@ -22,7 +21,6 @@ COMMON_LEGALIZERS: dict[str, Legalizer] = {
     "gather_nd": gather_nd_call,
     "nn.layer_norm": layer_norm_call,
     "nn.rms_norm": rms_norm_call,
-    "relay_layout.lookup": lookup_call,
     "reshape": reshape_call,
 }
 """By operator."""

@@ -1,19 +1,20 @@
 """The operator that Relax lacks for functions of a byte: a look into a table of all 256 results.
 
-It is registered with TVM as ``relax.relay_layout.lookup``: of a tensor of uint8 and a table of 256 elements,
-the element of the table for each byte.
+It is registered with TVM as ``relax.relay_layout.lookup``, with its loops: of a tensor of uint8 and a table
+of 256 elements, the element of the table for each byte.
 """
 
 from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, te
 from tvm.ir import Op
 
 from relay_layout.ir import Expression, constant
 
 LOOKUP = "relay_layout.lookup"
+"""Also the attribute of functions that it becomes."""
 
 VALUES = 256
 """Of a byte."""
@@ -35,6 +36,13 @@ def _infer_type(call: relax.Call, builder: relax.BlockBuilder) -> Any:
     return relax.TensorType(data.shape, table.dtype)
 
 
+def _legalized(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    def look_up(data: te.Tensor, table: te.Tensor) -> te.Tensor:
+        return te.compute(data.shape, lambda *index: table(data(*index).astype("int32")), name="lookup")
+
+    return builder.call_te(look_up, *call.args, primfunc_name_hint="lookup", primfunc_attrs={LOOKUP: True})
+
+
 def _register() -> None:
     if _NAME in Op.list_op_names():
         return
@@ -45,6 +53,7 @@ def _register() -> None:
         operator.add_argument(operand, "Expr", "")
     operator.set_attr("FPurity", True)
     operator.set_attr("FInferType", _infer_type)
+    operator.set_attr("FLegalize", _legalized)
 
 
 _register()
