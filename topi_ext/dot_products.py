@@ -155,6 +155,10 @@ class _Lowering:
         if start is not None:
             run = tirx.BufferLoad(elements[0].source, [tirx.Ramp(start, 1, count * lanes)])
             return tirx.reinterpret(vector_of("int32", lanes), run)
+        if lanes > 1:
+            vectors = self._neighbours(elements) or list(elements)
+            order = [place * lanes + lane for lane in range(lanes) for place in range(count)]
+            return tirx.reinterpret(vector_of("int32", lanes), tirx.Shuffle(vectors, order))
         dtype, bits = vector_of("int32", lanes), _WORD_BITS // count
         mask = tirx.const((1 << bits) - 1, dtype)
         words = None
@@ -162,6 +166,23 @@ class _Lowering:
             part = (element.astype(dtype) & mask) << tirx.const(bits * place, dtype)
             words = part if words is None else words | part
         return words
+
+    def _neighbours(self, elements: Sequence[Any]) -> list[Any]:
+        """One load of all, where they are neighbouring elements of a buffer of vectors; else nothing.
+
+        LLVM joins two such loads of four, and then needs two registers for a permutation that one would do
+        for.
+        """
+        first = elements[0]
+        loads = [each for each in elements if isinstance(each, TensorLoad) and len(each.indices) == 1]
+        if len(loads) < len(elements) or not all(load.source.same_as(first.source) for load in loads):
+            return []
+        if first.source.dtype.lanes != lanes_of(first):
+            return []
+        places = [substitute(load.indices[0], self._bound) for load in loads]
+        if not all(self._is_constant(place - places[0], step) for step, place in enumerate(places)):
+            return []
+        return [tirx.BufferLoad(first.source, [tirx.Ramp(first.indices[0], 1, len(elements))])]
 
     def _start_of_run(self, elements: Sequence[Any]) -> Any:
         """The index of the first element where all lie side by side in one buffer, lane after lane."""

@@ -31,6 +31,7 @@ class Processor:
     machine-code analyser describes this one, empty where it is not used; see :data:`ARM_CORES`.
     ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI or ARM's
     ``dotprod``. ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
+    ``pixel_words``: bytes of four neighbouring vectors are made words of by one permutation.
     ``store_operations``: what storing a vector takes of the units that multiply and add.
     ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
     of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.matrices`.
@@ -56,6 +57,7 @@ class Processor:
     scheduling_model: str = ""
     word_instructions: int = 5
     signed_words: bool = False
+    pixel_words: bool = False
     store_operations: int = 0
     launch_cycles: float = LAUNCH_CYCLES
     matrix_registers: int = 0
@@ -200,13 +202,15 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
         if llvm_cpu_has_features("bf16", target):
             core = replace(core, pair_instructions=1, pair_latency=core.fma_latency)
         return replace(core, signed_words=not llvm_cpu_has_features("i8mm", target))
+    permutes = bool(llvm_cpu_has_features(["avx512vnni", "avx512vbmi"], target))
     if llvm_cpu_has_features(["avx512vnni", "amx-int8"], target):
-        return _AMX
+        return replace(_AMX, pixel_words=permutes)
     if llvm_cpu_has_features("avx512f", target):
         wide = _INTEL_AVX512 if cpu in _INTEL else _AVX512
         if llvm_cpu_has_features("avx512bf16", target):
             wide = replace(wide, pair_instructions=2 if cpu in _INTEL else 1, pair_latency=_PAIR_LATENCY)
-        return _with_words(wide, llvm_cpu_has_features("avx512vnni", target))
+        worded = _with_words(wide, llvm_cpu_has_features("avx512vnni", target))
+        return replace(worded, pixel_words=permutes)
     if llvm_cpu_has_features(["avx2", "fma"], target):
         return _with_words(_AVX2, llvm_cpu_has_features("avxvnni", target))
     return _SSE

@@ -12,21 +12,27 @@ _EXACT_IN_FLOAT = 1 << 24
 
 
 def integer_form(
-    workload: ConvolutionWorkload, *, signed_words: bool = False, words: bool = True
+    workload: ConvolutionWorkload,
+    *,
+    signed_words: bool = False,
+    pixel_words: bool = False,
+    words: bool = True,
 ) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of uint8 data that accumulates int32.
 
     Dot products run along the input channels where words of these lie side by side, else along a row, with
     zeros that fill up the window. Without either, as in depthwise convolutions, sums that float32 holds
     exactly are made of float32. Other workloads, and those of three dimensions, stay as they are. With
-    ``signed_words`` dot products take data of int8, which the caller has to subtract 128 for. Without
-    ``words`` there are none.
+    ``signed_words`` dot products take data of int8, which the caller has to subtract 128 for. With
+    ``pixel_words`` those of depthwise convolutions run along a row. Without ``words`` there are none.
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
     plain = _without_padded_lanes(workload)
     taps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
     worded = _in_words(workload, WORD_BYTES) if words else None
+    if worded is None and words and pixel_words and _has_blocks_side_by_side(workload):
+        worded = _words_of_rows(workload, WORD_BYTES)
     if worded is not None:
         return replace(worded, dtype="int8") if signed_words else worded
     if taps * _LARGEST_PRODUCT < _EXACT_IN_FLOAT:
@@ -82,6 +88,17 @@ def _runs_along_rows(workload: ConvolutionWorkload) -> bool:
         physical_axes(workload.data_layout)[-1] == ("W", 0)
         and workload.dilation[1] == 1
         and ("W", 0) in physical_axes(workload.kernel_layout)
+        and workload.kernel[1] > 1
+    )
+
+
+def _has_blocks_side_by_side(workload: ConvolutionWorkload) -> bool:
+    """Are the vectors of channels that a row of a depthwise window covers one run in memory?"""
+    return (
+        workload.is_depthwise
+        and workload.in_channels == workload.out_channels
+        and workload.data_layout == workload.out_layout == "NCHW16c"
+        and workload.dilation[1] == 1
         and workload.kernel[1] > 1
     )
 

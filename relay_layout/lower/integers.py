@@ -6,6 +6,7 @@ padding of the kernel.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,16 +39,21 @@ Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarr
 
 
 def lower_integers(
-    module: tvm.IRModule, kernel: Kernel | None = None, *, signed_words: bool = False
+    module: tvm.IRModule,
+    kernel: Kernel | None = None,
+    *,
+    signed_words: bool = False,
+    pixel_words: bool = False,
 ) -> tvm.IRModule:
     """The module with functions in place of products and convolutions of uint8 by constants of int8.
 
     ``kernel`` makes them, :func:`dot_products` by default. With ``signed_words``
     (:attr:`topi_ext.processor.Processor.signed_words`) dot products read int8: each tensor is shifted once
-    for all that read it, and the results are brought back.
+    for all that read it, and the results are brought back. For ``pixel_words`` see
+    :func:`~topi_ext.word_forms.integer_form`.
     """
     lowering = _Lowering(module)
-    lowering.kernel = dot_products if kernel is None else kernel
+    lowering.kernel = partial(dot_products, pixel_words=pixel_words) if kernel is None else kernel
     lowering.signed_words = signed_words
     # Kernels of GPUs are for sizes that are known.
     lowering.any_size = kernel is None
@@ -150,12 +156,14 @@ def dot_products(
     weight: np.ndarray,
     pad_value: int,
     *,
+    pixel_words: bool = False,
     words: bool = True,
 ) -> Expression:
     """Loops for ``workload``: those of a CPU, in dot products of unsigned data where there are any, or
     without ``words`` such as any target runs.
     """
-    return _call(builder, integer_form(workload, words=words), data, weight, pad_value)
+    form = integer_form(workload, pixel_words=pixel_words, words=words)
+    return _call(builder, form, data, weight, pad_value)
 
 
 def _call(

@@ -39,8 +39,11 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     kernel = integer_kernel(target) if isinstance(target, CudaTarget) else None
     # A GPU's host may be an ARM processor, whose way of reading bytes is not the GPU's.
     signed = kernel is None and target.kernels.processor.signed_words
+    pixels_in_words = kernel is None and target.kernels.processor.pixel_words
     integers = tvm.transform.module_pass(
-        lambda module, _: lower_integers(module, kernel, signed_words=signed), 0, "lower_integers"
+        lambda module, _: lower_integers(module, kernel, signed_words=signed, pixel_words=pixels_in_words),
+        0,
+        "lower_integers",
     )
     merge = tvm.transform.module_pass(lambda module, _: merge_views(module), 0, "merge_views")
     parts = tvm.transform.module_pass(lambda module, _: merge_parts(module), 0, "merge_parts")

@@ -54,7 +54,10 @@ class BuildTarget:
         """The workload whose kernel computes a convolution by a constant weight: in words of bytes, or of
         bfloat16 where the target computes in that and is the faster for it.
         """
-        return self.float_form(integer_form(workload, signed_words=self.kernels.processor.signed_words))
+        processor = self.kernels.processor
+        return self.float_form(
+            integer_form(workload, signed_words=processor.signed_words, pixel_words=processor.pixel_words)
+        )
 
     def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
         """As :meth:`kernel_form`, with convolutions of bytes as they are."""

@@ -1,6 +1,8 @@
 """Convolutions of bytes: the form that computes them, the instructions it becomes, and its numbers."""
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,9 +88,9 @@ def filled(weight: Array, form: ConvolutionWorkload) -> Array:
     return fill_vectors(weight, 1, form.padded_lanes) if form.padded_lanes else weight
 
 
-def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0) -> None:
+def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0, *, pixel_words: bool = False) -> None:
     """The kernel of a form, scheduled by its rule, beside numpy."""
-    form = integer_form(case)
+    form = integer_form(case, pixel_words=pixel_words)
     rng = np.random.default_rng(case.in_channels)
     data = rng.integers(0, 256, (case.batch, case.in_channels, case.in_height, case.in_width))
     weight = rng.integers(-128, 128, (case.out_channels, case.group_in_channels, *case.kernel))
@@ -188,6 +190,53 @@ def test_forms(
     form = integer_form(case)
     assert (form.kernel_layout, form.out_dtype, form.kernel) == (kernel_layout, out_dtype, kernel)
     assert (form.out_height, form.out_width) == (case.out_height, case.out_width)
+
+
+DEPTHWISE = [
+    workload(32, 32, (9, 9), (3, 3), "NCHW16c OIHW16o NCHW16c", padding=(1, 1, 1, 1), groups=32, batch=2),
+    workload(16, 16, (11, 8), (3, 3), "NCHW16c OIHW16o NCHW16c", strides=(2, 2), groups=16),
+    workload(48, 48, (13, 17), (5, 5), "NCHW16c OIHW16o NCHW16c", padding=(2, 2, 2, 2), groups=48),
+    workload(16, 16, (23, 20), (7, 7), "NCHW16c OIHW16o NCHW16c", padding=(3, 3, 3, 3), groups=16),
+    workload(
+        16, 16, (9, 9), (3, 2), "NCHW16c OIHW16o NCHW16c", dilation=(2, 1), padding=(2, 0, 1, 1), groups=16
+    ),
+    workload(32, 32, (7, 30), (1, 4), "NCHW16c OIHW16o NCHW16c", strides=(1, 3), groups=32),
+]
+
+
+@pytest.mark.parametrize("case", DEPTHWISE, ids=lambda case: f"{case.kernel}-{case.strides}")
+@pytest.mark.parametrize("pad_value", [0, 201])
+def test_depthwise_convolutions_in_words_of_pixels(case: ConvolutionWorkload, pad_value: int) -> None:
+    assert integer_form(case, pixel_words=True).kernel_layout == "OIHW16o4w"
+    assert integer_form(case).out_dtype == "float32"
+    check(case, "znver4" if "avx512_vbmi" in cpu_features() else _fastest(), pad_value, pixel_words=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"dilation": (1, 2)}, {"data_layout": "NHWC"}, {"out_layout": "NCHW8c"}, {"kernel": (3, 1)}],
+    ids=str,
+)
+def test_other_depthwise_convolutions_have_no_words_of_pixels(change: dict[str, Any]) -> None:
+    case = replace(DEPTHWISE[0], **change)
+    assert integer_form(case, pixel_words=True) == integer_form(case)
+
+
+def test_words_of_pixels_are_one_permutation() -> None:
+    processor = processor_of(target_for("znver4"))
+    form = integer_form(DEPTHWISE[0], pixel_words=processor.pixel_words)
+    kernel = scheduled_kernel(form, default_knobs(form, processor))
+    text = compile_function(kernel, target_for("znver4")).mod.inspect_source("asm")
+    assert text.count("vpdpbusd") >= 3
+    assert re.search(r"\bvpermb\b", text)
+    assert not re.search(r"vpermt2b|vpermi2b|vpslld|vpunpck", text)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "found"), [("znver4", True), ("icelake-server", True), ("cascadelake", False), ("znver3", False)]
+)
+def test_processors_with_words_of_pixels(cpu: str, found: bool) -> None:
+    assert processor_of(target_for(cpu)).pixel_words == found
 
 
 def test_other_dtypes_keep_their_form() -> None:
