@@ -33,15 +33,19 @@ def with_pattern(module: tvm.IRModule, calls: Mapping[relax.Var, relax.Call], pa
     marked = Counter(call.args[0] for call in calls.values())
     builder = relax.BlockBuilder(module)
     own: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar] = {}
+    changed = {function: module[function].with_attr(PATTERN, pattern) for function in marked}
     for function, count in marked.items():
-        changed = module[function].with_attr(PATTERN, pattern)
-        if count == users[function]:
-            builder.update_func(function, changed)
-        else:
-            own[function] = builder.add_func(changed, f"{function.name_hint}_apart")
-    updated = builder.get()
+        if count < users[function]:
+            own[function] = builder.add_func(changed[function], f"{function.name_hint}_apart")
+    found = builder.get()
+    updated = tvm.IRModule(found.functions, attrs=found.attrs, global_infos=found.global_infos)
+    for function in changed.keys() - own.keys():
+        updated.update_func(function, changed[function])
     moved = {
-        variable: relax.Call(call.op, [own[call.args[0]], *call.args[1:]], call.attrs, call.ty_args)
+        # With its type, without which TVM does not find "main" among functions.
+        variable: builder.normalize(
+            relax.Call(call.op, [own[call.args[0]], *call.args[1:]], call.attrs, call.ty_args)
+        )
         for variable, call in calls.items()
         if call.args[0] in own
     }
