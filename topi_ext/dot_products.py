@@ -159,7 +159,7 @@ class _Lowering:
             vectors = self._neighbours(elements) or list(elements)
             order = [place * lanes + lane for lane in range(lanes) for place in range(count)]
             return tirx.reinterpret(vector_of("int32", lanes), tirx.Shuffle(vectors, order))
-        dtype, bits = vector_of("int32", lanes), _WORD_BITS // count
+        dtype, bits = "int32", _WORD_BITS // count
         mask = tirx.const((1 << bits) - 1, dtype)
         words = None
         for place, element in enumerate(elements):

@@ -4,14 +4,14 @@ A byte has 256 values, and so have its sigmoid, and all that is computed of both
 quantized again, however long, its integers are looked up in a table that is computed when compiling.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy import special
 from tvm import relax
 
+from relay_layout.arithmetic import ELEMENTWISE, Compute, in_double, plain
 from relay_layout.ir import Emit, Expression, operator_name, with_attributes
 from relay_layout.quantization.lookup import VALUES, lookup
 from relay_layout.quantization.reals import Quantization
@@ -68,7 +68,10 @@ class ByteFunction:
 
 
 def applied(call: relax.Call, operands: Sequence[ByteFunction | float | None]) -> ByteFunction | None:
-    """What an operator makes of functions of the same bytes and of numbers; None where that is no such."""
+    """What an operator makes of functions of the same bytes and of numbers; None where that is no such.
+
+    ``operands`` are those of the call, which reads bounds that are no tensors itself.
+    """
     compute = _FUNCTIONS.get(operator_name(call))
     functions = [operand for operand in operands if isinstance(operand, ByteFunction)]
     if compute is None or not functions or None in operands:
@@ -77,24 +80,12 @@ def applied(call: relax.Call, operands: Sequence[ByteFunction | float | None]) -
         return None
     given = [
         operand.values if isinstance(operand, ByteFunction) else np.float32(operand)
-        for operand in operands
-        if operand is not None
+        for argument, operand in zip(call.args, operands, strict=True)
+        if operand is not None and isinstance(argument.ty, relax.TensorType)
     ]
     with np.errstate(all="ignore"):
         values = compute(call, *given)
     return replace(functions[0], values=np.asarray(values, "float32"))
-
-
-_Compute = Callable[..., Any]
-
-
-def _wide(function: _Compute) -> _Compute:
-    """In float64, so that the result is the nearest float32."""
-    return lambda call, value: function(value.astype("float64"))
-
-
-def _plain(function: _Compute) -> _Compute:
-    return lambda call, *values: function(*values)
 
 
 def _leaky(call: relax.Call, value: np.ndarray) -> np.ndarray:
@@ -109,35 +100,19 @@ def _gelu_tanh(value: np.ndarray) -> np.ndarray:
     return 0.5 * value * (1 + np.tanh(np.sqrt(2 / np.pi) * (value + 0.044715 * value**3)))
 
 
-_FUNCTIONS: dict[str, _Compute] = {
-    "abs": _plain(np.abs),
-    "add": _plain(np.add),
-    "ceil": _plain(np.ceil),
-    "clip": _plain(lambda value, low, high: np.minimum(np.maximum(value, low), high)),
-    "cos": _wide(np.cos),
-    "divide": _plain(np.divide),
-    "erf": _wide(special.erf),
-    "exp": _wide(np.exp),
-    "floor": _plain(np.floor),
-    "log": _wide(np.log),
-    "maximum": _plain(np.maximum),
-    "minimum": _plain(np.minimum),
-    "multiply": _plain(np.multiply),
-    "negative": _plain(np.negative),
-    "nn.gelu": _wide(_gelu),
-    "nn.gelu_tanh": _wide(_gelu_tanh),
+_FUNCTIONS: dict[str, Compute] = {
+    **ELEMENTWISE,
+    "ceil": plain(np.ceil),
+    "cos": in_double(np.cos),
+    "erf": in_double(special.erf),
+    "floor": plain(np.floor),
+    "log": in_double(np.log),
+    "nn.gelu": in_double(_gelu),
+    "nn.gelu_tanh": in_double(_gelu_tanh),
     "nn.leakyrelu": _leaky,
-    "nn.relu": _plain(lambda value: np.maximum(value, np.float32(0))),
-    "nn.silu": _wide(lambda value: value * special.expit(value)),
-    "power": _plain(np.power),
-    "round": _plain(np.rint),
-    "rsqrt": _wide(lambda value: 1 / np.sqrt(value)),
-    "sigmoid": _wide(special.expit),
-    "sin": _wide(np.sin),
-    "sqrt": _wide(np.sqrt),
-    "square": _plain(np.square),
-    "subtract": _plain(np.subtract),
-    "tanh": _wide(np.tanh),
+    "nn.silu": in_double(lambda value: value * special.expit(value)),
+    "round": plain(np.rint),
+    "sin": in_double(np.sin),
 }
 """Operators of Relax, on numbers of float32."""
 

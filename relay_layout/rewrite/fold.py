@@ -12,6 +12,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from relay_layout.arithmetic import computed
 from relay_layout.errors import ModelError
 from relay_layout.ir import (
     Constant,
@@ -24,14 +25,13 @@ from relay_layout.ir import (
     rebuild_functions,
     shape_of,
 )
-from relay_layout.rewrite.arithmetic import computed
 
 Fold = Callable[..., np.ndarray | None]
 
 
 def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
     """The module without operators on constants alone that move, cast or take elements, or that
-    :func:`~relay_layout.rewrite.arithmetic.computed` computes. Floats are not divided by zero any more, but
+    :func:`~relay_layout.arithmetic.computed` computes. Floats are not divided by zero any more, but
     multiplied by infinity.
 
     ModelError for integers that are divided by zero.

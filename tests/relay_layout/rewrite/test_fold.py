@@ -9,9 +9,9 @@ import tvm
 from tvm import relax
 
 import relay_layout
+from relay_layout import arithmetic
 from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, constant, constant_array
-from relay_layout.rewrite import arithmetic
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.fold import fold_constants
 

@@ -44,11 +44,13 @@ def computed(call: relax.Call, operands: Sequence[np.ndarray]) -> np.ndarray | N
     return result.reshape(shape) if np.isfinite(result).all() else None
 
 
-def _plain(function: Callable[..., Any]) -> Compute:
+def plain(function: Callable[..., Any]) -> Compute:
+    """``function`` of the operands as they are."""
     return lambda call, *operands: function(*operands)
 
 
-def _in_double(function: Callable[..., Any]) -> Compute:
+def in_double(function: Callable[..., Any]) -> Compute:
+    """``function`` of the operands in float64, so that the result is rounded once."""
     return lambda call, *operands: function(*(operand.astype("float64") for operand in operands))
 
 
@@ -78,33 +80,38 @@ def _softmax(call: relax.Call, operand: np.ndarray) -> Any:
     return exponentials / exponentials.sum(axis=axis, keepdims=True)
 
 
-_COMPUTES: Mapping[str, Compute] = {
-    "abs": _plain(np.abs),
-    "add": _plain(np.add),
-    "broadcast_to": lambda call, operand: np.broadcast_to(operand, shape_of(call) or ()),
+ELEMENTWISE: Mapping[str, Compute] = {
+    "abs": plain(np.abs),
+    "add": plain(np.add),
     "clip": _clipped,
-    "divide": _plain(np.divide),
-    "exp": _in_double(np.exp),
+    "divide": plain(np.divide),
+    "exp": in_double(np.exp),
+    "maximum": plain(np.maximum),
+    "minimum": plain(np.minimum),
+    "multiply": plain(np.multiply),
+    "negative": plain(np.negative),
+    "nn.relu": plain(lambda operand: np.maximum(operand, 0)),
+    "power": in_double(np.power),
+    "rsqrt": in_double(lambda operand: 1 / np.sqrt(operand)),
+    "sigmoid": in_double(lambda operand: 1 / (1 + np.exp(-operand))),
+    "sqrt": plain(np.sqrt),
+    "square": plain(np.square),
+    "subtract": plain(np.subtract),
+    "tanh": in_double(np.tanh),
+}
+"""What operators that go element by element make of operands, before it is rounded to their dtype."""
+
+_COMPUTES: Mapping[str, Compute] = {
+    **ELEMENTWISE,
+    "broadcast_to": lambda call, operand: np.broadcast_to(operand, shape_of(call) or ()),
     "matmul": _product,
     "max": _reduced(np.max),
-    "maximum": _plain(np.maximum),
     "mean": _reduced(np.mean, dtype="float64"),
     "min": _reduced(np.min),
-    "minimum": _plain(np.minimum),
-    "multiply": _plain(np.multiply),
-    "negative": _plain(np.negative),
-    "nn.relu": _plain(lambda operand: np.maximum(operand, 0)),
     "nn.softmax": _softmax,
-    "power": _in_double(np.power),
-    "rsqrt": _in_double(lambda operand: 1 / np.sqrt(operand)),
-    "sigmoid": _in_double(lambda operand: 1 / (1 + np.exp(-operand))),
-    "sqrt": _plain(np.sqrt),
-    "square": _plain(np.square),
     "std": _reduced(np.std, dtype="float64"),
-    "subtract": _plain(np.subtract),
     "sum": _reduced(np.sum, dtype="float64"),
-    "tanh": _in_double(np.tanh),
     "variance": _reduced(np.var, dtype="float64"),
 }
 
-__all__ = ["LARGEST_GROWN", "computed"]
+__all__ = ["ELEMENTWISE", "LARGEST_GROWN", "Compute", "computed", "in_double", "plain"]
