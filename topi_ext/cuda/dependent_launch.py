@@ -3,7 +3,8 @@
 By itself a GPU begins with a kernel when the one before it has ended, which costs about a microsecond between
 two of them. Each kernel here allows the next one to be launched as soon as all of its own blocks run, and
 waits for the one before it before it touches memory: what that has written is there then, and what it read
-may be overwritten. Waits add up, so that memory is used in the order of the launches.
+may be overwritten. Waits add up, so that memory is used in the order of the launches. Constants, which no
+kernel writes, need no waiting for: the first tiles of a product's weights are on their way before the wait.
 
 CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization"; PTX ISA, "griddepcontrol".
 """
@@ -12,21 +13,27 @@ from typing import Any
 
 import tvm
 from tvm import tirx
+from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.cuda.copy_order import COMMIT_COPIES
 from topi_ext.cuda.device_functions import call_void
 from topi_ext.cuda.multiprocessor import multiprocessor_of
+from topi_ext.cuda.statements import flat, holds, is_call
 
 _LAUNCH_PARAMETERS = "tirx.kernel_launch_params"
 _DEPENDENT = "tirx.use_programtic_dependent_launch"
 """TVM's name, as it is spelled there."""
 
-WAIT = "topi_ext_wait_for_kernel_before"
-_SOURCE = f"""
-__device__ __forceinline__ void {WAIT}() {{
-  asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}}
-"""
+ALLOW, WAIT = "topi_ext_allow_next_kernel", "topi_ext_wait_for_kernel_before"
+CONSTANT = "topi_ext_constant_operand"
+"""Device functions; ``CONSTANT`` is none, and says only what it is called with."""
+
+
+def constant_operand(pointer: Any) -> Any:
+    """The call that says, in front of a loop over tiles, that what ``pointer`` or a tensor map leads to is
+    never written while a network runs.
+    """
+    return call_void(CONSTANT, [pointer], "")
 
 
 def launch_early() -> tvm.transform.Pass:
@@ -43,15 +50,95 @@ def launch_early() -> tvm.transform.Pass:
 
 
 def wait_for_kernel_before() -> tvm.transform.Pass:
-    """Inserts the wait where device functions begin."""
+    """Inserts the wait where device functions begin; behind the first copies of what :func:`constant_operand`
+    names, where it names something.
+    """
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
+        has_constant = holds(func.body, tirx.Evaluate, lambda found: is_call(found, CONSTANT))
         if not _launches_early(func):
+            assert not has_constant
             return func
-        return func.with_body(tirx.SeqStmt([tirx.Evaluate(call_void(WAIT, [], _SOURCE)), func.body]))
+        if not has_constant:
+            return func.with_body(tirx.SeqStmt([_allow(), _wait(), func.body]))
+        memory = _memory(func)
+        body = structural_map(func.body, (tirx.SeqStmt, lambda found: _waiting_late(found, memory)))
+        return func.with_body(tirx.SeqStmt([_allow(), body]))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.wait_for_kernel_before")
+
+
+def _allow() -> tirx.Evaluate:
+    return _statement(ALLOW, 'asm volatile("griddepcontrol.launch_dependents;");')
+
+
+def _wait() -> tirx.Evaluate:
+    return _statement(WAIT, 'asm volatile("griddepcontrol.wait;" ::: "memory");')
+
+
+def _statement(name: str, text: str) -> tirx.Evaluate:
+    return tirx.Evaluate(call_void(name, [], f"\n__device__ __forceinline__ void {name}() {{ {text} }}\n"))
+
+
+def _memory(func: tirx.PrimFunc) -> set[Any]:
+    """What a device function is given, and its buffers there."""
+    found = set(func.params)
+
+    def declared(node: tirx.DeclBuffer) -> None:
+        if node.data in found:
+            found.add(node.buffer)
+
+    structural_walk(func.body, (tirx.DeclBuffer, declared))
+    return found
+
+
+def _waiting_late(sequence: tirx.SeqStmt, memory: set[Any]) -> Any:
+    """The sequence that names a constant, its copies of that before the wait and all others behind it."""
+    parts = flat(sequence)
+    places = [place for place, part in enumerate(parts) if is_call(part, CONSTANT)]
+    if not places:
+        return sequence
+    (place,) = places
+    assert not any(_used(part, memory) for part in parts[:place])
+    constant = _used(parts[place], memory)
+    early, late = [], []
+    rest = parts[place + 1 :]
+    while rest and _is_group(rest[0]):
+        group = rest.pop(0)
+        copies = flat(_body(group))
+        known = [copy for copy in copies if _used(copy, memory) == constant]
+        early += _around(group, known) if isinstance(group, tirx.IfThenElse) else known
+        late += _around(group, [copy for copy in copies if copy not in known])
+    return tirx.SeqStmt([*parts[:place], *early, _wait(), *late, *rest])
+
+
+def _is_group(statement: Any) -> bool:
+    """Are these the copies of a tile, by all threads or by one?"""
+    if isinstance(statement, tirx.AttrStmt):
+        return bool(statement.attr_key == COMMIT_COPIES)
+    return isinstance(statement, tirx.IfThenElse)
+
+
+def _body(group: Any) -> Any:
+    return group.then_case if isinstance(group, tirx.IfThenElse) else group.body
+
+
+def _around(group: Any, copies: list[Any]) -> list[Any]:
+    """The group of these copies alone. One of no copies is committed all the same: groups are counted."""
+    body = tirx.SeqStmt(copies) if len(copies) > 1 else copies[0] if copies else tirx.Evaluate(0)
+    if isinstance(group, tirx.AttrStmt):
+        return [tirx.AttrStmt(group.node, group.attr_key, group.value, body)]
+    return [tirx.IfThenElse(group.condition, body, None)] if copies else []
+
+
+def _used(statement: Any, memory: set[Any]) -> set[Any]:
+    """What of the function's memory a statement has to do with."""
+    found: set[Any] = set()
+    structural_walk(
+        statement, (tirx.Var, lambda variable: found.add(variable) if variable in memory else None)
+    )
+    return found
 
 
 def _launches_early(func: tirx.PrimFunc) -> bool:
@@ -62,4 +149,4 @@ def _launches_early(func: tirx.PrimFunc) -> bool:
     return multiprocessor_of(target).has_dependent_launch
 
 
-__all__ = ["WAIT", "launch_early", "wait_for_kernel_before"]
+__all__ = ["ALLOW", "CONSTANT", "WAIT", "constant_operand", "launch_early", "wait_for_kernel_before"]

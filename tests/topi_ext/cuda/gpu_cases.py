@@ -23,6 +23,7 @@ from topi_ext.compute.implicit_gemm import (
 from topi_ext.cuda.build import PIPELINE
 from topi_ext.cuda.byte_vectors import pack_bytes
 from topi_ext.cuda.copy_order import order_copies
+from topi_ext.cuda.dependent_launch import wait_for_kernel_before
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.knobs import GemmKnobs
@@ -152,7 +153,7 @@ def lowered(func: tirx.PrimFunc, sm: Multiprocessor, swizzled: bool = True) -> t
     passes = tirx.get_tir_pipeline(PIPELINE)[0]
     module = widen_copies()(order_warpgroups()(lower_fragments()(passes(module))))
     module = swizzle_tiles()(module) if swizzled else module
-    module = pack_bytes()(order_copies()(module))
+    module = wait_for_kernel_before()(pack_bytes()(order_copies()(module)))
     (device,) = [found for found in module.functions.values() if "kernel" in found.attrs["global_symbol"]]
     return device
 

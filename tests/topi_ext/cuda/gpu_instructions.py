@@ -14,6 +14,7 @@ from gpu_memory import Memory, SimulationError
 from gpu_shuffles import SHUFFLES
 from tvm.ir import Call
 
+from topi_ext.cuda.dependent_launch import ALLOW, WAIT
 from topi_ext.cuda.multiplication import extents
 
 LANES = 32
@@ -162,6 +163,8 @@ def cuda_func_call(grid: Any, node: Call) -> Any:
     group = gpu_warpgroups.function(found) or gpu_bulk.function(found)
     if group is not None:
         return group(grid, node)
+    if found in (ALLOW, WAIT):
+        return None
     if found.startswith("topi_ext_dp4a_"):
         return _dot_product(*(grid.value(value) for value in values))
     if str(grid.value(name)) != "topi_ext_to_tf32":

@@ -236,9 +236,11 @@ def bulk_copy(instruction: Instruction) -> Step:
         if warps.mask.reshape(-1, LANES).sum(1).max() > 1:
             raise SimulationError("a bulk copy is issued by several lanes of a warp")
         for lane, block, begin in _keys(warps, where(warps)):
-            found = launch.maps.get(int(values[0][lane]) - GENERIC_PARAMETERS)
+            parameter = int(values[0][lane]) - GENERIC_PARAMETERS
+            found = launch.maps.get(parameter)
             if found is None:
                 raise SimulationError("a bulk copy by what is no tensor map")
+            launch.memory.check_early([launch.map_names[parameter]])
             numbers = [int(value[lane]) for value in values[1:]]
             tile = found.rows(numbers[: len(place)], numbers[len(place) :])
             copy = _copy(launch, (block, int(ends[lane])), block, begin, tile, found.swizzle)

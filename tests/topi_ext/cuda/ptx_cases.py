@@ -87,8 +87,8 @@ def run_ptx(
         found = {name: array.copy() for name, array in arguments.items()}
         named: dict[str, Any] = {**found, **maps_of(func, found, ENCODERS)}
         values = [named[name] for name in kernel.names]
-        sizes = kernel.sizes
-        Launch(found_program, values, sizes[:3], sizes[3:], kernel.shared_bytes, order).run()
+        sizes, weights = kernel.sizes, [place for place, name in enumerate(kernel.names) if "weight" in name]
+        Launch(found_program, values, sizes[:3], sizes[3:], kernel.shared_bytes, order, weights).run()
         results.append(found)
     for name, array in results[0].items():
         for other in results[1:]:

@@ -8,7 +8,7 @@ asynchronous happens at once or as late as it may (:class:`Order`). Programs tha
 SimulationError.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,7 @@ class Program:
         self.steps: list[Step] = []
         self.guards: list[Reader | None] = []
         code = in_order(kernel.code)
-        _check_dependency(code)
+        begun = _wait_for_kernel_before(code)
         self.targets = [instruction.target for instruction in code]
         for instruction in code:
             kind = _kind(instruction)
@@ -69,6 +69,8 @@ class Program:
                 step = _made(instruction)
             if kind == "plain" and guard is not None:
                 step = _guarded(step, guard)
+            if len(self.steps) < begun and instruction.words[0] == "cp":
+                step = _early(step)
             elif kind in ("poll", "barrier") and guard is not None:
                 raise unknown(instruction)
             self.kinds.append(kind)
@@ -76,16 +78,29 @@ class Program:
             self.guards.append(guard)
 
 
-def _check_dependency(code: Sequence[Instruction]) -> None:
-    """A kernel that lets the next one begin early must wait for the one before it, and first of all."""
+def _wait_for_kernel_before(code: Sequence[Instruction]) -> int:
+    """The place of the wait: a kernel that lets the next one begin early must wait for the one before it, and
+    first of all, but for copies of constants.
+    """
     words = [instruction.words for instruction in code]
     if ("griddepcontrol", "launch_dependents") not in words:
-        return
+        return 0
     begun = words.index(("griddepcontrol", "wait")) if ("griddepcontrol", "wait") in words else len(words)
     for instruction in code[:begun]:
         first, *rest = instruction.words
-        if first in ("cp", "red", "atom") or (first in ("ld", "st") and "param" not in rest):
+        if first in ("red", "atom") or (first in ("ld", "st") and "param" not in rest):
             raise SimulationError(f"before the kernel before has ended: {instruction.text}")
+    return begun
+
+
+def _early(step: Step) -> Step:
+    def run(warps: "Warps") -> None:
+        memory = warps.launch.memory
+        memory.early = True
+        step(warps)
+        memory.early = False
+
+    return run
 
 
 def _kind(instruction: Instruction) -> str:
@@ -124,8 +139,9 @@ def _guarded(step: Step, guard: Reader) -> Step:
 class Launch:
     """One launch of a program.
 
-    ``arguments``: arrays and :mod:`ptx_bulk` tensor maps in the order of the kernel's parameters. Results are
-    in the arrays when :meth:`run` has ended.
+    ``arguments``: arrays and :mod:`ptx_bulk` tensor maps in the order of the kernel's parameters; no kernel
+    before this one writes those at the places of ``never_written``. Results are in the arrays when
+    :meth:`run` has ended.
     """
 
     def __init__(
@@ -136,6 +152,7 @@ class Launch:
         block: tuple[int, int, int],
         shared_bytes: int = 0,
         order: Order = ORDERS[0],
+        never_written: Collection[int] = (),
     ) -> None:
         kernel = program.kernel
         self.program, self.grid, self.block, self.order = program, grid, block, order
@@ -143,7 +160,8 @@ class Launch:
         named = dict(zip((found.name for found in kernel.parameters), arguments, strict=True))
         arrays = {name: found for name, found in named.items() if isinstance(found, np.ndarray)}
         self.maps: dict[int, Any] = {}
-        self.memory = GlobalMemory(arrays)
+        self.map_names: dict[int, str] = {}
+        self.memory = GlobalMemory(arrays, [kernel.parameters[place].name for place in never_written])
         self.parameters = Space("param", 0, sum(-(-found.size // 128) * 128 for found in kernel.parameters))  # type: ignore[operator]
         self.symbols: dict[str, int] = {}
         self._place_parameters(named)
@@ -169,7 +187,7 @@ class Launch:
                 word = self.memory.address(parameter.name)
                 self.parameters.bytes[begin : begin + 8] = np.array([word], np.uint64).view(np.uint8)
             else:
-                self.maps[begin] = found
+                self.maps[begin], self.map_names[begin] = found, parameter.name
             begin += -(-parameter.size // 128) * 128
 
     def _variables(self, space: str) -> list[Variable]:

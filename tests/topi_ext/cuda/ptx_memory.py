@@ -4,6 +4,7 @@ Source: PTX ISA, "State Spaces". Every access is checked: it must lie within one
 aligned to what it moves. Shared memory begins as bits of NaN.
 """
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,13 @@ class Space:
 
 
 class GlobalMemory(Space):
-    """Arrays by name, none directly behind another."""
+    """Arrays by name, none directly behind another. No kernel writes those of ``never_written``, and only
+    they may be touched while ``early`` is true.
+    """
 
-    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+    def __init__(self, arrays: dict[str, np.ndarray], never_written: Collection[str] = ()) -> None:
         self.arrays, begin = arrays, 0
+        self.never_written, self.early = never_written, False
         self.begins: dict[str, int] = {}
         for name, array in arrays.items():
             self.begins[name] = begin
@@ -86,6 +90,13 @@ class GlobalMemory(Space):
                 f"global memory: {size} bytes at {found[found % size != 0][0]} are not aligned"
             )
         self.touched = set(np.unique(number).tolist())
+        self.check_early(self.names[place] for place in self.touched)
+
+    def check_early(self, names: Iterable[str]) -> None:
+        """Of arrays that an instruction touches."""
+        written = [name for name in names if name not in self.never_written]
+        if self.early and written:
+            raise SimulationError(f"before the kernel before has ended: access of {written[0]}")
 
     def copy_back(self) -> None:
         """Give the caller's arrays what the launch has written."""

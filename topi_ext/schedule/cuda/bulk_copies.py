@@ -15,6 +15,7 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.compute.implicit_gemm import GATHER, ROWS, padded
 from topi_ext.cuda.bulk_copies import BARRIER_BYTES, Arrival, arrived, begin, copy_tile, copy_windows, end
+from topi_ext.cuda.dependent_launch import constant_operand
 from topi_ext.cuda.intrinsics import SHARED
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.statements import flat, with_body
@@ -48,20 +49,36 @@ def with_bulk_copies(func: tirx.PrimFunc, workload: GemmConvolution, knobs: Gemm
     """A scheduled function, in whose loop over tiles the first two statements copy the data's tile and the
     weights', with bulk copies instead; of data of which :func:`lies_as_read` is true.
     """
-    loops: list[tirx.For] = []
-
-    def visit(loop: tirx.For) -> None:
-        if STAGES in loop.annotations:
-            loops.append(loop)
-
-    structural_walk(func.body, (tirx.For, visit))
-    (tiles,) = loops
+    tiles = _loop_over_tiles(func)
     bulk = _Bulk(tiles, workload, knobs)
     root = func.body.block
     body = tirx.SeqStmt([*bulk.maps, structural_map(root.body, (tirx.For, bulk.loop))])
     allocated = [*root.alloc_buffers, bulk.barriers]
     block = SBlock([], [], [], root.name_hint, body, alloc_buffers=allocated, annotations=root.annotations)
     return func.with_body(SBlockRealize([], True, block))
+
+
+def with_early_weights(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The same function, the weights' first tiles on their way before the wait for the kernel before; the
+    copies of its tiles are asynchronous ones of every thread.
+    """
+    tiles = _loop_over_tiles(func)
+    weight = _copy_of(tiles.body.seq[1])[0].block.reads[0].source
+    call = constant_operand(T.tvm_access_ptr(T.type_annotation(weight.dtype), weight.data, 0, 1, _READS))
+
+    def on_loop(loop: tirx.For) -> Any:
+        return tirx.SeqStmt([_opaque("constant", call), loop]) if loop.same_as(tiles) else loop
+
+    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+
+
+def _loop_over_tiles(func: tirx.PrimFunc) -> tirx.For:
+    found: list[tirx.For] = []
+    structural_walk(
+        func.body, (tirx.For, lambda loop: found.append(loop) if STAGES in loop.annotations else None)
+    )
+    (loop,) = found
+    return loop
 
 
 class _Bulk:
@@ -88,16 +105,16 @@ class _Bulk:
         behind it, or as it is.
         """
         if STAGES in loop.annotations:
-            return tirx.SeqStmt(
-                [self._opaque("begin", begin(self._pointer(), self.knobs.stages)), self._tiles(loop)]
-            )
+            barriers = _opaque("bulk_begin", begin(self._pointer(), self.knobs.stages))
+            weights = _opaque("constant", constant_operand(self.variables[1]))
+            return tirx.SeqStmt([barriers, weights, self._tiles(loop)])
         if loop.thread_binding is None or str(loop.thread_binding.thread_tag) != "threadIdx.y":
             return loop
         parts = flat(loop.body)
         if not any(isinstance(part, tirx.For) and STAGES in part.annotations for part in parts):
             return loop
         # Results must not take the place of barriers that threads may still wait at.
-        body = tirx.SeqStmt([*parts, self._opaque("end", end(self._pointer()))])
+        body = tirx.SeqStmt([*parts, _opaque("bulk_end", end(self._pointer()))])
         return with_body(loop, body)
 
     def _tiles(self, loop: tirx.For) -> tirx.For:
@@ -106,7 +123,7 @@ class _Bulk:
         parity = tirx.floormod(tirx.floordiv(turn, stages), 2)
         wait = arrived(self._pointer(), tirx.floormod(turn, stages), parity)
         parts = [self._copied(copy, turn, place) for place, copy in enumerate(copies)]
-        parts += [self._opaque("arrived", wait), *products]
+        parts += [_opaque("bulk_arrived", wait), *products]
         last = loop.annotations[STAGES][-1]
         annotations = {STAGES: [0, 0, *[last] * (len(parts) - 2)], ORDER: list(range(len(parts)))}
         return with_body(loop, tirx.SeqStmt(parts), annotations)
@@ -114,9 +131,6 @@ class _Bulk:
     def _pointer(self) -> Any:
         mask, count = _READS | _WRITES, BARRIER_BYTES // 8
         return T.tvm_access_ptr(T.type_annotation("uint64"), self.barriers.data, 0, count, mask)
-
-    def _opaque(self, name: str, call: Any) -> SBlockRealize:
-        return SBlockRealize([], True, SBlock([], [], [], f"bulk_{name}", tirx.Evaluate(call)))
 
     def _copied(self, statement: Any, turn: Any, operand: int) -> SBlockRealize:
         """The tile of the data (0) or the weights (1)."""
@@ -177,6 +191,11 @@ class _Bulk:
         return copy_windows(to, variable, arrival, place, (right, below))
 
 
+def _opaque(name: str, call: Any) -> SBlockRealize:
+    """A block that is nothing but a call."""
+    return SBlockRealize([], True, SBlock([], [], [], name, tirx.Evaluate(call)))
+
+
 def _copy_of(statement: Any) -> tuple[SBlockRealize, list[Any]]:
     """The block within loops over a tile, and their variables."""
     variables = []
@@ -191,4 +210,4 @@ def _whole(index: Any) -> Any:
     return tirx.Cast("int32", index) if str(index.ty.dtype) != "int32" else index
 
 
-__all__ = ["ORDER", "STAGES", "lies_as_read", "with_bulk_copies"]
+__all__ = ["ORDER", "STAGES", "lies_as_read", "with_bulk_copies", "with_early_weights"]

@@ -21,7 +21,7 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, child_blocks, open_schedule, simplified
-from topi_ext.schedule.cuda.bulk_copies import lies_as_read, with_bulk_copies
+from topi_ext.schedule.cuda.bulk_copies import lies_as_read, with_bulk_copies, with_early_weights
 from topi_ext.schedule.cuda.epilogue import epilogue_of, result_run
 from topi_ext.schedule.cuda.tiles import ScalarTiles, TensorTiles, Tiles, WarpgroupTiles
 
@@ -81,6 +81,8 @@ def schedule_product(
     tiles.pipeline()
     if knobs.copies == "bulk":
         return open_schedule(with_bulk_copies(sch.mod["main"], workload, knobs))
+    if knobs.stages > 1 and multiprocessor.has_dependent_launch:
+        return open_schedule(with_early_weights(sch.mod["main"]))
     return sch
 
 
