@@ -11,6 +11,7 @@ from tvm_ffi import structural_map, structural_walk
 
 from relay_layout.ir import operator_name
 from topi_ext.brain import BITS, rounded, widened, without_detour
+from topi_ext.compute.implicit_gemm import ROWS
 from topi_ext.schedule.blocks import child_blocks, holds, is_reduction, open_schedule
 from topi_ext.schedule.cpu.product import is_product
 
@@ -150,7 +151,7 @@ def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool], dtype: str) -> tirx.Pri
     """The function with those of its parameters as ``dtype``; a sum that is a result is summed apart from
     it.
     """
-    func = _sums_apart(func, mask)
+    func = _read_directly(_sums_apart(func, mask))
     if dtype == BITS:
         func = _operands_apart(func, mask)
     buffers = {}
@@ -199,6 +200,17 @@ def _without_detour(cast: tirx.Cast) -> Any:
     ):
         return inner.value
     return cast
+
+
+def _read_directly(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function without the view of rows as an image, which would stay float32 and be rounded again by
+    whatever copies it.
+    """
+    sch = open_schedule(func)
+    for block in child_blocks(sch):
+        if sch.get(block).name_hint == ROWS:
+            sch.compute_inline(block)
+    return sch.mod["main"]
 
 
 def _sums_apart(func: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:

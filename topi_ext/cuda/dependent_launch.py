@@ -74,7 +74,17 @@ def _allow() -> tirx.Evaluate:
 
 
 def _wait() -> tirx.Evaluate:
-    return _statement(WAIT, 'asm volatile("griddepcontrol.wait;" ::: "memory");')
+    # Nothing exits here. What no function writes is loaded by ld.global.nc, which ptxas moves in front of the
+    # wait, although the kernel before may write it; it moves no load in front of a branch that it may not
+    # come to.
+    return _statement(
+        WAIT,
+        """
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("{\\n.reg .pred none;\\nsetp.eq.u32 none, %0, 0;\\n@none exit;\\n}\\n"
+    : : "r"(gridDim.x) : "memory");
+""",
+    )
 
 
 def _statement(name: str, text: str) -> tirx.Evaluate:
