@@ -21,7 +21,7 @@ PRODUCT = "product"
 GATHER = "gather"
 """The block that gives the left operand."""
 
-ROWS = "rows"
+ROWS = "rows_as_image"
 """The block that sees data of any rank as images of a pixel."""
 
 

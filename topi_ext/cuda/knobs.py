@@ -35,6 +35,9 @@ tiles by the tensor memory accelerator of sm_90, which one thread issues, for wg
 MOST_BLOCKS = 65535
 """Of a grid along its second axis."""
 
+LANE_ROWS, LANE_COLUMNS = 4, 8
+"""How the lanes of a warp divide its results on CUDA cores: neighbours lie in different banks."""
+
 PAD_BYTES, ROW_BYTES = 16, 64
 """Rows in shared memory that are not swizzled take a multiple of the second and the first, so that eight of
 them lie in different banks."""
@@ -285,6 +288,8 @@ def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiproc
 
 
 __all__ = [
+    "LANE_COLUMNS",
+    "LANE_ROWS",
     "MOST_REGISTERS",
     "ON_CUDA_CORES",
     "PAD_BYTES",

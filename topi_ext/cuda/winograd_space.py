@@ -28,9 +28,6 @@ from topi_ext.winograd import POINTS, Matrix, winograd_matrices
 
 FLOAT_BYTES = 4
 
-TRANSFORM_US = 2.5
-"""The least that a transform takes. No GPU has measured one; the products around it are fitted to one."""
-
 
 def winograd_knobs(
     workload: GemmConvolution, multiprocessor: Multiprocessor
@@ -104,7 +101,7 @@ def _transform_us(
     computed = each * operations / multiprocessor.float_macs
     cycles = LATENCY_CYCLES + ceil(blocks / multiprocessor.count) * max(copied, computed)
     memory = elements * FLOAT_BYTES / (multiprocessor.gigabytes_per_second * 1e3)
-    return max(cycles / (multiprocessor.gigahertz * 1e3), memory) + TRANSFORM_US
+    return max(cycles / (multiprocessor.gigahertz * 1e3), memory) + multiprocessor.launch_us
 
 
 def _terms(matrix: Matrix) -> int:
@@ -112,4 +109,4 @@ def _terms(matrix: Matrix) -> int:
     return sum(factor != 0 for row in matrix for factor in row)
 
 
-__all__ = ["TRANSFORM_US", "cheapest_winograd", "transforms_us", "winograd_knobs"]
+__all__ = ["cheapest_winograd", "transforms_us", "winograd_knobs"]

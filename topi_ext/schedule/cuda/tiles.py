@@ -6,16 +6,13 @@ from tvm.s_tir import Schedule
 
 from topi_ext.cuda.dot_products import DOT_BYTES, dot_product
 from topi_ext.cuda.intrinsics import FRAGMENT, SHARED, intrinsics
-from topi_ext.cuda.knobs import PAD_BYTES, RESULT_PAD, ROW_BYTES, SWIZZLED, GemmKnobs
+from topi_ext.cuda.knobs import LANE_COLUMNS, LANE_ROWS, PAD_BYTES, RESULT_PAD, ROW_BYTES, SWIZZLED, GemmKnobs
 from topi_ext.cuda.multiplication import SIDE, left_map, multiplication, right_map, sum_map
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.warpgroup_intrinsics import warpgroup_intrinsic
 from topi_ext.cuda.wgmma import LOADED
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.cuda.bulk_copies import ORDER, STAGES
-
-LANE_ROWS, LANE_COLUMNS = 4, 8
-"""How the lanes of a warp divide its results on CUDA cores: neighbours lie in different banks."""
 
 STEP = 4
 """Elements of float32 that a thread reads of each row at once there: 16 bytes."""
