@@ -61,34 +61,39 @@ def wait_for_kernel_before() -> tvm.transform.Pass:
             assert not has_constant
             return func
         if not has_constant:
-            return func.with_body(tirx.SeqStmt([_allow(), _wait(), func.body]))
-        memory = _memory(func)
-        body = structural_map(func.body, (tirx.SeqStmt, lambda found: _waiting_late(found, memory)))
+            return func.with_body(tirx.SeqStmt([_allow(), _wait(func), func.body]))
+        wait, memory = _wait(func), _memory(func)
+        body = structural_map(func.body, (tirx.SeqStmt, lambda found: _waiting_late(found, wait, memory)))
         return func.with_body(tirx.SeqStmt([_allow(), body]))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.wait_for_kernel_before")
 
 
 def _allow() -> tirx.Evaluate:
-    return _statement(ALLOW, 'asm volatile("griddepcontrol.launch_dependents;");')
+    source = f"""
+__device__ __forceinline__ void {ALLOW}() {{ asm volatile("griddepcontrol.launch_dependents;"); }}
+"""
+    return tirx.Evaluate(call_void(ALLOW, [], source))
 
 
-def _wait() -> tirx.Evaluate:
+def _wait(func: tirx.PrimFunc) -> tirx.Evaluate:
     # Nothing exits here. What no function writes is loaded by ld.global.nc, which ptxas moves in front of the
     # wait, although the kernel before may write it; it moves no load in front of a branch that it may not
-    # come to.
-    return _statement(
-        WAIT,
-        """
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("{\\n.reg .pred none;\\nsetp.eq.u32 none, %0, 0;\\n@none exit;\\n}\\n"
-    : : "r"(gridDim.x) : "memory");
-""",
+    # come to. The branch asks for the place of the thread and for a parameter, so that both are read while
+    # the kernel before runs.
+    source = f"""
+__device__ __forceinline__ void {WAIT}(const void* parameter) {{
+  int above = reinterpret_cast<unsigned long long>(parameter) >> 48;
+  int place = threadIdx.x + threadIdx.y + blockIdx.x + above;
+  asm volatile(
+    "{{\\n.reg .pred there;\\nsetp.ge.s32 there, %0, 0;\\n"
+    "@there griddepcontrol.wait;\\n@!there exit;\\n}}\\n" : : "r"(place) : "memory");
+}}
+"""
+    pointer = next(
+        found for found in func.params if not isinstance(found.ty.element_type, tirx.TensorMapType)
     )
-
-
-def _statement(name: str, text: str) -> tirx.Evaluate:
-    return tirx.Evaluate(call_void(name, [], f"\n__device__ __forceinline__ void {name}() {{ {text} }}\n"))
+    return tirx.Evaluate(call_void(WAIT, [pointer], source))
 
 
 def _memory(func: tirx.PrimFunc) -> set[Any]:
@@ -103,7 +108,7 @@ def _memory(func: tirx.PrimFunc) -> set[Any]:
     return found
 
 
-def _waiting_late(sequence: tirx.SeqStmt, memory: set[Any]) -> Any:
+def _waiting_late(sequence: tirx.SeqStmt, wait: tirx.Evaluate, memory: set[Any]) -> Any:
     """The sequence that names a constant, its copies of that before the wait and all others behind it."""
     parts = flat(sequence)
     places = [place for place, part in enumerate(parts) if is_call(part, CONSTANT)]
@@ -120,7 +125,7 @@ def _waiting_late(sequence: tirx.SeqStmt, memory: set[Any]) -> Any:
         known = [copy for copy in copies if _used(copy, memory) == constant]
         early += _around(group, known) if isinstance(group, tirx.IfThenElse) else known
         late += _around(group, [copy for copy in copies if copy not in known])
-    return tirx.SeqStmt([*parts[:place], *early, _wait(), *late, *rest])
+    return tirx.SeqStmt([*parts[:place], *early, wait, *late, *rest])
 
 
 def _is_group(statement: Any) -> bool:

@@ -48,12 +48,8 @@ LINE_CYCLES = 1.56
 """Copies that threads issue touch one line of the first-level cache after the other, and a short row of a
 tile costs as much as a whole line. Bulk copies pass it by."""
 
-VECTOR_BYTES, READ_CYCLES = 16, 4
-"""Of what a thread of CUDA cores reads at once; shared memory takes a quarter of a warp after the other, also
-where many lanes read the same."""
-
-OVERLAP = 1.5
-"""How far such reads pass among products: not at all at 1, wholly at infinity."""
+VECTOR_BYTES, READ_CYCLES = 16, 3
+"""Of what a thread of CUDA cores reads of shared memory at once, also where many lanes read the same."""
 
 RESULT_CYCLES, RESULT_BYTE_CYCLES = 0.06, 0.03
 """For each result of a block on its way from registers to memory, and for each of its bytes."""
@@ -195,8 +191,8 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
 
     The constants are fitted to 2068 kernels of float16 that an H100 ran, of layers of ResNet-50, MobileNetV2
     and EfficientNet-B0 with one image and with 32. Without an epilogue, which those kernels lack and whose
-    cost is reckoned, estimates of two thirds of them are within 15%. Those of CUDA cores are fitted to 36
-    kernels of float32 that an H200 ran, direct ones and Winograd's: off by 14%.
+    cost is reckoned, estimates of two thirds of them are within 15%. Those of CUDA cores are fitted to 63
+    kernels of float32 that an H200 ran, direct ones and Winograd's: off by 11%.
     """
     return float(_estimates(workload, knobs, multiprocessor))
 
@@ -250,7 +246,8 @@ def _tile_cycles(
     if knobs.instruction == "fma":
         each = knobs.warp_m // LANE_ROWS + knobs.warp_n // LANE_COLUMNS
         reads = knobs.warps * each * row_bytes // VECTOR_BYTES * READ_CYCLES
-        multiply = (multiply**OVERLAP + reads**OVERLAP) ** (1 / OVERLAP)
+        # A warp multiplies when it has what it reads; alone on its scheduler it does either.
+        multiply = np.hypot(multiply, reads) * (1 + SCHEDULERS / (resident * knobs.warps))
     shared = (fragments + arriving) / SHARED_BYTES_PER_CYCLE
     level2 = arriving / multiprocessor.l2_bytes_per_cycle
     # A copy of fewer than 16 bytes costs as many instructions for less.

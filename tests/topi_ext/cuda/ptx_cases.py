@@ -75,10 +75,12 @@ def run_ptx(
     arguments: dict[str, np.ndarray],
     change: Callable[[str], str] = str,
     compiled: Compiled | None = None,
+    constants: str = "weight",
 ) -> None:
     """Launch a scheduled function in every order of :data:`ORDERS`; results are in ``arguments``, by the
     names of its parameters, and must not depend on the order. ``change`` is made to
-    the PTX; ``compiled`` is of the same function, if it is there already.
+    the PTX; ``compiled`` is of the same function, if it is there already. No kernel writes what has
+    ``constants`` in its name.
     """
     kernel = compiled or Compiled(func, sm)
     found_program = program(change(kernel.text))
@@ -87,8 +89,8 @@ def run_ptx(
         found = {name: array.copy() for name, array in arguments.items()}
         named: dict[str, Any] = {**found, **maps_of(func, found, ENCODERS)}
         values = [named[name] for name in kernel.names]
-        sizes, weights = kernel.sizes, [place for place, name in enumerate(kernel.names) if "weight" in name]
-        Launch(found_program, values, sizes[:3], sizes[3:], kernel.shared_bytes, order, weights).run()
+        sizes, places = kernel.sizes, [place for place, name in enumerate(kernel.names) if constants in name]
+        Launch(found_program, values, sizes[:3], sizes[3:], kernel.shared_bytes, order, places).run()
         results.append(found)
     for name, array in results[0].items():
         for other in results[1:]:

@@ -2,7 +2,6 @@
 
 import random
 import re
-import shutil
 import statistics
 import subprocess
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from gpu_cases import depthwise, scheduled_depthwise, scheduled_product, workload
+from machine_listing import find_nvdisasm
 
 from topi_ext.cuda.build import cuda_source
 from topi_ext.cuda.depthwise import DepthwiseKnobs
@@ -291,14 +291,14 @@ def test_registers_are_about_as_many_as_estimated() -> None:
     assert 0.6 <= min(ratios) <= max(ratios) <= 1.6, ratios
 
 
-@pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="nvdisasm is not on the path")
+@pytest.mark.skipif(find_nvdisasm() is None, reason="nvdisasm is not installed")
 @pytest.mark.parametrize("dtype", OLDER)
 def test_machine_instructions_of_turing(dtype: str, tmp_path: Path) -> None:
     """Each is one of the machine: ptxas could as well have made several of it."""
     _, machine, knobs = OLDER[dtype]
     path = tmp_path / "kernel.cubin"
     path.write_bytes(compile_cubin(turing_source(dtype), "sm_75").code)
-    listing = subprocess.run(["nvdisasm", path], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run([find_nvdisasm(), path], capture_output=True, text=True, check=True).stdout
     rows, columns, depth = extents(multiplication(dtype).shape_on(75))
     of_tile = knobs.warp_m * knobs.warp_n * knobs.block_k // (rows * columns * depth)
     # The loop over tiles, and the last one, or all of them.

@@ -4,11 +4,13 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
+from gpu_cases import lowered
 from simulated_network import SimulatedNetwork
 from tvm import relax
 
 from relay_layout import models
 from relay_layout.models.squeeze_excitation import squeeze_excite
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 
 
 def squeeze_network(batch: int) -> models.Network:
@@ -73,3 +75,24 @@ def test_layer_norm_and_softmax_are_kernels_of_ours() -> None:
     kernels = [simulated.scheduled[kernel.name].script() for kernel in simulated.kernels.values()]
     assert len(kernels) == 2
     assert all("T.vectorized(T.int64(4))" in kernel for kernel in kernels)
+
+
+def test_rows_of_float16_are_copied_as_they_are() -> None:
+    """Asynchronously, not read, made float32, rounded again and stored by every thread."""
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType((2, 5, 32), "float32"))
+    first, second = np.random.default_rng(1).standard_normal((2, 32, 32)).astype("float32")
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            found = builder.emit(relax.op.nn.relu(relax.op.matmul(data, relax.const(first))))
+            result = builder.emit_output(relax.op.matmul(found, relax.const(second)))
+        builder.emit_func_output(result)
+    feed = np.random.default_rng(0).standard_normal((2, 5, 32)).astype("float32")
+    simulated = SimulatedNetwork(builder.finalize(), "cuda-sm_80", "fp16")
+    (found,) = simulated.run(feed)
+    exact = np.maximum(feed @ first, 0) @ second
+    assert np.abs(found - exact).max() / np.abs(exact).max() < 3e-3
+    sm_80 = MULTIPROCESSORS["sm_80"]
+    sources = [lowered(simulated.scheduled[name], sm_80).script() for name in calls_of(simulated.plain)]
+    # The weight's, and of what no caller gives, which is float32 and is rounded on its way, the data's too.
+    assert [source.count("cp_async") for source in sources] == [1, 2]
