@@ -141,5 +141,5 @@ def test_what_was_measured_on_a_gpu_names_it() -> None:
     readme, page = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/cuda.md"))
     for board in boards:
         name = board.split()[1]
-        assert f"on one GPU, an {name}," in readme
-        assert f"**Measured on one board**, an {name} " in page
+        assert f"on two GPUs of sm_90, an {name} " in readme
+        assert f"**Measured on two boards** of sm_90, an {name} " in page
