@@ -115,28 +115,25 @@ class _Lowering:
         lanes = lanes_of(call)
         if len(factors) == PAIR:
             return self._lowered_brain(addend, values, factors)
-        kind = _instructions(self._target, lanes, _element(values[0]))
-        if not kind:
+        element = _element(values[0])
+        width = _width(self._target, lanes, element)
+        if not width:
             for value, factor in zip(values, factors, strict=True):
                 addend = addend + value.astype(call.ty.dtype) * factor.astype(call.ty.dtype)
             return addend
+        kind = _instructions(self._target, width, element)
         left, right = self._words(values), self._words(factors)
         if kind in ("signed", "mixed", "long"):
-            return _by_vectors(kind, addend, _in_a_lane(left), right)
-        if kind == "bytes":
-            vectors = [tirx.reinterpret(f"int8x{WORD_BYTES * lanes}", words) for words in (left, right)]
-            return tirx.call_llvm_pure_intrin(call.ty.dtype, _BYTE_SUMS[lanes], addend, *vectors)
-        for pair in zip(_unsigned_halves(left), _signed_halves(right), strict=True):
-            addend = addend + tirx.call_llvm_pure_intrin(call.ty.dtype, _HALF_SUMS[lanes], *pair)
-        return addend
+            left = _in_a_lane(left)
+        return _by_vectors(kind, width, addend, left, right)
 
     def _lowered_brain(self, addend: Any, values: Sequence[Any], factors: Sequence[Any]) -> Any:
         """As :meth:`_lowered`, of pairs of bfloat16."""
         lanes = lanes_of(addend)
         words = [self._words([_bits(element) for element in side]) for side in (values, factors)]
         if is_aarch64(self._target):
-            if _are_vectors(lanes) and has_pair_sums(self._target, _NEON_LANES):
-                return _by_vectors("pairs", addend, _one_word(words[0]), words[1])
+            if _are_vectors(lanes, _NEON_LANES) and has_pair_sums(self._target, _NEON_LANES):
+                return _by_vectors("pairs", _NEON_LANES, addend, _one_word(words[0]), words[1])
         elif has_pair_sums(self._target, lanes):
             return pair_sums(addend, *words)
         for left, right in zip(*map(_float_halves, words), strict=True):
@@ -256,25 +253,27 @@ def _one_word(words: Any) -> Any:
     return words.value if isinstance(words, tirx.Broadcast) else words
 
 
-def _by_vectors(kind: str, addend: Any, left: Any, right: Any) -> Any:
-    """``addend`` and the products of two vectors of words, by ARM's instructions.
+def _by_vectors(kind: str, width: int, addend: Any, left: Any, right: Any) -> Any:
+    """``addend`` and the products of two vectors of words, by instructions on ``width`` words.
 
     A vector that is shorter than ``addend`` stands for one that repeats it.
     """
     lanes = lanes_of(addend)
-    if lanes > _NEON_LANES:
+    if lanes > width:
         halves = []
         for half in (tirx.vectorlow, tirx.vectorhigh):
-            parts = [
-                half(vector_of(_element(operand), lanes // 2), operand)
-                if lanes_of(operand) == lanes
-                else operand
-                for operand in (addend, left, right)
-            ]
-            halves.append(_by_vectors(kind, *parts))
+            parts = [_half(half, operand, lanes) for operand in (addend, left, right)]
+            halves.append(_by_vectors(kind, width, *parts))
         return tirx.vectorcombine(addend.ty.dtype, *halves)
     if kind == "pairs":
         return neon_pair_sums(addend, right, left)
+    if kind == "bytes":
+        vectors = [tirx.reinterpret(f"int8x{WORD_BYTES * lanes}", words) for words in (left, right)]
+        return tirx.call_llvm_pure_intrin(addend.ty.dtype, _BYTE_SUMS[lanes], addend, *vectors)
+    if kind == "halves":
+        for pair in zip(_unsigned_halves(left), _signed_halves(right), strict=True):
+            addend = addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], *pair)
+        return addend
     left, right = (tirx.reinterpret("int8x16", words) for words in (left, right))
     if kind in _NEON_SUMS:
         # The lane of a word must be the last operand, and data without signs the first.
@@ -292,6 +291,15 @@ def _by_vectors(kind: str, addend: Any, left: Any, right: Any) -> Any:
         for half in (tirx.vectorlow, tirx.vectorhigh)
     ]
     return addend + tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.addp.v4i32", *pairs)
+
+
+def _half(half: Any, operand: Any, lanes: int) -> Any:
+    """Half of an operand of so many lanes; a shorter one as it is."""
+    if lanes_of(operand) != lanes:
+        return operand
+    if isinstance(operand, tirx.Broadcast):
+        return tirx.Broadcast(operand.value, lanes // 2)
+    return half(vector_of(_element(operand), lanes // 2), operand)
 
 
 def _unsigned_halves(words: Any) -> list[Any]:
@@ -325,15 +333,24 @@ def _float_halves(words: Any) -> list[Any]:
 
 
 @cache
+def _width(target: Target, lanes: int, values: str) -> int:
+    """How many words of a vector of so many the instructions take that multiply ``values``; 0 if there are
+    none.
+    """
+    widths = (_NEON_LANES,) if is_aarch64(target) else _BYTE_SUMS
+    fitting = [width for width in widths if width <= lanes and _are_vectors(lanes, width)]
+    return max((width for width in fitting if _instructions(target, width, values)), default=0)
+
+
 def _instructions(target: Target, lanes: int, values: str) -> str:
-    """What multiplies ``values``, uint8 or int8, by int8; "" where nothing does.
+    """What multiplies vectors of ``values``, uint8 or int8, by int8; "" where nothing does.
 
     On x86 ``"bytes"`` for VNNI and ``"halves"`` for multiply-adds of 16 bits; on ARM ``"signed"`` and
     ``"mixed"`` for dot products, ``"long"`` for products of 16 bits.
     """
     if is_aarch64(target):
-        return _neon_instructions(target, lanes, values)
-    if values != "uint8" or lanes not in _BYTE_SUMS or not llvm_cpu_has_features("sse2", target):
+        return _neon_instructions(target, values)
+    if values != "uint8" or not llvm_cpu_has_features("sse2", target):
         return ""
     if llvm_cpu_has_features("avx512vnni", target) and (
         lanes == 16 or llvm_cpu_has_features("avx512vl", target)
@@ -344,14 +361,12 @@ def _instructions(target: Target, lanes: int, values: str) -> str:
     return "halves" if llvm_cpu_has_features(_HALF_SUM_FEATURES[lanes], target) else ""
 
 
-def _are_vectors(lanes: int) -> bool:
-    """Do words of that many lanes fill vectors of ARM, which are taken apart by halves?"""
-    return lanes % _NEON_LANES == 0 and lanes & (lanes - 1) == 0
+def _are_vectors(lanes: int, width: int) -> bool:
+    """Do words of that many lanes fill vectors of that width, which are taken apart by halves?"""
+    return lanes % width == 0 and lanes & (lanes - 1) == 0
 
 
-def _neon_instructions(target: Target, lanes: int, values: str) -> str:
-    if not _are_vectors(lanes):
-        return ""
+def _neon_instructions(target: Target, values: str) -> str:
     if values == "uint8":
         return "mixed" if llvm_cpu_has_features("i8mm", target) else ""
     return "signed" if llvm_cpu_has_features("dotprod", target) else "long"

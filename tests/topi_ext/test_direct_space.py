@@ -1,10 +1,12 @@
 """What the estimates of direct convolutions know of weights that are asked for ahead, and of strides."""
 
+from dataclasses import replace
+
 import pytest
 from kernel_networks import workload_for
 from tvm.target import Target
 
-from topi_ext.direct_space import direct_knobs
+from topi_ext.direct_space import cheapest_direct, direct_knobs
 from topi_ext.processor import processor_of
 from topi_ext.workload import ConvolutionWorkload
 
@@ -65,3 +67,11 @@ def test_rows_of_a_chunk_stay_in_the_cache() -> None:
     image = 512 * 32 * 32 * 4
     assert by_rows[64] - by_rows[32] == pytest.approx(image * (1024 // 16 - 1) / 16, rel=0.2)
     assert min(by_rows, key=lambda rows: by_rows[rows]) < 64
+
+
+def test_words_that_are_taken_apart_are_met_by_several_pixels() -> None:
+    """Halves of weights are made anew for every tile of pixels."""
+    processor = processor_of(Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2}))
+    plain = workload_for((512, 512, 7, 3, 1, 1), "NCHW8c", "OIHW2i8o4i", "NCHW8c")
+    words = replace(plain, dtype="uint8", out_dtype="int32")
+    assert cheapest_direct(words, processor)[1].tile_pixels >= 4

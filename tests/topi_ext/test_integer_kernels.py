@@ -152,6 +152,17 @@ def test_instructions(cpu: str) -> None:
     assert "vpmulld" not in text and "pmuludq" not in text
 
 
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v2"])
+def test_words_of_more_lanes_than_a_register_are_multiplied_in_parts(cpu: str) -> None:
+    target = target_for(cpu)
+    form = integer_form(workload(32, 32, (8, 8), (1, 1), "NCHW16c OIHW16i16o NCHW16c"))
+    assert processor_of(target).lanes(4) < 16
+    assembly = compile_function(scheduled_kernel(form, default_knobs(form, processor_of(target))), target)
+    text = assembly.mod.inspect_source("asm")
+    assert text.count("pmaddwd") >= 2 * 16 // processor_of(target).lanes(4)
+    assert "pmulld" not in text and "pmuludq" not in text and "pmullw" not in text
+
+
 @pytest.mark.parametrize(
     ("cpu", "instruction", "count"),
     [("cortex-a76", "sdot", 12), ("neoverse-n2", "sudot", 12), ("cortex-a72", "smull", 24)],
