@@ -50,11 +50,13 @@ def quantize(
     activations: str = "uint8",
     batches: int = 3,
     form: str = "qdq",
+    reduce_range: bool = False,
 ) -> Path:
     """Write a network, whose input is "input", to ``path`` with 8-bit activations and weights.
 
     Weights are int8; uint8 where the ``form`` is "dynamic", of which ONNX Runtime has no fast convolutions
-    otherwise, and per tensor.
+    otherwise, and per tensor. With ``reduce_range`` weights have seven bits, as ONNX Runtime wants them on
+    x86 without VNNI.
     """
     logging.getLogger().setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as directory:
@@ -72,6 +74,7 @@ def quantize(
             per_channel=per_channel,
             activation_type=_TYPES[activations],
             weight_type=QuantType.QInt8,
+            reduce_range=reduce_range,
             extra_options={"ActivationSymmetric": False, "WeightSymmetric": True},
         )
     return path
@@ -87,6 +90,7 @@ def main() -> None:
     parser.add_argument("--activations", choices=list(_TYPES), default="uint8")
     parser.add_argument("--per-tensor", action="store_true", help="one scale for each weight")
     parser.add_argument("--form", choices=[*_STATIC, "dynamic"], default="qdq")
+    parser.add_argument("--reduce-range", action="store_true", help="weights of seven bits")
     arguments = parser.parse_args()
     quantize(
         models.build(arguments.network),
@@ -94,6 +98,7 @@ def main() -> None:
         per_channel=not arguments.per_tensor,
         activations=arguments.activations,
         form=arguments.form,
+        reduce_range=arguments.reduce_range,
     )
     print(arguments.output)
 

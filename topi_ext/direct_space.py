@@ -325,7 +325,7 @@ def _tile_cycles(
 def _takes_halves(workload: ConvolutionWorkload, processor: Processor) -> bool:
     """Are words of bytes multiplied as halves of 16 bits, which they are taken apart into?"""
     is_worded = bool(workload.word_axis) and workload.dtype in BYTES
-    return is_worded and processor.word_instructions > 1 and not processor.signed_words
+    return is_worded and processor.halves_words
 
 
 def _outgrow_l1(workload: ConvolutionWorkload, processor: Processor, channels: int) -> bool:

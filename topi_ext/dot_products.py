@@ -25,7 +25,9 @@ from topi_ext.processor import is_aarch64
 from topi_ext.scalar_operations import lanes_of, scalar_operation, vector_of
 from topi_ext.schedule.overlap import substitute
 
-_NAME = "topi_ext.dot"
+_NAME, _FITTING = "topi_ext.dot", "topi_ext.dot_of_fitting_pairs"
+"""The second is of bytes where two neighbouring products add up to an int16."""
+
 PAIR = 2
 """Elements of a word of bfloat16."""
 
@@ -34,12 +36,20 @@ _SUMS = {4: "int32", 2: "float32"}
 """Dtypes of sums, by how many elements a word has."""
 
 scalar_operation(_NAME)
+scalar_operation(_FITTING)
 
 _BYTE_SUMS = {lanes: f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (4, 8, 16)}
 """Add to each int32 the products of four uint8 with four int8, by lanes."""
 
 _HALF_SUMS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 """Sums of the products of two pairs of int16, by lanes."""
+
+_PAIR_SUMS = {
+    4: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    8: "llvm.x86.avx2.pmadd.ub.sw",
+    16: "llvm.x86.avx512.pmaddubs.w.512",
+}
+"""Sums of the products of two pairs of uint8 and int8 as int16, which saturate, by lanes."""
 
 _HALF_SUM_FEATURES = {4: "sse2", 8: "avx2", 16: "avx512bw"}
 
@@ -51,14 +61,17 @@ _NEON_LANES = 4
 _NEON_SUMS = {"signed": "llvm.aarch64.neon.sdot", "mixed": "llvm.aarch64.neon.usdot"}
 
 
-def dot(values: Sequence[Any], factors: Sequence[Any]) -> Any:
+def dot(values: Sequence[Any], factors: Sequence[Any], *, pairs_fit: bool = False) -> Any:
     """The sum of the products of ``values`` with as many ``factors``.
 
     It is int32 of four ``values`` of uint8 or int8 with int8, where which of the two has instructions is for
     a processor to say (:attr:`Processor.signed_words`), and float32 of two and two bfloat16, each of them
-    widened from its bits (:func:`topi_ext.brain.widened`).
+    widened from its bits (:func:`topi_ext.brain.widened`). With ``pairs_fit`` the products of the first two
+    bytes add up to an int16 whatever the ``values`` are, and so do those of the others; x86 without VNNI has
+    an instruction for that, which saturates otherwise.
     """
-    return tirx.call_intrin(_SUMS[len(factors)], _NAME, *values, *factors)
+    name = _FITTING if pairs_fit else _NAME
+    return tirx.call_intrin(_SUMS[len(factors)], name, *values, *factors)
 
 
 def operands(call: Any) -> tuple[list[Any], list[Any]]:
@@ -122,6 +135,8 @@ class _Lowering:
                 addend = addend + value.astype(call.ty.dtype) * factor.astype(call.ty.dtype)
             return addend
         kind = _instructions(self._target, width, element)
+        if kind == "halves" and call.op.name == _FITTING and llvm_cpu_has_features("ssse3", self._target):
+            kind = "sums"
         left, right = self._words(values), self._words(factors)
         if kind in ("signed", "mixed", "long"):
             left = _in_a_lane(left)
@@ -227,7 +242,7 @@ def _whole_word(elements: Sequence[Any]) -> Any:
 
 def is_dot(expression: Any) -> bool:
     """Is it a call of :func:`dot`?"""
-    return isinstance(expression, Call) and getattr(expression.op, "name", "") == _NAME
+    return isinstance(expression, Call) and getattr(expression.op, "name", "") in (_NAME, _FITTING)
 
 
 def _element(expression: Any) -> str:
@@ -270,6 +285,11 @@ def _by_vectors(kind: str, width: int, addend: Any, left: Any, right: Any) -> An
     if kind == "bytes":
         vectors = [tirx.reinterpret(f"int8x{WORD_BYTES * lanes}", words) for words in (left, right)]
         return tirx.call_llvm_pure_intrin(addend.ty.dtype, _BYTE_SUMS[lanes], addend, *vectors)
+    if kind == "sums":
+        vectors = [tirx.reinterpret(f"int8x{WORD_BYTES * lanes}", words) for words in (left, right)]
+        sums = tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", _PAIR_SUMS[lanes], *vectors)
+        ones = tirx.Broadcast(tirx.const(1, "int16"), 2 * lanes)
+        return addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], sums, ones)
     if kind == "halves":
         for pair in zip(_unsigned_halves(left), _signed_halves(right), strict=True):
             addend = addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], *pair)

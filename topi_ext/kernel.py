@@ -122,9 +122,15 @@ def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, 
 
 
 def direct_convolution(
-    data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, pad_value: int = 0
+    data: te.Tensor,
+    weight: te.Tensor,
+    workload: ConvolutionWorkload,
+    pad_value: int = 0,
+    pairs_fit: bool = False,
 ) -> te.Tensor:
-    """The compute of a workload by the direct algorithm; ``pad_value`` fills a border of two axes."""
+    """The compute of a workload by the direct algorithm; ``pad_value`` fills a border of two axes, and for
+    ``pairs_fit`` see :func:`topi_ext.dot_products.dot`.
+    """
     strides, padding, dilation = workload.strides, workload.padding, workload.dilation
     options: dict[str, Any] = {
         "groups": workload.groups,
@@ -136,7 +142,8 @@ def direct_convolution(
         "usual": workload,
     }
     if not workload.depth:
-        options |= {"strides": strides, "padding": padding, "dilation": dilation, "pad_value": pad_value}
+        options |= {"strides": strides, "padding": padding, "dilation": dilation}
+        options |= {"pad_value": pad_value, "pairs_fit": pairs_fit}
         return compute.conv2d(data, weight, **options)
     _, _, stride, front, behind, apart = workload.depth
     return compute.conv3d(

@@ -69,6 +69,11 @@ class Processor:
         """Work of more cycles than this is done sooner on all threads than on one."""
         return parallel_cycles(self.threads, self.launch_cycles)
 
+    @property
+    def halves_words(self) -> bool:
+        """Are words of uint8 and int8 taken apart into halves of 16 bits, which are what is multiplied?"""
+        return self.word_instructions > 1 and not self.signed_words
+
     def lanes(self, dtype_bytes: int) -> int:
         """Elements of that size in one vector register."""
         return self.vector_bytes // dtype_bytes

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.knobs import suits_matrices
 from topi_ext.workload import ConvolutionWorkload, word_elements
 
-_LARGEST_PRODUCT = 255 * 128
+_LARGEST_BYTE = 255
+_LARGEST_PRODUCT = _LARGEST_BYTE * 128
 _EXACT_IN_FLOAT = 1 << 24
 """Integers up to this are float32, and so are all sums on the way to them."""
 
@@ -38,6 +41,15 @@ def integer_form(
     if taps * _LARGEST_PRODUCT < _EXACT_IN_FLOAT:
         return replace(plain, out_dtype="float32")
     return plain
+
+
+def pairs_fit(stored: np.ndarray) -> bool:
+    """Do products of bytes with neighbours of each word of a weight, which its last axis is, add up to int16
+    in pairs, whatever the bytes are? Weights of seven bits always do.
+    """
+    pairs = stored.reshape(-1, 2).astype("int32")
+    most = max(int(np.maximum(side, 0).sum(axis=1).max()) for side in (pairs, -pairs))
+    return most * _LARGEST_BYTE <= np.iinfo("int16").max
 
 
 def brain_form(workload: ConvolutionWorkload, *, vectors: bool = True) -> ConvolutionWorkload:
@@ -120,4 +132,4 @@ def _text(name: str, factor: int) -> str:
     return f"{factor}{name.lower()}" if factor else name
 
 
-__all__ = ["brain_form", "integer_form"]
+__all__ = ["brain_form", "integer_form", "pairs_fit"]

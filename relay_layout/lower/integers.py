@@ -31,7 +31,7 @@ from relay_layout.quantization.reals import SHIFT
 from relay_layout.targets import dense
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import direct_convolution
-from topi_ext.word_forms import integer_form
+from topi_ext.word_forms import integer_form, pairs_fit
 from topi_ext.workload import ConvolutionWorkload
 
 Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarray, int], Expression]
@@ -44,16 +44,20 @@ def lower_integers(
     *,
     signed_words: bool = False,
     pixel_words: bool = False,
+    halves_words: bool = False,
 ) -> tvm.IRModule:
     """The module with functions in place of products and convolutions of uint8 by constants of int8.
 
     ``kernel`` makes them, :func:`dot_products` by default. With ``signed_words``
     (:attr:`topi_ext.processor.Processor.signed_words`) dot products read int8: each tensor is shifted once
     for all that read it, and the results are brought back. For ``pixel_words`` see
-    :func:`~topi_ext.word_forms.integer_form`.
+    :func:`~topi_ext.word_forms.integer_form`. With ``halves_words``
+    (:attr:`topi_ext.processor.Processor.halves_words`) weights are looked at for whether products may be
+    added in pairs (:func:`~topi_ext.word_forms.pairs_fit`).
     """
     lowering = _Lowering(module)
-    lowering.kernel = partial(dot_products, pixel_words=pixel_words) if kernel is None else kernel
+    plain = partial(dot_products, pixel_words=pixel_words, halves_words=halves_words)
+    lowering.kernel = plain if kernel is None else kernel
     lowering.signed_words = signed_words
     # Kernels of GPUs are for sizes that are known.
     lowering.any_size = kernel is None
@@ -157,13 +161,14 @@ def dot_products(
     pad_value: int,
     *,
     pixel_words: bool = False,
+    halves_words: bool = False,
     words: bool = True,
 ) -> Expression:
     """Loops for ``workload``: those of a CPU, in dot products of unsigned data where there are any, or
     without ``words`` such as any target runs.
     """
     form = integer_form(workload, pixel_words=pixel_words, words=words)
-    return _call(builder, form, data, weight, pad_value)
+    return _call(builder, form, data, weight, pad_value, halves_words=halves_words)
 
 
 def _call(
@@ -173,14 +178,18 @@ def _call(
     weight: np.ndarray,
     pad_value: int,
     missing: np.ndarray | None = None,
+    halves_words: bool = False,
 ) -> Expression:
     """The kernel of ``form`` with its OIHW ``weight``; int32, whatever it accumulates in.
 
     ``missing`` holds for each output channel what is added to its sums.
     """
 
+    stored = stored_weight(weight, form)
+    in_pairs = halves_words and bool(form.word_axis) and pairs_fit(stored)
+
     def compute(tensor: te.Tensor, kernel: te.Tensor, *added: te.Tensor) -> te.Tensor:
-        result = direct_convolution(tensor, kernel, form, pad_value)
+        result = direct_convolution(tensor, kernel, form, pad_value, in_pairs)
         if added:
             (shares,) = added
             return te.compute(
@@ -190,7 +199,7 @@ def _call(
             return result
         return te.compute(result.shape, lambda *index: result(*index).astype("int32"), name="integers")
 
-    arguments = [data, constant(stored_weight(weight, form))]
+    arguments = [data, constant(stored)]
     if missing is not None:
         extents = [missing.size if axis == "C" else 1 for axis in _plain(form.out_layout)]
         arguments.append(constant(apply(missing.reshape(extents), _plain(form.out_layout), form.out_layout)))

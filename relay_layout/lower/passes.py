@@ -40,8 +40,11 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     # A GPU's host may be an ARM processor, whose way of reading bytes is not the GPU's.
     signed = kernel is None and target.kernels.processor.signed_words
     pixels_in_words = kernel is None and target.kernels.processor.pixel_words
+    halves = kernel is None and target.kernels.processor.halves_words
     integers = tvm.transform.module_pass(
-        lambda module, _: lower_integers(module, kernel, signed_words=signed, pixel_words=pixels_in_words),
+        lambda module, _: lower_integers(
+            module, kernel, signed_words=signed, pixel_words=pixels_in_words, halves_words=halves
+        ),
         0,
         "lower_integers",
     )

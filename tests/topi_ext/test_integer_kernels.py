@@ -19,7 +19,7 @@ from topi_ext.kernel import default_knobs, direct_convolution, kernel_arguments,
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.convolution import Convolution
 from topi_ext.weights import fill_vectors
-from topi_ext.word_forms import integer_form
+from topi_ext.word_forms import integer_form, pairs_fit
 from topi_ext.workload import ConvolutionWorkload
 
 CPUS = {
@@ -88,12 +88,18 @@ def filled(weight: Array, form: ConvolutionWorkload) -> Array:
     return fill_vectors(weight, 1, form.padded_lanes) if form.padded_lanes else weight
 
 
-def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0, *, pixel_words: bool = False) -> None:
-    """The kernel of a form, scheduled by its rule, beside numpy."""
+def check(
+    case: ConvolutionWorkload, cpu: str, pad_value: int = 0, *, pixel_words: bool = False, bits: int = 8
+) -> None:
+    """The kernel of a form, scheduled by its rule, beside numpy; weights have so many ``bits``."""
     form = integer_form(case, pixel_words=pixel_words)
     rng = np.random.default_rng(case.in_channels)
     data = rng.integers(0, 256, (case.batch, case.in_channels, case.in_height, case.in_width))
-    weight = rng.integers(-128, 128, (case.out_channels, case.group_in_channels, *case.kernel))
+    most = 1 << (bits - 1)
+    weight = rng.integers(-most, most, (case.out_channels, case.group_in_channels, *case.kernel))
+    if bits < 8:
+        # The largest sums that there are, of both signs.
+        data[:], weight[0], weight[1] = 255, most, -most
     top, left, bottom, right = case.padding
     bordered = np.pad(data, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=pad_value)
     expected = reference(bordered, weight, case.strides, (0, 0, 0, 0), case.dilation, case.groups)
@@ -101,7 +107,9 @@ def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0, *, pixel_word
     stored = filled(np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider))), form)
     arguments = kernel_arguments(form, default_knobs(form, processor_of(target_for(cpu))))
     data_tensor, weight_tensor = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
-    result = direct_convolution(data_tensor, weight_tensor, form, pad_value)
+    in_pairs = bits < 8 and bool(form.word_axis)
+    assert not in_pairs or pairs_fit(pack(stored, "OIHW", form.kernel_layout))
+    result = direct_convolution(data_tensor, weight_tensor, form, pad_value, in_pairs)
     check_kernel(
         prim_func([data_tensor, weight_tensor, result]),
         target_for(cpu),
@@ -129,6 +137,29 @@ def test_numbers_of_every_instruction_set(cpu: str) -> None:
     check(CASES[0], cpu)
 
 
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("case", [CASES[0], CASES[4], CASES[6]], ids=["channels", "NHWC", "rows"])
+def test_numbers_of_weights_of_seven_bits(case: ConvolutionWorkload, cpu: str) -> None:
+    """Sums of two products that are as large as they may be, and all of one sign."""
+    if not CPUS[cpu][0] <= cpu_features():
+        pytest.skip(f"this machine cannot run code for {cpu}")
+    check(case, cpu, bits=7)
+
+
+@pytest.mark.parametrize(
+    ("word", "fits"),
+    [
+        ([64, 64, -64, -64], True),
+        ([127, 1, -128, 127], True),
+        ([127, 2, 0, 0], False),
+        ([0, 0, -128, -1], False),
+        ([0, 127, 127, 0], True),
+    ],
+)
+def test_pairs_of_a_word_that_add_up_to_16_bits(word: list[int], fits: bool) -> None:
+    assert pairs_fit(np.array([[0, 0, 0, 0], word], "int8")) == fits
+
+
 SMALL = workload(16, 16, (4, 4), (7, 7), "NHWC HWIO NHWC", padding=(3, 3, 3, 3), groups=16)
 """Of the window's rows and columns many meet nothing but the border."""
 
@@ -150,6 +181,23 @@ def test_instructions(cpu: str) -> None:
     text = assembly.mod.inspect_source("asm")
     assert text.count(CPUS[cpu][1]) >= 12
     assert "vpmulld" not in text and "pmuludq" not in text
+
+
+@pytest.mark.parametrize(
+    ("cpu", "instruction"), [("x86-64-v4", "pmaddubsw"), ("x86-64-v3", "pmaddubsw"), ("znver5", "vpdpbusd")]
+)
+def test_instructions_of_weights_of_seven_bits(cpu: str, instruction: str) -> None:
+    target = target_for(cpu)
+    block = processor_of(target).lanes(4)
+    form = integer_form(workload(32, 32, (8, 8), (1, 1), f"NCHW16c OIHW16i{block}o NCHW{block}c"))
+    knobs = default_knobs(form, processor_of(target))
+    data, weight = (te.placeholder(shape, dtype) for shape, dtype in kernel_arguments(form, knobs)[:2])
+    function = prim_func([data, weight, direct_convolution(data, weight, form, pairs_fit=True)])
+    scheduled = Convolution().apply(function, target, False)
+    assert scheduled is not None
+    text = compile_function(scheduled.mod["main"], target).mod.inspect_source("asm")
+    assert text.count(instruction) >= 12
+    assert ("pmaddubsw" in text) == (instruction == "pmaddubsw")
 
 
 @pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v2"])

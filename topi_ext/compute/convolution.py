@@ -91,6 +91,7 @@ def conv2d(
     pad_value: int = 0,
     out_channels: int | None = None,
     usual: ConvolutionWorkload | None = None,
+    pairs_fit: bool = False,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, H, W] with ``weight`` [O, C/groups, KH, KW], each stored in its layout.
 
@@ -106,7 +107,8 @@ def conv2d(
     ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
     each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
     kernel has an axis G where there are several groups: "GOHWI16o".
-    Of ``data`` whose height and width are symbolic, ``usual`` is what it is for a usual size.
+    Of ``data`` whose height and width are symbolic, ``usual`` is what it is for a usual size. For
+    ``pairs_fit`` see :func:`topi_ext.dot_products.dot`.
     """
     geometry = geometry_of(
         "HW",
@@ -124,7 +126,8 @@ def conv2d(
     )
     workload = workload_of(geometry)
     extents = (workload.out_height, workload.out_width)
-    return _direct(data, weight, geometry, extents, "conv2d", _described(workload, usual), pad_value)
+    described = _described(workload, usual)
+    return _direct(data, weight, geometry, extents, "conv2d", described, pad_value, pairs_fit)
 
 
 def _described(workload: ConvolutionWorkload, usual: ConvolutionWorkload | None) -> dict[str, str]:
@@ -220,6 +223,7 @@ def _direct(
     name: str,
     attributes: dict[str, str],
     pad_value: int = 0,
+    pairs_fit: bool = False,
 ) -> te.Tensor:
     """The convolution with spatial results of ``extents``, in a block called ``name``.
 
@@ -256,7 +260,8 @@ def _direct(
     def element(*index: tirx.Var) -> tirx.Expr:
         if geometry.word_axis:
             pairs = [factors(index, _step(axes, geometry, place)) for place in range(geometry.word)]
-            product = dot([value for value, _ in pairs], [factor for _, factor in pairs])
+            values, weights = zip(*pairs, strict=True)
+            product = dot(values, weights, pairs_fit=pairs_fit)
         else:
             value, factor = factors(index, {})
             product = widened(value, geometry) * widened(factor, geometry)
