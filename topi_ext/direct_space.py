@@ -293,7 +293,8 @@ def _tile_cycles(
         instructions = processor.pair_instructions or WIDENED_PAIR_INSTRUCTIONS
         latency = processor.pair_latency
     multiplied = accumulators * instructions / processor.fma_per_cycle
-    if _takes_halves(workload, processor):
+    in_halves = _takes_halves(workload, processor)
+    if in_halves:
         halved = WEIGHT_HALVES * tile_channels * registers + DATA_HALVES * tile_pixels
         more = INTEGERS_PER_FMA if processor.vector_bytes == 32 else 1
         multiplied = (accumulators * instructions + halved) / (more * processor.fma_per_cycle)
@@ -309,7 +310,7 @@ def _tile_cycles(
         if again and _outgrow_l1(workload, processor, lanes * tile_channels):
             cycles = max(cycles, L2_CYCLES_PER_VECTOR * tile_channels * registers)
         live = accumulators + tile_channels * registers + _shared_pixels(workload, tile_pixels)
-        if _takes_halves(workload, processor):
+        if in_halves:
             live += tile_channels * registers + HALVES_LIVE
         cycles += SPILL_CYCLES * max(0, live - processor.vector_registers)
         if not processor.memory_operands and not workload.word_axis:

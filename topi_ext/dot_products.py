@@ -362,6 +362,7 @@ def _width(target: Target, lanes: int, values: str) -> int:
     return max((width for width in fitting if _instructions(target, width, values)), default=0)
 
 
+@cache
 def _instructions(target: Target, lanes: int, values: str) -> str:
     """What multiplies vectors of ``values``, uint8 or int8, by int8; "" where nothing does.
 

@@ -6,7 +6,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import TensorLoad
-from tvm.s_tir import SBlock
+from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_map, structural_walk
 
 from relay_layout.ir import operator_name
@@ -151,9 +151,13 @@ def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool], dtype: str) -> tirx.Pri
     """The function with those of its parameters as ``dtype``; a sum that is a result is summed apart from
     it.
     """
-    func = _read_directly(_sums_apart(func, mask))
+    sch = open_schedule(func)
+    changed = [buffer for buffer, narrow in zip(func.params, mask, strict=True) if narrow]
+    _sums_apart(sch, changed)
+    _read_directly(sch)
     if dtype == BITS:
-        func = _operands_apart(func, mask)
+        _operands_apart(sch, changed)
+    func = sch.mod["main"]
     buffers = {}
     for old, narrow in zip(func.params, mask, strict=True):
         if narrow and str(old.dtype) == WIDE:
@@ -202,37 +206,28 @@ def _without_detour(cast: tirx.Cast) -> Any:
     return cast
 
 
-def _read_directly(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function without the view of rows as an image, which would stay float32 and be rounded again by
-    whatever copies it.
-    """
-    sch = open_schedule(func)
+def _read_directly(sch: Schedule) -> None:
+    """Leave out the view of rows as an image, which would stay float32 and be rounded by its readers."""
     for block in child_blocks(sch):
         if sch.get(block).name_hint == ROWS:
             sch.compute_inline(block)
-    return sch.mod["main"]
 
 
-def _sums_apart(func: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
-    sch = open_schedule(func)
-    narrowed = [buffer for buffer, narrow in zip(func.params, mask, strict=True) if narrow]
+def _sums_apart(sch: Schedule, narrowed: Sequence[Any]) -> None:
+    """Sum apart from a result that is narrow."""
     for block in child_blocks(sch):
         written = sch.get(block).writes[0].source
         if is_reduction(sch, block) and any(written.same_as(buffer) for buffer in narrowed):
             sch.cache_write(block, 0, "global")
-    return sch.mod["main"]
 
 
-def _operands_apart(func: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
+def _operands_apart(sch: Schedule, narrowed: Sequence[Any]) -> None:
     """Copies of what is multiplied with another narrow tensor, each element of which is read many times."""
-    sch = open_schedule(func)
-    narrowed = [buffer for buffer, narrow in zip(func.params, mask, strict=True) if narrow]
     for block in child_blocks(sch):
         if is_product(sch, block):
             for place, region in enumerate(sch.get(block).reads):
                 if holds(narrowed, region.source):
                     sch.cache_read(block, place, "global")
-    return sch.mod["main"]
 
 
 def _is_wide(variable: relax.Var) -> bool:
