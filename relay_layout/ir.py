@@ -144,6 +144,11 @@ def function_attributes(function: relax.Function) -> dict[str, Any]:
     return dict(function.attrs) if function.attrs is not None else {}
 
 
+def bindings_of(function: relax.Function) -> list[relax.Binding]:
+    """What a function binds, in order, in all its blocks; not what its branches and inner functions bind."""
+    return [binding for block in function.body.blocks for binding in block.bindings]
+
+
 def with_values(function: relax.Function, values: Mapping[relax.Var, Expression]) -> relax.Function:
     """The function with other values for the variables that ``values`` names, of the same types."""
     blocks = [
@@ -155,16 +160,43 @@ def with_values(function: relax.Function, values: Mapping[relax.Var, Expression]
         )
         for block in function.body.blocks
     ]
-    body = relax.SeqExpr(blocks, function.body.body)
-    rebuilt = relax.Function(list(function.params), body, function.ret_ty, function.is_pure)
-    return rebuilt.with_attrs(function_attributes(function))
+    return with_body(function, relax.SeqExpr(blocks, function.body.body))
+
+
+def with_body(
+    function: relax.Function,
+    body: relax.SeqExpr,
+    *,
+    parameters: Sequence[relax.Var] | None = None,
+    returned: tvm.ir.Type | None = None,
+) -> relax.Function:
+    """The function with another body, and with other parameters and another type of result where given."""
+    changed = relax.Function(
+        list(function.params) if parameters is None else list(parameters),
+        body,
+        function.ret_ty if returned is None else returned,
+        function.is_pure,
+    )
+    return changed.with_attrs(function_attributes(function))
+
+
+def copy_of(module: tvm.IRModule) -> tvm.IRModule:
+    """A module of the same functions, which can get others."""
+    return tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+
+
+def with_main(module: tvm.IRModule, main: relax.Function) -> tvm.IRModule:
+    """The module with another "main"."""
+    updated = copy_of(module)
+    updated.update_func(module.get_global_var("main"), main)
+    return updated
 
 
 def rebuild_functions(
     module: tvm.IRModule, rebuild: Callable[[tvm.ir.GlobalVar, relax.Function], relax.Function]
 ) -> tvm.IRModule:
     """A copy of ``module`` whose every Relax function went through ``rebuild``."""
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    updated = copy_of(module)
     for variable, function in module.functions_items():
         if isinstance(function, relax.Function):
             updated.update_func(variable, rebuild(variable, function))
@@ -178,8 +210,10 @@ __all__ = [
     "Expression",
     "Extent",
     "as_extent",
+    "bindings_of",
     "constant",
     "constant_array",
+    "copy_of",
     "dtype_of",
     "filled_constant",
     "function_attributes",
@@ -190,5 +224,7 @@ __all__ = [
     "shape_of",
     "size_in_bytes",
     "with_attributes",
+    "with_body",
+    "with_main",
     "with_values",
 ]

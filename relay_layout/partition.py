@@ -18,7 +18,7 @@ from tvm_ffi import structural_equal, structural_map
 from relay_layout.errors import LayoutError, VerificationError
 from relay_layout.graph import build_graph
 from relay_layout.graph.border import dimension_letters
-from relay_layout.ir import Expression, Extent, function_attributes, shape_of
+from relay_layout.ir import Expression, Extent, bindings_of, function_attributes, shape_of
 from relay_layout.layout import Layout
 from relay_layout.rewrite.moving import move
 from relay_layout.targets.backend import TensorView
@@ -131,9 +131,8 @@ class _Guard:
             letters |= _letters_within(function)
         with self._builder.function("main", list(main.params), attrs=function_attributes(main)):
             with self._builder.dataflow():
-                for block in main.body.blocks:
-                    for binding in block.bindings:
-                        self._bind(binding, letters)
+                for binding in bindings_of(main):
+                    self._bind(binding, letters)
                 output = self._builder.emit_output(self._replaced(main.body.body))
             self._builder.emit_func_output(output)
         guarded = tvm.IRModule(

@@ -10,7 +10,7 @@ from relay_layout.dim_orders.choosing import Order, following, layout_of, order_
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Value, build_graph
 from relay_layout.graph.border import declared_orders
-from relay_layout.ir import function_attributes
+from relay_layout.ir import function_attributes, with_main
 from relay_layout.layout import Layout
 from relay_layout.ops import unchanged
 from relay_layout.rewrite.rewriter import rewrite
@@ -73,7 +73,6 @@ def with_annotation(
     module: tvm.IRModule, values: dict[str, Order], weights: dict[str, Order], called: dict[str, str]
 ) -> tvm.IRModule:
     """The module with those attributes on "main"."""
-    annotated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     main = module["main"].with_attrs(
         {
             VALUES: {name: list(order) for name, order in values.items()},
@@ -81,8 +80,7 @@ def with_annotation(
             WEIGHT_LAYOUTS: called,
         }
     )
-    annotated.update_func(module.get_global_var("main"), main)
-    return annotated
+    return with_main(module, main)
 
 
 def annotation(function: relax.Function) -> tuple[dict[str, Order], dict[str, Order]]:
@@ -101,9 +99,7 @@ def _renamed(module: tvm.IRModule, graph: Graph) -> tvm.IRModule:
     """The same module as a builder writes it, which gives every binding a name of its own."""
     unchanged_nodes = Solution({node: unchanged(node) for node in graph.nodes}, "trivial", 0.0, 0.0, 0.0)
     rewritten = rewrite(graph, unchanged_nodes, {value: value.identity for value in graph.outputs()})
-    renamed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    renamed.update_func(module.get_global_var("main"), rewritten.function)
-    return renamed
+    return with_main(module, rewritten.function)
 
 
 __all__ = [

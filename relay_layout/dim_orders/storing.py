@@ -17,7 +17,7 @@ from relay_layout.dim_orders.marker import without_markers
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.graph.border import DECLARED, IN_MEMORY, memory_orders
-from relay_layout.ir import function_attributes
+from relay_layout.ir import function_attributes, with_main
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 from relay_layout.request import LayoutRequest
@@ -58,8 +58,7 @@ def implicit_dim_orders(module: tvm.IRModule) -> tvm.IRModule:
     main = module["main"].with_attrs(declared)
     for name in IN_MEMORY:
         main = main.without_attr(name)
-    described = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    described.update_func(module.get_global_var("main"), main)
+    described = with_main(module, main)
     stored, _ = _stored(
         with_border_layouts(described, LayoutRequest()),
         back,
@@ -88,8 +87,7 @@ def _stored(
     rewritten = rewrite(graph, solution, outputs)
     plain = build_graph(without_markers(module)["main"])
     verify("main", plain, rewritten.function, {value: value.identity for value in plain.outputs()})
-    stored = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    stored.update_func(module.get_global_var("main"), rewritten.function)
+    stored = with_main(module, rewritten.function)
     return stored, _orders(rewritten)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from tvm import relax
 
-from relay_layout.ir import Constant, Expression
+from relay_layout.ir import Constant, Expression, bindings_of
 
 
 def count_uses(function: relax.Function) -> dict[str, int]:
@@ -15,11 +15,9 @@ def count_uses(function: relax.Function) -> dict[str, int]:
         for variable in variables_read(expression):
             uses[variable.name] = uses.get(variable.name, 0) + 1
 
-    body = function.body
-    for block in body.blocks:
-        for binding in block.bindings:
-            count(binding.value)
-    count(body.body)
+    for binding in bindings_of(function):
+        count(binding.value)
+    count(function.body.body)
     return uses
 
 

@@ -3,7 +3,7 @@
 from tvm import relax, sym, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.ir import operator_name, shape_of
+from relay_layout.ir import bindings_of, operator_name, shape_of
 
 _WINDOWED = ("nn.conv", "nn.max_pool", "nn.avg_pool")
 """How the names of operators begin whose results have no pixels, or fewer, where images are small."""
@@ -18,7 +18,7 @@ def window_bounds(function: relax.Function) -> dict[str, int]:
     """
     least: dict[str, int] = {}
     seen: set[str] = set()
-    for binding in (binding for block in function.body.blocks for binding in block.bindings):
+    for binding in bindings_of(function):
         if not operator_name(binding.value).startswith(_WINDOWED):
             continue
         for extent in shape_of(binding.var) or ():

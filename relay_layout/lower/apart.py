@@ -5,15 +5,14 @@ it go through it once, element by element, and a copy more for convolutions.
 """
 
 from collections import Counter
-from typing import Any
 
 import tvm
 from tvm import relax
 
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import Expression, operator_name
+from relay_layout.ir import Expression, bindings_of
 from relay_layout.lower.aliases import Aliases
-from relay_layout.lower.calls import CALL_TIR
+from relay_layout.lower.function_calls import called_attributes, is_function_call
 from relay_layout.lower.in_place import CONCAT, SLICE
 from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN, with_pattern
 
@@ -25,7 +24,7 @@ def keep_parts_apart(module: tvm.IRModule) -> tvm.IRModule:
     Expects ``call_tir`` of functions with their patterns.
     """
     main = module["main"]
-    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    bindings = bindings_of(main)
     graph = _Graph(module, bindings, main.body.body)
     return with_pattern(module, graph.apart(), OPAQUE)
 
@@ -51,12 +50,12 @@ class _Graph:
         variable, value = binding.var, binding.value
         if isinstance(value, relax.Tuple):
             self._keep(value)
-        elif operator_name(value) == CALL_TIR:
+        elif is_function_call(value):
             self.calls[variable] = value
             operands = [self._root(read) for read in variables_read(value.args[1])]
             if self._is_join(value):
                 self.joined.update(operands)
-            elif int(self._attributes(value).get(PATTERN, OPAQUE)) > INJECTIVE:
+            elif int(called_attributes(self.module, value).get(PATTERN, OPAQUE)) > INJECTIVE:
                 self.walked.update(operands)
 
     def apart(self) -> dict[relax.Var, relax.Call]:
@@ -69,7 +68,7 @@ class _Graph:
         operands = [self._root(tensor) if isinstance(tensor, relax.Var) else None for tensor in tensors]
         if result in self.kept or not all(map(self._is_own, operands)):
             return False
-        if SLICE in self._attributes(call):
+        if SLICE in called_attributes(self.module, call):
             return result in self.walked
         if not self._is_join(call) or any(self.joined[operand] != 1 for operand in operands):
             return False
@@ -80,11 +79,7 @@ class _Graph:
         return operand in self.calls and operand not in self.kept
 
     def _is_join(self, call: relax.Call) -> bool:
-        return CONCAT in self._attributes(call)
-
-    def _attributes(self, call: relax.Call) -> dict[str, Any]:
-        attributes = self.module[call.args[0]].attrs
-        return {} if attributes is None else dict(attributes)
+        return CONCAT in called_attributes(self.module, call)
 
 
 __all__ = ["keep_parts_apart"]

@@ -13,7 +13,7 @@ from tvm import relax, tirx
 from tvm_ffi import structural_equal
 
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import Constant, Expression, dtype_of, operator_name, shape_of, with_values
+from relay_layout.ir import Constant, Expression, bindings_of, dtype_of, operator_name, shape_of, with_values
 from relay_layout.lower.batches import ARITHMETIC, PRODUCT, SOFTMAX, regroup_batches
 from relay_layout.lower.patterns import PRIMITIVE
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR
@@ -42,13 +42,13 @@ def join_attention(module: tvm.IRModule) -> tvm.IRModule:
     what is between them. Expects operators, not their functions.
     """
     main = module["main"]
-    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    bindings = bindings_of(main)
     if not any(operator_name(binding.value) == SOFTMAX for binding in bindings):
         return module
     tidy = (relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination())
     module = tvm.transform.Sequential(tidy)(regroup_batches(module))
     main = module["main"]
-    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    bindings = bindings_of(main)
     builder = relax.BlockBuilder(module)
     search = _Search(bindings, main.body.body)
     found = {variable: group for variable in search.values if (group := search.attention(variable))}

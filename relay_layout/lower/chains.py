@@ -9,7 +9,8 @@ import tvm
 from tvm import relax, tirx
 from tvm_ffi import structural_walk
 
-from relay_layout.ir import operator_name
+from relay_layout.ir import function_attributes
+from relay_layout.lower.function_calls import function_calls
 from relay_layout.lower.patterns import INJECTIVE, OPAQUE, PATTERN, with_pattern
 
 LONGEST = 3
@@ -23,11 +24,8 @@ def keep_chains_short(module: tvm.IRModule) -> tvm.IRModule:
     """
     depths: dict[relax.Var, int] = {}
     cut: dict[relax.Var, relax.Call] = {}
-    binds = {variable: _binds(function) for variable, function in module.functions_items()}
-    for binding in (binding for block in module["main"].body.blocks for binding in block.bindings):
-        call = binding.value
-        if operator_name(call) != "call_tir":
-            continue
+    binds = {name: _binds(function) for name, function in module.functions_items()}
+    for variable, call in function_calls(module["main"]).items():
         function = call.args[0]
         if not binds[function] and not _is_elementwise(module[function]):
             continue
@@ -35,8 +33,8 @@ def keep_chains_short(module: tvm.IRModule) -> tvm.IRModule:
         depth = max(read, default=0) + binds[function]
         if depth > LONGEST:
             depth = 0
-            cut[binding.var] = call
-        depths[binding.var] = depth
+            cut[variable] = call
+        depths[variable] = depth
     return with_pattern(module, cut, OPAQUE)
 
 
@@ -48,8 +46,7 @@ def _binds(function: tvm.ir.BaseFunc) -> bool:
 
 
 def _is_elementwise(function: tirx.PrimFunc) -> bool:
-    attributes = function.attrs
-    return attributes is not None and int(attributes.get(PATTERN, OPAQUE)) <= INJECTIVE
+    return int(function_attributes(function).get(PATTERN, OPAQUE)) <= INJECTIVE
 
 
 __all__ = ["keep_chains_short"]

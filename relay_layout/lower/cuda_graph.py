@@ -4,7 +4,15 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import TargetError
-from relay_layout.ir import Expression, as_extent, function_attributes, operator_name, size_in_bytes
+from relay_layout.ir import (
+    Expression,
+    as_extent,
+    bindings_of,
+    function_attributes,
+    operator_name,
+    size_in_bytes,
+    with_body,
+)
 
 MOST_BYTES = (1 << 31) - 1
 """Of a tensor: kernels count bytes in 32 bits."""
@@ -16,15 +24,13 @@ def check_extents(module: tvm.IRModule, target: str) -> None:
     """
     for parameter in module["main"].params:
         _check_size(parameter, target)
-    for block in module["main"].body.blocks:
-        for binding in block.bindings:
-            _check_size(binding.var, target)
-            if operator_name(binding.value) == "tensor_to_shape":
-                raise TargetError(
-                    f"target {target}: '{binding.var.name}' says at run time how many elements there are, "
-                    "which code for processors alone can do; compile for a processor, "
-                    "or end the model before it"
-                )
+    for binding in bindings_of(module["main"]):
+        _check_size(binding.var, target)
+        if operator_name(binding.value) == "tensor_to_shape":
+            raise TargetError(
+                f"target {target}: '{binding.var.name}' says at run time how many elements there are, "
+                "which code for processors alone can do; compile for a processor, or end the model before it"
+            )
 
 
 def _check_size(variable: relax.Var, target: str) -> None:
@@ -41,13 +47,12 @@ def _check_size(variable: relax.Var, target: str) -> None:
             )
 
 
-def capture(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
+def capture(module: tvm.IRModule) -> tvm.IRModule:
     """Let "main" launch its kernels as one graph, which its first call records; other functions stay.
 
     Every tensor that "main" takes must be at the same address in each call: inputs, weights, and the memory
     that :func:`relay_layout.lower.workspace.lift_workspace` made parameters.
     """
-    del context
     # Results must be parameters by their own names: an alias would be bound inside the graph.
     module = relax.transform.CanonicalizeBindings()(module)
     main = _with_result_after(module["main"])
@@ -98,7 +103,7 @@ def _with_results(module: tvm.IRModule, main: tvm.ir.GlobalVar) -> tvm.IRModule:
             bindings.append(binding)
         blocks.append(type(block)(bindings))
     body = relax.SeqExpr(blocks, found[main].body.body)
-    found[main] = _with_body(found[main], body, found[main].ret_ty)
+    found[main] = with_body(found[main], body)
     updated = tvm.IRModule(found, attrs=module.attrs, global_infos=module.global_infos)
     return relax.transform.Normalize()(updated)
 
@@ -114,12 +119,7 @@ def _empty_graph(value: Expression) -> tvm.ir.GlobalVar | None:
 def _returning_first(graph: relax.Function) -> relax.Function:
     result = relax.Tuple([graph.params[0]])
     body = relax.SeqExpr(graph.body.blocks, result)
-    return _with_body(graph, body, relax.TupleType([graph.params[0].ty]))
-
-
-def _with_body(function: relax.Function, body: relax.SeqExpr, returned: tvm.ir.Type) -> relax.Function:
-    changed = relax.Function(function.params, body, returned, function.is_pure)
-    return changed.with_attrs(function_attributes(function))
+    return with_body(graph, body, returned=relax.TupleType([graph.params[0].ty]))
 
 
 def _with_result_after(function: relax.Function) -> relax.Function:
@@ -131,8 +131,7 @@ def _with_result_after(function: relax.Function) -> relax.Function:
     body = function.body
     tuples = {
         binding.var: binding.value
-        for block in body.blocks
-        for binding in block.bindings
+        for binding in bindings_of(function)
         if isinstance(binding.value, relax.Tuple)
     }
 
@@ -144,7 +143,7 @@ def _with_result_after(function: relax.Function) -> relax.Function:
 
     result = relax.Var("result", function.ret_ty)
     last = relax.BindingBlock([relax.VarBinding(result, spelled_out(body.body))])
-    return _with_body(function, relax.SeqExpr([*body.blocks, last], result), function.ret_ty)
+    return with_body(function, relax.SeqExpr([*body.blocks, last], result))
 
 
 __all__ = ["capture", "check_extents"]

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_walk
 
-from relay_layout.ir import function_attributes
+from relay_layout.ir import with_body, with_main
 
 
 def define_before_use(module: tvm.IRModule) -> tvm.IRModule:
@@ -20,11 +20,7 @@ def define_before_use(module: tvm.IRModule) -> tvm.IRModule:
     blocks = [_ordered(block, known) for block in main.body.blocks]
     if all(block is old for block, old in zip(blocks, main.body.blocks, strict=True)):
         return module
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    body = relax.SeqExpr(blocks, main.body.body)
-    function = relax.Function(main.params, body, main.ret_ty, main.is_pure)
-    updated.update_func(module.get_global_var("main"), function.with_attrs(function_attributes(main)))
-    return updated
+    return with_main(module, with_body(main, relax.SeqExpr(blocks, main.body.body)))
 
 
 def _ordered(block: relax.BindingBlock, known: set[relax.Var]) -> relax.BindingBlock:

@@ -16,6 +16,7 @@ from tvm import relax, tirx
 from tvm_ffi import structural_walk
 
 from relay_layout.host import cpu_count
+from relay_layout.ir import copy_of
 from topi_ext.build import unchecked
 
 PARTS_PER_THREAD = 4
@@ -74,7 +75,7 @@ def _with_libraries(
         finally:
             # Of an error or an interrupt the caller hears once the parts that have begun are done.
             pool.shutdown(cancel_futures=True)
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    updated = copy_of(module)
     for variable, function in (item for part in parts for item in part):
         updated.update_func(variable, relax.ExternFunc(_symbol(function)))
     return updated.with_attr("external_mods", libraries)

@@ -7,7 +7,8 @@ would have to be walked by the kernel of that one pixel, whose results are as ma
 import tvm
 from tvm import relax
 
-from relay_layout.ir import is_static, operator_name, shape_of, size_in_bytes
+from relay_layout.ir import is_static, shape_of, size_in_bytes
+from relay_layout.lower.function_calls import called_attributes, function_calls
 from relay_layout.lower.patterns import (
     BROADCAST,
     ELEMENTWISE,
@@ -26,26 +27,18 @@ def keep_growing_apart(module: tvm.IRModule) -> tvm.IRModule:
     growing: dict[relax.Var, relax.Call] = {}
     # The results of products, with what follows them element by element.
     products: set[relax.Var] = set()
-    for binding in (binding for block in module["main"].body.blocks for binding in block.bindings):
-        call = binding.value
-        if operator_name(call) != "call_tir":
-            continue
-        pattern, size = _pattern(module, call), _elements(call)
+    for variable, call in function_calls(module["main"]).items():
+        pattern, size = called_attributes(module, call).get(PATTERN), _elements(call)
         if pattern == OUT_ELEMENTWISE_FUSABLE:
-            products.add(binding.var)
+            products.add(variable)
         if pattern not in (ELEMENTWISE, BROADCAST):
             continue
         sizes = {_elements(operand) for operand in call.args[1].fields if operand in products}
         if any(smaller < size for smaller in sizes):
-            growing[binding.var] = call
+            growing[variable] = call
         if size in sizes:
-            products.add(binding.var)
+            products.add(variable)
     return with_pattern(module, growing, INJECTIVE)
-
-
-def _pattern(module: tvm.IRModule, call: relax.Call) -> int | None:
-    attributes = module[call.args[0]].attrs
-    return int(attributes[PATTERN]) if attributes is not None and PATTERN in attributes else None
 
 
 def _elements(expression: relax.Expr) -> int:

@@ -9,7 +9,8 @@ from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_map, structural_walk
 
-from relay_layout.ir import operator_name
+from relay_layout.ir import bindings_of, operator_name, with_body, with_main
+from relay_layout.lower.function_calls import called_attributes, is_function_call
 from topi_ext.brain import BITS, rounded, widened, without_detour
 from topi_ext.compute.implicit_gemm import ROWS
 from topi_ext.schedule.blocks import child_blocks, holds, is_reduction, open_schedule
@@ -26,7 +27,6 @@ NARROWED = "relay_layout.narrowed"
 
 WIDE = "float32"
 
-_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 _VIEWS = ("reshape",)
 
 
@@ -56,19 +56,16 @@ class _Narrowing:
         for block in main.body.blocks:
             bindings = [self._binding(binding, chosen) for binding in block.bindings]
             blocks.append(type(block)(bindings))
-        function = relax.Function(
-            main.params, relax.SeqExpr(blocks, main.body.body), main.ret_ty, main.is_pure, main.attrs
-        )
-        updated = self.builder.get()
-        updated.update_func(self.module.get_global_var("main"), function)
-        return relax.transform.DeadCodeElimination()(updated)
+        function = with_body(main, relax.SeqExpr(blocks, main.body.body))
+        return relax.transform.DeadCodeElimination()(with_main(self.builder.get(), function))
 
     def _chosen(self, main: relax.Function) -> set[Any]:
         """The variables that become narrow: made by a function or as a view, and only read by such."""
         made, kept = set(), _variables(main.body.body) | set(main.params)
-        bindings = [binding for block in main.body.blocks for binding in block.bindings]
+        bindings = bindings_of(main)
         for binding in bindings:
             name, value = operator_name(binding.value), binding.value
+            is_call = is_function_call(value)
             if _is_wide(binding.var) and (name in _VIEWS or self._may_narrow(value)):
                 made.add(binding.var)
             else:
@@ -76,10 +73,10 @@ class _Narrowing:
             if name in _VIEWS and not isinstance(value.args[0], relax.Var):
                 # A view of a constant, which stays as it is.
                 kept |= {binding.var}
-            if name not in ("call_tir", *_VIEWS) or (name == "call_tir" and self._is_stated(value)):
-                kept |= _variables(value)
-            elif name == "call_tir":
+            if is_call and not self._is_stated(value):
                 kept |= self._operands_kept(value)
+            elif name not in _VIEWS:
+                kept |= _variables(value)
         changed = True
         while changed:
             changed = False
@@ -92,15 +89,12 @@ class _Narrowing:
         return {variable for variable in made if variable not in kept}
 
     def _may_narrow(self, value: Any) -> bool:
-        if operator_name(value) != "call_tir":
+        if not is_function_call(value):
             return False
-        attributes = self.module[value.args[0]].attrs
-        keeps = attributes is not None and KEEPS_DTYPE in attributes
-        return not keeps and not self._is_stated(value)
+        return KEEPS_DTYPE not in called_attributes(self.module, value) and not self._is_stated(value)
 
     def _operands_kept(self, call: relax.Call) -> set[Any]:
-        attributes = self.module[call.args[0]].attrs
-        places = attributes[KEEPS_OPERANDS] if attributes is not None and KEEPS_OPERANDS in attributes else ()
+        places = called_attributes(self.module, call).get(KEEPS_OPERANDS, ())
         return set().union(*(_variables(call.args[1][int(place)]) for place in places))
 
     def _is_stated(self, call: relax.Call) -> bool:
@@ -114,10 +108,10 @@ class _Narrowing:
 
     def _binding(self, binding: relax.Binding, chosen: set[Any]) -> relax.Binding:
         variable, value = binding.var, binding.value
-        name = operator_name(value)
-        if name != "call_tir" and name not in _VIEWS:
+        is_view = operator_name(value) in _VIEWS
+        if not is_function_call(value) and not is_view:
             return binding
-        if name == "call_tir":
+        if not is_view:
             value = self._call(value, variable in chosen)
         else:
             arguments = [self.replaced.get(argument, argument) for argument in value.args]
@@ -126,7 +120,7 @@ class _Narrowing:
             return relax.VarBinding(variable, value)
         new = type(variable)(variable.name, relax.TensorType(variable.ty.shape, self.narrow))
         self.replaced[variable] = new
-        if name in _VIEWS:
+        if is_view:
             value = relax.BlockBuilder().normalize(value)
         return relax.VarBinding(new, value)
 

@@ -19,12 +19,14 @@ from relay_layout.ir import (
     Expression,
     Extent,
     as_extent,
+    bindings_of,
     dtype_of,
-    function_attributes,
     is_static,
     operator_name,
     shape_of,
     size_in_bytes,
+    with_body,
+    with_main,
 )
 from relay_layout.lower.aliases import Aliases
 from relay_layout.lower.memory import RESHAPE, STORAGE, TENSOR, is_known
@@ -56,17 +58,14 @@ def compute_in_place(module: tvm.IRModule) -> tvm.IRModule:
     find, and functions with branches.
     """
     function = module["main"]
-    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    bindings = bindings_of(function)
     if any(isinstance(binding.value, relax.If) for binding in bindings):
         return module
     plan = _Plan(module, bindings, function)
     if not plan.dropped:
         return module
     body = relax.SeqExpr([relax.BindingBlock(plan.rewritten())], function.body.body)
-    main = relax.Function(list(function.params), body, function.ret_ty, function.is_pure)
-    updated = plan.variants.module()
-    updated.update_func(updated.get_global_var("main"), main.with_attrs(function_attributes(function)))
-    return updated
+    return with_main(plan.variants.module(), with_body(function, body))
 
 
 class _Plan:

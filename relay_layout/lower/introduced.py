@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import tvm
 from tvm import relax, tirx
 
-from relay_layout.ir import operator_name
+from relay_layout.lower.function_calls import function_calls
 from relay_layout.lower.patterns import OPAQUE, with_pattern
 
 
@@ -19,12 +19,8 @@ def keep_introducing_apart(module: tvm.IRModule) -> tvm.IRModule:
 
     Expects ``call_tir`` of functions with their patterns.
     """
-    apart = {
-        binding.var: binding.value
-        for block in module["main"].body.blocks
-        for binding in block.bindings
-        if operator_name(binding.value) == "call_tir" and _introduces(binding.value)
-    }
+    calls = function_calls(module["main"])
+    apart = {variable: call for variable, call in calls.items() if _introduces(call)}
     return with_pattern(module, apart, OPAQUE)
 
 

@@ -2,8 +2,7 @@
 
 import tvm
 
-from relay_layout.ir import operator_name
-from relay_layout.lower.calls import CALL_TIR
+from relay_layout.lower.function_calls import called_attributes, function_calls
 from relay_layout.lower.patterns import ELEMENTWISE, with_pattern
 from relay_layout.quantization.lookup import LOOKUP
 
@@ -13,13 +12,8 @@ def fuse_lookups(module: tvm.IRModule) -> tvm.IRModule:
 
     Expects ``call_tir`` of functions with their patterns.
     """
-    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
-    calls = {each.var: each.value for each in bindings if operator_name(each.value) == CALL_TIR}
-    found = {
-        variable: call
-        for variable, call in calls.items()
-        if module[call.args[0]].attrs is not None and LOOKUP in module[call.args[0]].attrs
-    }
+    calls = function_calls(module["main"])
+    found = {variable: call for variable, call in calls.items() if LOOKUP in called_attributes(module, call)}
     return with_pattern(module, found, ELEMENTWISE)
 
 

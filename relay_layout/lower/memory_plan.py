@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_layout.artifact.functions import WORKSPACE
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import as_extent, operator_name, size_in_bytes
+from relay_layout.ir import as_extent, bindings_of, operator_name, size_in_bytes
 from relay_layout.lower.aliases import Aliases
 from relay_layout.lower.memory import STORAGE, TENSOR
 
@@ -44,7 +44,7 @@ def planned_memory(module: tvm.IRModule) -> list[PlannedStorage]:
     storages: dict[relax.Var, int] = {}
     placed: dict[relax.Var, tuple[relax.Var, PlannedTensor]] = {}
     function = module[WORKSPACE]
-    bindings = _bindings(function)
+    bindings = bindings_of(function)
     aliases = Aliases(bindings)
     for binding in bindings:
         variable, call = binding.var, binding.value
@@ -74,7 +74,7 @@ def planned_memory(module: tvm.IRModule) -> list[PlannedStorage]:
 def _uses(main: relax.Function) -> dict[relax.Var, tuple[int, int]]:
     """The first and the last call of a kernel that reads or writes each variable, views included."""
     spans: dict[relax.Var, tuple[int, int]] = {}
-    bindings = _bindings(main)
+    bindings = bindings_of(main)
     aliases = Aliases(bindings)
     calls = 0
     for binding in bindings:
@@ -91,10 +91,6 @@ def _uses(main: relax.Function) -> dict[relax.Var, tuple[int, int]]:
     return spans
 
 
-def _bindings(function: relax.Function) -> list[relax.Binding]:
-    return [binding for block in function.body.blocks for binding in block.bindings]
-
-
 def _tensor(call: relax.Call) -> PlannedTensor:
     shape = tuple(as_extent(extent) for extent in call.args[2].values)
     dtype = str(call.args[3].value)
@@ -104,7 +100,7 @@ def _tensor(call: relax.Call) -> PlannedTensor:
 def _fields(function: relax.Function) -> Any:
     """The variables that the workspace function gives, in order."""
     result = function.body.body
-    bound = {binding.var: binding.value for binding in _bindings(function)}
+    bound = {binding.var: binding.value for binding in bindings_of(function)}
     return bound.get(result, result).fields
 
 

@@ -1,5 +1,6 @@
 """The passes from operators to scheduled functions, and the whole pipeline for ``tvm.compile``."""
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -41,43 +42,31 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     signed = kernel is None and target.kernels.processor.signed_words
     pixels_in_words = kernel is None and target.kernels.processor.pixel_words
     halves = kernel is None and target.kernels.processor.halves_words
-    integers = tvm.transform.module_pass(
-        lambda module, _: lower_integers(
-            module, kernel, signed_words=signed, pixel_words=pixels_in_words, halves_words=halves
-        ),
-        0,
-        "lower_integers",
-    )
-    merge = tvm.transform.module_pass(lambda module, _: merge_views(module), 0, "merge_views")
-    parts = tvm.transform.module_pass(lambda module, _: merge_parts(module), 0, "merge_parts")
-    attention = tvm.transform.module_pass(lambda module, _: join_attention(module), 0, "join_attention")
-    rows = tvm.transform.module_pass(lambda module, _: scatter_rows(module), 0, "scatter_rows")
-    pixels = tvm.transform.module_pass(lambda module, _: by_pixel_rows(module, target), 0, "by_pixel_rows")
-    lookups = tvm.transform.module_pass(lambda module, _: fuse_lookups(module), 0, "fuse_lookups")
-    growing = tvm.transform.module_pass(lambda module, _: keep_growing_apart(module), 0, "keep_growing_apart")
-    introducing = tvm.transform.module_pass(
-        lambda module, _: keep_introducing_apart(module), 0, "keep_introducing_apart"
-    )
-    apart = tvm.transform.module_pass(lambda module, _: keep_parts_apart(module), 0, "keep_parts_apart")
-    chains = tvm.transform.module_pass(lambda module, _: keep_chains_short(module), 0, "keep_chains_short")
     return [
-        *([] if on_gpu else [pixels]),
-        integers,
-        merge,
-        parts,
-        *([] if on_gpu else [attention, rows]),
+        *([] if on_gpu else [_pass(by_pixel_rows, target)]),
+        _pass(lower_integers, kernel, signed_words=signed, pixel_words=pixels_in_words, halves_words=halves),
+        _pass(merge_views),
+        _pass(merge_parts),
+        *([] if on_gpu else [_pass(join_attention), _pass(scatter_rows)]),
         relax.backend.DispatchSampling(),
         *([relax.backend.DispatchSortScan()] if on_gpu else []),
         relax.transform.LegalizeOps(_legalizers(target)),
         # Sorts that no kernel of ours took.
         *([] if on_gpu else [relax.backend.DispatchSortScan()]),
         relax.transform.AnnotateTIROpPattern(),
-        lookups,
-        growing,
-        introducing,
-        apart,
-        chains,
+        _pass(fuse_lookups),
+        _pass(keep_growing_apart),
+        _pass(keep_introducing_apart),
+        _pass(keep_parts_apart),
+        _pass(keep_chains_short),
     ]
+
+
+def _pass(rewrite: Callable[..., tvm.IRModule], *options: Any, **named: Any) -> tvm.transform.Pass:
+    """What ``rewrite`` makes of a module, with options, as a pass of its name."""
+    return tvm.transform.module_pass(
+        lambda module, _: rewrite(module, *options, **named), 0, rewrite.__name__
+    )
 
 
 def _legalizers(target: BuildTarget) -> dict[str, Legalizer]:
@@ -91,20 +80,19 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
     those whose kernel is then the faster.
     """
     decide = join or is_faster(target.kernels)
-    joined = tvm.transform.module_pass(lambda module, _: join_separable(module, decide), 0, "join_separable")
     joins = not isinstance(target, CudaTarget) and has_separable(target.processor)
-    order = tvm.transform.module_pass(lambda module, _: define_before_use(module), 0, "define_before_use")
-    groups = [relax.transform.FuseOps(), order, *([joined] if joins else [])]
-    narrow = tvm.transform.module_pass(
-        lambda module, _: narrow_intermediates(module, target.stored), 0, "narrow_intermediates"
-    )
+    groups = [
+        relax.transform.FuseOps(),
+        _pass(define_before_use),
+        *([_pass(join_separable, decide)] if joins else []),
+    ]
     return [
         tvm.transform.Sequential(groups),
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
         # Before scheduling: a reshape is recognised by its unscheduled loops.
         relax.transform.RewriteDataflowReshape(),
-        *([narrow] if target.stored != "float32" else []),
+        *([_pass(narrow_intermediates, target.stored)] if target.stored != "float32" else []),
     ]
 
 
@@ -118,16 +106,14 @@ def lower_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
 
 def memory_passes(*, workspace: bool = False) -> list[tvm.transform.Pass]:
     """Memory planned and allocated; ``workspace`` as for :func:`lower_passes`."""
-    join = tvm.transform.module_pass(lambda module, _: compute_in_place(module), 0, "compute_in_place")
-    lift = tvm.transform.module_pass(lambda module, _: lift_workspace(module), 0, "lift_workspace")
     return [
         relax.transform.ToNonDataflow(),
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
         relax.transform.StaticPlanBlockMemory(),
         relax.transform.LowerAllocTensor(),
-        join,
-        *([lift] if workspace else []),
+        _pass(compute_in_place),
+        *([_pass(lift_workspace)] if workspace else []),
     ]
 
 
@@ -138,7 +124,7 @@ def machine_passes(*, graph: bool = False) -> list[tvm.transform.Pass]:
     every call.
     """
     return [
-        *([tvm.transform.module_pass(capture, 0, "capture")] if graph else []),
+        *([_pass(capture)] if graph else []),
         relax.transform.KillAfterLastUse(),
         relax.transform.LowerRuntimeBuiltin(),
         relax.transform.ComputePrimValue(),

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import tvm
 from tvm import relax
 
-from relay_layout.ir import operator_name, with_values
+from relay_layout.ir import copy_of, with_values
+from relay_layout.lower.function_calls import function_calls
 
 PATTERN = "op_pattern"
 """The attribute of a function."""
@@ -28,8 +29,7 @@ def with_pattern(module: tvm.IRModule, calls: Mapping[relax.Var, relax.Call], pa
     """
     if not calls:
         return module
-    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
-    users = Counter(each.value.args[0] for each in bindings if operator_name(each.value) == "call_tir")
+    users = Counter(call.args[0] for call in function_calls(module["main"]).values())
     marked = Counter(call.args[0] for call in calls.values())
     builder = relax.BlockBuilder(module)
     own: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar] = {}
@@ -38,7 +38,7 @@ def with_pattern(module: tvm.IRModule, calls: Mapping[relax.Var, relax.Call], pa
         if count < users[function]:
             own[function] = builder.add_func(changed[function], f"{function.name_hint}_apart")
     found = builder.get()
-    updated = tvm.IRModule(found.functions, attrs=found.attrs, global_infos=found.global_infos)
+    updated = copy_of(found)
     for function in changed.keys() - own.keys():
         updated.update_func(function, changed[function])
     moved = {

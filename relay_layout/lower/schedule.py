@@ -6,6 +6,7 @@ import tvm
 from tvm import tirx
 from tvm.s_tir.dlight import ScheduleRule
 
+from relay_layout.ir import copy_of
 from relay_layout.targets import BuildTarget, CudaTarget
 from topi_ext.chooser import KernelChoice
 from topi_ext.cuda.annotation import described_kernel
@@ -39,7 +40,7 @@ _ROUNDED = ("fp16", "tf32")
 def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.IRModule, list[Kernel]]:
     """The module with every primitive function scheduled, and one record for each."""
     rules = cuda.cuda_rules() if isinstance(target, CudaTarget) else cpu_rules(target.kernels)
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    updated = copy_of(module)
     kernels = []
     for variable, function in module.functions_items():
         if not isinstance(function, tirx.PrimFunc) or (

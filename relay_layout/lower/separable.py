@@ -8,7 +8,7 @@ from tvm import relax, tirx
 from tvm_ffi import structural_map
 
 from relay_layout.graph.uses import call_read_once, count_uses, variables_read
-from relay_layout.ir import with_values
+from relay_layout.ir import bindings_of, with_values
 from relay_layout.lower.patterns import PRIMITIVE
 from topi_ext.chooser import KernelChooser
 from topi_ext.knobs import DTYPE_BYTES
@@ -64,7 +64,7 @@ class _Joining:
 
     def run(self) -> tvm.IRModule:
         main = self.module["main"]
-        bindings = [binding for block in main.body.blocks for binding in block.bindings]
+        bindings = bindings_of(main)
         uses = count_uses(main)
         made = {binding.var: binding.value for binding in bindings}
         joined: dict[Any, relax.Call] = {}
@@ -145,7 +145,7 @@ class _Joining:
 
 def _calls(group: relax.Function) -> list[relax.Call]:
     """The functions that a group calls."""
-    values = [binding.value for block in group.body.blocks for binding in block.bindings]
+    values = [binding.value for binding in bindings_of(group)]
     return [
         value
         for value in values
@@ -160,9 +160,8 @@ def _inlined(builder: relax.BlockBuilder, group: relax.Function, arguments: list
     def renamed(variable: relax.Var) -> Any:
         return known.get(variable, variable)
 
-    for block in group.body.blocks:
-        for binding in block.bindings:
-            known[binding.var] = builder.emit(structural_map(binding.value, (relax.Var, renamed)))
+    for binding in bindings_of(group):
+        known[binding.var] = builder.emit(structural_map(binding.value, (relax.Var, renamed)))
     return known[group.body.body]
 
 

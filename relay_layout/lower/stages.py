@@ -7,11 +7,12 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_layout.lower.calls import KernelCall, fused_calls, kernel_calls
 from relay_layout.lower.capabilities import with_capabilities
 from relay_layout.lower.cuda_graph import check_extents
 from relay_layout.lower.device_code import compiler_of, device_code
+from relay_layout.lower.function_calls import function_calls
 from relay_layout.lower.generate import generate
+from relay_layout.lower.kernel_calls import KernelCall, fused_calls, kernel_calls
 from relay_layout.lower.link import link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
@@ -76,10 +77,4 @@ def _count_functions(module: tvm.IRModule) -> int:
 
 def count_operations(module: tvm.IRModule) -> int:
     """Kernel calls in "main"."""
-    return sum(
-        1
-        for block in module["main"].body.blocks
-        for binding in block.bindings
-        if isinstance(binding.value, relax.Call)
-        and str(getattr(binding.value.op, "name", "")) == "relax.call_tir"
-    )
+    return len(function_calls(module["main"]))

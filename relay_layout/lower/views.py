@@ -5,11 +5,11 @@ from tvm import relax
 
 from relay_layout.ir import (
     Expression,
-    function_attributes,
     is_static,
     operator_name,
     rebuild_functions,
     shape_of,
+    with_body,
 )
 from relay_layout.lower.default import default_call
 from relay_layout.targets.offers import VIEWS
@@ -44,10 +44,7 @@ def _merged(function: relax.Function) -> relax.Function:
         # What a block does not give out, others cannot read.
         sources.clear()
         blocks.append(type(block)([merged(binding) for binding in block.bindings]))
-    rebuilt = relax.Function(
-        function.params, relax.SeqExpr(blocks, body.body), function.ret_ty, function.is_pure
-    )
-    return rebuilt.with_attrs(function_attributes(function))
+    return with_body(function, relax.SeqExpr(blocks, body.body))
 
 
 def reshape_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

@@ -5,7 +5,14 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_map
 
-from relay_layout.ir import Constant, constant_array, dtype_of, function_attributes, shape_of
+from relay_layout.ir import (
+    Constant,
+    constant_array,
+    dtype_of,
+    shape_of,
+    with_body,
+    with_main,
+)
 
 INLINE_BYTES = 64
 """Constants up to this size stay in the code."""
@@ -34,9 +41,5 @@ def lift_weights(module: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, np.ndarr
 
     body = structural_map(function.body, (Constant, lift))
     parameters = [*function.params, *lifted.values()]
-    attributes = function_attributes(function)
-    attributes["num_input"] = len(function.params)
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    new = relax.Function(parameters, body, function.ret_ty, function.is_pure)
-    updated.update_func(module.get_global_var("main"), new.with_attrs(attributes))
-    return updated, arrays
+    new = with_body(function, body, parameters=parameters).with_attr("num_input", len(function.params))
+    return with_main(module, new), arrays

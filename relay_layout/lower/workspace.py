@@ -7,7 +7,7 @@ from tvm import relax
 
 from relay_layout.artifact.functions import ALONE, WORKSPACE
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import function_attributes, operator_name
+from relay_layout.ir import bindings_of, operator_name, with_body, with_main
 from relay_layout.lower.memory import POINTED, RESHAPE, STORAGE, TENSOR, is_known
 
 
@@ -21,13 +21,11 @@ def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:
     allocates in each call.
     """
     function = module["main"]
-    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    bindings = bindings_of(function)
     lifted = _liftable(bindings)
     tensors = [variable for variable, call in lifted.items() if operator_name(call) != STORAGE]
     body = relax.SeqExpr([relax.BindingBlock(_kept(bindings, lifted))], function.body.body)
-    main = relax.Function([*function.params, *tensors], body, function.ret_ty, function.is_pure)
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    updated.update_func(module.get_global_var("main"), main.with_attrs(function_attributes(function)))
+    updated = with_main(module, with_body(function, body, parameters=[*function.params, *tensors]))
     updated[WORKSPACE] = _workspace(lifted, tensors)
     updated[ALONE] = relax.utils.copy_with_new_vars(function).with_attr("global_symbol", ALONE)
     return updated

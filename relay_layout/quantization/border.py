@@ -8,7 +8,15 @@ from tvm import relax
 
 from relay_layout.artifact import Quantization
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import Expression, constant_array, function_attributes, operator_name, shape_of
+from relay_layout.ir import (
+    Expression,
+    bindings_of,
+    constant_array,
+    function_attributes,
+    operator_name,
+    shape_of,
+    with_main,
+)
 from relay_layout.quantization.reals import quantization_of
 
 Quantizations = list[Quantization | None]
@@ -26,8 +34,7 @@ def quantized_border(function: relax.Function) -> tuple[Quantizations, Quantizat
     """
     values = {
         binding.var: binding.value
-        for block in function.body.blocks
-        for binding in block.bindings
+        for binding in bindings_of(function)
         if isinstance(binding, relax.VarBinding)
     }
     readers: dict[relax.Var, list[Expression]] = {}
@@ -62,9 +69,7 @@ def with_quantized_border(module: tvm.IRModule) -> tvm.IRModule:
     stating = with_border(function, inputs, outputs)
     if stating is function:
         return module
-    stated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    stated.update_func(stated.get_global_var("main"), stating)
-    return stated
+    return with_main(module, stating)
 
 
 def with_border(function: relax.Function, inputs: Quantizations, outputs: Quantizations) -> relax.Function:

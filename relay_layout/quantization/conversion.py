@@ -3,7 +3,7 @@
 import tvm
 from tvm import relax
 
-from relay_layout.ir import operator_name, rebuild_functions
+from relay_layout.ir import bindings_of, operator_name, rebuild_functions
 from relay_layout.quantization.border import with_quantized_border
 from relay_layout.quantization.integers import Integers
 from relay_layout.quantization.narrowing import Narrowing, is_wide_product
@@ -39,8 +39,7 @@ def _calls(module: tvm.IRModule) -> list[relax.Call]:
         binding.value
         for _, function in module.functions_items()
         if isinstance(function, relax.Function)
-        for block in function.body.blocks
-        for binding in block.bindings
+        for binding in bindings_of(function)
         if isinstance(binding.value, relax.Call)
     ]
 

@@ -16,7 +16,7 @@ from relay_layout.artifact import Artifact, read_artifact, write_artifact
 from relay_layout.compiler import compile as compile_module
 from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
-from relay_layout.ir import constant, dtype_of, function_attributes, shape_of
+from relay_layout.ir import constant, dtype_of, function_attributes, shape_of, with_main
 from relay_layout.relay.build_targets import build_target
 from relay_layout.relay.callbacks import ALTER
 from relay_layout.relay.expression import TupleWrapper
@@ -282,8 +282,7 @@ def bind_params(
     new = main.bind_params(values)
     if "input_names" in function_attributes(main):
         new = new.with_attr("input_names", [name for name in names if name not in bound])
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    updated.update_func(module.get_global_var("main"), new)
+    updated = with_main(module, new)
     return updated, bound
 
 

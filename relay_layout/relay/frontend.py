@@ -19,7 +19,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx as import_onnx
 from relay_layout.frontend.onnx.graphs import opset_version
 from relay_layout.graph.border import input_names
-from relay_layout.ir import Constant, constant_array, dtype_of, shape_of
+from relay_layout.ir import Constant, constant_array, dtype_of, shape_of, with_body, with_main
 from relay_layout.relay.build_module import main_function
 from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.importing.operation import reason
@@ -179,16 +179,8 @@ def _thawed(
         return parameters[key]
 
     body = structural_map(main.body, (Constant, thaw))
-    function = relax.Function([*main.params, *parameters.values()], body, main.ret_ty, main.is_pure)
-    attributes = dict(main.attrs) if main.attrs is not None else {}
-    attributes["input_names"] = [*inputs, *params]
-    return _replaced(module, function.with_attrs(attributes)), params
-
-
-def _replaced(module: tvm.IRModule, main: relax.Function) -> tvm.IRModule:
-    updated = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    updated.update_func(module.get_global_var("main"), main)
-    return updated
+    function = with_body(main, body, parameters=[*main.params, *parameters.values()])
+    return with_main(module, function.with_attr("input_names", [*inputs, *params])), params
 
 
 def _input_info(info: Any, default_dtype: Any) -> tuple[str, tuple[int, ...], str]:
@@ -245,7 +237,7 @@ def _with_names(
         name: tvm.runtime.tensor(as_array(value))
         for name, value in zip(names[count:], held_values, strict=True)
     }
-    return _replaced(module, function.with_attr("global_symbol", "main")), params
+    return with_main(module, function.with_attr("global_symbol", "main")), params
 
 
 def _shown(name: str, friendly: bool) -> str:

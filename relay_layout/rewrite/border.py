@@ -23,7 +23,7 @@ from relay_layout.graph.border import (
     input_names,
     output_names,
 )
-from relay_layout.ir import Expression, as_extent, function_attributes, shape_of
+from relay_layout.ir import Expression, as_extent, function_attributes, shape_of, with_main
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import dim_order
 from relay_layout.request import LayoutRequest
@@ -87,8 +87,7 @@ def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRM
     }
     attributes |= dict(zip(IN_MEMORY, ([*map(list, side.orders)] for side in (inputs, outputs)), strict=True))
     new = relax.Function(parameters, body).with_attrs(attributes)
-    converted = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    converted.update_func(module.get_global_var("main"), new)
+    converted = with_main(module, new)
     return relax.transform.Normalize()(converted)
 
 

@@ -12,6 +12,7 @@ from tvm_ffi import register_error
 from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
 from relay_layout.explanation.reasons import not_converted
+from relay_layout.ir import with_main
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import rewrite
@@ -79,8 +80,7 @@ def convert_layout(
     plan = plan_layout(module, request, target)
     rewritten = rewrite(plan.graph, plan.solution, dict(plan.outputs))
     verify("main", plan.graph, rewritten.function, plan.outputs, rewritten.placements)
-    converted = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    converted.update_func(module.get_global_var("main"), rewritten.function)
+    converted = with_main(module, rewritten.function)
     prices = [plan.price(*move) for move in rewritten.transforms.moves]
     report = ConversionReport(
         layout_transforms=rewritten.transforms.activations,

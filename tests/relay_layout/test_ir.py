@@ -3,10 +3,19 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from tvm import tirx
+import tvm
+from tvm import relax, tirx
 
 from relay_layout.errors import LayoutError
-from relay_layout.ir import constant, constant_array, factors
+from relay_layout.ir import (
+    bindings_of,
+    constant,
+    constant_array,
+    factors,
+    function_attributes,
+    with_body,
+    with_main,
+)
 from relay_layout.layout.transform import apply
 
 DTYPES = ("bool", "int8", "uint8", "int64", "float16", "float32", "float64")
@@ -55,3 +64,33 @@ def test_factors_of_an_extent() -> None:
     number, others = factors(height * (width * 4 - 2) * 3)
     assert (number, [str(other) for other in others]) == (6, ["h", "w * T.int64(2) - T.int64(1)"])
     assert factors(height + 1)[0] == 1
+
+
+def _module_of_two_blocks() -> tvm.IRModule:
+    parameter = relax.Var("data", relax.TensorType([2], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [parameter], attrs={"num_input": 1}):
+        with builder.dataflow():
+            first = builder.emit_output(relax.op.exp(parameter), "first")
+        second = builder.emit(relax.op.negative(first), "second")
+        builder.emit_func_output(second)
+    return builder.get()
+
+
+def test_bindings_are_those_of_all_blocks() -> None:
+    function = _module_of_two_blocks()["main"]
+    assert len(function.body.blocks) == 2
+    assert [binding.var.name for binding in bindings_of(function)] == ["first", "second"]
+
+
+def test_a_function_with_another_body_keeps_its_attributes_and_its_module_the_old_one() -> None:
+    module = _module_of_two_blocks()
+    main = module["main"]
+    more = relax.Var("more", relax.TensorType([3], "float32"))
+    body = relax.SeqExpr([], more)
+    changed = with_body(main, body, parameters=[*main.params, more], returned=more.ty)
+    updated = with_main(module, changed)["main"]
+    assert [parameter.name for parameter in updated.params] == ["data", "more"]
+    assert function_attributes(updated)["num_input"] == 1
+    assert [int(extent) for extent in updated.ret_ty.shape.values] == [3]
+    assert len(bindings_of(module["main"])) == 2

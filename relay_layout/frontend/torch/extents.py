@@ -12,7 +12,7 @@ from tvm import relax, sym, tirx
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.input_shapes import Input, settle_shapes
-from relay_layout.ir import Extent, function_attributes, shape_of
+from relay_layout.ir import Extent, function_attributes, shape_of, with_body
 
 _MAIN = "main"
 
@@ -62,11 +62,9 @@ def _bound(module: tvm.IRModule, values: Mapping[tirx.Var, int]) -> tvm.IRModule
     variable, main = module.get_global_var(_MAIN), module[_MAIN]
     # TVM binds what parameters define by themselves.
     defining = relax.Var("bound", relax.ShapeType(list(values)))
-    with_all = relax.Function([*main.params, defining], main.body, main.ret_ty, main.is_pure)
-    module.update_func(variable, with_all.with_attrs(function_attributes(main)))
+    module.update_func(variable, with_body(main, main.body, parameters=[*main.params, defining]))
     found = relax.transform.BindSymbolicVars(values, _MAIN)(module)[_MAIN]
-    plain = relax.Function(list(found.params)[:-1], found.body, found.ret_ty, found.is_pure)
-    module.update_func(variable, plain.with_attrs(function_attributes(found)))
+    module.update_func(variable, with_body(found, found.body, parameters=list(found.params)[:-1]))
     return module
 
 
@@ -100,7 +98,8 @@ def with_plain_extents(module: tvm.IRModule, label: str) -> tvm.IRModule:
     blocks = [relax.BindingBlock([*_definitions(solved), *casts]), *main.body.blocks]
     own = _variables(parameters)
     result = relax.analysis.erase_to_well_defined(main.ret_ty, dict(zip(own, own, strict=True)))
-    function = relax.Function(parameters, relax.SeqExpr(blocks, main.body.body), result, main.is_pure)
+    body = relax.SeqExpr(blocks, main.body.body)
+    function = with_body(main, body, parameters=parameters, returned=result)
     module.update_func(module.get_global_var(_MAIN), function.with_attrs(attributes))
     return tvm.transform.Sequential([relax.transform.ConvertToDataflow(), relax.transform.Normalize()])(
         module

@@ -6,7 +6,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import Expression, function_attributes, rebuild_functions
+from relay_layout.ir import Expression, bindings_of, function_attributes, rebuild_functions
 
 
 def canonical_order(module: tvm.IRModule) -> tvm.IRModule:
@@ -15,10 +15,7 @@ def canonical_order(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _ordered(function: relax.Function) -> relax.Function:
-    bound: dict[relax.Var, Expression] = {}
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            bound[binding.var] = binding.value
+    bound = {binding.var: binding.value for binding in bindings_of(function)}
     builder = relax.BlockBuilder()
     new: dict[relax.Var, relax.Var] = {}
     with builder.function("main", list(function.params), attrs=function_attributes(function)):

@@ -12,8 +12,8 @@ import relay_layout
 from relay_layout import models
 from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
-from relay_layout.lower.calls import KernelCall
 from relay_layout.lower.device_code import stored_code
+from relay_layout.lower.kernel_calls import KernelCall
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.stages import lower

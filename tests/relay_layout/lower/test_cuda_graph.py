@@ -48,7 +48,7 @@ def captured(outputs: Outputs) -> tvm.IRModule:
         module = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes(target)])(module)
         module, _ = schedule_functions(module, target)
         module = tvm.transform.Sequential(memory_passes(workspace=True))(module)
-        return capture(module, tvm.transform.PassContext.current())
+        return capture(module)
 
 
 @pytest.mark.parametrize("outputs", OUTPUTS.values(), ids=OUTPUTS.keys())

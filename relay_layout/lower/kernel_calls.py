@@ -7,11 +7,10 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from relay_layout.ir import as_extent, function_attributes, operator_name, size_in_bytes
+from relay_layout.ir import as_extent, bindings_of, function_attributes, size_in_bytes
+from relay_layout.lower.function_calls import called_attributes, function_calls, is_function_call
 from relay_layout.lower.half import NARROWED
 from relay_layout.lower.strided import VARIANT_OF
-
-CALL_TIR = "call_tir"
 
 Place = Any
 """What stands for an expression in the module before fusion: a variable, an item or a tuple of places."""
@@ -46,16 +45,16 @@ def kernel_calls(operators: tvm.IRModule, grouped: tvm.IRModule) -> list[KernelC
     """
     before: dict[relax.Var, Place] = {}
     known: dict[Any, list[relax.Var]] = {}
-    for variable, value in _bindings(operators["main"]):
-        if operator_name(value) == CALL_TIR:
+    for variable, value in _bound(operators["main"]):
+        if is_function_call(value):
             known.setdefault(_key(value, before), []).append(variable)
         else:
             before[variable] = _place(value, before)
     parameters = zip(grouped["main"].params, operators["main"].params, strict=True)
     places: dict[relax.Var, Place] = dict(parameters)
     calls: list[KernelCall] = []
-    for variable, value in _bindings(grouped["main"]):
-        if operator_name(value) == CALL_TIR:
+    for variable, value in _bound(grouped["main"]):
+        if is_function_call(value):
             found = _taken(known, _key(value, places))
             places[variable] = found
             names, arguments = [found], list(value.args[1])
@@ -96,10 +95,8 @@ def fused_calls(calls: Sequence[KernelCall], fused: tvm.IRModule) -> list[Kernel
     """Those of ``calls`` that ``fused`` still has, by the functions and the sizes of tensors that it has:
     narrowing makes other functions, of smaller tensors.
     """
-    values = [value for _, value in _bindings(fused["main"]) if operator_name(value) == CALL_TIR]
-    functions = [
-        str(function_attributes(fused[value.args[0]]).get(NARROWED, _name(value))) for value in values
-    ]
+    values = list(function_calls(fused["main"]).values())
+    functions = [str(called_attributes(fused, value).get(NARROWED, _name(value))) for value in values]
     return [
         replace(call, function=_name(value), bytes=_moved(value.args[1], value))
         for call, value in zip(calls_left(calls, functions), values, strict=True)
@@ -118,15 +115,17 @@ def called_functions(module: tvm.IRModule) -> list[str]:
     """The names of the scheduled functions that "main" of a lowered module calls, in order."""
     return [
         str(value.op.name_hint)
-        for _, value in _bindings(module["main"])
+        for _, value in _bound(module["main"])
         if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
     ]
 
 
 def variants_of(module: tvm.IRModule) -> dict[str, str]:
     """The functions of a lowered module that are others for tensors elsewhere, and which these are."""
-    attributes = {str(variable.name_hint): each.attrs for variable, each in module.functions_items()}
-    return {name: str(each[VARIANT_OF]) for name, each in attributes.items() if each and VARIANT_OF in each}
+    attributes = {
+        str(variable.name_hint): function_attributes(each) for variable, each in module.functions_items()
+    }
+    return {name: str(each[VARIANT_OF]) for name, each in attributes.items() if VARIANT_OF in each}
 
 
 def _group(
@@ -136,8 +135,8 @@ def _group(
     arguments = [_place(argument, places) for argument in call.args]
     inner: dict[relax.Var, Place] = dict(zip(function.params, arguments, strict=True))
     names: list[relax.Var | None] = []
-    for variable, value in _bindings(function):
-        if operator_name(value) == CALL_TIR:
+    for variable, value in _bound(function):
+        if is_function_call(value):
             inner[variable] = _taken(known, _key(value, inner))
             names.append(inner[variable])
         else:
@@ -145,10 +144,8 @@ def _group(
     return _place(function.body.body, inner), names
 
 
-def _bindings(function: relax.Function) -> Iterator[tuple[relax.Var, Any]]:
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            yield binding.var, binding.value
+def _bound(function: relax.Function) -> Iterator[tuple[relax.Var, Any]]:
+    return ((binding.var, binding.value) for binding in bindings_of(function))
 
 
 def _place(value: Any, places: Mapping[relax.Var, Place]) -> Place:
