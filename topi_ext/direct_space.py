@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from topi_ext.arithmetic_costs import step_costs
 from topi_ext.divisors import divisors
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import (
@@ -55,16 +56,6 @@ L2_CYCLES_PER_VECTOR = 2.0
 MOST_UNROLLED = 4
 """Longest row of a kernel that the compiler unrolls."""
 
-WEIGHT_HALVES, DATA_HALVES = 4, 2
-"""Operations that take a vector of words of weights, and a word of data in all lanes, apart into halves."""
-
-HALVES_LIVE = 3
-"""Registers: both halves of a word of data, and the mask of one."""
-
-INTEGERS_PER_FMA = 2
-"""Operations on vectors of 32 bytes of integers in the time of one multiply-add. Measured on a Zen 3, with
-halves: of 368 kernels of ResNet-18 the choice takes 1.18 times as long as the best, and 1.27 without."""
-
 SPILL_CYCLES = 0.5
 """Measured: what each register too few costs a step of first layers."""
 
@@ -83,9 +74,6 @@ SINGLE_LOADS_PENALTY = 1.04
 BYTE_PIXELS_PENALTY = 2.0
 """Depthwise convolutions of bytes with channels last, whose vectors are quarters of cache lines: measured 1.1
 to 1.7, and as the estimates of all depthwise convolutions are low, this chooses the faster networks."""
-
-WIDENED_PAIR_INSTRUCTIONS = 4
-"""For a vector of such where no instruction multiplies them: halves of words become float32 first."""
 
 UNUSUAL_PREFETCH_PENALTY = 1.02
 """For asking ahead where that seldom pays, or not asking where it often does."""
@@ -286,19 +274,8 @@ def _tile_cycles(
     steps = workload.group_in_channels * taps
     if workload.word_axis:
         steps /= workload.word
-    instructions, latency = 1, processor.fma_latency
-    if workload.word_axis and workload.dtype in BYTES:
-        instructions = processor.word_instructions
-    elif workload.word_axis:
-        instructions = processor.pair_instructions or WIDENED_PAIR_INSTRUCTIONS
-        latency = processor.pair_latency
-    multiplied = accumulators * instructions / processor.fma_per_cycle
-    in_halves = _takes_halves(workload, processor)
-    if in_halves:
-        halved = WEIGHT_HALVES * tile_channels * registers + DATA_HALVES * tile_pixels
-        more = INTEGERS_PER_FMA if processor.vector_bytes == 32 else 1
-        multiplied = (accumulators * instructions + halved) / (more * processor.fma_per_cycle)
-    cycles = max(multiplied, loads / processor.loads_per_cycle, latency)
+    costs = step_costs(workload, processor, accumulators, tile_channels * registers, tile_pixels)
+    cycles = max(costs.cycles, loads / processor.loads_per_cycle, costs.latency)
     if lanes_are_pixels(workload):
         cycles *= PIXEL_LANE_PENALTY
     elif workload.is_depthwise and workload.kernel[1] > 1:
@@ -309,9 +286,8 @@ def _tile_cycles(
         again = tile_pixels > 1 and processor.memory_operands
         if again and _outgrow_l1(workload, processor, lanes * tile_channels):
             cycles = max(cycles, L2_CYCLES_PER_VECTOR * tile_channels * registers)
-        live = accumulators + tile_channels * registers + _shared_pixels(workload, tile_pixels)
-        if in_halves:
-            live += tile_channels * registers + HALVES_LIVE
+        live = accumulators + tile_channels * registers + costs.registers
+        live += _shared_pixels(workload, tile_pixels)
         cycles += SPILL_CYCLES * max(0, live - processor.vector_registers)
         if not processor.memory_operands and not workload.word_axis:
             at_once = max(steps_at_once, block_of(workload.data_layout, "C"))
@@ -321,12 +297,6 @@ def _tile_cycles(
     # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
     overhead = 12 + 2.0 * accumulators
     return (steps * cycles + overhead) * (BYTE_PIXELS_PENALTY if _byte_pixels(workload) else 1.0)
-
-
-def _takes_halves(workload: ConvolutionWorkload, processor: Processor) -> bool:
-    """Are words of bytes multiplied as halves of 16 bits, which they are taken apart into?"""
-    is_worded = bool(workload.word_axis) and workload.dtype in BYTES
-    return is_worded and processor.halves_words
 
 
 def _outgrow_l1(workload: ConvolutionWorkload, processor: Processor, channels: int) -> bool:

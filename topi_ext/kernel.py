@@ -126,11 +126,8 @@ def direct_convolution(
     weight: te.Tensor,
     workload: ConvolutionWorkload,
     pad_value: int = 0,
-    pairs_fit: bool = False,
 ) -> te.Tensor:
-    """The compute of a workload by the direct algorithm; ``pad_value`` fills a border of two axes, and for
-    ``pairs_fit`` see :func:`topi_ext.dot_products.dot`.
-    """
+    """The compute of a workload by the direct algorithm; ``pad_value`` fills a border of two axes."""
     strides, padding, dilation = workload.strides, workload.padding, workload.dilation
     options: dict[str, Any] = {
         "groups": workload.groups,
@@ -143,7 +140,7 @@ def direct_convolution(
     }
     if not workload.depth:
         options |= {"strides": strides, "padding": padding, "dilation": dilation}
-        options |= {"pad_value": pad_value, "pairs_fit": pairs_fit}
+        options |= {"pad_value": pad_value, "pairs_fit": workload.pairs_fit}
         return compute.conv2d(data, weight, **options)
     _, _, stride, front, behind, apart = workload.depth
     return compute.conv3d(

@@ -8,6 +8,9 @@ from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.knobs import suits_matrices
 from topi_ext.workload import ConvolutionWorkload, word_elements
 
+PAIR = 2
+"""Products that are added to 16 bits."""
+
 _LARGEST_BYTE = 255
 _LARGEST_PRODUCT = _LARGEST_BYTE * 128
 _EXACT_IN_FLOAT = 1 << 24
@@ -47,9 +50,15 @@ def pairs_fit(stored: np.ndarray) -> bool:
     """Do products of bytes with neighbours of each word of a weight, which its last axis is, add up to int16
     in pairs, whatever the bytes are? Weights of seven bits always do.
     """
-    pairs = stored.reshape(-1, 2).astype("int32")
+    pairs = stored.reshape(-1, PAIR).astype("int32")
     most = max(int(np.maximum(side, 0).sum(axis=1).max()) for side in (pairs, -pairs))
     return most * _LARGEST_BYTE <= np.iinfo("int16").max
+
+
+def pairs_fit_in_any_layout(weight: np.ndarray) -> bool:
+    """As :func:`pairs_fit`, whichever elements of a weight of int8 a layout makes neighbours."""
+    largest = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
+    return PAIR * largest * _LARGEST_BYTE <= np.iinfo("int16").max
 
 
 def brain_form(workload: ConvolutionWorkload, *, vectors: bool = True) -> ConvolutionWorkload:
@@ -132,4 +141,4 @@ def _text(name: str, factor: int) -> str:
     return f"{factor}{name.lower()}" if factor else name
 
 
-__all__ = ["brain_form", "integer_form", "pairs_fit"]
+__all__ = ["brain_form", "integer_form", "pairs_fit", "pairs_fit_in_any_layout"]

@@ -50,7 +50,11 @@ PLANES = 2
 
 @dataclass(frozen=True)
 class ConvolutionWorkload:
-    """A 2-D convolution; extents in elements, ``padding`` as (top, left, bottom, right)."""
+    """A 2-D convolution; extents in elements, ``padding`` as (top, left, bottom, right).
+
+    ``pairs_fit``: of bytes in words, whether products with two neighbouring weights always add up to an int16
+    (:func:`topi_ext.word_forms.pairs_fit`).
+    """
 
     batch: Any
     in_channels: int
@@ -68,6 +72,7 @@ class ConvolutionWorkload:
     dtype: str
     out_dtype: str
     operator: str = "conv2d"
+    pairs_fit: bool = False
 
     @property
     def depth(self) -> tuple[Any, ...]:
@@ -385,6 +390,8 @@ def _to_json(workload: Any) -> str:
     plain = {
         key: [_plain(each) for each in value] if isinstance(value, (tuple, list)) else _plain(value)
         for key, value in found.items()
+        # A flag is written where it is set, so that workloads without one keep their name.
+        if value is not False
     }
     return json.dumps(plain, sort_keys=True)
 

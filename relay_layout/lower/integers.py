@@ -186,10 +186,11 @@ def _call(
     """
 
     stored = stored_weight(weight, form)
-    in_pairs = halves_words and bool(form.word_axis) and pairs_fit(stored)
+    if halves_words and form.word_axis and pairs_fit(stored):
+        form = replace(form, pairs_fit=True)
 
     def compute(tensor: te.Tensor, kernel: te.Tensor, *added: te.Tensor) -> te.Tensor:
-        result = direct_convolution(tensor, kernel, form, pad_value, in_pairs)
+        result = direct_convolution(tensor, kernel, form, pad_value)
         if added:
             (shares,) = added
             return te.compute(

@@ -39,7 +39,8 @@ def matmul_us(node: Node, target: BuildTarget) -> float:
     facts = target.facts
     workload = _workload(left, right, result)
     if workload is not None:
-        return target.kernels.choose(target.kernel_form(workload)).microseconds + facts.launch_us
+        form = target.kernel_form(workload, pairs_fit=right.pairs_fit)
+        return target.kernels.choose(form).microseconds + facts.launch_us
     multiply_adds = prod(result.shape or ()) * int((left.shape or (1,))[-1])
     moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (left, right, result))
     microseconds = facts.moving_us(moved) + facts.launch_us

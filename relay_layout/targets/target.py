@@ -1,6 +1,6 @@
 """What compilation knows of a target: what TVM compiles for, which instructions it needs, what it costs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import tvm
@@ -50,14 +50,17 @@ class BuildTarget:
         """What tensors of float32 are between kernels."""
         return STORED[self.precision]
 
-    def kernel_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
+    def kernel_form(self, workload: ConvolutionWorkload, *, pairs_fit: bool = False) -> ConvolutionWorkload:
         """The workload whose kernel computes a convolution by a constant weight: in words of bytes, or of
         bfloat16 where the target computes in that and is the faster for it.
+
+        ``pairs_fit`` tells of the weight what :func:`topi_ext.word_forms.pairs_fit` finds.
         """
         processor = self.kernels.processor
-        return self.float_form(
-            integer_form(workload, signed_words=processor.signed_words, pixel_words=processor.pixel_words)
-        )
+        form = integer_form(workload, signed_words=processor.signed_words, pixel_words=processor.pixel_words)
+        if pairs_fit and form.word_axis and processor.halves_words:
+            form = replace(form, pairs_fit=True)
+        return self.float_form(form)
 
     def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
         """As :meth:`kernel_form`, with convolutions of bytes as they are."""

@@ -19,7 +19,7 @@ from topi_ext.kernel import default_knobs, direct_convolution, kernel_arguments,
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.convolution import Convolution
 from topi_ext.weights import fill_vectors
-from topi_ext.word_forms import integer_form, pairs_fit
+from topi_ext.word_forms import integer_form, pairs_fit, pairs_fit_in_any_layout
 from topi_ext.workload import ConvolutionWorkload
 
 CPUS = {
@@ -105,11 +105,12 @@ def check(
     expected = reference(bordered, weight, case.strides, (0, 0, 0, 0), case.dilation, case.groups)
     wider = form.kernel[1] - case.kernel[1]
     stored = filled(np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider))), form)
+    if bits < 8 and form.word_axis:
+        assert pairs_fit(pack(stored, "OIHW", form.kernel_layout))
+        form = replace(form, pairs_fit=True)
     arguments = kernel_arguments(form, default_knobs(form, processor_of(target_for(cpu))))
     data_tensor, weight_tensor = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
-    in_pairs = bits < 8 and bool(form.word_axis)
-    assert not in_pairs or pairs_fit(pack(stored, "OIHW", form.kernel_layout))
-    result = direct_convolution(data_tensor, weight_tensor, form, pad_value, in_pairs)
+    result = direct_convolution(data_tensor, weight_tensor, form, pad_value)
     check_kernel(
         prim_func([data_tensor, weight_tensor, result]),
         target_for(cpu),
@@ -160,6 +161,13 @@ def test_pairs_of_a_word_that_add_up_to_16_bits(word: list[int], fits: bool) -> 
     assert pairs_fit(np.array([[0, 0, 0, 0], word], "int8")) == fits
 
 
+@pytest.mark.parametrize(
+    ("weight", "fits"), [([64, -64, 3], True), ([65, 0, 0], False), ([0, -65, 0], False)]
+)
+def test_pairs_that_add_up_to_16_bits_whichever_they_are(weight: list[int], fits: bool) -> None:
+    assert pairs_fit_in_any_layout(np.array(weight, "int8")) == fits
+
+
 SMALL = workload(16, 16, (4, 4), (7, 7), "NHWC HWIO NHWC", padding=(3, 3, 3, 3), groups=16)
 """Of the window's rows and columns many meet nothing but the border."""
 
@@ -190,9 +198,10 @@ def test_instructions_of_weights_of_seven_bits(cpu: str, instruction: str) -> No
     target = target_for(cpu)
     block = processor_of(target).lanes(4)
     form = integer_form(workload(32, 32, (8, 8), (1, 1), f"NCHW16c OIHW16i{block}o NCHW{block}c"))
+    form = replace(form, pairs_fit=True)
     knobs = default_knobs(form, processor_of(target))
     data, weight = (te.placeholder(shape, dtype) for shape, dtype in kernel_arguments(form, knobs)[:2])
-    function = prim_func([data, weight, direct_convolution(data, weight, form, pairs_fit=True)])
+    function = prim_func([data, weight, direct_convolution(data, weight, form)])
     scheduled = Convolution().apply(function, target, False)
     assert scheduled is not None
     text = compile_function(scheduled.mod["main"], target).mod.inspect_source("asm")

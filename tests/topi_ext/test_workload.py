@@ -35,6 +35,13 @@ def test_json_round_trip_is_one_sorted_line() -> None:
     assert hash(ConvolutionWorkload.from_json(text)) == hash(BASE)
 
 
+def test_a_flag_is_written_where_it_is_set() -> None:
+    fitting = replace(BASE, pairs_fit=True)
+    assert "pairs_fit" not in BASE.to_json()
+    assert json.loads(fitting.to_json())["pairs_fit"] is True
+    assert ConvolutionWorkload.from_json(fitting.to_json()) == fitting
+
+
 def test_a_symbolic_batch_becomes_its_name() -> None:
     symbolic = replace(BASE, batch=tirx.Var("n", "int64"))
     assert ConvolutionWorkload.from_json(symbolic.to_json()) == replace(BASE, batch="n")

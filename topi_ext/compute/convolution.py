@@ -6,6 +6,7 @@ indexes which tensor (:mod:`topi_ext.indexing`) and the order in which the reduc
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvm import te, tirx
@@ -126,7 +127,7 @@ def conv2d(
     )
     workload = workload_of(geometry)
     extents = (workload.out_height, workload.out_width)
-    described = _described(workload, usual)
+    described = _described(replace(workload, pairs_fit=pairs_fit), usual)
     return _direct(data, weight, geometry, extents, "conv2d", described, pad_value, pairs_fit)
 
 
