@@ -8,12 +8,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from relay_layout.errors import TargetError
 from relay_layout.lower.device_code import assembly
-from topi_ext.threads import ARGUMENTS, MATRICES
+from topi_ext.threads import COMPILING, LINKING, MATRICES
 
 COMPILERS = ("cc", "gcc", "clang", "g++", "clang++")
 
@@ -77,25 +78,41 @@ def link_executable(
     registers of :mod:`topi_ext.matrices`.
     """
     command = link_command(machine)
-    threads = [] if _ALONE in command else [*([MATRICES] if matrices else []), *ARGUMENTS]
 
     def link(output: str, objects: list[str], **options: Any) -> None:
         del options
-        extra = [str(assembly(device_code, Path(output).parent))] if device_code else []
-        words = [*command, "-shared", "-fPIC", "-o", output, *objects, *extra, *threads]
-        try:
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise TargetError(f"linking with {command[0]} failed: {error.strerror}") from None
-        if done.returncode != 0:
-            raise TargetError(
-                f"linking with {command[0]} failed: {_reason(done.stderr, machine) or done.returncode}"
-            )
+        folder = Path(output).parent
+        extra = [str(assembly(device_code, folder))] if device_code else []
+        if _ALONE not in command:
+            threads = folder / "threads.o"
+            threads.write_bytes(_threads(tuple(command), machine, matrices))
+            extra += [str(threads), *LINKING]
+        _drive([*command, "-shared", "-fPIC", "-o", output, *objects, *extra], machine)
 
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
         path = Path(folder) / "library.so"
         executable.export_library(str(path), fcompile=link)
         return path.read_bytes()
+
+
+@cache
+def _threads(command: tuple[str, ...], machine: str, matrices: bool) -> bytes:
+    """The object file of threads, made once for each driver, as that takes longer than linking."""
+    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+        path = Path(folder) / "threads.o"
+        _drive([*command, *([MATRICES] if matrices else []), *COMPILING, "-o", str(path)], machine)
+        return path.read_bytes()
+
+
+def _drive(words: list[str], machine: str) -> None:
+    """Run a compiler driver; TargetError with what it complains of."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise TargetError(f"linking with {words[0]} failed: {error.strerror}") from None
+    if done.returncode != 0:
+        reason = _reason(done.stderr, machine) or done.returncode
+        raise TargetError(f"linking with {words[0]} failed: {reason}")
 
 
 def _reason(messages: str, machine: str) -> str:
