@@ -7,16 +7,14 @@ does not depend on the block that computes it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
 import tvm
 from tvm import relax
 
-from relay_layout.ir import Constant, Expression, Extent, constant_array, dtype_of, operator_name, shape_of
+from relay_layout.ir import Constant, Expression, Extent, dtype_of, operator_name, shape_of
 from relay_layout.layout import Layout
-from topi_ext.word_forms import pairs_fit_in_any_layout
 
 MATCH_CAST = "match_cast"
 """Stands for an operator's name where a binding checks and names extents."""
@@ -40,13 +38,6 @@ class Value:
     @property
     def rank(self) -> int:
         return len(self.shape) if self.shape is not None else 0
-
-    @cached_property
-    def pairs_fit(self) -> bool:
-        """Is it a constant of int8 whose products with bytes add up to int16 in pairs, in any layout?"""
-        if self.constant is None or self.dtype != "int8":
-            return False
-        return pairs_fit_in_any_layout(constant_array(self.constant))
 
     @property
     def identity(self) -> Layout:

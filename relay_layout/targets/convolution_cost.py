@@ -97,7 +97,7 @@ def _tiled_us(
         planes = (convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0])
         workload = in_depth(workload, planes)
     if constant:
-        workload = target.kernel_form(workload, pairs_fit=node.operands[1].pairs_fit)
+        workload = target.kernel_form(workload, node.operands[1].constant)
     # Winograd's weights are transformed when compiling.
     choice = target.kernels.choose(workload, direct=not constant)
     microseconds = choice.microseconds

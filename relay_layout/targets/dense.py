@@ -39,7 +39,7 @@ def matmul_us(node: Node, target: BuildTarget) -> float:
     facts = target.facts
     workload = _workload(left, right, result)
     if workload is not None:
-        form = target.kernel_form(workload, pairs_fit=right.pairs_fit)
+        form = target.kernel_form(workload, right.constant)
         return target.kernels.choose(form).microseconds + facts.launch_us
     multiply_adds = prod(result.shape or ()) * int((left.shape or (1,))[-1])
     moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (left, right, result))

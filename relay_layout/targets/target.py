@@ -7,6 +7,7 @@ import tvm
 from tvm.target import codegen
 
 from relay_layout.host import architecture
+from relay_layout.ir import Constant, constant_array
 from relay_layout.targets.facts import TargetFacts
 from topi_ext.brain import BITS
 from topi_ext.chooser import KernelChooser
@@ -14,7 +15,7 @@ from topi_ext.family import Machine
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune.transforms import TransformTimes
-from topi_ext.word_forms import brain_form, integer_form
+from topi_ext.word_forms import brain_form, integer_form, pairs_fit_in_any_layout
 from topi_ext.workload import ConvolutionWorkload
 
 Precision = Literal["fp16", "bf16", "tf32", "fp32"]
@@ -50,16 +51,18 @@ class BuildTarget:
         """What tensors of float32 are between kernels."""
         return STORED[self.precision]
 
-    def kernel_form(self, workload: ConvolutionWorkload, *, pairs_fit: bool = False) -> ConvolutionWorkload:
+    def kernel_form(
+        self, workload: ConvolutionWorkload, weight: Constant | None = None
+    ) -> ConvolutionWorkload:
         """The workload whose kernel computes a convolution by a constant weight: in words of bytes, or of
         bfloat16 where the target computes in that and is the faster for it.
 
-        ``pairs_fit`` tells of the weight what :func:`topi_ext.word_forms.pairs_fit` finds.
+        Without the ``weight`` itself, its elements are taken for any.
         """
         processor = self.kernels.processor
         form = integer_form(workload, signed_words=processor.signed_words, pixel_words=processor.pixel_words)
-        if pairs_fit and form.word_axis and processor.halves_words:
-            form = replace(form, pairs_fit=True)
+        if weight is not None and form.weight_dtype == "int8" and form.word_axis and processor.halves_words:
+            form = replace(form, pairs_fit=pairs_fit_in_any_layout(constant_array(weight)))
         return self.float_form(form)
 
     def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:

@@ -123,7 +123,9 @@ def _cost(seconds: Sequence[float]) -> float:
 
 
 def _line(record: Record) -> str:
-    return json.dumps({"schema": SCHEMA, **asdict(record)}, sort_keys=True, allow_nan=False)
+    written = asdict(record)
+    written["workload"] = {name: value for name, value in written["workload"].items() if value is not False}
+    return json.dumps({"schema": SCHEMA, **written}, sort_keys=True, allow_nan=False)
 
 
 def utc_now() -> str:

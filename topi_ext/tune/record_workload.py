@@ -39,7 +39,11 @@ def kernel_workload(found: Any) -> Workload:
         refuse("workload: expected an object")
     on_gpu = nhwc_class(found.get("operator"))
     kind: type[Workload] = on_gpu or workload_class(found)
-    check_names("workload", found, {item.name for item in fields(kind)})
+    flags = {item.name for item in fields(kind) if item.default is False}
+    check_names("workload", found, {item.name for item in fields(kind)} - (flags - set(found)))
+    for name in flags & set(found):
+        if found[name] is not True:
+            refuse(f"workload: {name}: expected true, or no such field")
     for name in _EXTENTS:
         if not is_whole(found[name], 1):
             refuse(f"workload: {name}: expected a whole number of at least 1")

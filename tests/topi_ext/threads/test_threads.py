@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from topi_ext.threads import ARGUMENTS
+from topi_ext.threads import SOURCE
 
 STRESS = Path(__file__).with_name("stress.c")
 COMPILER = shutil.which("cc")
@@ -18,7 +18,8 @@ COMPILER = shutil.which("cc")
 @pytest.mark.parametrize("option", ["-DFORKS", "-fsanitize=thread", "-fsanitize=address,undefined"])
 def test_every_task_runs_once(tmp_path: Path, threads: int, option: str) -> None:
     program = tmp_path / "stress"
-    words = [str(COMPILER), "-g", option, "-o", str(program), *ARGUMENTS, str(STRESS)]
+    options = ["-g", "-O2", "-std=gnu11", "-pthread", option]
+    words = [str(COMPILER), *options, "-o", str(program), str(SOURCE), str(STRESS)]
     built = subprocess.run(words, capture_output=True, text=True)
     if built.returncode and "cannot find" in built.stderr:
         pytest.skip(f"no library for {option}")

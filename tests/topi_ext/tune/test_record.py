@@ -28,6 +28,13 @@ def test_what_is_written_is_read(make_record: MakeRecord) -> None:
         assert TuningRecord.from_json(text) == record
 
 
+def test_a_flag_of_a_workload_is_written_where_it_is_set(make_record: MakeRecord) -> None:
+    plain = make_record(1e-3)
+    fitting = replace(plain, workload=replace(plain.workload, pairs_fit=True))
+    assert "pairs_fit" not in plain.to_json()
+    assert TuningRecord.from_json(fitting.to_json()) == fitting
+
+
 @pytest.mark.parametrize("workload", [volume(), pair()], ids=["volume", "pair"])
 def test_other_workloads_are_read_as_what_they_were(
     workload: ConvolutionWorkload, make_record: MakeRecord
@@ -120,6 +127,7 @@ _GONE = object()
         ("workload.out_dtype", ["float32"], "workload: out_dtype: expected a data type such as float32"),
         ("workload.operator", 1, "workload: operator: expected a string"),
         ("workload.groups", 3, "workload: 3 groups do not divide the channels"),
+        ("workload.pairs_fit", False, "workload: pairs_fit: expected true, or no such field"),
     ],
 )
 def test_a_changed_record_is_refused(path: str, value: Any, reason: str, make_record: MakeRecord) -> None:
