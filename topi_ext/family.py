@@ -31,11 +31,13 @@ class Family:
     ``knob_space`` gives all knobs worth trying, each with its estimated cycles on all threads, ``cheapest``
     the best by estimate, of those that round like the direct convolution if its last argument is false.
     ``knobs_from_dict`` reads what ``to_dict`` of knobs wrote; RelayLayoutError for what does not fit.
+    ``estimate`` gives the cycles of knobs; without one only the whole space tells.
     """
 
     knob_space: Callable[[Any, Any], Iterator[tuple[float, Any]]]
     cheapest: Callable[[Any, Any, bool], tuple[float, Any]]
     knobs_from_dict: Callable[[Any, Any, Mapping[str, Any]], Any]
+    estimate: Callable[[Any, Any, Any], float] | None = None
 
 
 def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: Mapping[str, Any]) -> Any:
@@ -46,11 +48,14 @@ def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: 
 Check = Callable[[Any, Any, Multiprocessor], None]
 """Refuses knobs that do not fit a workload and a multiprocessor."""
 
+Estimate = Callable[[Any, Any, Multiprocessor], float]
+"""Microseconds of knobs that fit."""
+
 
 def _on_gpu(
     knob_space: Callable[[Any, Multiprocessor], Iterator[tuple[float, Any]]],
     cheapest: Callable[[Any, Multiprocessor, bool], tuple[float, Any]],
-    *kinds: tuple[type[KernelKnobs], Check],
+    *kinds: tuple[type[KernelKnobs], Check, Estimate],
 ) -> Family:
     """Of a GPU's kernels, whose models say microseconds; ``kinds`` of knobs have an algorithm each."""
 
@@ -66,12 +71,17 @@ def _on_gpu(
 
     def fitting(workload: Any, machine: Multiprocessor, fields: Mapping[str, Any]) -> KernelKnobs:
         named = [found for found in kinds if fields.get("algorithm") == found[0].ALGORITHM]
-        kind, check = (named or kinds)[0]
+        kind, check, _ = (named or kinds)[0]
         knobs = kind.from_dict(fields)
         check(workload, knobs, machine)
         return knobs
 
-    return Family(knobs_by_cycles, cheapest_by_cycles, fitting)
+    estimates = {kind: estimate for kind, _, estimate in kinds}
+
+    def estimated(workload: Any, machine: Multiprocessor, knobs: KernelKnobs) -> float:
+        return estimates[type(knobs)](workload, knobs, machine) * machine.gigahertz * 1e3
+
+    return Family(knobs_by_cycles, cheapest_by_cycles, fitting, estimated)
 
 
 def _product_knobs(workload: GemmConvolution, machine: Multiprocessor) -> Iterator[tuple[float, Any]]:
@@ -96,9 +106,16 @@ def _cheapest_depthwise(
 
 _CONVOLUTIONS = Family(kernel.knob_space, kernel.cheapest, _convolution_knobs)
 _PRODUCTS = _on_gpu(
-    _product_knobs, _cheapest_product, (GemmKnobs, check), (WinogradGemmKnobs, check_winograd)
+    _product_knobs,
+    _cheapest_product,
+    (GemmKnobs, check, space.estimated_us),
+    (WinogradGemmKnobs, check_winograd, winograd_space.winograd_us),
 )
-_DEPTHWISE = _on_gpu(depthwise_space.depthwise_knobs, _cheapest_depthwise, (DepthwiseKnobs, check_depthwise))
+_DEPTHWISE = _on_gpu(
+    depthwise_space.depthwise_knobs,
+    _cheapest_depthwise,
+    (DepthwiseKnobs, check_depthwise, depthwise_space.depthwise_us),
+)
 
 
 def family_of(workload: Workload) -> Family:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import ceil
 
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.space import LATENCY_CYCLES, cheapest_gemm, gemm_knobs
+from topi_ext.cuda.space import LATENCY_CYCLES, cheapest_gemm, estimated_us, gemm_knobs
 from topi_ext.cuda.winograd import (
     MOST_ELEMENTS,
     TransformThreads,
@@ -54,6 +54,12 @@ def cheapest_winograd(
         )
     fitting = [each for each in found if elements_between(workload, each[1]) <= MOST_ELEMENTS]
     return min(fitting, key=lambda each: each[0], default=None)
+
+
+def winograd_us(workload: GemmConvolution, knobs: WinogradGemmKnobs, multiprocessor: Multiprocessor) -> float:
+    """Estimated microseconds of the three kernels."""
+    product = estimated_us(product_of(workload, knobs.tile), knobs.product, multiprocessor)
+    return transforms_us(workload, knobs.tile, multiprocessor) + product
 
 
 def transforms_us(workload: GemmConvolution, tile: int, multiprocessor: Multiprocessor) -> float:
@@ -109,4 +115,4 @@ def _terms(matrix: Matrix) -> int:
     return sum(factor != 0 for row in matrix for factor in row)
 
 
-__all__ = ["cheapest_winograd", "transforms_us", "winograd_knobs"]
+__all__ = ["cheapest_winograd", "transforms_us", "winograd_knobs", "winograd_us"]

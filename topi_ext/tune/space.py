@@ -42,6 +42,12 @@ class Candidate:
         return dict(self.knobs.to_dict())
 
 
+def _candidate(knobs: Any, cycles: float) -> Candidate:
+    # A model takes the logarithm of the estimate.
+    estimate = cycles if 0 < cycles < math.inf else _WORST_ESTIMATE
+    return Candidate(knobs_key(knobs.to_dict()), knobs, estimate)
+
+
 class Space:
     """The candidates of one workload on one machine, the least estimated cycles first.
 
@@ -52,19 +58,22 @@ class Space:
         self.workload = workload
         self.processor = processor
         self._winograd = winograd
-        found: dict[str, Candidate] = {}
-        for cycles, knobs in family_of(workload).knob_space(workload, processor):
-            if not winograd and knobs.to_dict()["algorithm"] == "winograd":
-                continue
-            key = knobs_key(knobs.to_dict())
-            # A model takes its logarithm.
-            estimate = cycles if 0 < cycles < math.inf else _WORST_ESTIMATE
-            found.setdefault(key, Candidate(key, knobs, estimate))
-        self.candidates = tuple(
-            sorted(found.values(), key=lambda candidate: (candidate.cycles, candidate.key))
-        )
-        self._by_key = {candidate.key: candidate for candidate in self.candidates}
         self._features: dict[str, Features] = {}
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All of them; a GPU's are thousands, and take a second."""
+        found: dict[str, Candidate] = {}
+        for cycles, knobs in family_of(self.workload).knob_space(self.workload, self.processor):
+            if not self._winograd and knobs.to_dict()["algorithm"] == "winograd":
+                continue
+            candidate = _candidate(knobs, cycles)
+            found.setdefault(candidate.key, candidate)
+        return tuple(sorted(found.values(), key=lambda candidate: (candidate.cycles, candidate.key)))
+
+    @cached_property
+    def _by_key(self) -> dict[str, Candidate]:
+        return {candidate.key: candidate for candidate in self.candidates}
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -101,6 +110,17 @@ class Space:
         except RelayLayoutError:
             return None
         return self._by_key.get(knobs_key(whole.to_dict()))
+
+    def priced(self, knobs: Mapping[str, Any]) -> Candidate | None:
+        """The candidate with these knobs, without asking for the others where it can be estimated alone."""
+        family = family_of(self.workload)
+        if family.estimate is None:
+            return self.find(knobs)
+        try:
+            whole = family.knobs_from_dict(self.workload, self.processor, knobs)
+        except RelayLayoutError:
+            return None
+        return _candidate(whole, family.estimate(self.workload, self.processor, whole))
 
     def neighbours(self, candidate: Candidate) -> list[Candidate]:
         """The candidates with the same knobs but for the value of one."""

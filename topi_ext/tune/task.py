@@ -232,7 +232,7 @@ def known_samples(
         space = Space(records[0].workload, processor)
         samples = shared.new()
         for record in records:
-            candidate = space.find(record.knobs)
+            candidate = space.priced(record.knobs)
             if candidate is not None:
                 samples.add(space.features(candidate), candidate.cycles, record.cost)
     return shared

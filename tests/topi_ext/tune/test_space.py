@@ -1,0 +1,46 @@
+"""The candidates of a workload: one that is priced alone is the one of the whole space."""
+
+import random
+
+import pytest
+
+from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
+from topi_ext.family import Machine, Workload
+from topi_ext.processor import Processor
+from topi_ext.tune.space import Space
+from topi_ext.workload import ConvolutionWorkload
+
+WINDOW = ((3, 3), (1, 1), (1, 1, 1, 1), (1, 1))
+GPU = MULTIPROCESSORS["sm_90"]
+OF_GPUS = {
+    "product": GemmConvolution(1, 14, 14, 32, 64, *WINDOW, 1, "float32"),
+    "depthwise": DepthwiseConvolution(1, 14, 14, 64, 64, *WINDOW, 64, "float16"),
+}
+
+
+def check(workload: Workload, machine: Machine) -> set[str]:
+    """Prices some of a space one by one; the algorithms that were among them."""
+    space = Space(workload, machine)
+    found = random.Random(0).sample(space.candidates, min(len(space), 40))
+    for candidate in found:
+        priced = Space(workload, machine).priced(candidate.fields)
+        assert priced is not None and priced.key == candidate.key
+        assert priced.cycles == pytest.approx(candidate.cycles)
+        assert space.features(priced) == pytest.approx(space.features(candidate))
+    return {str(candidate.fields["algorithm"]) for candidate in found}
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithms"), [("product", {"implicit_gemm", "winograd"}), ("depthwise", {"depthwise"})]
+)
+def test_knobs_of_gpus_are_priced_without_the_others(name: str, algorithms: set[str]) -> None:
+    assert check(OF_GPUS[name], GPU) == algorithms
+
+
+def test_knobs_of_processors_are_priced(workload: ConvolutionWorkload, processor: Processor) -> None:
+    assert "direct" in check(workload, processor)
+
+
+def test_what_does_not_fit_has_no_price() -> None:
+    assert Space(OF_GPUS["product"], GPU).priced({"algorithm": "implicit_gemm"}) is None
