@@ -87,8 +87,7 @@ def _stored(
     rewritten = rewrite(graph, solution, outputs)
     plain = build_graph(without_markers(module)["main"])
     verify("main", plain, rewritten.function, {value: value.identity for value in plain.outputs()})
-    stored = with_main(module, rewritten.function)
-    return stored, _orders(rewritten)
+    return with_main(module, rewritten.function), _orders(rewritten)
 
 
 def _signatures(

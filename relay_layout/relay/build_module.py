@@ -282,8 +282,7 @@ def bind_params(
     new = main.bind_params(values)
     if "input_names" in function_attributes(main):
         new = new.with_attr("input_names", [name for name in names if name not in bound])
-    updated = with_main(module, new)
-    return updated, bound
+    return with_main(module, new), bound
 
 
 def main_function(module: tvm.IRModule) -> relax.Function:

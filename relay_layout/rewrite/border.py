@@ -87,8 +87,7 @@ def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRM
     }
     attributes |= dict(zip(IN_MEMORY, ([*map(list, side.orders)] for side in (inputs, outputs)), strict=True))
     new = relax.Function(parameters, body).with_attrs(attributes)
-    converted = with_main(module, new)
-    return relax.transform.Normalize()(converted)
+    return relax.transform.Normalize()(with_main(module, new))
 
 
 def _sides(function: relax.Function, request: LayoutRequest) -> tuple[_Side, _Side]:

@@ -105,22 +105,23 @@ class Space:
         found = self._by_key.get(knobs_key(knobs))
         if found is not None:
             return found
-        try:
-            whole = family_of(self.workload).knobs_from_dict(self.workload, self.processor, knobs)
-        except RelayLayoutError:
-            return None
-        return self._by_key.get(knobs_key(whole.to_dict()))
+        whole = self._whole(knobs)
+        return None if whole is None else self._by_key.get(knobs_key(whole.to_dict()))
 
     def priced(self, knobs: Mapping[str, Any]) -> Candidate | None:
         """The candidate with these knobs, without asking for the others where it can be estimated alone."""
-        family = family_of(self.workload)
-        if family.estimate is None:
+        estimate = family_of(self.workload).estimate
+        if estimate is None:
             return self.find(knobs)
+        whole = self._whole(knobs)
+        return None if whole is None else _candidate(whole, estimate(self.workload, self.processor, whole))
+
+    def _whole(self, knobs: Mapping[str, Any]) -> Any:
+        """The knobs of these names, those that are left out by default; None where they do not fit."""
         try:
-            whole = family.knobs_from_dict(self.workload, self.processor, knobs)
+            return family_of(self.workload).knobs_from_dict(self.workload, self.processor, knobs)
         except RelayLayoutError:
             return None
-        return _candidate(whole, family.estimate(self.workload, self.processor, whole))
 
     def neighbours(self, candidate: Candidate) -> list[Candidate]:
         """The candidates with the same knobs but for the value of one."""
