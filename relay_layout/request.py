@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
 from relay_layout.relay.conventions import check_desired
 from relay_layout.targets.backend import LayoutBackend
@@ -49,8 +50,10 @@ class LayoutRequest:
     ) -> "LayoutRequest":
         """From the command line's options: ``auto``, ``none``, a layout name, or a dictionary.
 
-        Raises LayoutError for what is no layout, and for a dictionary that no operator can follow.
+        Raises LayoutError for what is no layout, for a dictionary that no operator can follow, and for
+        options that contradict one another.
         """
+        _check(desired_layout, operators, desired_layouts, skip_layers)
         named, for_all = desired_layouts, None
         if named is None and desired_layout not in ("auto", "none"):
             Layout.parse(desired_layout)
@@ -71,3 +74,29 @@ class LayoutRequest:
             input_dim_orders=input_dim_orders or {},
             output_dim_orders=output_dim_orders or {},
         )
+
+
+def _check(
+    desired_layout: str,
+    operators: Sequence[str] | None,
+    desired_layouts: Mapping[str, Sequence[str]] | None,
+    skip_layers: Sequence[int],
+) -> None:
+    if not isinstance(desired_layout, str):
+        raise LayoutError(f"desired_layout is one name, such as 'NHWC', not {desired_layout!r}")
+    if isinstance(operators, str):
+        raise LayoutError(f"desired_layout_ops is a list of operators, not {operators!r}")
+    if desired_layouts is not None:
+        if not isinstance(desired_layouts, Mapping):
+            raise LayoutError(f"desired_layouts maps operators to layouts, but is {desired_layouts!r}")
+        if operators is not None or desired_layout != "auto":
+            raise LayoutError(
+                "desired_layouts cannot be combined with desired_layout or desired_layout_ops; "
+                "give one of them"
+            )
+    if operators is not None and desired_layout in ("auto", "none"):
+        raise LayoutError(
+            f"desired_layout_ops needs a layout for them, but desired_layout is '{desired_layout}'; name one"
+        )
+    if isinstance(skip_layers, int | str) or not all(isinstance(layer, int) for layer in skip_layers):
+        raise LayoutError(f"skip_layers is a list of positions of convolutions, not {skip_layers!r}")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import relay_layout
+import tuning_logs
 from relay_layout.artifact import read_artifact, write_artifact
 from relay_layout.cli.main import main
 
@@ -127,13 +128,32 @@ def test_a_report_in_no_folder(folder: Path, capsys: pytest.CaptureFixture[str])
     assert refused(words, capsys) == "report: nowhere/a.html: there is no folder nowhere"
 
 
+def test_a_report_in_place_of_the_artifact(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compile", "resnet18", "-o", "a.html", "--report", "./a.html"]
+    assert refused(words, capsys) == "--report: ./a.html is what -o writes; give each a file of its own"
+
+
 def test_lines_of_a_log_that_are_skipped_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("log.jsonl").write_text("garbage\n")
+    record = tuning_logs.paths()[0].read_text().partition("\n")[0]
+    Path("log.jsonl").write_text(f"garbage\n{record}\n")
     words = ["explain", "squeezenet1_1", "--input-shape", "input:1,3,32,32", "--tuning-records", "log.jsonl"]
     assert main(words) == 0
     assert capsys.readouterr().err.splitlines()[0] == (
         "relay-layout: tuning records: lines skipped: log.jsonl:1: not JSON: Expecting value at column 1"
     )
+
+
+@pytest.mark.parametrize("option", ["--tuning-records", "-o"])
+def test_what_is_no_log_is_neither_read_nor_written_to(
+    option: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("page.html").write_text("<html>\n</html>\n")
+    words = ["tune", str(DIGITS), "--input-shape", "input:2,1,8,8", option, "page.html"]
+    if option != "-o":
+        words += ["-o", "log.jsonl"]
+    told = refused(words, capsys)
+    assert told == "tuning records: page.html is no tuning log: not one of its lines is a record"
+    assert Path("page.html").read_text() == "<html>\n</html>\n"
 
 
 def test_flipped_byte(folder: Path, artifact: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -274,7 +274,7 @@ def _tile_cycles(
     steps = workload.group_in_channels * taps
     if workload.word_axis:
         steps /= workload.word
-    costs = step_costs(workload, processor, accumulators, tile_channels * registers, tile_pixels)
+    costs = step_costs(workload, processor, accumulators)
     cycles = max(costs.cycles, loads / processor.loads_per_cycle, costs.latency)
     if lanes_are_pixels(workload):
         cycles *= PIXEL_LANE_PENALTY
@@ -325,15 +325,17 @@ def _orders(workload: ConvolutionWorkload, loops: _TiledLoops) -> list[tuple[Ord
     if fuses_rows(workload):
         # Of single pixels: those of NCHW that fill no vector need a tile as well.
         step = tile_pixels * lanes if lanes_are_pixels(workload) else tile_pixels
-        chunks = math.ceil(int(workload.out_height) * int(workload.out_width) / step)
-        return [("channels", 1, "stage"), *(("pixels", rows, "stage") for rows in divisors(chunks))]
+        run = int(workload.out_height) * int(workload.out_width)
+        chunks = math.ceil(run / step)
+        pad_at: PadAt = "chunk" if workload.is_copied and run % step == 0 else "stage"
+        return [("channels", 1, "stage"), *(("pixels", rows, pad_at) for rows in divisors(chunks))]
     if "H" not in workload.out_layout:
         return [("channels", 1, "stage")]
     height = math.ceil(int(workload.out_height) / loops.tile_rows)
-    padded = workload.is_padded and int(workload.out_height) % loops.tile_rows == 0
+    copied = workload.is_copied and int(workload.out_height) % loops.tile_rows == 0
     if workload.is_depthwise:
         tile = loops.tile_channels * (1 if lanes_are_pixels(workload) else lanes)
-        chunked = padded and pads_by_chunk(workload, tile)
+        chunked = copied and pads_by_chunk(workload, tile)
         by_channels: list[tuple[Order, int, PadAt]] = [
             ("channels", rows, "chunk" if chunked else "stage") for rows in divisors(height)
         ]
@@ -342,7 +344,7 @@ def _orders(workload: ConvolutionWorkload, loops: _TiledLoops) -> list[tuple[Ord
             return [("pixels", rows, pad_at) for _, rows, pad_at in by_channels]
         return by_channels
     orders: list[tuple[Order, int, PadAt]] = [("channels", 1, "stage")]
-    return orders + [("pixels", rows, "chunk" if padded else "stage") for rows in divisors(height)]
+    return orders + [("pixels", rows, "chunk" if copied else "stage") for rows in divisors(height)]
 
 
 def _shared_lines(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
@@ -426,8 +428,8 @@ def traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: C
     half_l2 = processor.l2_bytes // 2
     bytes_per_cycle = 8.0
     padding = 0.0
-    if workload.is_padded:
-        # The border is copied with the data, in the dtype that is multiplied.
+    if workload.is_copied:
+        # With its border, in the dtype that is multiplied.
         wide = DTYPE_BYTES[workload.weight_dtype] // size
         copied = float(image * batch * wide)
         if knobs.pad_at == "chunk":

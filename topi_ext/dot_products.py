@@ -2,8 +2,9 @@
 
 Four bytes are the unit of integer convolutions. In a compute, :func:`dot` is one scalar operation, which
 schedules split and vectorize like any other. Before code is generated each vector of them becomes VNNI's
-multiply-add of bytes where the target has it, multiply-adds of 16-bit halves on other x86 processors, ARM's
-dot products or its long products, and plain arithmetic elsewhere, with the same numbers. Two bfloat16 have
+multiply-add of bytes where the target has it, sums of pairs on other x86 processors where those fit, ARM's
+dot products or its long products, and plain arithmetic elsewhere, with the same numbers. Two int16 have
+multiply-adds of pairs on every x86 processor. Two bfloat16 have
 multiply-adds of such pairs on AVX512_BF16 and ARM's bf16, and elsewhere those of each half, widened.
 """
 
@@ -29,11 +30,9 @@ _NAME, _FITTING = "topi_ext.dot", "topi_ext.dot_of_fitting_pairs"
 """The second is of bytes where two neighbouring products add up to an int16."""
 
 PAIR = 2
-"""Elements of a word of bfloat16."""
+"""Elements of a word of bfloat16 or int16."""
 
 _WORD_BITS, _HALF_BITS = 32, 16
-_SUMS = {4: "int32", 2: "float32"}
-"""Dtypes of sums, by how many elements a word has."""
 
 scalar_operation(_NAME)
 scalar_operation(_FITTING)
@@ -53,25 +52,25 @@ _PAIR_SUMS = {
 
 _HALF_SUM_FEATURES = {4: "sse2", 8: "avx2", 16: "avx512bw"}
 
-_LOW_BYTES = 0x00FF00FF
-
 _NEON_LANES = 4
 """Words of a vector of ARM; longer ones are taken apart."""
 
 _NEON_SUMS = {"signed": "llvm.aarch64.neon.sdot", "mixed": "llvm.aarch64.neon.usdot"}
 
 
-def dot(values: Sequence[Any], factors: Sequence[Any], *, pairs_fit: bool = False) -> Any:
+def dot(
+    values: Sequence[Any], factors: Sequence[Any], out_dtype: str = "int32", *, pairs_fit: bool = False
+) -> Any:
     """The sum of the products of ``values`` with as many ``factors``.
 
     It is int32 of four ``values`` of uint8 or int8 with int8, where which of the two has instructions is for
-    a processor to say (:attr:`Processor.signed_words`), and float32 of two and two bfloat16, each of them
-    widened from its bits (:func:`topi_ext.brain.widened`). With ``pairs_fit`` the products of the first two
-    bytes add up to an int16 whatever the ``values`` are, and so do those of the others; x86 without VNNI has
-    an instruction for that, which saturates otherwise.
+    a processor to say (:attr:`Processor.signed_words`), or of two and two int16. It is float32 of two and two
+    bfloat16, each of them widened from its bits (:func:`topi_ext.brain.widened`). With ``pairs_fit`` the
+    products of the first two bytes add up to an int16 whatever the ``values`` are, and so do those of the
+    others; x86 without VNNI has an instruction for that, which saturates otherwise.
     """
     name = _FITTING if pairs_fit else _NAME
-    return tirx.call_intrin(_SUMS[len(factors)], name, *values, *factors)
+    return tirx.call_intrin(out_dtype, name, *values, *factors)
 
 
 def operands(call: Any) -> tuple[list[Any], list[Any]]:
@@ -126,17 +125,15 @@ class _Lowering:
     def _lowered(self, call: Any, addend: Any) -> Any:
         values, factors = operands(call)
         lanes = lanes_of(call)
-        if len(factors) == PAIR:
+        if str(call.ty.dtype).startswith("float"):
             return self._lowered_brain(addend, values, factors)
         element = _element(values[0])
         width = _width(self._target, lanes, element)
         if not width:
-            for value, factor in zip(values, factors, strict=True):
-                addend = addend + value.astype(call.ty.dtype) * factor.astype(call.ty.dtype)
-            return addend
+            return _one_by_one(addend, values, factors)
         kind = _instructions(self._target, width, element)
-        if kind == "halves" and call.op.name == _FITTING and llvm_cpu_has_features("ssse3", self._target):
-            kind = "sums"
+        if kind == "sums" and call.op.name != _FITTING:
+            return _one_by_one(addend, values, factors)
         left, right = self._words(values), self._words(factors)
         if kind in ("signed", "mixed", "long"):
             left = _in_a_lane(left)
@@ -290,10 +287,9 @@ def _by_vectors(kind: str, width: int, addend: Any, left: Any, right: Any) -> An
         sums = tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", _PAIR_SUMS[lanes], *vectors)
         ones = tirx.Broadcast(tirx.const(1, "int16"), 2 * lanes)
         return addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], sums, ones)
-    if kind == "halves":
-        for pair in zip(_unsigned_halves(left), _signed_halves(right), strict=True):
-            addend = addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], *pair)
-        return addend
+    if kind == "wide":
+        vectors = [tirx.reinterpret(f"int16x{PAIR * lanes}", words) for words in (left, right)]
+        return addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], *vectors)
     left, right = (tirx.reinterpret("int8x16", words) for words in (left, right))
     if kind in _NEON_SUMS:
         # The lane of a word must be the last operand, and data without signs the first.
@@ -322,19 +318,12 @@ def _half(half: Any, operand: Any, lanes: int) -> Any:
     return half(vector_of(_element(operand), lanes // 2), operand)
 
 
-def _unsigned_halves(words: Any) -> list[Any]:
-    """The even and the odd bytes, without signs, as int16."""
-    dtype = words.ty.dtype
-    mask = tirx.const(_LOW_BYTES, dtype)
-    halves = f"int16x{2 * lanes_of(words)}"
-    return [tirx.reinterpret(halves, part & mask) for part in (words, words >> tirx.const(8, dtype))]
-
-
-def _signed_halves(words: Any) -> list[Any]:
-    """The even and the odd bytes, with their signs, as int16."""
-    halves = tirx.reinterpret(f"int16x{2 * lanes_of(words)}", words)
-    eight = tirx.const(8, halves.ty.dtype)
-    return [(halves << eight) >> eight, halves >> eight]
+def _one_by_one(addend: Any, values: Sequence[Any], factors: Sequence[Any]) -> Any:
+    """``addend`` and the products of two words, element by element."""
+    dtype = addend.ty.dtype
+    for value, factor in zip(values, factors, strict=True):
+        addend = addend + value.astype(dtype) * factor.astype(dtype)
+    return addend
 
 
 def _bits(element: Any) -> Any:
@@ -364,22 +353,24 @@ def _width(target: Target, lanes: int, values: str) -> int:
 
 @cache
 def _instructions(target: Target, lanes: int, values: str) -> str:
-    """What multiplies vectors of ``values``, uint8 or int8, by int8; "" where nothing does.
+    """What multiplies vectors of ``values``, uint8 or int8 by int8 or int16 by int16; "" where nothing does.
 
-    On x86 ``"bytes"`` for VNNI and ``"halves"`` for multiply-adds of 16 bits; on ARM ``"signed"`` and
-    ``"mixed"`` for dot products, ``"long"`` for products of 16 bits.
+    On x86 ``"bytes"`` for VNNI, ``"sums"`` where it adds pairs that fit and ``"wide"`` of int16; on ARM
+    ``"signed"`` and ``"mixed"`` for dot products, ``"long"`` for products of 16 bits.
     """
     if is_aarch64(target):
-        return _neon_instructions(target, values)
-    if values != "uint8" or not llvm_cpu_has_features("sse2", target):
+        return "" if values == "int16" else _neon_instructions(target, values)
+    if values == "int8" or not llvm_cpu_has_features(_HALF_SUM_FEATURES[lanes], target):
         return ""
+    if values == "int16":
+        return "wide"
     if llvm_cpu_has_features("avx512vnni", target) and (
         lanes == 16 or llvm_cpu_has_features("avx512vl", target)
     ):
         return "bytes"
     if lanes < 16 and llvm_cpu_has_features("avxvnni", target):
         return "bytes"
-    return "halves" if llvm_cpu_has_features(_HALF_SUM_FEATURES[lanes], target) else ""
+    return "sums" if llvm_cpu_has_features("ssse3", target) else ""
 
 
 def _are_vectors(lanes: int, width: int) -> bool:

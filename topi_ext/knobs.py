@@ -176,6 +176,10 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
             knobs.pad_at == "chunk" and height % max(1, knobs.tile_rows) != 0,
             f"padding by chunk where tiles of {knobs.tile_rows} rows overlap",
         ),
+        (
+            knobs.pad_at == "chunk" and fuses_rows(workload) and run % pixels != 0,
+            f"padding by chunk where tiles of {pixels} pixels overlap",
+        ),
     ]
     return next((problem for found, problem in problems if found), None)
 

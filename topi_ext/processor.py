@@ -30,7 +30,8 @@ class Processor:
     as the compiler has to on a core that executes in order. ``scheduling_model`` is the core by which LLVM's
     machine-code analyser describes this one, empty where it is not used; see :data:`ARM_CORES`.
     ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI or ARM's
-    ``dotprod``. ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
+    ``dotprod``. ``byte_pairs``: there is an instruction that adds products of two bytes to an int16, which
+    saturates. ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
     ``pixel_words``: bytes of four neighbouring vectors are made words of by one permutation.
     ``store_operations``: what storing a vector takes of the units that multiply and add.
     ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
@@ -56,6 +57,7 @@ class Processor:
     registers_in_flight: int = 0
     scheduling_model: str = ""
     word_instructions: int = 5
+    byte_pairs: bool = False
     signed_words: bool = False
     pixel_words: bool = False
     store_operations: int = 0
@@ -70,8 +72,8 @@ class Processor:
         return parallel_cycles(self.threads, self.launch_cycles)
 
     @property
-    def halves_words(self) -> bool:
-        """Are words of uint8 and int8 taken apart into halves of 16 bits, which are what is multiplied?"""
+    def wide_words(self) -> bool:
+        """Are bytes multiplied as int16, since nothing adds up products of uint8 and int8?"""
         return self.word_instructions > 1 and not self.signed_words
 
     def lanes(self, dtype_bytes: int) -> int:
@@ -82,10 +84,10 @@ class Processor:
 _PAIR_LATENCY = 6
 """Measured on AMD's Zen 5."""
 
-_AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20)
+_AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, byte_pairs=True)
 _INTEL_AVX512 = replace(_AVX512, name="x86-64 AVX-512 Intel", l1_bytes=48 << 10, l2_bytes=2 << 20)
 _AMX = replace(_INTEL_AVX512, name="x86-64 AMX", word_instructions=1, matrix_registers=8)
-_AVX2 = Processor("x86-64 AVX2", 32, 16, 2, 4, 2, 32 << 10, 512 << 10, prefetch_again=False)
+_AVX2 = Processor("x86-64 AVX2", 32, 16, 2, 4, 2, 32 << 10, 512 << 10, prefetch_again=False, byte_pairs=True)
 """Measured on AMD's Zen 3: without prefetches direct convolutions of few pixels by many weights take 0.7 to
 0.95 of the time, Winograd's 1.1 to 1.4."""
 _SSE = Processor("x86-64 SSE", 16, 16, 1, 4, 2, 32 << 10, 256 << 10)
@@ -218,7 +220,7 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
         return replace(worded, pixel_words=permutes)
     if llvm_cpu_has_features(["avx2", "fma"], target):
         return _with_words(_AVX2, llvm_cpu_has_features("avxvnni", target))
-    return _SSE
+    return replace(_SSE, byte_pairs=llvm_cpu_has_features("ssse3", target))
 
 
 def _with_words(processor: Processor, at_once: bool) -> Processor:

@@ -1,12 +1,14 @@
 """How a convolution is computed in words: dot products of bytes along channels or a row, or of bfloat16."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.knobs import suits_matrices
-from topi_ext.workload import ConvolutionWorkload, word_elements
+from topi_ext.processor import Processor
+from topi_ext.workload import WIDENED, ConvolutionWorkload, word_elements
 
 PAIR = 2
 """Products that are added to 16 bits."""
@@ -22,6 +24,7 @@ def integer_form(
     *,
     signed_words: bool = False,
     pixel_words: bool = False,
+    wide_words: bool = False,
     words: bool = True,
 ) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of uint8 data that accumulates int32.
@@ -30,13 +33,17 @@ def integer_form(
     zeros that fill up the window. Without either, as in depthwise convolutions, sums that float32 holds
     exactly are made of float32. Other workloads, and those of three dimensions, stay as they are. With
     ``signed_words`` dot products take data of int8, which the caller has to subtract 128 for. With
-    ``pixel_words`` those of depthwise convolutions run along a row. Without ``words`` there are none.
+    ``pixel_words`` those of depthwise convolutions run along a row. With ``wide_words`` a word is two int16,
+    which the kernel makes of the data when it copies it. Without ``words`` there are none.
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
     plain = _without_padded_lanes(workload)
     taps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
-    worded = _in_words(workload, WORD_BYTES) if words else None
+    if wide_words:
+        worded = _in_words(replace(workload, dtype=WIDENED), word_elements(WIDENED, workload.out_dtype))
+    else:
+        worded = _in_words(workload, WORD_BYTES) if words else None
     if worded is None and words and pixel_words and _has_blocks_side_by_side(workload):
         worded = _words_of_rows(workload, WORD_BYTES)
     if worded is not None:
@@ -44,6 +51,21 @@ def integer_form(
     if taps * _LARGEST_PRODUCT < _EXACT_IN_FLOAT:
         return replace(plain, out_dtype="float32")
     return plain
+
+
+def form_on(
+    workload: ConvolutionWorkload, processor: Processor, fits: Callable[[ConvolutionWorkload], bool]
+) -> ConvolutionWorkload:
+    """The :func:`integer_form` of a workload that a processor is best at.
+
+    ``fits`` says of one in words of bytes whether :func:`pairs_fit`.
+    """
+    form = integer_form(workload, signed_words=processor.signed_words, pixel_words=processor.pixel_words)
+    if form is workload or not processor.wide_words:
+        return form
+    if processor.byte_pairs and form.word_axis and fits(form):
+        return replace(form, pairs_fit=True)
+    return integer_form(workload, wide_words=True)
 
 
 def pairs_fit(stored: np.ndarray) -> bool:
@@ -141,4 +163,4 @@ def _text(name: str, factor: int) -> str:
     return f"{factor}{name.lower()}" if factor else name
 
 
-__all__ = ["brain_form", "integer_form", "pairs_fit", "pairs_fit_in_any_layout"]
+__all__ = ["brain_form", "form_on", "integer_form", "pairs_fit", "pairs_fit_in_any_layout"]

@@ -28,7 +28,10 @@ SEPARABLE = "separable_conv2d"
 """The operator of a :class:`SeparableWorkload`."""
 
 BYTES = ("uint8", "int8")
-_WORDS = {**{(byte, "int32"): 4 for byte in BYTES}, ("bfloat16", "float32"): 2}
+WIDENED = "int16"
+"""What kernels make of data of uint8 where no instruction adds up products of bytes."""
+
+_WORDS = {**{(byte, "int32"): 4 for byte in BYTES}, (WIDENED, "int32"): 2, ("bfloat16", "float32"): 2}
 """Elements in a word, by the dtypes of data and result that dot products of words are for."""
 
 
@@ -120,6 +123,12 @@ class ConvolutionWorkload:
         return any(self.padding) or any(self.depth[3:5])
 
     @cached_property
+    def is_copied(self) -> bool:
+        """Does the kernel copy the image: with its border, or into the dtype that it is multiplied in?"""
+        in_bytes = self.dtype in BYTES and self.weight_dtype == "int8"
+        return self.is_padded or not (in_bytes or self.data_dtype == self.weight_dtype)
+
+    @cached_property
     def out_height(self) -> Any:
         return self.out_extent(0)
 
@@ -134,15 +143,17 @@ class ConvolutionWorkload:
 
     @property
     def weight_dtype(self) -> str:
-        """That of the data; for bytes it is int8 where int32 is accumulated, and else the result's."""
+        """What the data is multiplied as; for bytes it is int8 where int32 is accumulated, and else the
+        result's.
+        """
         if self.dtype not in BYTES:
-            return self.data_dtype
+            return BITS if self.dtype == "bfloat16" else self.dtype
         return "int8" if self.out_dtype == "int32" else self.out_dtype
 
     @property
     def data_dtype(self) -> str:
-        """That of the data in memory, where bfloat16 is its bits; see :mod:`topi_ext.brain`."""
-        return BITS if self.dtype == "bfloat16" else self.dtype
+        """That of the data in memory, where bfloat16 is its bits (:mod:`topi_ext.brain`)."""
+        return {"bfloat16": BITS, WIDENED: "uint8"}.get(self.dtype, self.dtype)
 
     @property
     def is_static(self) -> bool:

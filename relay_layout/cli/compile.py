@@ -34,6 +34,7 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.report is not None:
         check_report_path(arguments.report)
         options.check_writable("--report", arguments.report, [arguments.model])
+        options.check_apart("-o", arguments.output, "--report", arguments.report)
         keywords["report"] = arguments.report
     import relay_layout
 

@@ -264,6 +264,12 @@ def check_writable(option: str, path: str, sources: Sequence[str] = ()) -> None:
             raise InputError(f"{option}: {path} would overwrite what is being read")
 
 
+def check_apart(option: str, path: str, other: str, second: str) -> None:
+    """Raises InputError if both options name the same file to write."""
+    if os.path.realpath(path) == os.path.realpath(second):
+        raise InputError(f"{other}: {second} is what {option} writes; give each a file of its own")
+
+
 def _by_name(pairs: Sequence[tuple[str, str]], option: str) -> dict[str, str]:
     layouts: dict[str, str] = {}
     for name, layout in pairs:

@@ -72,6 +72,8 @@ def run(arguments: Namespace) -> Outcome:
             raise InputError("--report needs --profile, which measures what goes into it")
         check_report_path(arguments.report)
         options.check_writable("--report", arguments.report, [arguments.artifact])
+        if arguments.outputs is not None:
+            options.check_apart("--outputs", arguments.outputs, "--report", arguments.report)
         known = read_report(arguments.report)
     from relay_layout.cli.npz import read_arrays, write_arrays
 

@@ -15,7 +15,7 @@ from relay_layout.lower.cuda_legalize import (
     product_call,
     with_channels,
 )
-from relay_layout.lower.integers import Kernel, dot_products
+from relay_layout.lower.integers import Kernel, plain_loops
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.cuda import CudaTarget, padded_channels
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
@@ -43,7 +43,7 @@ def integer_kernel(target: CudaTarget) -> Kernel:
             result = builder.emit(call(builder, last, moved, weight, pad_value))
             return emit_transform(builder, result, CHANNELS_LAST, target_layout, workload.out_dtype)
         if not _has_kernel(workload, target):
-            return dot_products(builder, workload, data, weight, pad_value, words=False)
+            return plain_loops(builder, workload, data, weight, pad_value)
         geometry: dict[str, Any] = {
             "batch": workload.batch * (1 if workload.data_layout == "NHWC" else workload.in_width),
             "in_height": workload.in_height,

@@ -6,7 +6,6 @@ padding of the kernel.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,36 +30,23 @@ from relay_layout.quantization.reals import SHIFT
 from relay_layout.targets import dense
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import direct_convolution
-from topi_ext.word_forms import integer_form, pairs_fit
+from topi_ext.processor import Processor
+from topi_ext.word_forms import form_on, integer_form, pairs_fit
 from topi_ext.workload import ConvolutionWorkload
 
 Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarray, int], Expression]
 """Calls the kernel for a workload with its data, OIHW weight, and what lies around the image; int32."""
 
 
-def lower_integers(
-    module: tvm.IRModule,
-    kernel: Kernel | None = None,
-    *,
-    signed_words: bool = False,
-    pixel_words: bool = False,
-    halves_words: bool = False,
-) -> tvm.IRModule:
+def lower_integers(module: tvm.IRModule, by: Processor | Kernel) -> tvm.IRModule:
     """The module with functions in place of products and convolutions of uint8 by constants of int8.
 
-    ``kernel`` makes them, :func:`dot_products` by default. With ``signed_words``
-    (:attr:`topi_ext.processor.Processor.signed_words`) dot products read int8: each tensor is shifted once
-    for all that read it, and the results are brought back. For ``pixel_words`` see
-    :func:`~topi_ext.word_forms.integer_form`. With ``halves_words``
-    (:attr:`topi_ext.processor.Processor.halves_words`) weights are looked at for whether products may be
-    added in pairs (:func:`~topi_ext.word_forms.pairs_fit`).
+    They are those ``by`` which a processor does it (:func:`topi_ext.word_forms.form_on`), or what a kernel
+    calls. Where dot products of a processor read int8 (:attr:`~topi_ext.processor.Processor.signed_words`),
+    each tensor is shifted once for all that read it, and the results are brought back.
     """
     lowering = _Lowering(module)
-    plain = partial(dot_products, pixel_words=pixel_words, halves_words=halves_words)
-    lowering.kernel = plain if kernel is None else kernel
-    lowering.signed_words = signed_words
-    # Kernels of GPUs are for sizes that are known.
-    lowering.any_size = kernel is None
+    lowering.by = by
     for variable, function in module.functions_items():
         if isinstance(function, relax.Function):
             lowering.uses = count_uses(function)
@@ -72,9 +58,7 @@ def lower_integers(
 @mutator
 class _Lowering(PyExprMutator):
     uses: dict[str, int]
-    kernel: Kernel
-    signed_words: bool
-    any_size: bool
+    by: Processor | Kernel
     shifted: dict[Expression, Expression]
     """Tensors of uint8, each less :data:`SHIFT` as int8."""
 
@@ -90,7 +74,8 @@ class _Lowering(PyExprMutator):
         return call if lowered is None else lowered
 
     def _convolution(self, call: relax.Call) -> Expression | None:
-        found = constant_workload(call, any_size=self.any_size)
+        # Kernels of GPUs are for sizes that are known.
+        found = constant_workload(call, any_size=isinstance(self.by, Processor))
         if found is None:
             return None
         workload, weight = found
@@ -121,10 +106,10 @@ class _Lowering(PyExprMutator):
         self, workload: ConvolutionWorkload, data: Expression, weight: np.ndarray, pad_value: int
     ) -> Expression:
         """The kernel for ``workload`` with its OIHW ``weight``; int32, whatever it accumulates in."""
-        if not self.signed_words:
-            return self.kernel(self.builder_, workload, data, weight, pad_value)
-        form = integer_form(workload, signed_words=True)
-        if form.dtype == workload.dtype:
+        if not isinstance(self.by, Processor):
+            return self.by(self.builder_, workload, data, weight, pad_value)
+        form = form_on(workload, self.by, lambda form: pairs_fit(stored_weight(weight, form)))
+        if form.data_dtype == workload.dtype:
             return _call(self.builder_, form, data, weight, pad_value)
         if data not in self.shifted:
             moved = self.builder_.emit(relax.op.bitwise_xor(data, constant(np.array(SHIFT, "uint8"))))
@@ -153,22 +138,15 @@ def _padding(border: relax.Call, layout: str) -> tuple[int, int, int, int] | Non
     return (found["H"][0], found["W"][0], found["H"][1], found["W"][1])
 
 
-def dot_products(
+def plain_loops(
     builder: relax.BlockBuilder,
     workload: ConvolutionWorkload,
     data: Expression,
     weight: np.ndarray,
     pad_value: int,
-    *,
-    pixel_words: bool = False,
-    halves_words: bool = False,
-    words: bool = True,
 ) -> Expression:
-    """Loops for ``workload``: those of a CPU, in dot products of unsigned data where there are any, or
-    without ``words`` such as any target runs.
-    """
-    form = integer_form(workload, pixel_words=pixel_words, words=words)
-    return _call(builder, form, data, weight, pad_value, halves_words=halves_words)
+    """Loops for ``workload`` such as any target runs."""
+    return _call(builder, integer_form(workload, words=False), data, weight, pad_value)
 
 
 def _call(
@@ -178,16 +156,12 @@ def _call(
     weight: np.ndarray,
     pad_value: int,
     missing: np.ndarray | None = None,
-    halves_words: bool = False,
 ) -> Expression:
     """The kernel of ``form`` with its OIHW ``weight``; int32, whatever it accumulates in.
 
     ``missing`` holds for each output channel what is added to its sums.
     """
-
     stored = stored_weight(weight, form)
-    if halves_words and form.word_axis and pairs_fit(stored):
-        form = replace(form, pairs_fit=True)
 
     def compute(tensor: te.Tensor, kernel: te.Tensor, *added: te.Tensor) -> te.Tensor:
         result = direct_convolution(tensor, kernel, form, pad_value)
@@ -216,4 +190,4 @@ def _kept(tensor: te.Tensor, index: Sequence[tirx.Var]) -> list[Any]:
     return [0 if int(extent) == 1 else place for extent, place in zip(tensor.shape, index, strict=True)]
 
 
-__all__ = ["Kernel", "dot_products", "lower_integers"]
+__all__ = ["Kernel", "lower_integers", "plain_loops"]

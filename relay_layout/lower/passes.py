@@ -37,14 +37,10 @@ from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
 def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Operators to loops, each operator a function of its own."""
     on_gpu = isinstance(target, CudaTarget)
-    kernel = integer_kernel(target) if isinstance(target, CudaTarget) else None
-    # A GPU's host may be an ARM processor, whose way of reading bytes is not the GPU's.
-    signed = kernel is None and target.kernels.processor.signed_words
-    pixels_in_words = kernel is None and target.kernels.processor.pixel_words
-    halves = kernel is None and target.kernels.processor.halves_words
+    integers = integer_kernel(target) if isinstance(target, CudaTarget) else target.kernels.processor
     return [
         *([] if on_gpu else [_pass(by_pixel_rows, target)]),
-        _pass(lower_integers, kernel, signed_words=signed, pixel_words=pixels_in_words, halves_words=halves),
+        _pass(lower_integers, integers),
         _pass(merge_views),
         _pass(merge_parts),
         *([] if on_gpu else [_pass(join_attention), _pass(scatter_rows)]),

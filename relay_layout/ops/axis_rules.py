@@ -63,6 +63,9 @@ class AxisRule:
     accepts: Callable[[Node, Layout], bool] = lambda node, layout: True
     decides = False
 
+    def __post_init__(self) -> None:
+        assert self.arguments is None or self.expansion is None, "both say what the new call is"
+
     @property
     def summary(self) -> str:
         """One line on how the dimensions correspond."""

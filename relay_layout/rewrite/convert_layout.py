@@ -55,13 +55,13 @@ class ConversionReport:
             "layout_transforms": self.layout_transforms,
             "layout_transforms_weights": self.layout_transforms_weights,
             "layout_transform_bytes": self.layout_transform_bytes,
-            "layout_transform_us": round(self.layout_transform_us, 3),
+            "layout_transform_us": round(float(self.layout_transform_us), 3),
             "layout_transform_prices": {
                 source: self.layout_transform_prices.get(source, 0) for source in PRICE_SOURCES
             },
             "solver": {
                 "status": self.solver_status,
-                "objective_us": round(self.objective_us, 3),
+                "objective_us": round(float(self.objective_us), 3),
                 "seconds": round(self.solver_seconds, 4),
             },
             "verified": self.verified,

@@ -33,7 +33,7 @@ TRANSPOSE = "permute_dims"
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
 VIEWS = ("reshape", "flatten", "nn.batch_flatten", "expand_dims", "squeeze")
 """Operators that move nothing."""
-WINDOWED = ("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d")
+POOLINGS = tuple(f"nn.{kind}_pool{rank}d" for kind in ("max", "avg", "adaptive_avg") for rank in (1, 2, 3))
 
 
 class TargetOffers:
@@ -101,7 +101,7 @@ class TargetOffers:
 def _swept_axes(node: Node) -> str:
     """The axes that a window or a reduction runs along; a vector must not."""
     rank = node.operands[0].rank
-    if node.operator in WINDOWED:
+    if node.operator in POOLINGS:
         text = str(node.attributes.layout)
         return "".join("ABCDE"[place] for place, axis in enumerate(text) if axis in "DHW")
     if node.operator in REDUCTIONS and node.attributes.axis is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import tuning_logs
 from relay_layout.errors import InputError, RelayLayoutWarning
 from topi_ext.tune.database import Database
-from topi_ext.tune.log import load
+from topi_ext.tune.log import is_log, load
 from topi_ext.tune.record import Record
 from topi_ext.tune.recorded import RecordedKernels
 
@@ -24,8 +24,10 @@ def recorded_kernels(
 
     What was measured on the model ``cpu`` comes first; where ``paths`` hold nothing of that, the model that
     they hold most of. Lines that are no records are skipped with a warning. Raises InputError for a file that
-    cannot be read.
+    cannot be read, or that is no log.
     """
+    if isinstance(paths, str):
+        raise InputError(f"tuning records: a list of logs is needed, not {paths!r}")
     if not paths:
         return _shipped(processor, cpu) if shipped else RecordedKernels(Database())
     own = tuple(Path(path) for path in paths)
@@ -33,6 +35,7 @@ def recorded_kernels(
         if not path.is_file():
             raise InputError(f"tuning records: there is no file {path}")
     try:
+        check_logs(own)
         records, problems = load(own)
     except OSError as error:
         raise InputError(f"tuning records: {error.filename}: {error.strerror}") from None
@@ -44,6 +47,13 @@ def recorded_kernels(
         warnings.warn(skipped, RelayLayoutWarning, stacklevel=2)
     theirs = load(tuning_logs.paths_of(processor))[0] if shipped else []
     return RecordedKernels(Database([*theirs, *records], _preferred(records, processor, cpu)))
+
+
+def check_logs(paths: Iterable[Path]) -> None:
+    """Raises InputError for a file in which nothing is a record; OSError where one cannot be read."""
+    for path in paths:
+        if not is_log(path):
+            raise InputError(f"tuning records: {path} is no tuning log: not one of its lines is a record")
 
 
 @cache
@@ -58,4 +68,4 @@ def _preferred(records: Iterable[Record], processor: str, cpu: str) -> str:
     return cpu if cpu in measured or not measured else measured.most_common(1)[0][0]
 
 
-__all__ = ["recorded_kernels"]
+__all__ = ["check_logs", "recorded_kernels"]

@@ -74,10 +74,24 @@ def resolve_target(
     the one that those logs are of, come before those of other models. ``winograd`` false keeps to kernels
     that round like the direct convolution. ``precision`` is what floats are multiplied in
     (:data:`relay_layout.targets.target.Precision`): "bf16" is for processors with AVX512_BF16, AMX
-    or ARM's bf16, "fp16" and "tf32" are for CUDA. A target that is resolved stays as it is. Raises
-    :class:`TargetError` with the names that are understood, InputError for a log that cannot be read.
+    or ARM's bf16, "fp16" and "tf32" are for CUDA. A target that is resolved stays as it is, and takes none
+    of these options. Raises :class:`TargetError` with the names that are understood, InputError for a log
+    that cannot be read.
     """
     if isinstance(target, BuildTarget):
+        settled = {
+            "threads": threads in (None, target.threads),
+            "precision": precision in ("fp32", target.precision),
+            "winograd": winograd,
+            "tuning_records": not tuning_records,
+            "shipped_records": shipped_records,
+        }
+        changed = [name for name, same in settled.items() if not same]
+        if changed:
+            raise TargetError(
+                f"target {target.name} is resolved, so {', '.join(changed)} cannot change it; give these to "
+                "resolve_target"
+            )
         return target
     check_threads(threads)
     if precision not in STORED:

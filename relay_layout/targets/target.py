@@ -1,6 +1,6 @@
 """What compilation knows of a target: what TVM compiles for, which instructions it needs, what it costs."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import tvm
@@ -15,7 +15,7 @@ from topi_ext.family import Machine
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune.transforms import TransformTimes
-from topi_ext.word_forms import brain_form, integer_form, pairs_fit_in_any_layout
+from topi_ext.word_forms import brain_form, form_on, pairs_fit_in_any_layout
 from topi_ext.workload import ConvolutionWorkload
 
 Precision = Literal["fp16", "bf16", "tf32", "fp32"]
@@ -59,11 +59,11 @@ class BuildTarget:
 
         Without the ``weight`` itself, its elements are taken for any.
         """
-        processor = self.kernels.processor
-        form = integer_form(workload, signed_words=processor.signed_words, pixel_words=processor.pixel_words)
-        if weight is not None and form.weight_dtype == "int8" and form.word_axis and processor.halves_words:
-            form = replace(form, pairs_fit=pairs_fit_in_any_layout(constant_array(weight)))
-        return self.float_form(form)
+
+        def fits(form: ConvolutionWorkload) -> bool:
+            return weight is not None and pairs_fit_in_any_layout(constant_array(weight))
+
+        return self.float_form(form_on(workload, self.kernels.processor, fits))
 
     def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
         """As :meth:`kernel_form`, with convolutions of bytes as they are."""

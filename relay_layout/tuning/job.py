@@ -12,6 +12,7 @@ import tuning_logs
 from relay_layout import host
 from relay_layout.errors import InputError
 from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
+from relay_layout.targets.records import check_logs
 from relay_layout.tuning import tasks
 from relay_layout.tuning.transforms import transform_function
 from relay_layout.tuning.turns import Turns, with_transforms
@@ -82,6 +83,7 @@ class Tuning:
     def prepare(job: TuningJob, listener: Listener) -> "Tuning":
         """Raises InputError where the models hold nothing to tune, and what loading them raises."""
         target = job.resolved_target()
+        check_logs([job.log] if job.log.exists() else [])
         database, problems = Database.load(job.logs())
         listener.problems(problems)
         target = with_transforms(target, database)

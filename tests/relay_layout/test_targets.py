@@ -209,6 +209,17 @@ def test_precisions_that_a_target_does_not_have(target: object, precision: str, 
         resolve_target(target, precision=precision)  # type: ignore[arg-type]
 
 
+def test_a_resolved_target_takes_no_options() -> None:
+    target = resolve_target("znver4", threads=2)
+    assert resolve_target(target, threads=2) is target
+    with pytest.raises(TargetError) as caught:
+        resolve_target(target, threads=1, precision="bf16", winograd=False)
+    assert str(caught.value) == (
+        "target znver4 is resolved, so threads, precision, winograd cannot change it; give these to "
+        "resolve_target"
+    )
+
+
 @pytest.mark.parametrize("cpu", ["znver4", "znver5"])
 def test_vectors_of_bfloat16_are_enough(cpu: str) -> None:
     target = resolve_target({**SAPPHIRE_RAPIDS, "mcpu": cpu}, precision="bf16", shipped_records=False)

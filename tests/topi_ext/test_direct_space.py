@@ -6,8 +6,9 @@ import pytest
 from kernel_networks import workload_for
 from tvm.target import Target
 
-from topi_ext.direct_space import cheapest_direct, direct_knobs
+from topi_ext.direct_space import direct_knobs
 from topi_ext.processor import processor_of
+from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 TARGETS = {
@@ -69,9 +70,14 @@ def test_rows_of_a_chunk_stay_in_the_cache() -> None:
     assert min(by_rows, key=lambda rows: by_rows[rows]) < 64
 
 
-def test_words_that_are_taken_apart_are_met_by_several_pixels() -> None:
-    """Halves of weights are made anew for every tile of pixels."""
+def test_images_that_are_widened_are_copied_by_chunks_of_whole_tiles() -> None:
     processor = processor_of(Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2}))
-    plain = workload_for((512, 512, 7, 3, 1, 1), "NCHW8c", "OIHW2i8o4i", "NCHW8c")
-    words = replace(plain, dtype="uint8", out_dtype="int32")
-    assert cheapest_direct(words, processor)[1].tile_pixels >= 4
+    plain = workload_for((64, 64, 14, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
+    form = integer_form(replace(plain, dtype="uint8", out_dtype="int32"), wide_words=True)
+    tiles = {
+        (knobs.tile_pixels, knobs.pad_at)
+        for _, knobs in direct_knobs(form, processor)
+        if knobs.order == "pixels"
+    }
+    assert {(4, "chunk"), (5, "stage")} <= tiles
+    assert all((14 * 14 % pixels == 0) == (pad_at == "chunk") for pixels, pad_at in tiles)

@@ -19,7 +19,7 @@ from topi_ext.kernel import default_knobs, direct_convolution, kernel_arguments,
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.convolution import Convolution
 from topi_ext.weights import fill_vectors
-from topi_ext.word_forms import integer_form, pairs_fit, pairs_fit_in_any_layout
+from topi_ext.word_forms import form_on, integer_form, pairs_fit, pairs_fit_in_any_layout
 from topi_ext.workload import ConvolutionWorkload
 
 CPUS = {
@@ -88,11 +88,14 @@ def filled(weight: Array, form: ConvolutionWorkload) -> Array:
     return fill_vectors(weight, 1, form.padded_lanes) if form.padded_lanes else weight
 
 
-def check(
-    case: ConvolutionWorkload, cpu: str, pad_value: int = 0, *, pixel_words: bool = False, bits: int = 8
-) -> None:
+def form_of(case: ConvolutionWorkload, cpu: str, *, fit: bool = False) -> ConvolutionWorkload:
+    """The form for a processor, of weights whose pairs of products fit or do not."""
+    return form_on(case, processor_of(target_for(cpu)), lambda form: fit)
+
+
+def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0, *, bits: int = 8) -> None:
     """The kernel of a form, scheduled by its rule, beside numpy; weights have so many ``bits``."""
-    form = integer_form(case, pixel_words=pixel_words)
+    form = form_of(case, cpu, fit=bits < 8)
     rng = np.random.default_rng(case.in_channels)
     data = rng.integers(0, 256, (case.batch, case.in_channels, case.in_height, case.in_width))
     most = 1 << (bits - 1)
@@ -105,9 +108,8 @@ def check(
     expected = reference(bordered, weight, case.strides, (0, 0, 0, 0), case.dilation, case.groups)
     wider = form.kernel[1] - case.kernel[1]
     stored = filled(np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider))), form)
-    if bits < 8 and form.word_axis:
+    if form.pairs_fit:
         assert pairs_fit(pack(stored, "OIHW", form.kernel_layout))
-        form = replace(form, pairs_fit=True)
     arguments = kernel_arguments(form, default_knobs(form, processor_of(target_for(cpu))))
     data_tensor, weight_tensor = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
     result = direct_convolution(data_tensor, weight_tensor, form, pad_value)
@@ -184,7 +186,7 @@ def test_instructions(cpu: str) -> None:
     """One for each word of channels, accumulator and data of the tile; nothing is spilled."""
     target = target_for(cpu)
     block = 16 if cpu in ("znver5", "x86-64-v4") else processor_of(target).lanes(4)
-    form = integer_form(workload(32, 32, (8, 8), (1, 1), f"NCHW16c OIHW16i{block}o NCHW{block}c"))
+    form = form_of(workload(32, 32, (8, 8), (1, 1), f"NCHW16c OIHW16i{block}o NCHW{block}c"), cpu)
     assembly = compile_function(scheduled_kernel(form, default_knobs(form, processor_of(target))), target)
     text = assembly.mod.inspect_source("asm")
     assert text.count(CPUS[cpu][1]) >= 12
@@ -197,8 +199,7 @@ def test_instructions(cpu: str) -> None:
 def test_instructions_of_weights_of_seven_bits(cpu: str, instruction: str) -> None:
     target = target_for(cpu)
     block = processor_of(target).lanes(4)
-    form = integer_form(workload(32, 32, (8, 8), (1, 1), f"NCHW16c OIHW16i{block}o NCHW{block}c"))
-    form = replace(form, pairs_fit=True)
+    form = form_of(workload(32, 32, (8, 8), (1, 1), f"NCHW16c OIHW16i{block}o NCHW{block}c"), cpu, fit=True)
     knobs = default_knobs(form, processor_of(target))
     data, weight = (te.placeholder(shape, dtype) for shape, dtype in kernel_arguments(form, knobs)[:2])
     function = prim_func([data, weight, direct_convolution(data, weight, form)])
@@ -212,7 +213,7 @@ def test_instructions_of_weights_of_seven_bits(cpu: str, instruction: str) -> No
 @pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v2"])
 def test_words_of_more_lanes_than_a_register_are_multiplied_in_parts(cpu: str) -> None:
     target = target_for(cpu)
-    form = integer_form(workload(32, 32, (8, 8), (1, 1), "NCHW16c OIHW16i16o NCHW16c"))
+    form = form_of(workload(32, 32, (8, 8), (1, 1), "NCHW16c OIHW16i16o NCHW16c"), cpu)
     assert processor_of(target).lanes(4) < 16
     assembly = compile_function(scheduled_kernel(form, default_knobs(form, processor_of(target))), target)
     text = assembly.mod.inspect_source("asm")
@@ -260,6 +261,45 @@ def test_forms(
     assert (form.out_height, form.out_width) == (case.out_height, case.out_width)
 
 
+@pytest.mark.parametrize(
+    ("case", "kernel_layout", "kernel"),
+    [
+        (CASES[0], "OIHW8i16o2i", (3, 3)),
+        (CASES[4], "HWIO2i", (3, 3)),
+        (CASES[6], "OIHW16o2w", (7, 8)),
+        (CASES[12], "HWIO2i", (3, 3)),
+    ],
+)
+def test_forms_in_words_of_two(
+    case: ConvolutionWorkload, kernel_layout: str, kernel: tuple[int, int]
+) -> None:
+    form = integer_form(case, wide_words=True)
+    assert (form.kernel_layout, form.kernel) == (kernel_layout, kernel)
+    assert (form.data_dtype, form.dtype, form.weight_dtype, form.out_dtype) == (
+        "uint8",
+        "int16",
+        "int16",
+        "int32",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cpu", "fit", "found"),
+    [
+        ("znver4", False, ("uint8", False)),
+        ("znver4", True, ("uint8", False)),
+        ("x86-64-v4", False, ("int16", False)),
+        ("x86-64-v3", False, ("int16", False)),
+        ("x86-64-v3", True, ("uint8", True)),
+        ("x86-64", True, ("int16", False)),
+    ],
+)
+def test_forms_of_processors(cpu: str, fit: bool, found: tuple[str, bool]) -> None:
+    """Bytes are widened where no instruction takes four, nor pairs of these weights."""
+    form = form_of(CASES[0], cpu, fit=fit)
+    assert (form.dtype, form.pairs_fit) == found
+
+
 DEPTHWISE = [
     workload(32, 32, (9, 9), (3, 3), "NCHW16c OIHW16o NCHW16c", padding=(1, 1, 1, 1), groups=32, batch=2),
     workload(16, 16, (11, 8), (3, 3), "NCHW16c OIHW16o NCHW16c", strides=(2, 2), groups=16),
@@ -277,7 +317,7 @@ DEPTHWISE = [
 def test_depthwise_convolutions_in_words_of_pixels(case: ConvolutionWorkload, pad_value: int) -> None:
     assert integer_form(case, pixel_words=True).kernel_layout == "OIHW16o4w"
     assert integer_form(case).out_dtype == "float32"
-    check(case, "znver4" if "avx512_vbmi" in cpu_features() else _fastest(), pad_value, pixel_words=True)
+    check(case, "znver4" if "avx512_vbmi" in cpu_features() else _fastest(), pad_value)
 
 
 @pytest.mark.parametrize(

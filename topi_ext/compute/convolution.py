@@ -29,7 +29,7 @@ from topi_ext.indexing import (
     physical_axes,
     physical_index,
 )
-from topi_ext.workload import ANNOTATION, USUAL, ConvolutionWorkload, in_depth
+from topi_ext.workload import ANNOTATION, USUAL, WIDENED, ConvolutionWorkload, in_depth
 
 STORED = "stored"
 """Name of the block that leaves out the lanes of a padded result that are no channels."""
@@ -103,8 +103,9 @@ def conv2d(
 
     A kernel of int8 that is stored with four elements of I or W innermost ("OIHW4i16o4i", "OIHW16o4w") makes
     dot products of them with ``data`` of uint8 or int8, and one of uint16, the bits of bfloat16, with two of
-    them ("OHWI16o2i") with ``data`` of such bits, or of float32 that is rounded. A kernel of float32 takes
-    integer ``data`` as float32, where sums below 2**24 are exact.
+    them ("OHWI16o2i") with ``data`` of such bits, or of float32 that is rounded. So does one of int16 with
+    ``data`` of uint8, which is widened. A kernel of float32 takes integer ``data`` as float32, where sums
+    below 2**24 are exact.
     ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
     each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
     kernel has an axis G where there are several groups: "GOHWI16o".
@@ -262,7 +263,7 @@ def _direct(
         if geometry.word_axis:
             pairs = [factors(index, _step(axes, geometry, place)) for place in range(geometry.word)]
             values, weights = zip(*pairs, strict=True)
-            product = dot(values, weights, pairs_fit=pairs_fit)
+            product = dot(values, weights, geometry.out_dtype, pairs_fit=pairs_fit)
         else:
             value, factor = factors(index, {})
             product = widened(value, geometry) * widened(factor, geometry)
@@ -307,12 +308,12 @@ def _step(axes: dict[str, tirx.IterVar], geometry: Geometry, place: int) -> dict
 
 
 def _pad(data: te.Tensor, geometry: Geometry, value: int = 0) -> te.Tensor:
-    """The data with its border, in the dtype of a kernel of floating point."""
+    """The data with its border, in the dtype of a kernel of floating point or of 16 bits."""
     rank = len(geometry.spatial)
     before = dict(zip(geometry.spatial, geometry.padding[:rank], strict=True))
     after = dict(zip(geometry.spatial, geometry.padding[rank:], strict=True))
-    by_floats = geometry.weight_dtype.startswith("float") or geometry.reads_bits
-    dtype = geometry.weight_dtype if by_floats else None
+    as_weights = geometry.weight_dtype.startswith("float") or geometry.reads_bits or geometry.dtype == WIDENED
+    dtype = geometry.weight_dtype if as_weights else None
     return pad(data, geometry.data_layout, before, after, value=value, dtype=dtype)
 
 

@@ -17,7 +17,7 @@ from topi_ext.indexing import (
     physical_axes,
     word_axis,
 )
-from topi_ext.workload import BYTES, padded_lanes, word_elements
+from topi_ext.workload import BYTES, WIDENED, padded_lanes, word_elements
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Geometry:
 
     ``spatial`` are the letters of its axes ("HW"), and the tuples have one entry for each; ``padding`` lists
     all that is before, then all that is after. ``image`` are the spatial extents of the data. ``dtype`` is
-    that of the data as it is multiplied: float32 is rounded where the kernel holds bits of bfloat16.
+    that of the data as it is multiplied: float32 is rounded where the kernel holds bits of bfloat16, and
+    uint8 is widened where it holds int16.
     """
 
     spatial: str
@@ -164,7 +165,7 @@ def geometry_of(
         data_layout=data_layout,
         kernel_layout=kernel_layout,
         out_layout=out_layout,
-        dtype="bfloat16" if str(weight.dtype) == BITS and out_dtype == "float32" else str(data.dtype),
+        dtype=_multiplied(str(data.dtype), str(weight.dtype), out_dtype),
         weight_dtype=str(weight.dtype),
         out_dtype=out_dtype or str(data.dtype),
     )
@@ -176,6 +177,13 @@ def geometry_of(
             layouts = f"{data_layout}, {kernel_layout} to {out_layout}"
             raise RelayLayoutError(f"{name} of {layouts}: {problem}")
     return geometry
+
+
+def _multiplied(data: str, weight: str, out: str | None) -> str:
+    """The dtype in which data is multiplied by a weight of another one, if that is not its own."""
+    if weight == BITS and out == "float32":
+        return "bfloat16"
+    return WIDENED if (data, weight, out) == ("uint8", WIDENED, "int32") else data
 
 
 def _misfit(geometry: Geometry, inputs: int, stored: int, transposed: bool) -> str:

@@ -46,7 +46,7 @@ def pair_product(left: te.Tensor, right: te.Tensor) -> te.Tensor:
         first, second = (values(*_own(values, image), row, pair * PAIR + place) for place in range(PAIR))
         both = [first, or_zero(pair * PAIR + 1, second)]
         factors = halves_of(words(*_own(words, image), pair, column))
-        return te.sum(dot([*map(widened, both)], [*map(widened, factors)]), axis=pair)
+        return te.sum(dot([*map(widened, both)], [*map(widened, factors)], "float32"), axis=pair)
 
     return te.compute((*_broadcast(left, right), rows, columns), element, name="pair_product")
 

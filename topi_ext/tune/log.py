@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -70,6 +70,20 @@ def read(path: Path) -> Iterator[Record | Problem]:
                     yield Problem(path, number, "not UTF-8 text")
                 except RelayLayoutError as error:
                     yield Problem(path, number, str(error))
+
+
+def is_log(path: Path) -> bool:
+    """Whether a file holds a record, or nothing but the torn line of a writer that was killed.
+
+    Others are no logs, whatever their name is. OSError where the file cannot be read.
+    """
+    first = next(islice(read(path), 1), None)
+    if first is None or not isinstance(first, Problem):
+        return True
+    with open(path, "rb") as file:
+        line = file.readline(LONGEST_LINE)
+        is_torn = line.startswith(b"{") and not line.endswith(b"\n") and not file.read(1)
+    return is_torn or any(not isinstance(found, Problem) for found in read(path))
 
 
 def load(paths: Iterable[Path]) -> tuple[list[Record], list[Problem]]:

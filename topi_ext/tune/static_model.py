@@ -217,7 +217,7 @@ def _inner(workload: ConvolutionWorkload, knobs: Knobs) -> Knobs:
         return replace(knobs, rows=min(knobs.rows, MOST_UNROLLED))
     # How many rows a chunk has changes a bound of an outer loop and no more. So does the order of the outer
     # loops, unless it says where padding goes, or the transforms of Winograd.
-    if isinstance(knobs, WinogradKnobs) or workload.is_padded:
+    if isinstance(knobs, WinogradKnobs) or workload.is_copied:
         return replace(knobs, rows=1)
     return replace(knobs, rows=1, order="channels")
 

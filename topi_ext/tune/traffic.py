@@ -90,7 +90,7 @@ def direct_traffic(workload: ConvolutionWorkload, processor: Processor, knobs: C
         fetched_weights = weights
     stays_cached = image + result + weights <= far
     memory = fetched_weights + (0 if stays_cached else fetched + result)
-    padding = _padding_cycles(workload, processor, knobs, image) if workload.is_padded else 0.0
+    padding = _padding_cycles(workload, processor, knobs, image) if workload.is_copied else 0.0
     return Traffic(cached + cached_weights + result, memory, padding)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import relay_layout
+from relay_layout.__main__ import main as entry_point
 from relay_layout.cli.main import VERBS, main
 from relay_layout.errors import ModelError
 
@@ -152,6 +153,20 @@ def test_an_interrupt_that_native_code_turned_into_an_error(
         assert main(["convert", "model.onnx"]) == 130
     assert error_of(capsys) == "relay-layout: interrupted"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_while_the_command_is_imported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupting:
+        def find_spec(self, name: str, *_: Any) -> None:
+            if name == "relay_layout.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "relay_layout.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    assert entry_point() == 130
+    assert error_of(capsys) == "relay-layout: interrupted"
 
 
 def test_with_json_standard_output_holds_the_object_alone(

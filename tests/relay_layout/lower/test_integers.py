@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tvm import relax
+from tvm.target import Target
 
 import relay_layout
 from relay_layout.lower.integers import lower_integers
 from relay_layout.targets import resolve_target
 from tests.board.networks import integers_module, random_convolution
+from topi_ext.processor import processor_of
 
 SEEDS = range(12)
 
@@ -32,10 +34,16 @@ def test_data_are_shifted_and_sums_brought_back(tmp_path: Path, layout: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("most", "halves", "found"), [(64, True, True), (65, True, False), (64, False, False)]
+    ("cpu", "most", "found"),
+    [
+        ("x86-64-v3", 64, "dot_of_fitting_pairs"),
+        ("x86-64-v3", 65, "int16"),
+        ("znver4", 64, "topi_ext.dot"),
+        ("x86-64", 64, "int16"),
+    ],
 )
-def test_weights_whose_products_fit_16_bits_in_pairs(most: int, halves: bool, found: bool) -> None:
-    """Looked for where words are taken apart into halves, which that saves."""
+def test_weights_whose_products_fit_16_bits_in_pairs(cpu: str, most: int, found: str) -> None:
+    """They stay bytes where an instruction adds such pairs; others are widened without one for words."""
     weight = np.full((1, 1, 8, 16), most, "int8")
     builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType((1, 5, 5, 8), "uint8"))
@@ -44,6 +52,9 @@ def test_weights_whose_products_fit_16_bits_in_pairs(most: int, halves: bool, fo
             options = {"data_layout": "NHWC", "kernel_layout": "HWIO", "out_dtype": "int32"}
             result = builder.emit_output(relax.op.nn.conv2d(data, relax.const(weight), **options))
         builder.emit_func_output(result)
-    text = lower_integers(builder.finalize(), halves_words=halves).script()
+    processor = processor_of(Target({"kind": "llvm", "mcpu": cpu}))
+    text = lower_integers(builder.finalize(), processor).script()
     assert "topi_ext.dot" in text
-    assert ("topi_ext.dot_of_fitting_pairs" in text) == found
+    assert found in text
+    kinds = ("dot_of_fitting_pairs", "int16")
+    assert [kind in text for kind in kinds] == [kind == found for kind in kinds]

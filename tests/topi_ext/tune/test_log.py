@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from topi_ext.tune.log import LONGEST_LINE, Problem, append, load, merged, read, write
+from topi_ext.tune.log import LONGEST_LINE, Problem, append, is_log, load, merged, read, write
 from topi_ext.tune.record import TuningRecord
 
 MakeRecord = Callable[..., TuningRecord]
@@ -67,6 +67,24 @@ def test_bad_lines_are_reported_with_their_number(tmp_path: Path, make_record: M
         f"{log}:5: not a tuning record: it has no schema",
     ]
     assert found[0] == found[-1] == make_record(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("", True), ('{"workload": {', True), ('{"a": 1}\n', False), ('{"a": 1}', True), ("a\nb\n", False)],
+)
+def test_what_may_be_a_log(tmp_path: Path, text: str, found: bool) -> None:
+    """A file of other lines is none; a single line that nobody ended may be torn."""
+    path = tmp_path / "log.jsonl"
+    path.write_text(text)
+    assert is_log(path) == found
+
+
+def test_a_log_may_begin_with_what_is_no_record(tmp_path: Path, make_record: MakeRecord) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("# notes\n")
+    append(path, make_record(1.0))
+    assert is_log(path)
 
 
 def test_the_longest_line_that_counts(tmp_path: Path, make_record: MakeRecord) -> None:

@@ -101,18 +101,16 @@ class _Nest:
         knobs, flat = self.knobs, fuses_rows(self.workload)
         around, epilogue = self._surroundings()
         if flat:
-            self._fuse_rows(epilogue)
+            self._fuse_rows(epilogue, self._copy(around))
         if splits_groups(self.workload):
             self._split_groups(epilogue, flat)
         if splits_groups(self.workload) and self.workload.padded_lanes:
             around, epilogue = self._simplified(around, epilogue)
         sch = self.sch
         stage = depthwise_stage(sch, around.before) if isinstance(self.workload, SeparableWorkload) else None
-        pad = None
+        pad = self._copy(around) if stage is None else None
         for block in around.before if stage is None else ():
-            if sch.get(block).name_hint.startswith(PADDING):
-                pad = block
-            else:
+            if block is not pad:
                 arrange_block(sch, block, knobs.lanes)
         loops = dict(zip(self._loop_names(flat), sch.get_loops(self.anchor), strict=True))
         steps = []
@@ -202,17 +200,27 @@ class _Nest:
             names.append("lane")
         return names + list(reduction_axes(self.workload))
 
-    def _fuse_rows(self, epilogue: SBlock) -> None:
-        """Make rows and columns one axis in both blocks and in the buffer between them."""
-        axes = physical_axes(self.workload.out_layout)
-        row = axes.index(("H", 0))
+    def _copy(self, around: Surroundings) -> SBlock | None:
+        """The block that copies the image, if there is one."""
+        names = ((block, self.sch.get(block).name_hint) for block in around.before)
+        return next((block for block, name in names if name.startswith(PADDING)), None)
+
+    def _fuse_rows(self, epilogue: SBlock, copy: SBlock | None) -> None:
+        """Make rows and columns one axis in all blocks and in the buffers between them."""
         width = self.workload.out_width
 
-        def fuse(*index: Any) -> list[Any]:
-            pixel = index[row] * width + index[row + 1]
-            return [*index[:row], pixel, *index[row + 2 :]]
+        def fuse_in(layout: str) -> Callable[..., list[Any]]:
+            row = physical_axes(layout).index(("H", 0))
 
-        self._remap(fuse, [self.anchor, epilogue])
+            def fuse(*index: Any) -> list[Any]:
+                pixel = index[row] * width + index[row + 1]
+                return [*index[:row], pixel, *index[row + 2 :]]
+
+            return fuse
+
+        self._remap(fuse_in(self.workload.out_layout), [self.anchor, epilogue], filled=self.anchor)
+        if copy is not None:
+            self._remap(fuse_in(self.workload.data_layout), [copy], filled=copy)
 
     def _split_groups(self, epilogue: SBlock, flat: bool) -> None:
         """Make two axes of the channels, the group and the channel in it, in both blocks and between them.
@@ -227,7 +235,10 @@ class _Nest:
             pair = [index[channel] // outputs, index[channel] % outputs]
             return [*index[:channel], *pair, *index[channel + 1 :]]
 
-        self._remap(split, [epilogue] if self.workload.padded_lanes else [self.anchor, epilogue])
+        if self.workload.padded_lanes:
+            self._remap(split, [epilogue])
+        else:
+            self._remap(split, [self.anchor, epilogue], filled=self.anchor)
 
     def _simplified(self, around: Surroundings, epilogue: SBlock) -> tuple[Surroundings, SBlock]:
         """The same blocks of a function whose indices know the extents of a group.
@@ -244,8 +255,10 @@ class _Nest:
         self.sch = sch
         return Surroundings(before, epilogue, after), epilogue
 
-    def _remap(self, axes: Callable[..., list[Any]], blocks: list[SBlock]) -> None:
-        """Give blocks other axes, and where the anchor is among them also the buffer that it fills."""
+    def _remap(
+        self, axes: Callable[..., list[Any]], blocks: list[SBlock], filled: SBlock | None = None
+    ) -> None:
+        """Give blocks other axes, and also the buffer that is ``filled`` by one of them."""
         sch = self.sch
 
         def mapping(block: SBlock, rank: int) -> tirx.IndexMap:
@@ -255,11 +268,9 @@ class _Nest:
 
         for block in blocks:
             sch.transform_block_layout(block, mapping(block, len(sch.get(block).iter_vars)))
-        if self.anchor in blocks:
-            rank = len(sch.get(self.anchor).writes[0].source.shape)
-            sch.transform_layout(
-                self.anchor, ("write", 0), mapping(self.anchor, rank), assume_injective_transform=True
-            )
+        if filled is not None:
+            rank = len(sch.get(filled).writes[0].source.shape)
+            sch.transform_layout(filled, ("write", 0), mapping(filled, rank), assume_injective_transform=True)
 
     def _split(self, loops: dict[str, Loop], flat: bool) -> tuple[list[Loop], dict[str, Loop]]:
         """The tile's loops, vector last, and the loops around it in order."""
