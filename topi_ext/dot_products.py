@@ -260,6 +260,18 @@ def _in_a_lane(words: Any) -> Any:
     return tirx.Shuffle([tirx.reinterpret("int32x4", fenced)], [0] * _NEON_LANES)
 
 
+def _fenced(sums: Any) -> Any:
+    """A vector of int32 that LLVM adds up as it is written.
+
+    It would change the order of a tile's sums, and then spill what it waits for. The fence is one of floats,
+    and becomes no instruction.
+    """
+    lanes = lanes_of(sums)
+    floats = tirx.reinterpret(f"float32x{lanes}", sums)
+    fenced = tirx.call_llvm_pure_intrin(floats.ty.dtype, f"llvm.arithmetic.fence.v{lanes}f32", floats)
+    return tirx.reinterpret(sums.ty.dtype, fenced)
+
+
 def _one_word(words: Any) -> Any:
     """The word that is in all lanes; other words as they are."""
     return words.value if isinstance(words, tirx.Broadcast) else words
@@ -286,10 +298,10 @@ def _by_vectors(kind: str, width: int, addend: Any, left: Any, right: Any) -> An
         vectors = [tirx.reinterpret(f"int8x{WORD_BYTES * lanes}", words) for words in (left, right)]
         sums = tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", _PAIR_SUMS[lanes], *vectors)
         ones = tirx.Broadcast(tirx.const(1, "int16"), 2 * lanes)
-        return addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], sums, ones)
+        return _fenced(addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], sums, ones))
     if kind == "wide":
         vectors = [tirx.reinterpret(f"int16x{PAIR * lanes}", words) for words in (left, right)]
-        return addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], *vectors)
+        return _fenced(addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], *vectors))
     left, right = (tirx.reinterpret("int8x16", words) for words in (left, right))
     if kind in _NEON_SUMS:
         # The lane of a word must be the last operand, and data without signs the first.

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 from tvm import sym, tirx
+from tvm.ir import Range
 from tvm_ffi import structural_map
 
+from relay_layout.frontend.known_sizes import known_interval
 from relay_layout.frontend.residues import never_more
 from relay_layout.ir import Extent
 
@@ -16,6 +18,12 @@ def simplify(extent: Extent) -> Extent:
     if isinstance(extent, int | np.integer):
         return int(extent)
     analyzer = sym.Analyzer()
+    for variable in tirx.analysis.undefined_vars(extent):
+        known = known_interval(variable)
+        if known.most is not None:
+            analyzer.bind(variable, Range(_expression(known.least), _expression(known.most + 1)))
+        elif known.least:
+            analyzer.update(variable, sym.ConstIntBound(known.least, sym.ConstIntBound.POS_INF))
     simplest = analyzer.simplify(structural_map(analyzer.simplify(extent), (tirx.FloorMod, _missing)))
     return int(simplest) if isinstance(simplest, tirx.IntImm) else simplest
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tvm import tirx
 
+from relay_layout.frontend.known_sizes import Interval, known_interval
 from relay_layout.ir import Extent
 
 _LONGEST = 1 << 16
@@ -54,7 +55,8 @@ def equal_residues(left: Extent, right: Extent, known: Residues) -> Residues | N
     period = lcm(difference.period, known.divisor)
     last = difference.start + period + 1
     sizes = range(known.rest, last, known.divisor)
-    zeros = {size for size in sizes if size == 0 or difference.value(size) == 0}
+    least = max(1, known_interval(_variables(left, right)[0]).least)
+    zeros = {size for size in sizes if size < least or difference.value(size) == 0}
     for divisor in range(known.divisor, period + 1, known.divisor):
         if period % divisor == 0:
             for rest in range(known.rest, divisor, known.divisor):
@@ -63,26 +65,59 @@ def equal_residues(left: Extent, right: Extent, known: Residues) -> Residues | N
     return None
 
 
+def equal_interval(left: Extent, right: Extent) -> Interval | None:
+    """The values of their only variable with which two extents are equal, where these are all from some on,
+    or from some to others; nothing is said of 0.
+
+    None where they are scattered or fewer than two, and for extents of several variables or other operators.
+    """
+    difference = _difference(left, right)
+    if difference is None:
+        return None
+    last = difference.start + difference.period + 1
+    known = known_interval(_variables(left, right)[0])
+    sizes = range(max(1, known.least), last if known.most is None else min(last, known.most + 1))
+    equal = [size for size in sizes if difference.value(size) == 0]
+    if len(equal) < 2 or equal[-1] - equal[0] != len(equal) - 1:
+        return None
+    least = known.least if equal[0] == sizes[0] else equal[0]
+    if equal[-1] != sizes[-1]:
+        return Interval(least, equal[-1])
+    if sizes[-1] == known.most:
+        return Interval(least, known.most)
+    return Interval(least, None) if difference.slope == 0 else None
+
+
 def never_more(left: Extent, right: Extent, *, least: int = 0) -> bool:
     """Whether one extent is proven to be at most the other where their variable is ``least`` or more."""
     if isinstance(left, int) and isinstance(right, int):
         return left <= right
     difference = _difference(left, right)
-    if difference is None or difference.slope > 0:
+    if difference is None:
         return False
-    return all(
-        difference.value(size) <= 0 for size in range(least, difference.start + difference.period + least)
-    )
+    known = known_interval(_variables(left, right)[0])
+    first = max(least, known.least)
+    last = difference.start + difference.period + first
+    if known.most is not None and known.most < last:
+        last = known.most + 1
+    elif difference.slope > 0:
+        return False
+    return all(difference.value(size) <= 0 for size in range(first, last))
 
 
-def _difference(left: Extent, right: Extent) -> _QuasiLinear | None:
-    variables = {
+def _variables(*extents: Extent) -> list[tirx.Var]:
+    found = {
         variable
-        for extent in (left, right)
+        for extent in extents
         if not isinstance(extent, int)
         for variable in tirx.analysis.undefined_vars(extent)
     }
-    if len(variables) != 1:
+    return list(found)
+
+
+def _difference(left: Extent, right: Extent) -> _QuasiLinear | None:
+    """Of extents of one variable."""
+    if len(_variables(left, right)) != 1:
         return None
     one, other = _quasi_linear(left), _quasi_linear(right)
     return None if one is None or other is None else _minus(one, other)
@@ -103,7 +138,7 @@ def _quasi_linear(extent: Extent) -> _QuasiLinear | None:
 
 
 def _of_two(extent: Extent, left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLinear | None:
-    if isinstance(extent, tirx.Mul) and _is_constant(left):
+    if isinstance(extent, tirx.Mul) and _ends_constant(left):
         left, right = right, left
     number = right.value(0) if _is_constant(right) else None
     match extent:
@@ -115,8 +150,9 @@ def _of_two(extent: Extent, left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLi
             return _extreme(left, right, min)
         case tirx.Max():
             return _extreme(left, right, max)
-        case tirx.Mul() if number is not None:
-            return _combined(left, right, left.slope * number, lambda one, other: one * other)
+        case tirx.Mul() if _ends_constant(right):
+            slope = left.slope * right.value(right.start)
+            return _combined(left, right, slope, lambda one, other: one * other)
         case tirx.FloorDiv() if number:
             return _combined(left, right, left.slope / number, lambda one, other: one // other, number)
         case tirx.FloorMod() if number:
@@ -128,8 +164,13 @@ def _constant(number: int) -> _QuasiLinear:
     return _QuasiLinear(Fraction(0), 1, 0, lambda size: number)
 
 
+def _ends_constant(extent: _QuasiLinear) -> bool:
+    """Is it the same for all sizes from some on?"""
+    return extent.slope == 0 and extent.period == 1
+
+
 def _is_constant(extent: _QuasiLinear) -> bool:
-    return extent.slope == 0 and extent.start + extent.period == 1
+    return _ends_constant(extent) and extent.start == 0
 
 
 def _minus(left: _QuasiLinear, right: _QuasiLinear) -> _QuasiLinear | None:
@@ -173,4 +214,4 @@ def _combined(
     return _QuasiLinear(slope, period, start, lambda size: operation(left.value(size), right.value(size)))
 
 
-__all__ = ["ALL", "Residues", "equal_residues", "never_more"]
+__all__ = ["ALL", "Residues", "equal_interval", "equal_residues", "never_more"]

@@ -5,15 +5,16 @@ even ``h``. The graph is then read again for images of ``h // 2 * 2`` rows, wher
 and in each call the size is checked to be even.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
 from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.frontend.known_sizes import ANY, Interval, known_interval
 from relay_layout.frontend.onnx.values import dtype_of, shape_of
-from relay_layout.frontend.residues import ALL, Residues, equal_residues
+from relay_layout.frontend.residues import ALL, Residues, equal_interval, equal_residues
 from relay_layout.ir import Extent
 
 _LARGEST = 4096
@@ -21,9 +22,11 @@ _LARGEST = 4096
 
 
 class Assumption(Exception):
-    """``size`` has to be ``extent``, or of a residue class: the graph has to be read again with that."""
+    """``size`` has to be ``extent``, of a residue class or in an interval: the graph has to be read again
+    with that.
+    """
 
-    def __init__(self, size: tirx.Var, extent: Extent | Residues) -> None:
+    def __init__(self, size: tirx.Var, extent: Extent | Residues | Interval) -> None:
         super().__init__(f"{size} has to be {extent}")
         self.size = size
         self.extent = extent
@@ -36,10 +39,19 @@ class Assumptions:
         self._sizes = list(sizes)
         self._residues: dict[tirx.Var, Residues] = {}
         self._extents: dict[tirx.Var, Extent] = {}
+        self._intervals: dict[tirx.Var, Interval] = {}
+
+    @property
+    def intervals(self) -> Mapping[tirx.Var, Interval]:
+        """Between what sizes lie, for :func:`relay_layout.frontend.known_sizes.known_sizes`."""
+        return self._intervals
 
     def add(self, assumption: Assumption) -> None:
         """Take one for granted, beside all others."""
         size, extent = assumption.size, assumption.extent
+        if isinstance(extent, Interval):
+            self._intervals[size] = extent.within(self._intervals.get(size, ANY))
+            return
         if isinstance(extent, Residues):
             self._residues[size] = extent
             extent = size // extent.divisor * extent.divisor + extent.rest
@@ -58,6 +70,11 @@ class Assumptions:
         if len(variables) != 1:
             return False
         (size,) = variables
+        interval = equal_interval(left, right)
+        if interval is not None and self._sizes_alone(size):
+            if interval.within(known_interval(size)) == known_interval(size):
+                return True
+            raise Assumption(size, interval)
         known = self._residues.get(size, ALL)
         found = equal_residues(left, right, known)
         if found is None or found == known:
@@ -89,6 +106,11 @@ class Assumptions:
                 yield tirx.EQ(size % divisor, tirx.const(rest, "int64"))
             elif not isinstance(extent, int | tirx.Var):
                 yield tirx.EQ(size, extent)
+        for size, (least, most) in self._intervals.items():
+            if least:
+                yield tirx.GE(size, tirx.const(least, "int64"))
+            if most is not None:
+                yield tirx.LE(size, tirx.const(most, "int64"))
 
     def _is_open(self, extent: Extent) -> bool:
         return isinstance(extent, tirx.Var) and extent in self._sizes

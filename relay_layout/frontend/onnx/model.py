@@ -72,6 +72,7 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
 
     from relay_layout.frontend.folding import fold_leftovers
     from relay_layout.frontend.input_shapes import settle_shapes
+    from relay_layout.frontend.known_sizes import known_sizes
     from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
     from relay_layout.frontend.onnx.checks import check_operators, check_structure, read_inputs, supported
     from relay_layout.frontend.onnx.functions import expandable, expanded
@@ -117,7 +118,8 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
     while True:
         importer = Importer(label, opsets, assumptions)
         try:
-            module = importer.build(nodes, {name: variable(name) for name in inputs}, tensors, outputs)
+            with known_sizes(assumptions.intervals):
+                module = importer.build(nodes, {name: variable(name) for name in inputs}, tensors, outputs)
             break
         except Assumption as assumption:
             assumptions.add(assumption)
