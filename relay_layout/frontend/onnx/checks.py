@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 _NOT_NUMERIC = (0, 8, 14, 15)
 """TensorProto UNDEFINED, STRING, COMPLEX64 and COMPLEX128."""
 
-_STILL_READ = frozenset({"GroupNormalization"})
+_STILL_READ = frozenset({"GroupNormalization", "SimplifiedLayerNormalization"})
 _STILL_READ_DOMAIN = "relay_layout.still_read"
-"""Operators that the checker refuses in some opsets as deprecated, although files have them."""
+"""Operators that the checker refuses although files have them: one is deprecated in some opsets, one is ONNX
+Runtime's in ONNX's own domain."""
 
 _WALKED = frozenset({"Constant", *SUBGRAPHS})
 """Operators the importer handles while walking the graph."""

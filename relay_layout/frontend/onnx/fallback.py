@@ -20,10 +20,12 @@ from relay_layout.frontend.onnx.values import Unsupported, Value
 if TYPE_CHECKING:
     import onnx
 
-_CONTRIBUTED = frozenset({"BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu"})
+_CONTRIBUTED = frozenset({"BiasGelu", "FastGelu", "Gelu"})
 """Operators of the domain com.microsoft among TVM's; its table does not tell the domains apart."""
 
-_FOREIGN = _CONTRIBUTED - {"Gelu"} | {"AllClassNMS", "Attention", "SkipLayerNormalization"}
+_FOREIGN = _CONTRIBUTED - {"Gelu"} | {
+    *("AllClassNMS", "Attention", "EmbedLayerNormalization", "SkipLayerNormalization")
+}
 """Operators in TVM's table that are no operators of ONNX, or not those of that name."""
 
 

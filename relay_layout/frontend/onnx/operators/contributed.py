@@ -9,12 +9,14 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import least
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import attention, own, packed_weights, rotary
 from relay_layout.frontend.onnx.operators.channels_last import channels_last, maybe_channels_last
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
 from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
 from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
+from relay_layout.frontend.scattering import block
 
 _OPSET = 13
 """The version of ONNX's own operators that these are made of."""
@@ -155,22 +157,57 @@ def _fused_matrix_product(node: Node) -> Value:
     return relax.op.multiply(node.emit(result, "product"), node.like(alpha, node.input(0)))
 
 
-def _skip_layer_norm(node: Node) -> Value:
-    """The layer norm of a sum, and the sum."""
-    if any(node.outputs[1:3]):
-        raise Unsupported(
-            "has its mean or its deviation in use, which is not supported: "
-            "compute them by operators of their own"
-        )
-    total = node.emit(relax.op.add(node.tensor(0), node.tensor(1)), "sum")
-    if node.has(4):
-        total = node.emit(relax.op.add(total, node.tensor(4)), "sum")
+def _normalized_sum(operator: str, weights: int) -> Converter:
+    """A norm of a sum by so many weights, and the sum; a bias of the sum follows the weights."""
+
+    def convert(node: Node) -> Value:
+        if any(node.outputs[1:3]):
+            raise Unsupported(
+                "has its mean or its deviation in use, which is not supported: "
+                "compute them by operators of their own"
+            )
+        total = node.emit(relax.op.add(node.tensor(0), node.tensor(1)), "sum")
+        if node.has(2 + weights):
+            total = node.emit(relax.op.add(total, node.tensor(2 + weights)), "sum")
+        return [_norm(node, operator, [total, *map(node.optional, range(2, 2 + weights))]), None, None, total]
+
+    return convert
+
+
+def _norm(node: Node, operator: str, inputs: Sequence[Value | None]) -> Value:
+    """A norm over the last dimension, with the node's epsilon."""
     named = {"axis": -1, "epsilon": node.attributes.get("epsilon", 1e-12)}
-    inputs = [total, node.input(2), node.optional(3)]
-    normalized = _inner(
-        replace(node, attributes=named, outputs=node.outputs[:1]), "LayerNormalization", inputs, 17
-    )
-    return [normalized, None, None, total]
+    return _inner(replace(node, attributes=named, outputs=node.outputs[:1]), operator, inputs, 23)
+
+
+def _embedding_norm(node: Node) -> Value:
+    """The norm of a word's, its position's and its segment's vector; how many words the mask has; the sum.
+
+    Positions are those in the sequence, from 0 on, unless they are given.
+    """
+    identifiers = shape_of(node.input(0))
+    total = _rows(node, 2, node.tensor(0))
+    if node.has(8):
+        positions = _rows(node, 3, node.tensor(8))
+    else:
+        rows, width = shape_of(node.input(3))
+        node.requirements.assume_equal(identifiers[1], least(identifiers[1], rows))
+        positions = block(node.emit, node.tensor(3), [0, 0], [node.plain(identifiers[1]), width])
+    total = node.emit(relax.op.add(total, positions), "sum")
+    if node.has(1):
+        total = node.emit(relax.op.add(total, _rows(node, 4, node.tensor(1))), "sum")
+    words: Value = None
+    if any(node.outputs[1:2]):
+        mask = node.cast(node.input(7), "int32") if node.has(7) else node.like(0, np.zeros((), "int32"))
+        spread = node.emit(relax.op.broadcast_to(mask, relax.ShapeExpr(identifiers)), "mask")
+        words = node.emit(relax.op.sum(spread, 1), "words")
+    normalized = _norm(node, "LayerNormalization", [total, node.input(5), node.input(6)])
+    return [normalized, words, total][: max(2, len(node.outputs))]
+
+
+def _rows(node: Node, table: int, places: Value) -> Value:
+    """Rows of the input ``table``; places outside of it, where ONNX Runtime fails, stay within memory."""
+    return node.emit(relax.op.take(node.tensor(table), places, 0, mode="clip"), "rows")
 
 
 def _quick_gelu(node: Node) -> Value:
@@ -186,6 +223,7 @@ CONVERTERS: dict[str, Converter] = {
     "DequantizeLinear": own.CONVERTERS["DequantizeLinear"],
     "DynamicQuantizeLSTM": _lstm,
     "DynamicQuantizeMatMul": _dynamic_product,
+    "EmbedLayerNormalization": _embedding_norm,
     "FusedConv": _fused("Conv"),
     "FusedGemm": _fused("Gemm"),
     "FusedMatMul": _fused_matrix_product,
@@ -204,5 +242,6 @@ CONVERTERS: dict[str, Converter] = {
     "QLinearWhere": _quantized_choice,
     "QuantizeLinear": own.CONVERTERS["QuantizeLinear"],
     "QuickGelu": _quick_gelu,
-    "SkipLayerNormalization": _skip_layer_norm,
+    "SkipLayerNormalization": _normalized_sum("LayerNormalization", 2),
+    "SkipSimplifiedLayerNormalization": _normalized_sum("RMSNormalization", 1),
 }

@@ -247,5 +247,7 @@ CONVERTERS: dict[str, Converter] = {
     "LpNormalization": _power_normalization,
     "MeanVarianceNormalization": _mean_variance_normalization,
     "RMSNormalization": _root_mean_square_normalization,
+    # ONNX Runtime writes it in ONNX's own domain.
+    "SimplifiedLayerNormalization": _root_mean_square_normalization,
     "Softmax": _softmax(relax.op.nn.softmax),
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import relax
 
+from relay_layout.frontend.extent_arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.values import Value, dtype_of, extents, shape_of
 
@@ -41,12 +42,28 @@ def _reduction(
     return convert
 
 
+def _mean(node: Node) -> Value:
+    """Of integers the whole part, as ONNX Runtime gives it."""
+    dtype = dtype_of(node.input(0))
+    if not dtype.startswith(("int", "uint")):
+        return _reduction(relax.op.mean)(node)
+    axes, shape = _axes(node), shape_of(node.input(0))
+    total = node.emit(_reduction(relax.op.sum)(node), "total")
+    if not axes:
+        return total
+    number = node.expression(extents(product([shape[axis] for axis in axes])))
+    wide = relax.op.divide(relax.op.astype(total, "int64"), number)
+    return relax.op.astype(node.emit(wide, "mean"), dtype)
+
+
 def _log_of_sum_of_exponentials(node: Node) -> Value:
     data, axes = node.tensor(0), _axes(node)
     if not axes:
         return data
-    # Taking the largest element out keeps the exponentials from overflowing.
+    # Taking the largest element out keeps the exponentials from overflowing; infinity less itself is nothing.
     largest = node.emit(relax.op.max(data, axis=axes, keepdims=True), "largest")
+    finite = node.emit(relax.op.isfinite(largest), "finite")
+    largest = node.emit(relax.op.where(finite, largest, node.like(0.0, data)), "largest")
     total = relax.op.sum(relax.op.exp(relax.op.subtract(data, largest)), axis=axes, keepdims=True)
     result = node.emit(relax.op.add(relax.op.log(total), largest), "kept")
     return result if node.attributes.get("keepdims", 1) else relax.op.squeeze(result, axes)
@@ -96,7 +113,7 @@ CONVERTERS: dict[str, Converter] = {
     "ReduceLogSum": _reduction(relax.op.sum, after=relax.op.log),
     "ReduceLogSumExp": _log_of_sum_of_exponentials,
     "ReduceMax": _extremum(relax.op.max),
-    "ReduceMean": _reduction(relax.op.mean),
+    "ReduceMean": _mean,
     "ReduceMin": _extremum(relax.op.min),
     "ReduceProd": _reduction(relax.op.prod),
     "ReduceSum": _reduction(relax.op.sum),

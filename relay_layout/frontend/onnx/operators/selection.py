@@ -102,14 +102,23 @@ def _starts(node: Node, ordered: Any, size: Extent) -> Any:
     return relax.op.astype(node.emit(relax.op.logical_or(differs, is_first), "starts"), "int32")
 
 
+_NUMBER_IS_INPUT_SINCE = 10
+"""Opset of TopK."""
+
+
 def _top(node: Node) -> Value:
-    """TopK of as many as there are at run time."""
-    number = node.optional(1)
-    if not isinstance(number, Extents):
-        return NotImplemented
+    """TopK; their number may be one that the sizes of inputs tell at run time."""
     data, shape = node.tensor(0), shape_of(node.input(0))
     axis = node.axis(node.attributes.get("axis", -1), len(shape))
     largest = bool(node.attributes.get("largest", 1))
+    number = node.optional(1)
+    if not isinstance(number, Extents):
+        given = node.attributes.get("k") if node.opset < _NUMBER_IS_INPUT_SINCE else node.constant(1)
+        count = int(np.asarray(given).reshape(-1)[0])
+        if isinstance(shape[axis], int) and count > shape[axis]:
+            raise Unsupported(f"asks for {count} elements of axis {axis} of {written(shape)}")
+        found = node.emit(relax.op.topk(data, count, axis, "both", largest, "int64"), "best")
+        return [relax.TupleGetItem(found, index) for index in range(2)]
     end = node.plain(clamped(number.array.reshape(-1)[0], shape[axis]))
     if axis == len(shape) - 1 and dtype_of(data) == "float32":
         top = partial(top_of_rows, largest=largest)

@@ -225,9 +225,15 @@ def _gather_elements(node: Node) -> Value:
 
 
 def _gather_nd(node: Node) -> Value:
+    batch = int(node.attributes.get("batch_dims", 0))
+    indices = node.tensor(1)
     if not node.is_natural(1):
-        return NotImplemented
-    return relax.op.gather_nd(node.tensor(0), node.tensor(1), int(node.attributes.get("batch_dims", 0)))
+        length = shape_of(node.input(1))[-1]
+        if not isinstance(length, int):
+            raise Unsupported(f"has {written([length])} numbers in each index, which have to be known")
+        ends = shape_of(node.input(0))[batch : batch + length]
+        indices = from_the_front(node, indices, ends)
+    return relax.op.gather_nd(node.tensor(0), indices, batch)
 
 
 def _reversed_sequences(node: Node) -> Value:
@@ -250,8 +256,10 @@ def _reversed_sequences(node: Node) -> Value:
     return result if axes == [0, 1] else relax.op.permute_dims(node.emit(result, "reversed"), order)
 
 
-def from_the_front(node: Node, indices: Any, extent: Extent) -> Any:
-    """Run-time indices with negative ones, which count from the end, replaced."""
+def from_the_front(node: Node, indices: Any, extent: Extent | Sequence[Extent]) -> Any:
+    """Run-time indices with negative ones, which count from the end, replaced; along several extents the last
+    dimension has an index of each.
+    """
     end = node.expression(extents(extent, dtype_of(indices)))
     negative = relax.op.less(indices, node.like(0, indices))
     return node.emit(relax.op.where(negative, relax.op.add(indices, end), indices), "indices")

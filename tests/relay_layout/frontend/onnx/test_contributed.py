@@ -33,6 +33,23 @@ def _case(nodes: str, inputs: dict[str, np.ndarray], /, **constants: np.ndarray)
     return {"nodes": nodes, "inputs": inputs, "constants": constants, "domains": DOMAINS}
 
 
+def _embedding(first: str, last: str, outputs: str = "y, n") -> dict[str, Any]:
+    """The embedding of six words of two sentences, by the names of its inputs around the tables."""
+    integers = {"i": RANDOM.integers(0, 9, (2, 3)), "s": np.array([[0, 1, 1], [0, 0, 1]])}
+    integers |= {"m": np.array([[1, 1, 0], [1, 1, 1]]), "p": np.array([[2, 1, 0], [0, 1, 3]])}
+    segments = "t" if "s" in first else '""'
+    given = f"{first}, w, q, {segments}, g, b{last}"
+    return _case(
+        f"{outputs} = com.microsoft.EmbedLayerNormalization <epsilon=0.001> ({given})",
+        {name: integers[name].astype("int32") for name in integers if name in first + last},
+        w=_random(9, 8),
+        q=_random(4, 8),
+        t=_random(2, 8),
+        g=_random(8),
+        b=_random(8),
+    )
+
+
 def _quantized(
     operator: str, *shapes: tuple[int, ...], dtype: str = "uint8", attributes: str = "", step: float = STEP
 ) -> dict[str, Any]:
@@ -217,6 +234,22 @@ CASES: dict[str, dict[str, Any]] = {
         {"x": _random(2, 3, 8), "k": _random(2, 3, 8)},
         g=_random(8),
     ),
+    "skip_rms_norm": _case(
+        "y, , , z = com.microsoft.SkipSimplifiedLayerNormalization <epsilon=0.001> (x, k, g, b)",
+        {"x": _random(2, 3, 8), "k": _random(2, 3, 8)},
+        g=_random(8),
+        b=_random(8),
+    )
+    | {"outputs": {"y": "float32", "z": "float32"}},
+    "rms_norm": _case(
+        "y = SimplifiedLayerNormalization <epsilon=0.001, axis=-1> (x, g)",
+        {"x": _random(2, 3, 8)},
+        g=_random(8),
+    ),
+    "embedding_norm": _embedding("i, s", ", m") | {"outputs": {"y": "float32", "n": "int32"}},
+    "embedding_norm_of_positions": _embedding('i, ""', ', "", p'),
+    "embedding_norm_and_its_sum": _embedding("i, s", "", "y, n, z")
+    | {"outputs": {"y": "float32", "n": "int32", "z": "float32"}},
     "quick_gelu": _case("y = com.microsoft.QuickGelu <alpha=1.5> (x)", {"x": _random(*X)}),
     "quantize_16_bits": _case(
         "i = com.microsoft.QuantizeLinear(x, s, z)  y = com.microsoft.DequantizeLinear(i, s, z)",

@@ -157,6 +157,19 @@ CASES: dict[str, dict[str, Any]] = {
         for kind in ("Max", "Min")
     },
     "reduce_max_integers": _nodes("y = ReduceMax(x)", INTEGERS, outputs={"y": "int32"}),
+    **{
+        f"reduce_mean_of_{dtype}": _nodes(
+            "m = ReduceMean <axes=[1]> (x)  y = Add (m, x)",
+            (LOGITS * 40).astype(dtype),
+            opset=13,
+            outputs={"y": dtype},
+        )
+        for dtype in ("int32", "int64")
+    },
+    "reduce_log_sum_exp_of_nothing": _nodes(
+        "y = ReduceLogSumExp <axes=[1]> (x)",
+        np.array([[-np.inf, -np.inf], [np.inf, 1.0], [-np.inf, 2.0]], "float32"),
+    ),
     "reduce_log_sum_exp_large": _nodes("y = ReduceLogSumExp <axes=[1]> (x)", (LOGITS * 40).astype("float32")),
     **{
         f"{kind.lower()}_{name}": _nodes(

@@ -49,6 +49,29 @@ CASES: dict[str, tuple[str, Shape, Shape, str]] = {
         (1, 2, 4, 5),
         "x.shape[3] % 2 == 0, got x.shape[3] = 5",
     ),
+    "a table cut to the sequence": (
+        "(float[1,S,2] x) => (float y) <float[1,3,2] t = {1,2,3,4,5,6}, int64[1] z = {0}, int64[1] a = {1}>"
+        " { n = Shape <start=1, end=2> (x)  p = Slice (t, z, n, a)  y = Add (x, p) }",
+        (1, 3, 2),
+        (1, 4, 2),
+        "x.shape[1] <= 3, got x.shape[1] = 4",
+    ),
+    "two tables cut to the sequence": (
+        "(float[1,S,2] x) => (float y) <float[1,3,2] t = {1,2,3,4,5,6}, float[1,2,2] u = {1,2,3,4},"
+        " int64[1] z = {0}, int64[1] a = {1}>"
+        " { n = Shape <start=1, end=2> (x)  p = Slice (t, z, n, a)  q = Slice (u, z, n, a)"
+        " v = Add (x, p)  y = Mul (v, q) }",
+        (1, 2, 2),
+        (1, 3, 2),
+        "x.shape[1] <= 2, got x.shape[1] = 3",
+    ),
+    "a mask cut to the sequence": (
+        "(float[1,S,S] x) => (float y) <float[1,2,2] t = {1,2,3,4}, int64[2] z = {0,0}, int64[2] a = {1,2}>"
+        " { n = Shape <start=1, end=3> (x)  p = Slice (t, z, n, a)  y = Add (x, p) }",
+        (1, 2, 2),
+        (1, 3, 3),
+        "x.shape[1] <= 2, got x.shape[1] = 3",
+    ),
     "a name with a dot": (
         "(float[N,4] x) => (float y) <int64[2] s = {1,4}> { y = Reshape (x, s) }",
         (1, 4),

@@ -128,6 +128,18 @@ CASES: dict[str, dict[str, Any]] = {
         "nodes": "y = GatherElements <axis=1> (x, i)",
         "inputs": {"x": X, "i": RANDOM.integers(-3, 3, (2, 3, 7, 5))},
     },
+    **{
+        f"gather_nd_{opset}": {
+            "nodes": "y = GatherND(x, i)",
+            "inputs": {"x": X, "i": np.array([[-1, 0], [1, -2]], "int64")},
+            "opset": opset,
+        }
+        for opset in (11, 12, 13)
+    },
+    "gather_nd_of_batches": {
+        "nodes": "y = GatherND <batch_dims=1> (x, i)",
+        "inputs": {"x": X, "i": np.array([[-1, 0], [1, -2]], "int64")},
+    },
     "gather_nd": {
         "nodes": "y = GatherND(x, i)",
         "inputs": {"x": X, "i": RANDOM.integers(0, 2, (4, 2))},
@@ -158,6 +170,21 @@ CASES: dict[str, dict[str, Any]] = {
         "y = CumSum <reverse=1, exclusive=1> (x, a)", constants={"a": np.array(-1, "int64")}
     ),
     "trilu": _nodes("y = Trilu <upper=0> (x)"),
+    **{
+        f"topk_{opset}": _nodes(
+            "y, i = TopK <axis=0> (x, k)" if opset > 9 else "y, i = TopK <axis=0, k=2> (x)",
+            _random(6, 5),
+            constants={"k": _integers(2)} if opset > 9 else {},
+            outputs={"y": "float32", "i": "int64"},
+            opset=opset,
+        )
+        for opset in (9, 10, 11)
+    },
+    "topk_smallest": _nodes(
+        "y, i = TopK <largest=0> (x, k)",
+        constants={"k": _integers(2)},
+        outputs={"y": "float32", "i": "int64"},
+    ),
     "topk": _nodes(
         "y, i = TopK(x, k)", constants={"k": _integers(2)}, outputs={"y": "float32", "i": "int64"}
     ),

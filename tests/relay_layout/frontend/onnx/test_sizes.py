@@ -316,6 +316,18 @@ def test_rows_are_divided_by_one_of_them(bounds: tuple[int, int], tmp_path: Path
     check(tmp_path, nodes, {"start": ints(bounds[0]), "end": ints(bounds[1]), "axis": ints(2)})
 
 
+@pytest.mark.parametrize("smaller", ["MaxPool <kernel_shape=[3,3]> (x)", "Conv (x, w)"])
+def test_an_image_is_cropped_to_a_smaller_one(smaller: str, tmp_path: Path) -> None:
+    nodes = f"""
+        small = {smaller}  shape = Shape (small)  size = Slice (shape, two, four)
+        crop = Slice (x, start, size, axes)  y = Concat <axis=1> (crop, small)
+    """
+    constants = {"two": ints(2), "four": ints(4), "start": ints(0, 0), "axes": ints(2, 3)}
+    if "w" in smaller:
+        constants |= {"w": random(4, 4, 3, 3)}
+    check(tmp_path, nodes, constants, [(1, 4, 9, 7), (2, 4, 3, 12)])
+
+
 @pytest.mark.parametrize("rounding", ["Ceil", "Floor"])
 @pytest.mark.parametrize("division", ["Div (real, two)", "Mul (real, half)"])
 def test_extents_that_are_rounded_from_floats(rounding: str, division: str, tmp_path: Path) -> None:
