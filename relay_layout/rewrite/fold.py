@@ -31,12 +31,20 @@ Fold = Callable[..., np.ndarray | None]
 
 def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
     """The module without operators on constants alone that move, cast or take elements, or that
-    :func:`~relay_layout.arithmetic.computed` computes. Floats are not divided by zero any more, but
-    multiplied by infinity.
+    :func:`~relay_layout.arithmetic.computed` computes, and without those that compute nothing: whose result
+    has no elements, or is a product that sums none. Floats are not divided by zero any more, but multiplied
+    by infinity.
 
     ModelError for integers that are divided by zero.
     """
     return rebuild_functions(module, lambda variable, function: _Folder().visit_expr(function))
+
+
+def _computes_nothing(call: relax.Call, shape: Sequence[int]) -> bool:
+    name = operator_name(call)
+    if 0 in shape:
+        return bool(name)
+    return name == "matmul" and (shape_of(call.args[0]) or (None,))[-1] == 0
 
 
 @mutator
@@ -47,6 +55,8 @@ class _Folder(PyExprMutator):
         shape = shape_of(call) if isinstance(call.ty, relax.TensorType) else None
         if shape is None or not is_static(shape):
             return call
+        if _computes_nothing(call, shape):
+            return constant(np.zeros(shape, dtype_of(call)))
         operands = [operand for argument in call.args for operand in self._operands(argument)]
         if not operands or not all(isinstance(operand, Constant) for operand in operands):
             return self._by_zero(call, operands)

@@ -184,3 +184,43 @@ def test_convolutions_have_constant_weights() -> None:
     wide = weight.astype("float64")
     expected = (wide - wide.mean((1, 2, 3), keepdims=True)) / wide.std((1, 2, 3), keepdims=True) * 2 / 2.5001
     np.testing.assert_allclose(constant_array(binding.value.args[1]), expected, rtol=1e-5, atol=1e-7)
+
+
+def _convolved(data: relax.Var) -> relax.Expr:
+    return relax.op.nn.conv2d(data, relax.const(np.ones((4, 3, 3, 3), "float32")), padding=1)
+
+
+def _rows_of_nothing(data: relax.Var) -> relax.Expr:
+    rows = relax.op.strided_slice(data, [0], [2], [2])
+    product = relax.op.matmul(rows, relax.const(np.ones((4, 4), "float32")))
+    return relax.op.concat([data, product], 0)
+
+
+def _sums_of_nothing(data: relax.Var) -> relax.Expr:
+    none = relax.op.strided_slice(data, [1], [4], [4])
+    return relax.op.matmul(none, relax.op.permute_dims(none))
+
+
+@pytest.mark.parametrize(
+    ("shape", "build", "expected"),
+    [
+        ((0, 3, 8, 8), _convolved, np.zeros((0, 4, 8, 8), "float32")),
+        ((2, 4), _rows_of_nothing, np.ones((2, 4), "float32")),
+        ((2, 4), _sums_of_nothing, np.zeros((2, 2), "float32")),
+    ],
+    ids=["no images", "no rows", "no columns"],
+)
+def test_nothing_is_computed_of_nothing(
+    shape: tuple[int, ...], build: Any, expected: np.ndarray, tmp_path: Path
+) -> None:
+    """No kernel has to be made for it."""
+    data = relax.Var("data", relax.TensorType(shape, "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            output = builder.emit_output(build(data))
+        builder.emit_func_output(output)
+    relay_layout.compile(builder.finalize()).save(tmp_path / "nothing.rla")
+    (found,) = relay_layout.load(tmp_path / "nothing.rla").run({"data": np.ones(shape, "float32")}).values()
+    np.testing.assert_array_equal(found, expected)
+    assert found.shape == expected.shape
