@@ -229,6 +229,32 @@ def _masked_scatter(value: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return torch.where(mask, taken.view(value.shape), value)
 
 
+@_rule(aten.diagonal_scatter.default)
+def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    first, second = dim1 % value.ndim, dim2 % value.ndim
+    rows, columns = (
+        torch.arange(value.shape[side]).view([-1 if dim == side else 1 for dim in range(value.ndim)])
+        for side in (first, second)
+    )
+    # Elements of the diagonal are counted by its rows, or by its columns where it begins behind some rows.
+    side, other = (first, second) if offset >= 0 else (second, first)
+    places = torch.arange(value.shape[side]).clamp_max(source.shape[-1] - 1)
+    spread = source.index_select(-1, places).unsqueeze(-1).movedim((-2, -1), (side, other))
+    return torch.where(rows + offset == columns, spread, value)
+
+
+@_rule(aten.as_strided_scatter.default)
+def _strided_scatter(
+    value: Tensor, source: Tensor, size: list[int], stride: list[int], storage_offset: int | None = None
+) -> Any:
+    if not value.is_contiguous():
+        return NotImplemented
+    places = torch.full([], storage_offset or 0)
+    for extent, step in zip(size, stride, strict=True):
+        places = places.unsqueeze(-1) + torch.arange(extent) * step
+    return value.flatten().scatter(0, places.flatten(), source.flatten()).view(value.shape)
+
+
 @_rule(aten.rrelu_with_noise_functional.default)
 def _randomized_relu(
     value: Tensor, noise: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, *_: Any

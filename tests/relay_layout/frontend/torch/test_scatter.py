@@ -64,6 +64,34 @@ def test_writing_to_open_extents(tmp_path: Path) -> None:
         assert_agrees(session, model, (torch.randn(size),), str(size))
 
 
+def on_diagonal(x: torch.Tensor, offset: int, *dims: int) -> torch.Tensor:
+    """``x`` with the same elements of itself, reversed, on one of its diagonals."""
+    return torch.diagonal_scatter(x, x.diagonal(offset, *dims).flip(-1), offset, *dims)
+
+
+def added_in_place(x: torch.Tensor) -> torch.Tensor:
+    x = x * 2
+    x.diagonal(dim1=-2, dim2=-1).add_(1)
+    return x
+
+
+DIAGONALS: Functions = {
+    **{
+        f"{offset} of {first} and {second}": lambda x, at=(offset, first, second): on_diagonal(x, *at)
+        for offset in (0, 1, -2, 3)
+        for first, second in ((0, 1), (1, 0), (0, 2), (2, 1), (-1, -3))
+    },
+    "added in place": added_in_place,
+    "filled": lambda x: (x[0] @ x[0].t()).fill_diagonal_(float("-inf")).softmax(-1),
+    "by strides": lambda x: torch.as_strided_scatter(x, x[:2, :2, 0], (2, 2), (1, 7), 3),
+}
+
+
+def test_diagonals(tmp_path: Path) -> None:
+    model, x = Every(DIAGONALS).eval(), torch.randn(4, 5, 6)
+    assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
 @pytest.mark.filterwarnings("ignore:The reduce argument")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.int32], ids=str)
 def test_reductions(dtype: torch.dtype, tmp_path: Path) -> None:
