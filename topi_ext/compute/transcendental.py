@@ -143,13 +143,18 @@ def _in_exponent(rounded: Any) -> Any:
 
 def sigmoid(data: te.Tensor) -> te.Tensor:
     """``1 / (1 + exp(-x))``, float32."""
+    return _elementwise(data, _sigmoid, "sigmoid")
 
-    def element(value: Any) -> Any:
-        # NaN passes where it is the second operand. The bound above is one whose power is infinite.
-        bounded = tirx.max(_float(SMALLEST_EXPONENT), tirx.min(_float(_INFINITE_EXPONENT), -value))
-        return _float(1.0) / (_float(1.0) + _power(bounded, _multiplied, bias=_BIAS))
 
-    return _elementwise(data, element, "sigmoid")
+def sigmoid_of(value: Any) -> Any:
+    """:func:`sigmoid` of an expression."""
+    return _bound(value, _sigmoid)
+
+
+def _sigmoid(value: Any) -> Any:
+    # NaN passes where it is the second operand. The bound above is one whose power is infinite.
+    bounded = tirx.max(_float(SMALLEST_EXPONENT), tirx.min(_float(_INFINITE_EXPONENT), -value))
+    return _float(1.0) / (_float(1.0) + _power(bounded, _multiplied, bias=_BIAS))
 
 
 def silu(data: te.Tensor) -> te.Tensor:
@@ -159,7 +164,16 @@ def silu(data: te.Tensor) -> te.Tensor:
 
 def tanh(data: te.Tensor) -> te.Tensor:
     """The hyperbolic tangent, float32."""
-    return _elementwise(data, lambda value: _keep_nan(value, _ratio(_TANH, value, _TANH_BOUND)), "tanh")
+    return _elementwise(data, _tanh, "tanh")
+
+
+def tanh_of(value: Any) -> Any:
+    """:func:`tanh` of an expression."""
+    return _bound(value, _tanh)
+
+
+def _tanh(value: Any) -> Any:
+    return _keep_nan(value, _ratio(_TANH, value, _TANH_BOUND))
 
 
 def sinh(data: te.Tensor) -> te.Tensor:
@@ -275,4 +289,16 @@ def _keep_nan(value: Any, result: Any) -> Any:
     return tirx.Select(tirx.isnan(value), value, result)
 
 
-__all__ = ["erf", "exp", "gelu", "gelu_tanh", "log_softmax", "sigmoid", "silu", "softmax", "tanh"]
+__all__ = [
+    "erf",
+    "exp",
+    "gelu",
+    "gelu_tanh",
+    "log_softmax",
+    "sigmoid",
+    "sigmoid_of",
+    "silu",
+    "softmax",
+    "tanh",
+    "tanh_of",
+]

@@ -1,15 +1,16 @@
 """ONNX's LSTM, GRU and RNN as Relax operators: one product for all data, then one step after the other.
 
-Inside, time comes first. Each state is [batch, hidden], or [batch, 1, hidden] where the batch is symbolic,
-which is a shape that products with constant matrices have kernels for. Time and batch are one dimension, so
-that splitting the data, and joining the results, moves memory in one piece or not at all.
+Of sequences of any length a kernel takes all steps; those of a known length are unrolled. There, time comes
+first. Each state is [batch, hidden], or [batch, 1, hidden] where the batch is symbolic, which is a shape that
+products with constant matrices have kernels for. Time and batch are one dimension, so that splitting the
+data, and joining the results, moves memory in one piece or not at all.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from tvm import relax
+from tvm import relax, te
 
 from relay_layout.frontend.extent_arithmetic import same
 from relay_layout.frontend.onnx.node import Converter, Node
@@ -17,6 +18,7 @@ from relay_layout.frontend.onnx.operators.activations import named_activations
 from relay_layout.frontend.onnx.operators.recurrent_cells import CELLS, Cell, State, Weights, columns
 from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
+from topi_ext.compute.recurrence import Kind, packed, recurrent
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """By the attribute ``direction``, for each direction whether it begins at the end."""
@@ -26,7 +28,7 @@ _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False,
 class _Layer:
     """The extents of a layer. ``batch_first`` is the attribute ``layout``."""
 
-    length: int
+    length: Extent
     batch: Extent
     inputs: int
     hidden: int
@@ -55,6 +57,8 @@ def _recurrent(node: Node) -> Value:
     kind = CELLS[node.operator]
     layer = _layer(node, kind)
     ordered = _swapped(node, node.input(0)) if layer.batch_first else node.input(0)
+    if not isinstance(layer.length, int):
+        return _looped(node, kind, layer, ordered)
     data = _reshaped(node, ordered, layer.rows(layer.length, layer.inputs))
     activations = named_activations(node, kind.activations, len(layer.backwards))
     active = _active(node, layer)
@@ -71,12 +75,82 @@ def _recurrent(node: Node) -> Value:
     return outputs
 
 
+def _looped(node: Node, kind: type[Cell], layer: _Layer, data: Value) -> Value:
+    """By a kernel with a loop over the steps of ``data``, time first."""
+    _check_plain(node, kind, layer)
+    name = cast("Kind", node.operator)
+    weights = [_weights(node, kind, layer, index) for index in range(len(layer.backwards))]
+    own_bias = name == "GRU" and bool(node.attributes.get("linear_before_reset", 0))
+    zero = np.zeros(kind.gates * layer.hidden, "float32")
+    biases = [
+        [zero if term is None else np.asarray(term) for term in (one.data_bias, one.recurrence_bias)]
+        for one in weights
+    ]
+    added = np.concatenate([first if own_bias else first + second for first, second in biases])
+    matrix = np.concatenate([one.data for one in weights], axis=1)
+    product = node.emit(relax.op.matmul(node.expression(data), node.expression(matrix)), "data")
+    projected = node.emit(relax.op.add(product, node.expression(added)), "data")
+    states = []
+    for place in (5, 6)[: kind.states]:
+        value = node.optional(place)
+        if value is None:
+            nothing = node.like(0.0, data)
+            value = node.emit(relax.op.broadcast_to(nothing, relax.ShapeExpr(layer.border())), "state")
+        states.append(node.expression(_swapped(node, value) if layer.batch_first else value))
+    given = {"lengths": node.cast(node.input(4), "int32")} if node.has(4) else {}
+    if own_bias:
+        given["bias"] = node.expression(np.stack([second for _, second in biases]))
+    names = list(given)
+
+    def layers(data: te.Tensor, weight: te.Tensor, *others: te.Tensor) -> list[te.Tensor]:
+        options = dict(zip(names, others[kind.states :], strict=True))
+        return recurrent(name, data, weight, others[: kind.states], backwards=layer.backwards, **options)
+
+    matrices = np.stack([one.recurrence for one in weights])
+    recurrence = node.expression(packed(name, matrices, reset_first=not own_bias))
+    found = node.emit(
+        node.builder.call_te(
+            layers, projected, recurrence, *states, *given.values(), primfunc_name_hint=name.lower()
+        ),
+        "steps",
+    )
+    sequence, *last = (relax.TupleGetItem(found, index) for index in range(1 + kind.states))
+    if not layer.batch_first:
+        return [sequence, *last]
+    turned = relax.op.permute_dims(node.emit(sequence, "sequence"), [2, 0, 1, 3])
+    return [turned, *(_swapped(node, node.emit(state, "state")) for state in last)]
+
+
+def _check_plain(node: Node, kind: type[Cell], layer: _Layer) -> None:
+    """Unsupported for what the kernel does not compute."""
+    lacking = None
+    activations = [str(name).lower() for name in node.attributes.get("activations", ())]
+    usual = [name.lower() for name in kind.activations] * len(layer.backwards)
+    if activations and activations != usual:
+        lacking = f"activations {', '.join(activations)}"
+    elif node.attributes.get("clip"):
+        lacking = "clip"
+    elif node.has(7):
+        lacking = "peepholes"
+    elif node.attributes.get("input_forget", 0):
+        lacking = "input_forget"
+    elif not all(isinstance(node.optional(place), np.ndarray | None) for place in (1, 2, 3)):
+        lacking = "weights that are computed"
+    elif dtype_of(node.input(0)) != "float32":
+        lacking = dtype_of(node.input(0))
+    if lacking is not None:
+        raise Unsupported(
+            f"reads sequences of the symbolic length '{layer.length}' with {lacking}, "
+            "which is not supported: give the model's input a fixed shape (--input-shape)"
+        )
+
+
 def _wanted(node: Node, index: int) -> bool:
     return index < len(node.outputs) and bool(node.outputs[index])
 
 
 def _layer(node: Node, kind: type[Cell]) -> _Layer:
-    """Unsupported for shapes that do not fit each other, and for sequences of symbolic length."""
+    """Unsupported for shapes that do not fit each other."""
     direction = node.attributes.get("direction", "forward")
     if direction not in _DIRECTIONS:
         raise Unsupported(f"has the unknown direction '{direction}'")
@@ -97,11 +171,6 @@ def _layer(node: Node, kind: type[Cell]) -> _Layer:
         )
     if node.attributes.get("hidden_size", hidden) != hidden:
         raise Unsupported(f"has hidden_size {node.attributes['hidden_size']}, but weights for {hidden}")
-    if not isinstance(length, int):
-        raise Unsupported(
-            f"reads sequences of the symbolic length '{length}': "
-            "give the model's input a fixed shape (--input-shape)"
-        )
     layer = _Layer(length, batch, int(shape[2]), hidden, backwards, batch_first)
     state = [batch, directions, hidden] if batch_first else [directions, batch, hidden]
     due = {3: [directions, 2 * rows], 4: [batch], 5: state, 6: state, 7: [directions, 3 * hidden]}
