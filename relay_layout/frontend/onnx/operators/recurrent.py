@@ -96,7 +96,9 @@ def _looped(node: Node, kind: type[Cell], layer: _Layer, data: Value) -> Value:
         if value is None:
             nothing = node.like(0.0, data)
             value = node.emit(relax.op.broadcast_to(nothing, relax.ShapeExpr(layer.border())), "state")
-        states.append(node.expression(_swapped(node, value) if layer.batch_first else value))
+        elif layer.batch_first:
+            value = _swapped(node, value)
+        states.append(node.expression(value))
     given = {"lengths": node.cast(node.input(4), "int32")} if node.has(4) else {}
     if own_bias:
         given["bias"] = node.expression(np.stack([second for _, second in biases]))

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -223,11 +224,85 @@ def _refused(symbolic_length: bool = False, operator: str = "LSTM", **changes: A
     return str(caught.value).removeprefix(f"ONNX model 'g': node 'cell' ({operator}) ")
 
 
-def test_a_symbolic_length_is_refused() -> None:
-    assert _refused(symbolic_length=True) == (
-        "reads sequences of the symbolic length 'length': "
+@pytest.mark.parametrize(
+    ("changes", "lacking"),
+    [
+        ({"clip": 0.5}, "clip"),
+        ({"input_forget": 1}, "input_forget"),
+        ({"arrays": {7: _random(1, 9)}}, "peepholes"),
+        ({"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations sigmoid, relu, tanh"),
+    ],
+)
+def test_what_is_refused_of_a_symbolic_length(changes: dict[str, Any], lacking: str) -> None:
+    assert _refused(symbolic_length=True, **changes) == (
+        f"reads sequences of the symbolic length 'length' with {lacking}, which is not supported: "
         "give the model's input a fixed shape (--input-shape)"
     )
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["alone", "lengths and states"])
+@pytest.mark.parametrize("batch_first", [False, True], ids=["time first", "batch first"])
+@pytest.mark.parametrize(
+    ("operator", "direction", "hidden", "attributes"),
+    [
+        ("LSTM", "forward", 5, {}),
+        ("LSTM", "bidirectional", 24, {}),
+        ("GRU", "bidirectional", 16, {"linear_before_reset": 1}),
+        ("GRU", "reverse", 12, {}),
+        ("RNN", "bidirectional", 8, {"activations": ["Tanh", "Tanh"]}),
+    ],
+)
+def test_sequences_of_any_length(
+    operator: str,
+    direction: str,
+    hidden: int,
+    attributes: dict[str, Any],
+    batch_first: bool,
+    given: bool,
+    tmp_path: Path,
+) -> None:
+    """One artifact, several lengths and batches; ONNX Runtime has time first alone."""
+    directions, rows = 2 if direction == "bidirectional" else 1, GATES[operator] * hidden
+    weights = {1: _random(directions, rows, 6), 2: _random(directions, rows, hidden) / 4}
+    weights |= {3: _random(directions, 2 * rows)}
+    states = ((5, 6) if operator == "LSTM" else (5,)) if given else ()
+    outputs = ("y", "h", "c")[: 3 if operator == "LSTM" else 2]
+    attributes = attributes | {"hidden_size": hidden, "direction": direction}
+
+    def model(first: str, second: str, **more: Any) -> Any:
+        arrays = {0: _random(2, 3, 6), **weights}
+        arrays |= {place: _random(directions, 3, hidden) for place in states}
+        arrays |= {4: np.array([2, 1, 2], "int32")} if given else {}
+        runtime = frozenset({0, *((4, *states) if given else ())})
+        case = Case(operator, attributes | more, arrays, runtime, outputs)
+        found = case.model()
+        for declared in found.graph.input:
+            names = {"i0": (first, second), "i4": ("batch",)}
+            fallback = ("batch", None) if more else (None, "batch")
+            sizes = names.get(declared.name, fallback)
+            for extent, name in zip(declared.type.tensor_type.shape.dim, sizes, strict=False):
+                if name is not None:
+                    extent.dim_param = name
+                elif declared.name not in names:
+                    extent.dim_value = directions
+        return found
+
+    ours = model("batch", "length", layout=1) if batch_first else model("length", "batch")
+    relay_layout.compile(ours, threads=2).save(tmp_path / "layer.rla")
+    session = relay_layout.load(tmp_path / "layer.rla")
+    reference = onnxruntime.InferenceSession(model("length", "batch").SerializeToString())
+    for length, batch in ((1, 1), (7, 3), (19, 2)):
+        feed = {"i0": _random(length, batch, 6, seed=1)}
+        feed |= {f"i{place}": _random(directions, batch, hidden, seed=place) for place in states}
+        if given:
+            feed["i4"] = np.random.default_rng(batch).integers(1, length + 1, batch).astype("int32")
+        whole, *last = reference.run(None, feed)
+        if batch_first:
+            turned = {name: array.swapaxes(0, 1) for name, array in feed.items() if name != "i4"}
+            feed |= {name: np.ascontiguousarray(array) for name, array in turned.items()}
+            whole, last = whole.transpose(2, 0, 1, 3), [state.swapaxes(0, 1) for state in last]
+        found = list(session.run(feed).values())
+        assert_close(found, [whole, *last], f"{length} steps of {batch}")
 
 
 @pytest.mark.parametrize(
