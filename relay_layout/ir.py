@@ -1,6 +1,6 @@
 """Small conveniences over Relax expressions that every pass needs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
 from typing import Any
 
@@ -137,6 +137,11 @@ def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates
         assert not unknown, f"{information.type_key} has no attribute {sorted(unknown)}"
         attributes = tvm.ir.make_node(information.type_key, **{**fields, **updates})
     return relax.Call(call.op, list(arguments), attributes, call.ty_args)
+
+
+def ints(values: Iterable[Any]) -> list[int]:
+    """Numbers of an attribute."""
+    return [int(value) for value in values]
 
 
 def function_attributes(function: relax.Function) -> dict[str, Any]:

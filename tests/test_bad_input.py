@@ -119,7 +119,8 @@ def test_layout_that_does_not_fit_the_operator(folder: Path, capsys: pytest.Capt
 def test_unknown_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(["compile", "resnet18", "-o", "a.rla", "--target", "warp9"], capsys) == (
         "target 'warp9' is not known; use 'native', one of x86-64-v2, x86-64-v3, x86-64-v4, "
-        "a processor name that LLVM knows, or TVM's target JSON"
+        "an ARM core such as aarch64-cortex-a76, cuda-sm_90, a processor name that LLVM knows, or "
+        "TVM's target JSON"
     )
 
 

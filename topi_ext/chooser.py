@@ -44,25 +44,26 @@ class KernelChooser:
     turns estimated cycles into time.
     """
 
-    processor: Any
+    processor: Machine
     gigahertz: float = 3.0
     records: Records | None = None
     winograd: bool = True
-    _chosen: dict[tuple[Workload, bool | str], KernelChoice] = field(
+    _chosen: dict[tuple[Workload, bool, bool], KernelChoice] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def choose(self, workload: Workload, *, direct: bool = False) -> KernelChoice:
         """The kernel for a workload with static height, width and channels; ``direct`` rules out Winograd."""
-        key = (workload, self.winograd and not direct)
+        winograd = self.winograd and not direct
+        key = (workload, winograd, False)
         if key not in self._chosen:
-            self._chosen[key] = self._recorded(*key) or self._estimated(*key)
+            self._chosen[key] = self._recorded(workload, winograd) or self._estimated(workload, winograd)
         return self._chosen[key]
 
     def choose_for_any_size(self, workload: Workload, *, direct: bool = False) -> KernelChoice:
         """The kernel for images of any size; ``workload`` is that of a usual one."""
         winograd = self.winograd and not direct
-        key = (workload, f"any size{', direct' * (not winograd)}")
+        key = (workload, winograd, True)
         if key not in self._chosen:
             cycles, knobs = any_size_knobs(workload, self.processor, winograd)
             microseconds = cycles / self.processor.threads / (self.gigahertz * 1e3)

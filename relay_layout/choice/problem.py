@@ -13,6 +13,7 @@ from relay_layout.choice.state import State, state_of
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
+from relay_layout.targets.convolutions import CONVOLUTION_AXES
 
 Pick = int | tuple[int, int]
 """The place of a signature, or of a choice in each of two groups."""
@@ -119,7 +120,7 @@ def problem_of(
                 [costs[place] for place in best.values()],
                 list(best.values()),
                 node=number,
-                is_anchor="conv" in node.operator,
+                is_anchor=node.operator in CONVOLUTION_AXES,
             )
         )
     return Problem(_costs(numbers, orders, transform_cost), fixed, groups, nodes=len(graph.nodes))

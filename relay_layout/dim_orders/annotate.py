@@ -14,6 +14,7 @@ from relay_layout.ir import function_attributes, with_main
 from relay_layout.layout import Layout
 from relay_layout.ops import unchanged
 from relay_layout.rewrite.rewriter import rewrite
+from relay_layout.targets.convolutions import CONVOLUTION_AXES
 
 VALUES = "dim_orders"
 """Attribute of an annotated function: by name of a value, its dimensions from outermost to innermost."""
@@ -45,7 +46,7 @@ def annotate_dim_orders(module: tvm.IRModule) -> tvm.IRModule:
     held = propagate(graph, declared_orders(graph.function)[0])
     weights = {}
     for node in graph.nodes:
-        if len(node.operands) > 1 and "conv" in node.operator:
+        if len(node.operands) > 1 and node.operator in CONVOLUTION_AXES:
             found = weight_order(node, order_of(held.get(node.operands[0], node.operands[0].identity)))
             if found is not None:
                 weights[node.name] = found

@@ -14,6 +14,7 @@ from relay_layout.ir import (
     Expression,
     constant,
     constant_array,
+    ints,
     is_static,
     operator_name,
     shape_of,
@@ -243,10 +244,6 @@ def constant_workload(
     return replace(workload, groups=whole.groups, kernel_layout=layouts.kernel), merged_weight
 
 
-def ints(values: Any) -> list[int]:
-    return [int(value) for value in values]
-
-
 def _out_layout(attributes: Any) -> str:
     return str(attributes.out_layout or attributes.data_layout)
 
@@ -258,7 +255,6 @@ __all__ = [
     "constant_workload",
     "convolution_options",
     "has_open_images",
-    "ints",
     "packed_weight",
     "stored_weight",
     "usual_workload",

@@ -6,13 +6,14 @@ from typing import Any
 from tvm import tirx
 
 from relay_layout.graph import Node
+from relay_layout.ir import ints
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import Labels, letters, outer_position
 
 
 def padded(node: Node) -> Labels | None:
     """Padding: a block may cut a padded dimension where it divides both widths of constants."""
-    widths, text = _ints(node.attributes.pad_width), letters(node.operands[0].rank)
+    widths, text = ints(node.attributes.pad_width), letters(node.operands[0].rank)
     if len(widths) != 2 * len(text) or node.operands[0].shape is None or node.results[0].shape is None:
         return None
     changed = frozenset(
@@ -24,7 +25,7 @@ def padded(node: Node) -> Labels | None:
 
 def pads_whole_blocks(node: Node, layout: Layout) -> bool:
     """Whether every width is a multiple of the block that it adds to."""
-    widths = _ints(node.attributes.pad_width)
+    widths = ints(node.attributes.pad_width)
     return all(
         width % layout.block(label) == 0
         for place, label in enumerate(letters(node.operands[0].rank))
@@ -34,7 +35,7 @@ def pads_whole_blocks(node: Node, layout: Layout) -> bool:
 
 def padded_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     """``pad_width`` in the order of the new dimensions, in blocks where they are cut."""
-    widths = _ints(node.attributes.pad_width)
+    widths = ints(node.attributes.pad_width)
     new: list[int] = []
     for axis in layout.axes:
         place = 2 * (ord(axis.name) - ord("A"))
@@ -61,7 +62,7 @@ def split_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     block = layout.block(label)
     sections = node.attributes.indices_or_sections
     if block > 1 and hasattr(sections, "__len__"):
-        changes["indices_or_sections"] = [tirx.IntImm("int64", index // block) for index in _ints(sections)]
+        changes["indices_or_sections"] = [tirx.IntImm("int64", index // block) for index in ints(sections)]
     return changes
 
 
@@ -97,7 +98,7 @@ def expanded_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
 
 def _new_labels(node: Node) -> str:
     rank = node.results[0].rank
-    return "".join(letters(rank)[axis % rank] for axis in _ints(node.attributes.axis))
+    return "".join(letters(rank)[axis % rank] for axis in ints(node.attributes.axis))
 
 
 def squeezed(node: Node) -> Labels | None:
@@ -119,7 +120,7 @@ def _gone_labels(node: Node) -> str:
     if axes is None:
         # A symbolic extent is not known to be one, whatever it will be.
         return "".join(letters(len(shape))[axis] for axis in range(len(shape)) if _is_one(shape[axis]))
-    return "".join(letters(len(shape))[axis % len(shape)] for axis in _ints(axes))
+    return "".join(letters(len(shape))[axis % len(shape)] for axis in ints(axes))
 
 
 def tiled(node: Node) -> Labels | None:
@@ -146,7 +147,7 @@ def tiles_in_order(node: Node, layout: Layout) -> bool:
 
 
 def _repeats(node: Node) -> list[int]:
-    repeats = _ints(node.attributes.repeats)
+    repeats = ints(node.attributes.repeats)
     return [1] * (node.results[0].rank - len(repeats)) + repeats
 
 
@@ -190,10 +191,6 @@ def along_given_axis(node: Node) -> Labels | None:
     text = letters(rank)
     whole = frozenset(text[int(axis) % rank])
     return Labels((text,) * len(node.operands), (text,) * len(node.results), whole)
-
-
-def _ints(values: Any) -> list[int]:
-    return [int(value) for value in values]
 
 
 def _is_one(extent: Any) -> bool:

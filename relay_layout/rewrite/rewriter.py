@@ -25,6 +25,7 @@ from relay_layout.layout.transform import apply
 from relay_layout.ops import TABLE, Signature
 from relay_layout.ops.axis_rules import rebuild_arguments
 from relay_layout.rewrite.moving import move
+from relay_layout.targets.convolutions import CONVOLUTION_AXES
 
 
 @dataclass
@@ -118,7 +119,7 @@ class _Rewriter:
     def _emit(self, node: Node) -> None:
         signature = self.solution.signatures[node]
         operands = [
-            self._form(value, layout, as_weight=position > 0 and "conv" in node.operator)
+            self._form(value, layout, as_weight=position > 0 and node.operator in CONVOLUTION_AXES)
             for position, (value, layout) in enumerate(zip(node.operands, signature.operands, strict=True))
         ]
         results = self._compute(node, signature, operands)

@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 from relay_layout.graph import Node
-from relay_layout.ir import is_static, size_in_bytes
+from relay_layout.ir import ints, is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, merged, packed_kernel
@@ -74,8 +74,8 @@ def _tiled_us(
     if constant:
         convolution, layouts = merged(convolution, layouts)
     packed = packed_kernel(convolution, layouts.kernel, layouts.out)
-    before, after = _ints(window.padding[:rank]), _ints(window.padding[rank:])
-    strides, dilation = _ints(window.strides), _ints(window.dilation)
+    before, after = ints(window.padding[:rank]), ints(window.padding[rank:])
+    strides, dilation = ints(window.strides), ints(window.dilation)
     workload = ConvolutionWorkload(
         batch=_batch(convolution),
         in_channels=convolution.in_channels,
@@ -132,10 +132,6 @@ def _share(convolution: Convolution, out: str) -> float:
 
 def _batch(convolution: Convolution) -> int:
     return convolution.batch if isinstance(convolution.batch, int) else 1
-
-
-def _ints(values: Any) -> list[int]:
-    return [int(value) for value in values]
 
 
 def _pair(numbers: Sequence[int], missing: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ window, so that one convolution with s times the outputs makes them all; a copy 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from relay_layout.ir import is_static
+from relay_layout.ir import ints, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution, fitting_layouts
@@ -89,8 +89,8 @@ def phases_of(convolution: Convolution, attributes: Any, data: str, out: str) ->
     if convolution.groups > 1 or not is_static(convolution.image):
         return None
     rank = len(convolution.spatial)
-    padding, behind = _ints(attributes.padding), _ints(attributes.output_padding)
-    dilation, strides = _ints(attributes.dilation), _ints(attributes.strides)
+    padding, behind = ints(attributes.padding), ints(attributes.output_padding)
+    dilation, strides = ints(attributes.dilation), ints(attributes.strides)
     if any(apart > 1 and stride > 1 for apart, stride in zip(dilation, strides, strict=True)):
         return None
     axes = tuple(
@@ -146,10 +146,6 @@ def _is_tiled(stacked: Convolution, layout: str) -> bool:
     block = Layout.parse(layout).block("C")
     first = f"{stacked.channels_first}{block}c" if block > 1 else stacked.channels_first
     return layout in (first, stacked.channels_last)
-
-
-def _ints(values: Any) -> list[int]:
-    return [int(value) for value in values]
 
 
 __all__ = ["PhaseAxis", "Phases", "phases_of"]

@@ -42,6 +42,7 @@ from relay_layout.targets.x86 import (
 )
 from topi_ext.chooser import KernelChooser
 from topi_ext.processor import processor_of
+from topi_ext.tune.measurement import last_line
 from topi_ext.tune.transforms import TransformTimes
 
 _READ = ("mcpu", "mattr", "mtriple", "num-cores")
@@ -152,7 +153,8 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
         return _build(text, {"mcpu": text}, x86_features({"mcpu": text}), "x86_64", threads)
     raise TargetError(
         f"target {target!r} is not known; use 'native', one of {', '.join(INSTRUCTION_SETS)}, "
-        "a processor name that LLVM knows, or TVM's target JSON"
+        f"an ARM core such as {PREFIX}cortex-a76, cuda-sm_90, a processor name that LLVM knows, or "
+        "TVM's target JSON"
     )
 
 
@@ -237,17 +239,12 @@ def _build(
         target = tvm.target.Target(description)
         processor = processor_of(target)
     except Exception as error:
-        raise TargetError(f"target {name}: TVM does not accept it: {_first_line(error)}") from None
+        raise TargetError(f"target {name}: TVM does not accept it: {last_line(str(error))}") from None
     if machine == "aarch64":
         facts = arm_facts(str(attributes.get("mcpu", "")))
     else:
         facts = {64: X86_AVX512, 32: X86_AVX2}.get(processor.vector_bytes, X86_SSE)
     return BuildTarget(name, target, facts, features, machine, KernelChooser(processor, facts.gigahertz))
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
 
 
 __all__ = ["resolve_target"]

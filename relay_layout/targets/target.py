@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import tvm
-from tvm.target import codegen
 
 from relay_layout.host import architecture
 from relay_layout.ir import Constant, constant_array
@@ -13,7 +12,7 @@ from topi_ext.brain import BITS
 from topi_ext.chooser import KernelChooser
 from topi_ext.family import Machine
 from topi_ext.knobs import DTYPE_BYTES
-from topi_ext.processor import Processor, processor_of
+from topi_ext.processor import Processor, processor_of, triple_of
 from topi_ext.tune.transforms import TransformTimes
 from topi_ext.word_forms import brain_form, form_on, pairs_fit_in_any_layout
 from topi_ext.workload import ConvolutionWorkload
@@ -63,7 +62,9 @@ class BuildTarget:
         def fits(form: ConvolutionWorkload) -> bool:
             return weight is not None and pairs_fit_in_any_layout(constant_array(weight))
 
-        return self.float_form(form_on(workload, self.kernels.processor, fits))
+        processor = self.kernels.processor
+        assert isinstance(processor, Processor), "words are a CPU's"
+        return self.float_form(form_on(workload, processor, fits))
 
     def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
         """As :meth:`kernel_form`, with convolutions of bytes as they are."""
@@ -114,10 +115,9 @@ class BuildTarget:
 
     def manifest(self) -> dict[str, Any]:
         """The target as an artifact declares it."""
-        triple = str(self.tvm_target.attrs.get("mtriple", "")) or codegen.llvm_get_system_triple()
         return {
             "kind": "llvm",
-            "mtriple": triple,
+            "mtriple": triple_of(self.tvm_target),
             "mcpu": str(self.tvm_target.attrs.get("mcpu", "generic")),
             "features": list(self.features),
             "precision": self.precision,

@@ -130,7 +130,8 @@ def test_time_left() -> None:
         (
             ["--board", "pi5=arm"],
             "target 'arm' is not known; use 'native', one of x86-64-v2, x86-64-v3, x86-64-v4, "
-            "a processor name that LLVM knows, or TVM's target JSON",
+            "an ARM core such as aarch64-cortex-a76, cuda-sm_90, a processor name that LLVM knows, or "
+            "TVM's target JSON",
         ),
     ],
 )
