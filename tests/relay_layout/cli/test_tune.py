@@ -147,7 +147,9 @@ def test_the_log_counts(measurer: MadeUp, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_lines_that_are_no_records_are_told(measurer: MadeUp, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("log.jsonl").write_text("oops\n")
+    assert main(COMMAND) == 0
+    Path("log.jsonl").write_text("oops\n" + Path("log.jsonl").read_text())
+    capsys.readouterr()
     assert main(COMMAND) == 0
     first = capsys.readouterr().err.splitlines()[0]
     assert first == "skipped log.jsonl:1: not JSON: Expecting value at column 1"
