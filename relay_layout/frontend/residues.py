@@ -69,7 +69,8 @@ def equal_interval(left: Extent, right: Extent) -> Interval | None:
     """The values of their only variable with which two extents are equal, where these are all from some on,
     or from some to others; nothing is said of 0.
 
-    None where they are scattered or fewer than two, and for extents of several variables or other operators.
+    None where there are fewer than two, where they come again and again (:func:`equal_residues`), and for
+    extents of several variables or other operators.
     """
     difference = _difference(left, right)
     if difference is None:
@@ -82,10 +83,12 @@ def equal_interval(left: Extent, right: Extent) -> Interval | None:
         return None
     least = known.least if equal[0] == sizes[0] else equal[0]
     if equal[-1] != sizes[-1]:
-        return Interval(least, equal[-1])
+        # Parallel lines may meet again a period later.
+        return Interval(least, equal[-1]) if difference.slope or sizes[-1] == known.most else None
     if sizes[-1] == known.most:
         return Interval(least, known.most)
-    return Interval(least, None) if difference.slope == 0 else None
+    covers_a_period = equal[0] <= max(sizes[0], difference.start)
+    return Interval(least, None) if difference.slope == 0 and covers_a_period else None
 
 
 def never_more(left: Extent, right: Extent, *, least: int = 0) -> bool:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from tvm import sym, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.frontend.residues import ALL, Residues, equal_residues, never_more
+from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.frontend.known_sizes import Interval, known_sizes
+from relay_layout.frontend.residues import ALL, Residues, equal_interval, equal_residues, never_more
 
 SIZE = tirx.Var("h", "int64")
 TRIED = 400
@@ -74,6 +76,7 @@ def extents() -> st.SearchStrategy[Any]:
             st.builds(tirx.min, inner, inner),
             st.builds(tirx.max, inner, inner),
             st.builds(lambda one, by: one * by, inner, small),
+            st.builds(lambda one, if_more: one * tirx.min(tirx.max(if_more, 0), 1), inner, inner),
             st.builds(tirx.floordiv, inner, small),
             st.builds(tirx.floormod, inner, small),
         )
@@ -91,3 +94,51 @@ def test_what_is_proven_holds(left: Any, right: Any) -> None:
     if never_more(left, right):
         for size in range(TRIED):
             assert at(left, size) <= at(right, size), f"{left} | {right} | {size}"
+    interval = equal_interval(left, right)
+    if interval is not None:
+        for size in range(1, TRIED):
+            within = interval.least <= size <= (interval.most or TRIED)
+            assert (at(left, size) == at(right, size)) == within, f"{left} | {right} | {size}"
+
+
+@settings(max_examples=30, deadline=None)
+@given(extents(), extents(), st.integers(0, 6), st.one_of(st.none(), st.integers(7, 40)))
+def test_what_is_proven_of_bounded_sizes_holds(left: Any, right: Any, least: int, most: int | None) -> None:
+    with known_sizes({SIZE: Interval(least, most)}):
+        proven, simple = never_more(left, right), simplify(left)
+    for size in range(least, (most or TRIED) + 1):
+        assert at(simple, size) == at(left, size), f"{left} | {size}"
+        if proven:
+            assert at(left, size) <= at(right, size), f"{left} | {right} | {size}"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (SIZE, tirx.min(SIZE, number(32)), Interval(0, 32)),
+        (tirx.max(SIZE - 2, number(0)), SIZE - 2, Interval(2, None)),
+        (tirx.max(tirx.min(SIZE, number(32)), number(4)), SIZE, Interval(4, 32)),
+        (SIZE, SIZE + 1, None),
+        (SIZE, 2 * SIZE, None),
+        # Those of which 8 leaves 0 or 5 to 7, and those of which 4 leaves 0 or 1.
+        ((SIZE - 1) // 4, (SIZE - 1) // 8 * 2 + 1, None),
+        (SIZE, SIZE // 4 * 4 + SIZE % 2, None),
+    ],
+)
+def test_sizes_that_are_equal_in_one_interval(left: Any, right: Any, expected: Interval | None) -> None:
+    assert equal_interval(left, right) == expected
+    equal = {size for size in range(1, TRIED) if at(left, size) == at(right, size)}
+    if expected is not None:
+        assert equal == set(range(max(1, expected.least), (expected.most or TRIED - 1) + 1))
+
+
+def test_what_is_known_of_a_size_bounds_what_is_said_of_it() -> None:
+    capped = tirx.min(SIZE, number(32))
+    assert not never_more(SIZE, capped) and not never_more(4, SIZE)
+    with known_sizes({SIZE: Interval(4, 32)}):
+        assert never_more(SIZE, capped) and never_more(4, SIZE)
+        assert equal_interval(SIZE, capped) == Interval(4, 32)
+        assert same(simplify(capped), SIZE)
+    with known_sizes({SIZE: Interval(2, None)}):
+        assert never_more(2, SIZE) and not never_more(SIZE, 2)
+        assert same(tirx.max(SIZE - 2, number(0)), SIZE - 2)
