@@ -1,7 +1,8 @@
 """A whole network as one CUDA graph."""
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
+from tvm_ffi import structural_walk
 
 from relay_layout.errors import TargetError
 from relay_layout.ir import (
@@ -19,8 +20,8 @@ MOST_BYTES = (1 << 31) - 1
 
 
 def check_extents(module: tvm.IRModule, target: str) -> None:
-    """TargetError where "main" counts elements at run time, as a graph launches for extents known before, and
-    where a tensor is larger than kernels can count.
+    """TargetError where "main" counts elements at run time, as a graph launches for extents known before,
+    where a tensor is larger than kernels can count, and where a front end wrote loops for processors.
     """
     for parameter in module["main"].params:
         _check_size(parameter, target)
@@ -31,6 +32,19 @@ def check_extents(module: tvm.IRModule, target: str) -> None:
                 f"target {target}: '{binding.var.name}' says at run time how many elements there are, "
                 "which code for processors alone can do; compile for a processor, or end the model before it"
             )
+    for variable, function in module.functions_items():
+        if isinstance(function, tirx.PrimFunc) and _is_for_processors(function):
+            raise TargetError(
+                f"target {target}: '{variable.name_hint}' has a kernel for processors alone; compile for a "
+                "processor, or give the model's inputs fixed shapes (--input-shape)"
+            )
+
+
+def _is_for_processors(function: tirx.PrimFunc) -> bool:
+    """Has it a loop that is divided among threads already?"""
+    loops: list[tirx.For] = []
+    structural_walk(function.body, (tirx.For, loops.append))
+    return any(loop.kind == tirx.ForKind.PARALLEL for loop in loops)
 
 
 def _check_size(variable: relax.Var, target: str) -> None:

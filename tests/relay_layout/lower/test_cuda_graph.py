@@ -1,6 +1,7 @@
 """What a network that is one CUDA graph returns."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from relay_layout.lower.cuda_graph import capture, check_extents
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.targets import resolve_target
+from topi_ext.compute.ranking import top_of_rows
 
 Outputs = Callable[[Expression, Expression, Expression], Expression]
 """From the input, an intermediate result and the last one."""
@@ -90,6 +92,24 @@ def test_counts_of_run_time_are_refused() -> None:
     assert str(error.value) == (
         "target cuda-sm_90: 'found' says at run time how many elements there are, which code for processors "
         "alone can do; compile for a processor, or end the model before it"
+    )
+
+
+def test_loops_for_processors_are_refused() -> None:
+    """Such as a recurrent layer over sequences of any length."""
+    builder = relax.BlockBuilder()
+    rows = relax.Var("rows", relax.TensorType((4, 8), "float32"))
+    with builder.function("main", [rows]):
+        with builder.dataflow():
+            top = partial(top_of_rows, count=2, largest=True)
+            found = builder.emit(builder.call_te(top, rows, primfunc_name_hint="top"))
+            result = builder.emit_output(relax.TupleGetItem(found, 0))
+        builder.emit_func_output(result)
+    with pytest.raises(TargetError) as error:
+        check_extents(builder.finalize(), "cuda-sm_90")
+    assert str(error.value) == (
+        "target cuda-sm_90: 'top' has a kernel for processors alone; compile for a processor, or give the "
+        "model's inputs fixed shapes (--input-shape)"
     )
 
 
