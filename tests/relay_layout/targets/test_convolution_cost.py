@@ -35,11 +35,11 @@ def _microseconds(cpu: str, largest: int) -> dict[str, float]:
     return found
 
 
-def test_weights_of_seven_bits_make_words_of_a_row_worth_it_without_instructions_for_words() -> None:
+def test_words_of_a_row_are_worth_it_without_instructions_for_words() -> None:
+    """Of bytes where pairs of products fit 16 bits, and of bytes that are widened."""
     seven, eight = _microseconds("x86-64-v3", 63), _microseconds("x86-64-v3", 127)
-    assert seven["NCHW"] < 0.7 * eight["NCHW"]
+    assert seven["NCHW"] <= eight["NCHW"] < 0.7 * eight["NHWC"]
     assert seven["NHWC"] == eight["NHWC"]
-    assert seven["NCHW"] < 0.7 * seven["NHWC"]
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
