@@ -260,13 +260,14 @@ def _in_a_lane(words: Any) -> Any:
     return tirx.Shuffle([tirx.reinterpret("int32x4", fenced)], [0] * _NEON_LANES)
 
 
-def _fenced(sums: Any) -> Any:
-    """A vector of int32 that LLVM adds up as it is written.
+def _with_pairs(addend: Any, left: Any, right: Any) -> Any:
+    """``addend`` of int32 and to each the products of two pairs of int16, as LLVM is to add them up.
 
     It would change the order of a tile's sums, and then spill what it waits for. The fence is one of floats,
     and becomes no instruction.
     """
-    lanes = lanes_of(sums)
+    lanes = lanes_of(addend)
+    sums = addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], left, right)
     floats = tirx.reinterpret(f"float32x{lanes}", sums)
     fenced = tirx.call_llvm_pure_intrin(floats.ty.dtype, f"llvm.arithmetic.fence.v{lanes}f32", floats)
     return tirx.reinterpret(sums.ty.dtype, fenced)
@@ -298,10 +299,10 @@ def _by_vectors(kind: str, width: int, addend: Any, left: Any, right: Any) -> An
         vectors = [tirx.reinterpret(f"int8x{WORD_BYTES * lanes}", words) for words in (left, right)]
         sums = tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", _PAIR_SUMS[lanes], *vectors)
         ones = tirx.Broadcast(tirx.const(1, "int16"), 2 * lanes)
-        return _fenced(addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], sums, ones))
+        return _with_pairs(addend, sums, ones)
     if kind == "wide":
         vectors = [tirx.reinterpret(f"int16x{PAIR * lanes}", words) for words in (left, right)]
-        return _fenced(addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], *vectors))
+        return _with_pairs(addend, *vectors)
     left, right = (tirx.reinterpret("int8x16", words) for words in (left, right))
     if kind in _NEON_SUMS:
         # The lane of a word must be the last operand, and data without signs the first.

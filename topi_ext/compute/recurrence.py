@@ -20,8 +20,6 @@ from topi_ext.compute.transcendental import sigmoid_of, tanh_of
 
 Kind = Literal["LSTM", "GRU", "RNN"]
 
-GATES: dict[Kind, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
-
 LANES, VECTORS = 16, 4
 """Longest vector, and most of them in a block of columns."""
 
@@ -62,9 +60,10 @@ def recurrent(
     """
     length, batch, _ = projected.shape
     directions, blocks, hidden, block = (int(extent) for extent in weight.shape)
+    width = blocks * block
     given = [tensor for tensor in (lengths, bias) if tensor is not None]
     state = ((directions, batch, hidden), "float32")
-    scratch = [((directions, batch, blocks * block), "float32"), state]
+    scratch = [((directions, batch, width), "float32"), state]
     outputs = [((length, directions, batch, hidden), "float32"), *[state] * len(states), *scratch]
     sequences = directions * batch
 
@@ -75,7 +74,7 @@ def recurrent(
         after, (gates, reset) = filled[: len(states)], filled[len(states) :]
         limits = own[0] if lengths is not None else None
         added = own[-1] if bias is not None else None
-        layer = _Layer(kind, hidden, block, data, matrix, after, gates, reset, added)
+        layer = _Layer(kind, hidden, width, block, data, matrix, after, gates, reset, added)
 
         def at(sequence: Any) -> _Sequence:
             return _Sequence(tirx.floordiv(sequence, batch), tirx.floormod(sequence, batch))
@@ -107,7 +106,7 @@ def recurrent(
                     give(lambda place: T.float32(0))
 
         phases = layer.phases()
-        if 4 * hidden * blocks * block > SHARED_BYTES:
+        if 4 * hidden * width > SHARED_BYTES:
             _in_parallel(sequences, layer.parts, begin)
             with T.serial(0, length) as turn:
                 for phase in phases:
@@ -166,10 +165,11 @@ class _Phase:
 
 @dataclass(frozen=True)
 class _Layer:
-    """The buffers of all sequences, and what a step does with them."""
+    """The buffers of all sequences, and what a step does with them; ``width``: columns of all gates."""
 
     kind: Kind
     hidden: int
+    width: int
     block: int
     data: Any
     matrix: Any
@@ -199,7 +199,7 @@ class _Layer:
 
     def phases(self) -> list[_Phase]:
         """A step: products of the hidden state, in one phase or around a reset, and what is made of them."""
-        hidden, width = self.hidden, GATES[self.kind] * self.hidden
+        hidden, width = self.hidden, self.width
         blend = {"LSTM": self._long_short_term, "GRU": self._gated, "RNN": self._simple}[self.kind]
 
         def blended(at: _Sequence, step: Any, part: Any) -> None:
@@ -222,8 +222,7 @@ class _Layer:
         ]
 
     def _from_data(self, sequence: _Sequence, step: Any, column: Any) -> Any:
-        width = GATES[self.kind] * self.hidden
-        return self.data[step, sequence.row, sequence.direction * width + column]
+        return self.data[step, sequence.row, sequence.direction * self.width + column]
 
     def _from_bias(self, sequence: _Sequence, step: Any, column: Any) -> Any:
         del step
@@ -293,4 +292,4 @@ class _Layer:
         _set(hidden, at(place), (T.float32(1) - update) * fresh + update * hidden[at(place)])
 
 
-__all__ = ["GATES", "Kind", "packed", "recurrent"]
+__all__ = ["Kind", "packed", "recurrent"]

@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -77,8 +77,7 @@ def is_log(path: Path) -> bool:
 
     Others are no logs, whatever their name is. OSError where the file cannot be read.
     """
-    first = next(islice(read(path), 1), None)
-    if first is None or not isinstance(first, Problem):
+    if not isinstance(next(read(path), None), Problem):
         return True
     with open(path, "rb") as file:
         line = file.readline(LONGEST_LINE)

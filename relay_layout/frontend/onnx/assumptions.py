@@ -12,7 +12,7 @@ from tvm import relax, tirx
 from tvm_ffi import structural_map
 
 from relay_layout.frontend.extent_arithmetic import same, simplify
-from relay_layout.frontend.known_sizes import ANY, Interval, known_interval
+from relay_layout.frontend.known_sizes import ANY, Interval
 from relay_layout.frontend.onnx.values import dtype_of, shape_of
 from relay_layout.frontend.residues import ALL, Residues, equal_interval, equal_residues
 from relay_layout.ir import Extent
@@ -72,7 +72,8 @@ class Assumptions:
         (size,) = variables
         interval = equal_interval(left, right)
         if interval is not None and self._sizes_alone(size):
-            if interval.within(known_interval(size)) == known_interval(size):
+            bounds = self._intervals.get(size, ANY)
+            if interval.within(bounds) == bounds:
                 return True
             raise Assumption(size, interval)
         known = self._residues.get(size, ALL)

@@ -8,10 +8,11 @@ import tvm
 from tvm import te
 
 from topi_ext.compute import recurrence
-from topi_ext.compute.recurrence import GATES, Kind, packed, recurrent
+from topi_ext.compute.recurrence import Kind, packed, recurrent
 
 Array = np.ndarray
 RANDOM = np.random.default_rng(0)
+GATES: dict[Kind, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def random(*shape: int) -> Array:
