@@ -1,10 +1,13 @@
 """Which kernel computes a workload: the one on record, else the best by estimate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from topi_ext.any_size_space import any_size_knobs
 from topi_ext.family import Machine, Workload, family_of
+
+AnyWorkload = TypeVar("AnyWorkload", bound=Workload)
 
 Source = Literal["tuned", "modelled", "default"]
 """Where knobs come from: measured, found by a model, or estimated."""
@@ -59,6 +62,11 @@ class KernelChooser:
         if key not in self._chosen:
             self._chosen[key] = self._recorded(workload, winograd) or self._estimated(workload, winograd)
         return self._chosen[key]
+
+    def fastest(self, forms: Sequence[AnyWorkload], *, any_size: bool = False) -> AnyWorkload:
+        """Of workloads with the same result, the one whose kernel takes least; ``any_size`` of any size."""
+        choose = self.choose_for_any_size if any_size else self.choose
+        return forms[0] if len(forms) == 1 else min(forms, key=lambda form: choose(form).microseconds)
 
     def choose_for_any_size(self, workload: Workload, *, direct: bool = False) -> KernelChoice:
         """The kernel for images of any size; ``workload`` is that of a usual one."""

@@ -114,11 +114,16 @@ def kernel_function(workload: ConvolutionWorkload, knobs: Knobs) -> tirx.PrimFun
     return te.create_prim_func([*parameters, topi.nn.relu(topi.add(result, bias))])
 
 
-def convolve(data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, knobs: Knobs) -> te.Tensor:
-    """The compute that ``knobs`` are for; Winograd's takes transformed weights."""
+def convolve(
+    data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, knobs: Knobs, pad_value: int = 0
+) -> te.Tensor:
+    """The compute that ``knobs`` are for; Winograd's takes transformed weights.
+
+    ``pad_value`` fills a border of two axes.
+    """
     if isinstance(knobs, WinogradKnobs):
-        return compute.winograd(data, weight, workload, knobs)
-    return direct_convolution(data, weight, workload)
+        return compute.winograd(data, weight, workload, knobs, pad_value)
+    return direct_convolution(data, weight, workload, pad_value)
 
 
 def direct_convolution(
@@ -136,12 +141,11 @@ def direct_convolution(
         "out_layout": workload.out_layout,
         "out_dtype": workload.out_dtype,
         "out_channels": workload.out_channels,
-        "usual": workload,
+        "known": workload,
     }
     if not workload.depth:
         options |= {"strides": strides, "padding": padding, "dilation": dilation}
-        options |= {"pad_value": pad_value, "pairs_fit": workload.pairs_fit}
-        return compute.conv2d(data, weight, **options)
+        return compute.conv2d(data, weight, pad_value=pad_value, **options)
     _, _, stride, front, behind, apart = workload.depth
     return compute.conv3d(
         data,

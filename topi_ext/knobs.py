@@ -11,8 +11,8 @@ import numpy as np
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.matrices import REGISTERS, ROW_BYTES, ROWS, registers_held
-from topi_ext.winograd import KERNEL, POINTS, tile_grid
-from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
+from topi_ext.winograd import INTEGER_POINTS, KERNEL, POINTS, tile_grid, winograd_matrices
+from topi_ext.workload import PLANES, WIDENED, ConvolutionWorkload, SeparableWorkload
 
 DTYPE_BYTES = {
     **dict.fromkeys(("bool", "int8", "uint8"), 1),
@@ -95,11 +95,15 @@ class WinogradKnobs:
         """Output channels that lie side by side in the transformed weights: those of one register tile."""
         return self.out_lanes * self.tile_channels
 
-    def weight_shape(self, workload: ConvolutionWorkload) -> tuple[int, int, int, int]:
-        """The shape of the transformed weights, in the order in which the threads walk them."""
+    def weight_shape(self, workload: ConvolutionWorkload) -> tuple[int, ...]:
+        """The shape of the transformed weights, in the order in which the threads walk them.
+
+        Words of channels are innermost.
+        """
         places, vectors = (self.tile + 2) ** 2, workload.out_channels // self.weight_vector
         outer = (places, vectors) if self.order == "pixels" else (vectors, places)
-        return (*outer, workload.summed_planes, self.weight_vector)
+        words = () if workload.word == 1 else (workload.word,)
+        return (*outer, workload.summed_planes // workload.word, self.weight_vector, *words)
 
     def to_dict(self) -> dict[str, Any]:
         return _named("winograd", self)
@@ -220,7 +224,10 @@ def parts_of_block(workload: ConvolutionWorkload, lanes: int) -> int:
 
 def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str | None:
     if not suits_winograd(workload):
-        return "Winograd is for 3x3 kernels without strides, dilation and groups, and for channels innermost"
+        return (
+            "Winograd is for 3x3 kernels without strides, dilation and groups, for channels innermost, and for "
+            "float32 or int16 in words of channels"
+        )
     if knobs.tile not in POINTS:
         return f"no tiles of {knobs.tile} results"
     if min(knobs.in_lanes, knobs.out_lanes, knobs.tile_pixels, knobs.tile_channels, knobs.rows) < 1:
@@ -231,7 +238,11 @@ def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str
     problems = [
         (knobs.order not in get_args(Order), f"unknown order '{knobs.order}'"),
         (
-            workload.in_channels % knobs.in_lanes != 0,
+            knobs.tile not in winograd_tile_sizes(workload),
+            f"no room in int32 for tiles of {knobs.tile} results",
+        ),
+        (
+            workload.in_channels % knobs.in_lanes != 0 or knobs.in_lanes % workload.word != 0,
             f"{knobs.in_lanes} lanes of {workload.in_channels} channels",
         ),
         (
@@ -251,7 +262,8 @@ def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str
 
 
 def suits_winograd(workload: ConvolutionWorkload) -> bool:
-    """Is there a Winograd form: 3x3, every pixel, one group, float32, and channels innermost?
+    """Is there a Winograd form: 3x3, every pixel, one group, channels innermost, and of float32, or of int16
+    in words of channels?
 
     A kernel of several planes may have any stride and dilation across them.
     """
@@ -261,12 +273,25 @@ def suits_winograd(workload: ConvolutionWorkload) -> bool:
         and workload.strides == (1, 1)
         and workload.dilation == (1, 1)
         and workload.groups == 1
-        and workload.dtype == workload.out_dtype == "float32"
+        and (_is_float(workload) or (workload.dtype == WIDENED and workload.word_axis == "I"))
+        and not workload.padded_lanes
         and all(
             "H" in layout and "W" in layout and physical_axes(layout)[-1][0] == "C"
             for layout in (workload.data_layout, workload.out_layout)
         )
     )
+
+
+def _is_float(workload: ConvolutionWorkload) -> bool:
+    return workload.dtype == workload.out_dtype == "float32"
+
+
+def winograd_tile_sizes(workload: ConvolutionWorkload) -> tuple[int, ...]:
+    """The tiles that a workload has room for: those of integers need spare bits."""
+    if _is_float(workload):
+        return tuple(POINTS)
+    needed = {tile: winograd_matrices(tile, integers=True).spare_bits for tile in INTEGER_POINTS}
+    return tuple(tile for tile, bits in needed.items() if bits <= workload.spare_bits)
 
 
 def winograd_tiles(workload: ConvolutionWorkload, tile: int) -> tuple[int, int]:

@@ -4,14 +4,15 @@ A tile of m x m results of a convolution with an r x r kernel takes (m + r - 1)^
 (m r)^2: Y = A^T [(G g G^T) * (B^T d B)] A. The matrices come from the interpolation points of Toom and
 Cook (Winograd, Arithmetic Complexity of Computations, 1980; Lavin and Gray, CVPR 2016). The points
 decide how much of float32 survives: small ones whose powers stay near one lose least (Barabasz et al.,
-ACM TOMS 2020).
+ACM TOMS 2020). Of integers nothing is lost: points are whole, and what G divides by is left to the end, where
+it divides without a remainder.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import prod
+from math import lcm, prod
 
 import numpy as np
 
@@ -26,8 +27,18 @@ largest result for 2 and 2e-6 for 4, where the direct convolution is off by 5e-7
 are used elsewhere are off by 8e-6.
 """
 
+INTEGER_POINTS: dict[int, tuple[Fraction, ...]] = {
+    2: tuple(map(Fraction, (0, 1, -1))),
+    4: tuple(map(Fraction, (0, 1, -1, 2, -2))),
+}
+"""Points of integers. Tiles of bytes become numbers up to 4 and 50 times as large in either direction, by the
+size of the tile, weights 9 and 49 times: both are int16."""
+
 KERNEL = 3
 """Rows and columns of the kernels that these matrices are for."""
+
+PAIR = 2
+"""Integers whose products are added at once."""
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 Groups = tuple[tuple[int, ...], ...]
@@ -36,12 +47,16 @@ Groups = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class WinogradMatrices:
-    """``data`` is B^T, ``kernel`` G, ``result`` A^T, for ``tile`` results and ``extent`` inputs a side."""
+    """``data`` is B^T, ``kernel`` G, ``result`` A^T, for ``tile`` results and ``extent`` inputs a side.
+
+    Those of integers give ``scale`` times the results along either side.
+    """
 
     tile: int
     data: Matrix
     kernel: Matrix
     result: Matrix
+    scale: int = 1
 
     @property
     def extent(self) -> int:
@@ -57,11 +72,21 @@ class WinogradMatrices:
         """Zero, the pairs of points of opposite sign, infinity: a row takes a sum or a difference of each."""
         return (0,), *((place, place + 1) for place in range(1, self.extent - 1, 2)), (self.extent - 1,)
 
+    @property
+    def spare_bits(self) -> int:
+        """Bits of int32 that results must leave free, as they are computed ``scale`` squared times as large.
+
+        Sums wrap around, and division by odd factors undoes that; powers of two must fit.
+        """
+        return (self.scale**2 & -(self.scale**2)).bit_length() - 1
+
 
 @cache
-def winograd_matrices(tile: int) -> WinogradMatrices:
-    """F(tile x tile, 3 x 3); KeyError for a tile without points."""
-    points = POINTS[tile]
+def winograd_matrices(tile: int, *, integers: bool = False) -> WinogradMatrices:
+    """F(tile x tile, 3 x 3), of whole numbers where data are ``integers``; KeyError for a tile without
+    points.
+    """
+    points = (INTEGER_POINTS if integers else POINTS)[tile]
     data: list[tuple[Fraction, ...]] = []
     kernel: list[tuple[Fraction, ...]] = []
     for point in points:
@@ -74,7 +99,23 @@ def winograd_matrices(tile: int) -> WinogradMatrices:
     result = [
         (*(point**power for point in points), Fraction(int(power == tile - 1))) for power in range(tile)
     ]
-    return WinogradMatrices(tile, tuple(data), tuple(kernel), tuple(result))
+    found = WinogradMatrices(tile, tuple(data), tuple(kernel), tuple(result))
+    return _whole(found) if integers else found
+
+
+def _whole(found: WinogradMatrices) -> WinogradMatrices:
+    """With the rows of G whole, and the columns of A^T as much larger as makes them whole and undoes that."""
+    divisors = [int(max(1 / abs(value) for value in row if value)) * _sign(row[0]) for row in found.kernel]
+    scale = lcm(*divisors)
+    kernel = [tuple(value * by for value in row) for row, by in zip(found.kernel, divisors, strict=True)]
+    result = [
+        tuple(value * scale / by for value, by in zip(row, divisors, strict=True)) for row in found.result
+    ]
+    return WinogradMatrices(found.tile, found.data, tuple(kernel), tuple(result), scale)
+
+
+def _sign(value: Fraction) -> int:
+    return -1 if value < 0 else 1
 
 
 def tile_grid(height: int, width: int, tile: int) -> tuple[int, int]:
@@ -97,17 +138,31 @@ def transform_weight(weight: np.ndarray, tile: int, vector: int, places_first: b
 
     [extent^2, O / vector, I, vector] where ``places_first``, for kernels that walk all output channels place
     by place; else [O / vector, extent^2, I, vector]. Of OIDHW weights the inputs of each plane follow those
-    of the plane before. Computed in float64 and rounded once.
+    of the plane before. Computed in float64 and rounded once; integers become int16, with pairs of inputs
+    innermost: [..., I / 2, vector, 2].
     """
+    integers = np.issubdtype(weight.dtype, np.integer)
     if weight.ndim == len("OIDHW"):
         outputs, inputs, planes, *window = weight.shape
         weight = weight.swapaxes(1, 2).reshape(outputs, planes * inputs, *window)
-    kernel = np.array([[float(value) for value in row] for row in winograd_matrices(tile).kernel])
+    matrices = winograd_matrices(tile, integers=integers)
+    kernel = np.array([[float(value) for value in row] for row in matrices.kernel])
     spread = np.einsum("ah,oihw,bw->aboi", kernel, weight.astype(np.float64), kernel)
     extent, _, out_channels, in_channels = spread.shape
     blocks = spread.reshape(extent**2, out_channels // vector, vector, in_channels)
     order = (0, 1, 3, 2) if places_first else (1, 0, 3, 2)
-    return np.ascontiguousarray(blocks.transpose(order).astype(weight.dtype))
+    ordered = blocks.transpose(order)
+    if integers:
+        ordered = ordered.reshape(*ordered.shape[:2], -1, PAIR, vector).swapaxes(-1, -2)
+    return np.ascontiguousarray(ordered.astype(np.int16 if integers else weight.dtype))
 
 
-__all__ = ["KERNEL", "POINTS", "WinogradMatrices", "tile_grid", "transform_weight", "winograd_matrices"]
+__all__ = [
+    "INTEGER_POINTS",
+    "KERNEL",
+    "POINTS",
+    "WinogradMatrices",
+    "tile_grid",
+    "transform_weight",
+    "winograd_matrices",
+]

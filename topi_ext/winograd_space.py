@@ -7,23 +7,34 @@ from dataclasses import dataclass
 from math import prod
 from typing import get_args
 
+from topi_ext.arithmetic_costs import step_costs
 from topi_ext.direct_space import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
 from topi_ext.divisors import divisors
 from topi_ext.indexing import block_of
-from topi_ext.knobs import Order, PadAt, WinogradKnobs, strip_of, suits_winograd, winograd_tiles
+from topi_ext.knobs import (
+    DTYPE_BYTES,
+    Order,
+    PadAt,
+    WinogradKnobs,
+    strip_of,
+    suits_winograd,
+    winograd_tile_sizes,
+    winograd_tiles,
+)
 from topi_ext.processor import Processor
 from topi_ext.usual_sizes import SCALES
-from topi_ext.winograd import POINTS, tile_grid
+from topi_ext.winograd import tile_grid
 from topi_ext.workload import ConvolutionWorkload
 
-FLOAT_BYTES = 4
+SUM_BYTES = 4
+"""Of a product or a result: float32, or int32."""
 
 SMALLEST_VECTOR = 4
 """Channels with a smaller power of two in them make no vectors worth transforming."""
 
 DATA_CYCLES = {2: 40.0, 4: 120.0}
 RESULT_CYCLES = {2: 30.0, 4: 100.0}
-"""Cycles to transform one vector of channels of one tile, by the size of the tile."""
+"""Cycles to transform one vector register of channels of one tile, by the size of the tile."""
 
 LAST_CACHE_BYTES = 16 << 20
 """Of the last cache what one kernel may count on."""
@@ -55,7 +66,7 @@ def winograd_knobs(
         isinstance(extent, int) for extent in (workload.in_height, workload.in_width)
     ):
         return
-    for tile in POINTS:
+    for tile in winograd_tile_sizes(workload):
         rows, columns = winograd_tiles(workload, tile)
         pad_at: PadAt = "chunk" if has_border(workload, tile) else "stage"
         for count in divisors(rows):
@@ -74,7 +85,7 @@ def winograd_any_size_knobs(
         return
     height, width = int(workload.out_height), int(workload.out_width)
     sizes = Counter((max(1, round(height * scale)), max(1, round(width * scale))) for scale in SCALES)
-    for tile in POINTS:
+    for tile in winograd_tile_sizes(workload):
         # Of each size, the tiles of all images and how much its cycles count.
         tiles = [
             (
@@ -116,7 +127,8 @@ def _chunked(
     out_lanes = _lanes(workload.out_channels, block_of(workload.out_layout, "C"), processor)
     if min(in_lanes, out_lanes) < SMALLEST_VECTOR:
         return
-    for register_tile in _register_tiles(pixels, workload.out_channels // out_lanes, out_lanes, processor):
+    vectors = workload.out_channels // out_lanes
+    for register_tile in _register_tiles(workload, pixels, vectors, out_lanes, processor):
         knobs = WinogradKnobs(
             tile, in_lanes, out_lanes, *register_tile, order, rows, pad_at, processor.prefetch
         )
@@ -130,17 +142,18 @@ def has_border(workload: ConvolutionWorkload, tile: int) -> bool:
 
 def _lanes(channels: int, block: int, processor: Processor) -> int:
     """The layout's block, or the largest power of two in the channels that fits a vector."""
-    return block if block > 1 else min(processor.lanes(FLOAT_BYTES), channels & -channels)
+    return block if block > 1 else min(processor.lanes(SUM_BYTES), channels & -channels)
 
 
 def _register_tiles(
-    pixels: int, channel_vectors: int, lanes: int, processor: Processor
+    workload: ConvolutionWorkload, pixels: int, channel_vectors: int, lanes: int, processor: Processor
 ) -> list[tuple[int, int]]:
-    registers = max(1, lanes * FLOAT_BYTES // processor.vector_bytes)
+    registers = max(1, lanes * SUM_BYTES // processor.vector_bytes)
     tiles = []
     for tile_pixels, tile_channels in itertools.product(divisors(pixels), divisors(channel_vectors)):
         streams = tile_channels * registers
         operands = streams + 1 if streams > 1 else 2
+        operands += step_costs(workload, processor, 1).registers
         if streams <= 4 and tile_pixels * streams + operands <= processor.vector_registers:
             tiles.append((tile_pixels, tile_channels))
     # Few accumulators wait for each other.
@@ -159,14 +172,16 @@ def winograd_cycles(
     batch, threads = workload.planes, processor.threads
     tiles = batch * rows * columns
     extent = knobs.tile + 2
-    registers = max(1, knobs.out_lanes * FLOAT_BYTES // processor.vector_bytes)
+    registers = max(1, knobs.out_lanes * SUM_BYTES // processor.vector_bytes)
     accumulators = knobs.tile_pixels * knobs.tile_channels * registers
     loops = loops or _estimated_loops(workload, processor, knobs)
     products = tiles / knobs.tile_pixels * workload.out_channels / (knobs.out_lanes * knobs.tile_channels)
-    multiply = extent**2 * products * (workload.summed_planes * loops.step + 12 + 2 * accumulators)
-    in_vectors = tiles * workload.summed_planes * FLOAT_BYTES / processor.vector_bytes
-    out_vectors = tiles * workload.out_channels * FLOAT_BYTES / processor.vector_bytes
-    narrow = processor.lanes(FLOAT_BYTES) / knobs.in_lanes
+    steps = workload.summed_planes // workload.word
+    multiply = extent**2 * products * (steps * loops.step + 12 + 2 * accumulators)
+    data_bytes = DTYPE_BYTES[workload.dtype]
+    in_vectors = tiles * workload.summed_planes * data_bytes / processor.vector_bytes
+    out_vectors = tiles * workload.out_channels * SUM_BYTES / processor.vector_bytes
+    narrow = max(1.0, processor.lanes(data_bytes) / knobs.in_lanes)
     transform = in_vectors * loops.data * narrow + out_vectors * loops.result
     chunks = batch * (
         rows // knobs.rows
@@ -186,14 +201,11 @@ def winograd_cycles(
 def _estimated_loops(
     workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs
 ) -> WinogradLoops:
-    streams = knobs.tile_channels * max(1, knobs.out_lanes * FLOAT_BYTES // processor.vector_bytes)
-    step = max(
-        knobs.tile_pixels * streams / processor.fma_per_cycle,
-        (knobs.tile_pixels + streams) / processor.loads_per_cycle,
-        processor.fma_latency,
-    )
+    streams = knobs.tile_channels * max(1, knobs.out_lanes * SUM_BYTES // processor.vector_bytes)
+    costs = step_costs(workload, processor, knobs.tile_pixels * streams)
+    step = max(costs.cycles, (knobs.tile_pixels + streams) / processor.loads_per_cycle, costs.latency)
     step *= 1.0 + STREAM_PENALTY * abs(streams - 2)
-    if workload.summed_planes * streams * processor.vector_bytes > processor.l1_bytes // 2:
+    if workload.summed_planes // workload.word * streams * processor.vector_bytes > processor.l1_bytes // 2:
         # The weights of the tile come from the level-2 cache each time.
         step = max(step, L2_CYCLES_PER_VECTOR * streams)
     return WinogradLoops(step, DATA_CYCLES[knobs.tile], RESULT_CYCLES[knobs.tile])
@@ -203,7 +215,8 @@ def _weight_cycles(
     workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, chunks: int
 ) -> float:
     """Cycles to bring the transformed weights from beyond the level-2 cache."""
-    weights = (knobs.tile + 2) ** 2 * FLOAT_BYTES * workload.summed_planes * workload.out_channels
+    places = (knobs.tile + 2) ** 2 * DTYPE_BYTES[workload.dtype]
+    weights = places * workload.summed_planes * workload.out_channels
     again = chunks - 1 if knobs.order == "pixels" and weights > processor.l2_bytes // 2 else 0
     return weights / processor.memory_bytes_per_cycle + weights * again / processor.cache_bytes_per_cycle
 
@@ -212,9 +225,11 @@ def _traffic(
     workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, tiles: int, chunks: int
 ) -> float:
     """Cycles for activations that come from beyond the level-2 cache, and for entering parallel regions."""
-    places = (knobs.tile + 2) ** 2 * FLOAT_BYTES
-    spread = places * tiles * workload.summed_planes
-    planes = int(workload.out_depth) * int(workload.in_height) * int(workload.in_width) * FLOAT_BYTES
+    places = (knobs.tile + 2) ** 2
+    spread = places * tiles * workload.summed_planes * DTYPE_BYTES[workload.dtype]
+    products = places * tiles * workload.out_channels * SUM_BYTES
+    planes = int(workload.out_depth) * int(workload.in_height) * int(workload.in_width)
+    planes *= DTYPE_BYTES[workload.data_dtype]
     cycles = REGION_CYCLES
     bordered = has_border(workload, knobs.tile)
     if bordered and knobs.pad_at == "stage":
@@ -224,12 +239,11 @@ def _traffic(
         padded = planes * workload.summed_planes
         cycles += padded / processor.cache_bytes_per_cycle / 4 * (rows + 2) / rows
     if knobs.order == "pixels":
-        chunk = places * tiles * (workload.summed_planes + workload.out_channels) / chunks
+        chunk = (spread + products) / chunks
         if chunk > processor.l2_bytes:
             # All threads have a chunk of their own at once.
             cycles += 2 * chunk * chunks / _rate(processor, chunk * min(chunks, processor.threads))
         return cycles
-    products = places * tiles * workload.out_channels
     if products / chunks > processor.l2_bytes // 2:
         cycles += 2 * products / processor.cache_bytes_per_cycle
     # One thread writes what the others read first: it moves from one's cache to the other's.
@@ -242,7 +256,7 @@ def _again(
     """Cycles to read the transformed image once for each chunk of output channels."""
     if knobs.order == "pixels":
         return 0.0
-    spread = (knobs.tile + 2) ** 2 * FLOAT_BYTES * tiles * workload.summed_planes
+    spread = (knobs.tile + 2) ** 2 * DTYPE_BYTES[workload.dtype] * tiles * workload.summed_planes
     passes = chunks if spread > processor.l2_bytes // 2 else processor.threads
     return spread * passes / _rate(processor, spread)
 

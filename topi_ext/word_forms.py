@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
-from topi_ext.knobs import suits_matrices
+from topi_ext.knobs import suits_matrices, suits_winograd
 from topi_ext.processor import Processor
+from topi_ext.winograd import INTEGER_POINTS, winograd_matrices
 from topi_ext.workload import WIDENED, ConvolutionWorkload, word_elements
 
 PAIR = 2
@@ -15,6 +16,8 @@ PAIR = 2
 
 _LARGEST_BYTE = 255
 _LARGEST_PRODUCT = _LARGEST_BYTE * 128
+_SUM_BITS = 31
+"""Of int32, but the sign."""
 _EXACT_IN_FLOAT = 1 << 24
 """Integers up to this are float32, and so are all sums on the way to them."""
 
@@ -53,19 +56,45 @@ def integer_form(
     return plain
 
 
-def form_on(
-    workload: ConvolutionWorkload, processor: Processor, fits: Callable[[ConvolutionWorkload], bool]
-) -> ConvolutionWorkload:
-    """The :func:`integer_form` of a workload that a processor is best at.
+def integer_forms(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    weight: np.ndarray | None = None,
+    stored: Callable[[ConvolutionWorkload], np.ndarray] | None = None,
+) -> list[ConvolutionWorkload]:
+    """Of what :func:`integer_form` gives, that at which a processor may be the fastest.
 
-    ``fits`` says of one in words of bytes whether :func:`pairs_fit`.
+    ``weight`` is of int8 with the outputs first and the rest in any layout, ``stored`` gives it as the kernel
+    of a form stores it. Without them it may be any.
     """
     form = integer_form(workload, signed_words=processor.signed_words, pixel_words=processor.pixel_words)
     if form is workload or not processor.wide_words:
-        return form
-    if processor.byte_pairs and form.word_axis and fits(form):
-        return replace(form, pairs_fit=True)
-    return integer_form(workload, wide_words=True)
+        return [form]
+    wide = integer_form(workload, wide_words=True)
+    if weight is None:
+        return [wide]
+    if suits_winograd(wide):
+        wide = replace(wide, spare_bits=spare_bits(weight))
+    if not processor.byte_pairs or not form.word_axis:
+        return [wide]
+    fit = pairs_fit(stored(form)) if stored else pairs_fit_in_any_layout(weight)
+    if not fit:
+        return [wide]
+    return [replace(form, pairs_fit=True), *([wide] if wide.spare_bits else [])]
+
+
+def spare_bits(weight: np.ndarray) -> int:
+    """How many bits of int32 are free whatever bytes are summed by a weight of int8 with the outputs first.
+
+    They are as many as some tile of Winograd's convolution needs, so that there are few numbers of them.
+    """
+    axes = tuple(range(1, weight.ndim))
+    positive = np.maximum(weight, 0).sum(axis=axes, dtype="int64")
+    negative = positive - weight.sum(axis=axes, dtype="int64")
+    largest = _LARGEST_BYTE * int(max(positive.max(initial=0), negative.max(initial=0)))
+    free = _SUM_BITS - largest.bit_length()
+    needed = (winograd_matrices(tile, integers=True).spare_bits for tile in INTEGER_POINTS)
+    return max((bits for bits in needed if bits <= free), default=0)
 
 
 def pairs_fit(stored: np.ndarray) -> bool:
@@ -163,4 +192,11 @@ def _text(name: str, factor: int) -> str:
     return f"{factor}{name.lower()}" if factor else name
 
 
-__all__ = ["brain_form", "form_on", "integer_form", "pairs_fit", "pairs_fit_in_any_layout"]
+__all__ = [
+    "brain_form",
+    "integer_form",
+    "integer_forms",
+    "pairs_fit",
+    "pairs_fit_in_any_layout",
+    "spare_bits",
+]

@@ -55,8 +55,9 @@ PLANES = 2
 class ConvolutionWorkload:
     """A 2-D convolution; extents in elements, ``padding`` as (top, left, bottom, right).
 
-    ``pairs_fit``: of bytes in words, whether products with two neighbouring weights always add up to an int16
-    (:func:`topi_ext.word_forms.pairs_fit`).
+    What is known of the weights: of bytes in words ``pairs_fit``, whether products with two neighbouring ones
+    always add up to an int16 (:func:`topi_ext.word_forms.pairs_fit`); of int16 ``spare_bits``, how many bits
+    of int32 their sums leave free (:func:`topi_ext.word_forms.spare_bits`).
     """
 
     batch: Any
@@ -76,6 +77,7 @@ class ConvolutionWorkload:
     out_dtype: str
     operator: str = "conv2d"
     pairs_fit: bool = False
+    spare_bits: int = 0
 
     @property
     def depth(self) -> tuple[Any, ...]:
@@ -401,8 +403,8 @@ def _to_json(workload: Any) -> str:
     plain = {
         key: [_plain(each) for each in value] if isinstance(value, (tuple, list)) else _plain(value)
         for key, value in found.items()
-        # A flag is written where it is set, so that workloads without one keep their name.
-        if value is not False
+        # What is known of weights is written where it is, so that workloads without keep their name.
+        if value is not False and (key, value) != ("spare_bits", 0)
     }
     return json.dumps(plain, sort_keys=True)
 

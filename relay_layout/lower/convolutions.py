@@ -33,6 +33,7 @@ from relay_layout.targets.convolutions import (
 )
 from topi_ext.any_size_space import suits_any_size
 from topi_ext.brain import BITS
+from topi_ext.chooser import KernelChooser
 from topi_ext.compute.convolution import as_image, workload_of
 from topi_ext.compute.geometry import geometry_of
 from topi_ext.compute.winograd_any_size import winograd_any_size
@@ -144,21 +145,37 @@ def constant_convolution(
     form = workload if target is None else target.float_form(workload)
     if form is not workload:
         return call_form(builder, name, form, call.args[0], constant(stored_weight(plain, form)))
-    knobs = None if target is None else _chosen_knobs(workload, target, is_open)
+    knobs = None if target is None else chosen_knobs(workload, target.kernels, is_open)
     if isinstance(knobs, WinogradKnobs):
-        spread = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
-        compute = partial(winograd_any_size if is_open else convolve, workload=workload, knobs=knobs)
-        return call_compute(builder, compute, f"{name}_winograd", call.args[0], constant(spread))
+        return call_winograd(builder, name, workload, call.args[0], plain, knobs, is_open=is_open)
     if workload.groups == int(call.attrs.groups):
         return None
     return call_form(builder, name, workload, call.args[0], constant(stored_weight(plain, workload)))
 
 
-def _chosen_knobs(workload: ConvolutionWorkload, target: BuildTarget, is_open: bool) -> Knobs | None:
+def chosen_knobs(workload: ConvolutionWorkload, kernels: KernelChooser, is_open: bool) -> Knobs | None:
     """Those of the kernel of the workload; of images of any size where ``is_open``, None without one."""
     if not is_open:
-        return target.kernels.choose(workload).knobs
-    return target.kernels.choose_for_any_size(workload).knobs if suits_any_size(workload) else None
+        return kernels.choose(workload).knobs
+    return kernels.choose_for_any_size(workload).knobs if suits_any_size(workload) else None
+
+
+def call_winograd(
+    builder: relax.BlockBuilder,
+    name: str,
+    workload: ConvolutionWorkload,
+    data: Expression,
+    weight: np.ndarray,
+    knobs: WinogradKnobs,
+    *,
+    is_open: bool,
+    pad_value: int = 0,
+) -> Expression:
+    """Winograd's kernel of a workload, of images of any size where ``is_open``, with an OIHW weight."""
+    spread = transform_weight(weight, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
+    convolution = winograd_any_size if is_open else convolve
+    compute = partial(convolution, workload=workload, knobs=knobs, pad_value=pad_value)
+    return call_compute(builder, compute, f"{name}_winograd", data, constant(spread))
 
 
 def usual_workload(call: relax.Call) -> ConvolutionWorkload | None:
@@ -251,6 +268,8 @@ def _out_layout(attributes: Any) -> str:
 __all__ = [
     "call_compute",
     "call_form",
+    "call_winograd",
+    "chosen_knobs",
     "constant_convolution",
     "constant_workload",
     "convolution_options",

@@ -6,7 +6,8 @@ padding of the kernel.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import tvm
@@ -25,25 +26,38 @@ from relay_layout.ir import (
     shape_of,
 )
 from relay_layout.layout.transform import apply
-from relay_layout.lower.convolutions import call_compute, constant_workload, stored_weight
+from relay_layout.lower.convolutions import (
+    call_compute,
+    call_winograd,
+    chosen_knobs,
+    constant_workload,
+    has_open_images,
+    stored_weight,
+)
 from relay_layout.quantization.reals import SHIFT
 from relay_layout.targets import dense
+from topi_ext.chooser import KernelChooser
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import direct_convolution
+from topi_ext.knobs import WinogradKnobs
 from topi_ext.processor import Processor
-from topi_ext.word_forms import form_on, integer_form, pairs_fit
+from topi_ext.word_forms import integer_form, integer_forms
 from topi_ext.workload import ConvolutionWorkload
 
 Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarray, int], Expression]
 """Calls the kernel for a workload with its data, OIHW weight, and what lies around the image; int32."""
 
+_NAME = "conv2d_int8"
+"""Of functions of kernels."""
 
-def lower_integers(module: tvm.IRModule, by: Processor | Kernel) -> tvm.IRModule:
+
+def lower_integers(module: tvm.IRModule, by: KernelChooser | Kernel) -> tvm.IRModule:
     """The module with functions in place of products and convolutions of uint8 by constants of int8.
 
-    They are those ``by`` which a processor does it (:func:`topi_ext.word_forms.form_on`), or what a kernel
-    calls. Where dot products of a processor read int8 (:attr:`~topi_ext.processor.Processor.signed_words`),
-    each tensor is shifted once for all that read it, and the results are brought back.
+    They are those that the chooser of a processor finds the fastest
+    (:func:`topi_ext.word_forms.integer_forms`), or what a kernel calls. Where dot products of a processor
+    read int8 (:attr:`~topi_ext.processor.Processor.signed_words`), each tensor is shifted once for all that
+    read it, and the results are brought back.
     """
     lowering = _Lowering(module)
     lowering.by = by
@@ -58,7 +72,7 @@ def lower_integers(module: tvm.IRModule, by: Processor | Kernel) -> tvm.IRModule
 @mutator
 class _Lowering(PyExprMutator):
     uses: dict[str, int]
-    by: Processor | Kernel
+    by: KernelChooser | Kernel
     shifted: dict[Expression, Expression]
     """Tensors of uint8, each less :data:`SHIFT` as int8."""
 
@@ -75,7 +89,8 @@ class _Lowering(PyExprMutator):
 
     def _convolution(self, call: relax.Call) -> Expression | None:
         # Kernels of GPUs are for sizes that are known.
-        found = constant_workload(call, any_size=isinstance(self.by, Processor))
+        is_open = isinstance(self.by, KernelChooser) and has_open_images(call)
+        found = constant_workload(call, any_size=is_open)
         if found is None:
             return None
         workload, weight = found
@@ -88,7 +103,7 @@ class _Lowering(PyExprMutator):
                 top, left, bottom, right = padding
                 height, width = workload.in_height - top - bottom, workload.in_width - left - right
                 workload = replace(workload, in_height=height, in_width=width, padding=padding)
-        return self._kernel(workload, data, weight, value)
+        return self._kernel(workload, data, weight, value, is_open=is_open)
 
     def _product(self, call: relax.Call) -> Expression | None:
         """Rows by a matrix: a pointwise convolution whose pixels are the rows."""
@@ -103,12 +118,28 @@ class _Lowering(PyExprMutator):
         return self._kernel(workload, rows, weight, 0)
 
     def _kernel(
-        self, workload: ConvolutionWorkload, data: Expression, weight: np.ndarray, pad_value: int
+        self,
+        workload: ConvolutionWorkload,
+        data: Expression,
+        weight: np.ndarray,
+        pad_value: int,
+        *,
+        is_open: bool = False,
     ) -> Expression:
-        """The kernel for ``workload`` with its OIHW ``weight``; int32, whatever it accumulates in."""
-        if not isinstance(self.by, Processor):
+        """The kernel for ``workload`` with its OIHW ``weight``; int32, whatever it accumulates in.
+
+        Where ``is_open``, the workload is that of a usual size.
+        """
+        if not isinstance(self.by, KernelChooser):
             return self.by(self.builder_, workload, data, weight, pad_value)
-        form = form_on(workload, self.by, lambda form: pairs_fit(stored_weight(weight, form)))
+        processor = cast("Processor", self.by.processor)
+        forms = integer_forms(workload, processor, weight, partial(stored_weight, weight))
+        form = self.by.fastest(forms, any_size=True) if is_open else self.by.fastest(forms)
+        knobs = chosen_knobs(form, self.by, is_open)
+        if isinstance(knobs, WinogradKnobs):
+            return call_winograd(
+                self.builder_, _NAME, form, data, weight, knobs, is_open=is_open, pad_value=pad_value
+            )
         if form.data_dtype == workload.dtype:
             return _call(self.builder_, form, data, weight, pad_value)
         if data not in self.shifted:
@@ -157,7 +188,7 @@ def _call(
     pad_value: int,
     missing: np.ndarray | None = None,
 ) -> Expression:
-    """The kernel of ``form`` with its OIHW ``weight``; int32, whatever it accumulates in.
+    """The direct kernel of ``form`` with its OIHW ``weight``; int32, whatever it accumulates in.
 
     ``missing`` holds for each output channel what is added to its sums.
     """
@@ -178,7 +209,7 @@ def _call(
     if missing is not None:
         extents = [missing.size if axis == "C" else 1 for axis in _plain(form.out_layout)]
         arguments.append(constant(apply(missing.reshape(extents), _plain(form.out_layout), form.out_layout)))
-    return call_compute(builder, compute, "conv2d_int8", *arguments)
+    return call_compute(builder, compute, _NAME, *arguments)
 
 
 def _plain(layout: str) -> str:

@@ -37,7 +37,7 @@ from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
 def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Operators to loops, each operator a function of its own."""
     on_gpu = isinstance(target, CudaTarget)
-    integers = integer_kernel(target) if isinstance(target, CudaTarget) else target.kernels.processor
+    integers = integer_kernel(target) if isinstance(target, CudaTarget) else target.kernels
     return [
         *([] if on_gpu else [_pass(by_pixel_rows, target)]),
         _pass(lower_integers, integers),

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from relay_layout.graph import Node
-from relay_layout.ir import ints, is_static, size_in_bytes
+from relay_layout.ir import constant_array, ints, is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, merged, packed_kernel
@@ -70,8 +72,8 @@ def _tiled_us(
     """
     facts = target.facts
     rank = len(convolution.spatial)
-    constant = node.operands[1].constant is not None
-    if constant:
+    weight = node.operands[1].constant
+    if weight is not None:
         convolution, layouts = merged(convolution, layouts)
     packed = packed_kernel(convolution, layouts.kernel, layouts.out)
     before, after = ints(window.padding[:rank]), ints(window.padding[rank:])
@@ -96,10 +98,11 @@ def _tiled_us(
     if rank == len("DHW"):
         planes = (convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0])
         workload = in_depth(workload, planes)
-    if constant:
-        workload = target.kernel_form(workload, node.operands[1].constant)
+    if weight is not None:
+        outputs = str(node.attributes.kernel_layout).index("O")
+        workload = target.kernel_form(workload, np.moveaxis(constant_array(weight), outputs, 0))
     # Winograd's weights are transformed when compiling.
-    choice = target.kernels.choose(workload, direct=not constant)
+    choice = target.kernels.choose(workload, direct=weight is None)
     microseconds = choice.microseconds
     plain = (layouts.data, layouts.out).count(convolution.channels_last)
     return microseconds * (1.0 + plain * facts.channels_last_penalty) + facts.launch_us

@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 from relay_layout.graph import Node, Value
-from relay_layout.ir import Extent, is_static, size_in_bytes
+from relay_layout.ir import Extent, constant_array, is_static, size_in_bytes
 from relay_layout.targets.convolutions import output_lanes
 from relay_layout.targets.cuda import CudaTarget
 from relay_layout.targets.target import BuildTarget
@@ -38,8 +38,8 @@ def matmul_us(node: Node, target: BuildTarget) -> float:
         return target.matmul_us(node)
     facts = target.facts
     workload = _workload(left, right, result)
-    if workload is not None:
-        form = target.kernel_form(workload, right.constant)
+    if workload is not None and right.constant is not None:
+        form = target.kernel_form(workload, constant_array(right.constant).T)
         return target.kernels.choose(form).microseconds + facts.launch_us
     multiply_adds = prod(result.shape or ()) * int((left.shape or (1,))[-1])
     moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (left, right, result))

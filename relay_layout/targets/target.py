@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import tvm
 
 from relay_layout.host import architecture
-from relay_layout.ir import Constant, constant_array
 from relay_layout.targets.facts import TargetFacts
 from topi_ext.brain import BITS
 from topi_ext.chooser import KernelChooser
@@ -14,7 +14,7 @@ from topi_ext.family import Machine
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor, processor_of, triple_of
 from topi_ext.tune.transforms import TransformTimes
-from topi_ext.word_forms import brain_form, form_on, pairs_fit_in_any_layout
+from topi_ext.word_forms import brain_form, integer_forms
 from topi_ext.workload import ConvolutionWorkload
 
 Precision = Literal["fp16", "bf16", "tf32", "fp32"]
@@ -51,20 +51,16 @@ class BuildTarget:
         return STORED[self.precision]
 
     def kernel_form(
-        self, workload: ConvolutionWorkload, weight: Constant | None = None
+        self, workload: ConvolutionWorkload, weight: np.ndarray | None = None
     ) -> ConvolutionWorkload:
         """The workload whose kernel computes a convolution by a constant weight: in words of bytes, or of
         bfloat16 where the target computes in that and is the faster for it.
 
-        Without the ``weight`` itself, its elements are taken for any.
+        ``weight`` has the outputs first; without it, its elements are taken for any.
         """
-
-        def fits(form: ConvolutionWorkload) -> bool:
-            return weight is not None and pairs_fit_in_any_layout(constant_array(weight))
-
         processor = self.kernels.processor
         assert isinstance(processor, Processor), "words are a CPU's"
-        return self.float_form(form_on(workload, processor, fits))
+        return self.float_form(self.kernels.fastest(integer_forms(workload, processor, weight)))
 
     def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
         """As :meth:`kernel_form`, with convolutions of bytes as they are."""
@@ -73,7 +69,7 @@ class BuildTarget:
         brain = brain_form(workload, vectors=self.processor.pair_instructions > 0)
         if brain is workload:
             return workload
-        return min((brain, workload), key=lambda found: self.kernels.choose(found).microseconds)
+        return self.kernels.fastest((brain, workload))
 
     @property
     def processor(self) -> Processor:

@@ -1,5 +1,6 @@
 """Winograd's kernels beside the definition: random workloads, and one kernel with one epilogue checked."""
 
+import platform
 import random
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from topi_ext.knobs import WinogradKnobs
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.winograd import transform_weight
+from topi_ext.word_forms import integer_form, spare_bits
 from topi_ext.workload import ConvolutionWorkload
 
 LAYOUTS = [
@@ -28,6 +30,11 @@ LAYOUTS = [
 ]
 
 CPU = host_cpus()[-1]
+
+
+def runs(cpu: str) -> bool:
+    """Can this machine execute code for it? What it needs least is taken for granted."""
+    return platform.machine().lower() in ("x86_64", "amd64") and (cpu == "x86-64-v2" or cpu in host_cpus())
 
 
 def random_workload(seed: int) -> ConvolutionWorkload:
@@ -57,6 +64,12 @@ def random_workload(seed: int) -> ConvolutionWorkload:
     )
 
 
+def of_bytes(workload: ConvolutionWorkload, bits: int = 6) -> ConvolutionWorkload:
+    """The same of bytes that are multiplied as int16, by weights that leave so many bits of int32 free."""
+    wide = integer_form(replace(workload, dtype="uint8", out_dtype="int32"), wide_words=True)
+    return replace(wide, spare_bits=bits)
+
+
 def winograd_space(workload: ConvolutionWorkload, target: Target) -> list[WinogradKnobs]:
     return [
         knobs for _, knobs in knob_space(workload, processor_of(target)) if isinstance(knobs, WinogradKnobs)
@@ -75,18 +88,16 @@ def check(
     seed: int,
     usual: ConvolutionWorkload | None = None,
     symbols: tuple[str, ...] = (),
+    pad_value: int = 0,
+    cpu: str | None = None,
 ) -> None:
     """``symbols`` are extents that the function does not know, of which the workload says one value.
 
     Of images of any size ``usual`` is the workload of a usual one.
     """
     rng = np.random.default_rng(seed)
-    planes, taps = workload.depth[:1], workload.depth[1:2]
-    extents = (workload.batch, workload.in_channels, *planes, workload.in_height, workload.in_width)
-    image = rng.standard_normal(extents).astype("float32")
-    weight = rng.standard_normal((workload.out_channels, workload.in_channels, *taps, 3, 3)).astype("float32")
-    weight /= np.sqrt(9.0 * workload.summed_planes)
-    expected = convolved(image, weight, workload)
+    image, weight = images_and_weight(workload, rng)
+    expected = convolved(image, weight, workload, pad_value)
     plain = f"NC{workload.spatial}"
     names = {field: tirx.Var(SYMBOLS[field], "int64") for field in symbols}
     function = replace(workload, **names)
@@ -98,31 +109,32 @@ def check(
         transform_weight(weight, knobs.tile, knobs.weight_vector, knobs.order == "pixels"),
     ]
     if usual is None:
-        result = compute_convolution(data, packed, function, knobs)
+        result = compute_convolution(data, packed, function, knobs, pad_value)
     else:
-        result = winograd_any_size(data, packed, usual, knobs)
+        result = winograd_any_size(data, packed, usual, knobs, pad_value)
     if epilogue in ("bias", "residual"):
         shape = (
             expected.shape
             if epilogue == "residual"
             else (1, workload.out_channels, *[1] * len(workload.spatial))
         )
-        term = rng.standard_normal(shape).astype("float32")
+        term = (100 * rng.standard_normal(shape)).astype(workload.out_dtype)
         expected = np.maximum(expected + term, 0)
         stored = pack(term, plain, workload.out_layout)
-        other = te.placeholder(result.shape if epilogue == "residual" else stored.shape, "float32")
+        other = te.placeholder(result.shape if epilogue == "residual" else stored.shape, workload.out_dtype)
         tensors.append(other)
         inputs.append(stored)
         result = topi.nn.relu(topi.add(result, other))
     if epilogue == "swish":
         expected = expected / (1 + np.exp(-expected))
-        result = topi.multiply(result, topi.sigmoid(result))
+        real = topi.cast(result, "float32")
+        result = topi.multiply(real, topi.sigmoid(real))
     check_kernel(
         prim_func([*tensors, result], "int64"),
-        target_for(CPU),
+        target_for(cpu or CPU),
         inputs,
-        pack(expected, plain, workload.out_layout).astype("float32"),
-        tolerance=2e-4,
+        pack(expected, plain, workload.out_layout).astype(str(result.dtype)),
+        tolerance=2e-4 if str(result.dtype) == "float32" else 0.0,
         symbols={SYMBOLS[field]: getattr(workload, field) for field in symbols} or None,
         case=(workload, knobs, epilogue, seed),
         schedule=lambda func, target: (
@@ -133,10 +145,32 @@ def check(
     )
 
 
-def convolved(image: Array, weight: Array, workload: ConvolutionWorkload) -> NDArray[np.float64]:
+def images_and_weight(workload: ConvolutionWorkload, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Of integers, with the largest sums that the spare bits of the workload allow, of either sign."""
+    planes, taps = workload.depth[:1], workload.depth[1:2]
+    extents = (workload.batch, workload.in_channels, *planes, workload.in_height, workload.in_width)
+    weights = (workload.out_channels, workload.in_channels, *taps, 3, 3)
+    if workload.dtype == "float32":
+        weight = rng.standard_normal(weights) / np.sqrt(9.0 * workload.summed_planes)
+        return rng.standard_normal(extents).astype("float32"), weight.astype("float32")
+    image = rng.integers(0, 256, extents, dtype="uint8")
+    image[0, :, :4] = 255
+    weight = rng.integers(-128, 128, weights, dtype="int8")
+    weight[0], weight[-1] = 127, -128
+    weight[:: max(2, workload.out_channels // 5)] //= 2
+    while spare_bits(weight) < workload.spare_bits:
+        weight //= 2
+    return image, weight
+
+
+def convolved(
+    image: Array, weight: Array, workload: ConvolutionWorkload, pad_value: int = 0
+) -> NDArray[np.float64]:
     """Planes of the result as sums of 2-D convolutions, one for each plane of the kernel."""
     if not workload.depth:
-        return convolve(image, weight, padding=workload.padding)
+        top, left, bottom, right = workload.padding
+        border = ((0, 0), (0, 0), (top, bottom), (left, right))
+        return convolve(np.pad(image, border, constant_values=pad_value), weight)
     _, taps, stride, front, behind, apart = workload.depth
     padded = np.pad(image, ((0, 0), (0, 0), (front, behind), (0, 0), (0, 0)))
     return np.stack(

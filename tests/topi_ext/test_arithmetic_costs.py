@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from kernel_networks import workload_for
 from tvm.target import Target
 
 from topi_ext.arithmetic_costs import step_costs
 from topi_ext.processor import Processor, processor_of
-from topi_ext.word_forms import form_on
+from topi_ext.word_forms import integer_forms
+from topi_ext.workload import ConvolutionWorkload
 
 FLOATS = workload_for((64, 64, 14, 3, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
 BYTES = replace(FLOATS, dtype="uint8", out_dtype="int32")
@@ -18,8 +20,14 @@ def _processor(cpu: str) -> Processor:
     return processor_of(Target({"kind": "llvm", "mcpu": cpu, "num-cores": 2}))
 
 
+def _form(processor: Processor, fit: bool) -> ConvolutionWorkload:
+    """Of bytes, by weights whose pairs of products fit or do not."""
+    weight = np.full((1, 1), 64 if fit else 127, "int8")
+    return integer_forms(BYTES, processor, weight)[0]
+
+
 def _cycles_per_element(cpu: str, *, fit: bool) -> float:
-    form = form_on(BYTES, _processor(cpu), lambda form: fit)
+    form = _form(_processor(cpu), fit)
     return step_costs(form, _processor(cpu), 8).cycles / form.word
 
 
@@ -51,4 +59,4 @@ def test_pairs_are_nothing_to_an_instruction_for_words(cpu: str) -> None:
 @pytest.mark.parametrize("fit", [False, True])
 def test_products_on_the_way_to_sums_take_registers_beside_the_tile(fit: bool) -> None:
     processor = _processor("x86-64-v3")
-    assert step_costs(form_on(BYTES, processor, lambda form: fit), processor, 8).registers > 0
+    assert step_costs(_form(processor, fit), processor, 8).registers > 0

@@ -19,7 +19,13 @@ from topi_ext.kernel import default_knobs, direct_convolution, kernel_arguments,
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.convolution import Convolution
 from topi_ext.weights import fill_vectors
-from topi_ext.word_forms import form_on, integer_form, pairs_fit, pairs_fit_in_any_layout
+from topi_ext.word_forms import (
+    integer_form,
+    integer_forms,
+    pairs_fit,
+    pairs_fit_in_any_layout,
+    spare_bits,
+)
 from topi_ext.workload import ConvolutionWorkload
 
 CPUS = {
@@ -64,6 +70,9 @@ def workload(
     )
 
 
+SUMS_25, SUMS_29 = (1 << 25) - 1, (1 << 29) - 1
+"""Largest sums that leave 6 and 2 bits of int32 free."""
+
 CASES = [
     workload(32, 32, (9, 11), (3, 3), "NCHW16c OIHW16i16o NCHW16c", padding=(1, 1, 1, 1), batch=2),
     workload(32, 48, (7, 6), (1, 1), "NCHW16c OIHW16i16o NCHW16c", strides=(2, 1)),
@@ -89,8 +98,9 @@ def filled(weight: Array, form: ConvolutionWorkload) -> Array:
 
 
 def form_of(case: ConvolutionWorkload, cpu: str, *, fit: bool = False) -> ConvolutionWorkload:
-    """The form for a processor, of weights whose pairs of products fit or do not."""
-    return form_on(case, processor_of(target_for(cpu)), lambda form: fit)
+    """The direct form for a processor, of weights whose pairs of products fit or do not."""
+    weight = np.full((1, 1), 64 if fit else 127, "int8")
+    return replace(integer_forms(case, processor_of(target_for(cpu)), weight)[0], spare_bits=0)
 
 
 def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0, *, bits: int = 8) -> None:
@@ -378,3 +388,29 @@ def test_bytes_that_do_not_lie_side_by_side() -> None:
 
 def _fastest() -> str:
     return next(cpu for cpu, (features, _) in CPUS.items() if features <= cpu_features())
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("total", "bits"),
+    [(SUMS_25 // 255, 6), (SUMS_25 // 255 + 1, 2), (SUMS_29 // 255, 2), (SUMS_29 // 255 + 1, 0)],
+)
+def test_spare_bits_are_those_that_no_sum_of_bytes_reaches(total: int, bits: int, sign: int) -> None:
+    """Of one output whose weights have one sign, as bytes of 255 give the largest sum."""
+    weight = np.zeros((2, -(-total // 127)), "int8")
+    weight[1] = sign * 127
+    weight[1, 0] = sign * (total - 127 * (weight.shape[1] - 1))
+    assert spare_bits(weight) == bits
+
+
+def test_sums_of_both_signs_count_apart() -> None:
+    weight = np.array([[127, -127] * 1000], "int8")
+    assert spare_bits(weight) == spare_bits(weight[:, ::2])
+
+
+def test_weights_of_seven_bits_have_two_forms_where_winograd_has_one() -> None:
+    processor = processor_of(target_for("x86-64-v3"))
+    weight = np.full((32, 32, 3, 3), 63, "int8")
+    pairs, wide = integer_forms(CASES[0], processor, weight)
+    assert (pairs.dtype, pairs.pairs_fit, wide.dtype, wide.spare_bits) == ("uint8", True, "int16", 6)
+    assert [form.dtype for form in integer_forms(CASES[1], processor, weight)] == ["uint8"]

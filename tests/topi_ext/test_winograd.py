@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from topi_ext.winograd import POINTS, Matrix, transform_weight, winograd_matrices
+from topi_ext.winograd import INTEGER_POINTS, POINTS, Matrix, transform_weight, winograd_matrices
 
 
 def array(matrix: Matrix) -> np.ndarray:
@@ -22,6 +22,35 @@ def test_the_matrices_compute_a_convolution_exactly(tile: int) -> None:
     products = (array(matrices.kernel) @ kernel) * (array(matrices.data) @ signal)
     expected = [sum(signal[at + tap] * kernel[tap] for tap in range(3)) for at in range(tile)]
     assert list(array(matrices.result) @ products) == expected
+
+
+@pytest.mark.parametrize("tile", INTEGER_POINTS)
+def test_whole_numbers_compute_a_multiple_of_the_convolution(tile: int) -> None:
+    matrices = winograd_matrices(tile, integers=True)
+    for matrix in (matrices.data, matrices.kernel, matrices.result):
+        assert all(value.denominator == 1 for row in matrix for value in row)
+    rng = np.random.default_rng(tile)
+    signal, kernel = rng.integers(0, 256, matrices.extent), rng.integers(-128, 128, 3)
+    products = (array(matrices.kernel) @ kernel) * (array(matrices.data) @ signal)
+    expected = [matrices.scale * (signal[at : at + 3] @ kernel) for at in range(tile)]
+    assert list(array(matrices.result) @ products) == expected
+
+
+@pytest.mark.parametrize("tile", INTEGER_POINTS)
+def test_bytes_are_int16_in_its_domain(tile: int) -> None:
+    """The largest sums of absolute values of a row, twice, as there are two axes."""
+    matrices = winograd_matrices(tile, integers=True)
+    for matrix, largest in ((matrices.data, 255), (matrices.kernel, 128)):
+        assert largest * max(sum(map(abs, row)) for row in matrix) ** 2 <= np.iinfo("int16").max
+
+
+def test_integers_lie_in_pairs_of_inputs() -> None:
+    weight = np.random.default_rng(0).integers(-128, 128, (8, 6, 3, 3)).astype("int8")
+    spread = transform_weight(weight, 4, 4, places_first=True)
+    assert (spread.shape, spread.dtype) == ((36, 2, 3, 4, 2), "int16")
+    kernel = array(winograd_matrices(4, integers=True).kernel).astype("int64")
+    expected = kernel @ weight[5, 3].astype("int64") @ kernel.T
+    np.testing.assert_array_equal(spread[:, 1, 1, 1, 1], expected.reshape(-1))
 
 
 @pytest.mark.parametrize("tile", POINTS)

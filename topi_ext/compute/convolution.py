@@ -48,7 +48,7 @@ def conv1d(
     out_layout: str = "NCW",
     out_dtype: str | None = None,
     out_channels: int | None = None,
-    usual: ConvolutionWorkload | None = None,
+    known: ConvolutionWorkload | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, W] with ``weight`` [O, C/groups, KW]: :func:`conv2d` of images of one row.
 
@@ -64,7 +64,7 @@ def conv1d(
         out_layout=out_layout,
         out_dtype=out_dtype,
         out_channels=out_channels,
-        usual=usual,
+        known=known,
     )
 
 
@@ -91,8 +91,7 @@ def conv2d(
     out_dtype: str | None = None,
     pad_value: int = 0,
     out_channels: int | None = None,
-    usual: ConvolutionWorkload | None = None,
-    pairs_fit: bool = False,
+    known: ConvolutionWorkload | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, H, W] with ``weight`` [O, C/groups, KH, KW], each stored in its layout.
 
@@ -109,8 +108,8 @@ def conv2d(
     ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
     each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
     kernel has an axis G where there are several groups: "GOHWI16o".
-    Of ``data`` whose height and width are symbolic, ``usual`` is what it is for a usual size. For
-    ``pairs_fit`` see :func:`topi_ext.dot_products.dot`.
+    ``known`` is the workload with what is known of its weights, of a usual size where height and width of
+    ``data`` are symbolic.
     """
     geometry = geometry_of(
         "HW",
@@ -128,15 +127,18 @@ def conv2d(
     )
     workload = workload_of(geometry)
     extents = (workload.out_height, workload.out_width)
-    described = _described(replace(workload, pairs_fit=pairs_fit), usual)
-    return _direct(data, weight, geometry, extents, "conv2d", described, pad_value, pairs_fit)
+    fit = known is not None and known.pairs_fit
+    return _direct(data, weight, geometry, extents, "conv2d", _described(workload, known), pad_value, fit)
 
 
-def _described(workload: ConvolutionWorkload, usual: ConvolutionWorkload | None) -> dict[str, str]:
+def _described(workload: ConvolutionWorkload, known: ConvolutionWorkload | None) -> dict[str, str]:
     """The annotations of a convolution's block."""
+    if known is None:
+        return {ANNOTATION: workload.to_json()}
+    workload = replace(workload, pairs_fit=known.pairs_fit, spare_bits=known.spare_bits)
     annotations = {ANNOTATION: workload.to_json()}
-    if usual is not None and not workload.is_static:
-        annotations[USUAL] = usual.to_json()
+    if not workload.is_static:
+        annotations[USUAL] = known.to_json()
     return annotations
 
 
@@ -181,7 +183,7 @@ def conv3d(
     out_layout: str = "NCDHW",
     out_dtype: str | None = None,
     out_channels: int | None = None,
-    usual: ConvolutionWorkload | None = None,
+    known: ConvolutionWorkload | None = None,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, D, H, W] with ``weight`` [O, C/groups, KD, KH, KW], each in its layout.
 
@@ -203,7 +205,7 @@ def conv3d(
     )
     workload = workload_of(geometry)
     extents = (workload.out_depth, workload.out_height, workload.out_width)
-    return _direct(data, weight, geometry, extents, "conv3d", _described(workload, usual))
+    return _direct(data, weight, geometry, extents, "conv3d", _described(workload, known))
 
 
 def reduction_axes(workload: ConvolutionWorkload) -> tuple[str, ...]:

@@ -16,9 +16,10 @@ from tvm import te, tirx
 from topi_ext.compute.geometry import as_int
 from topi_ext.compute.padding import pad
 from topi_ext.compute.selection import chosen
+from topi_ext.dot_products import dot
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_knobs, winograd_tiles
-from topi_ext.winograd import KERNEL, Groups, Matrix, winograd_matrices
+from topi_ext.winograd import KERNEL, Groups, Matrix, WinogradMatrices, winograd_matrices
 from topi_ext.workload import ALGORITHM, ANNOTATION, USUAL, ConvolutionWorkload
 
 DATA_ROWS = "winograd_data_rows"
@@ -26,12 +27,21 @@ DATA = "winograd_data"
 PRODUCT = "winograd_product"
 RESULT_COLUMNS = "winograd_result_columns"
 
+_WRAP = 1 << 32
+"""Where sums of int32 wrap around."""
+
 
 def winograd(
-    data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, knobs: WinogradKnobs
+    data: te.Tensor,
+    weight: te.Tensor,
+    workload: ConvolutionWorkload,
+    knobs: WinogradKnobs,
+    pad_value: int = 0,
 ) -> te.Tensor:
     """Convolve ``data``, stored in the workload's layout, with transformed weights.
 
+    Integers are computed in int16 and summed in int32, which gives the numbers of the direct convolution.
+    ``pad_value`` fills the border.
     ``weight`` has the shape ``knobs.weight_shape(workload)``, :func:`topi_ext.winograd.transform_weight`
     makes it. Where ``data`` are images of a number that is not known, the workload's batch is a usual one.
     Of the knobs, the result depends on the size of the tile alone, and only by its rounding.
@@ -52,6 +62,7 @@ def winograd(
         workload.data_layout,
         {"D": front, "H": top, "W": left},
         {"D": behind, "H": below, "W": right},
+        value=pad_value,
     )
 
     def pixel(tap: Any, number: Any, row: Any, column: Any, channel: BlockedCoordinate) -> Any:
@@ -109,13 +120,13 @@ def tile_products(
     ``tiles`` are the extents of the axes that number them; ``read(block, *number, row, column, lane)`` is an
     element of what a tile reads, whose sums :func:`tile_result` finishes.
     """
-    matrices, dtype = winograd_matrices(knobs.tile), workload.dtype
+    matrices, dtype = _matrices(knobs, workload.out_dtype), workload.dtype
     extent, tile, in_block, out_block = matrices.extent, knobs.tile, knobs.in_lanes, knobs.out_lanes
     in_blocks, out_blocks = workload.summed_planes // in_block, workload.out_channels // out_block
 
     def data_row(block: Any, *index: Any) -> Any:
         *number, row, column, lane = index
-        values = [read(block, *number, at, column, lane) for at in range(extent)]
+        values = [read(block, *number, at, column, lane).astype(dtype) for at in range(extent)]
         return row_of(matrices.data, matrices.data_groups, row, values, dtype)
 
     data_rows = te.compute((in_blocks, *tiles, extent, extent, in_block), data_row, name=DATA_ROWS)
@@ -129,23 +140,27 @@ def tile_products(
     spread = te.compute((extent * extent, in_blocks, *tiles, in_block), data_point, name=DATA)
 
     outer = te.reduce_axis((0, in_blocks), "rc")
-    inner = te.reduce_axis((0, in_block), "rb")
+    word = workload.word
+    inner = te.reduce_axis((0, in_block // word), "rb")
 
     def product(place: Any, block: Any, *index: Any) -> Any:
         *number, lane = index
         column = block % knobs.tile_channels * out_block + lane
         places = (place, block // knobs.tile_channels)
-        factor = weight(
-            *(places if knobs.order == "pixels" else places[::-1]), outer * in_block + inner, column
-        )
-        return te.sum(spread(place, outer, *number, inner) * factor, axis=[outer, inner])
+        step = (outer * (in_block // word) + inner, column)
+        row = (*(places if knobs.order == "pixels" else places[::-1]), *step)
+        values = [spread(place, outer, *number, inner * word + at) for at in range(word)]
+        if word == 1:
+            return te.sum(values[0] * weight(*row), axis=[outer, inner])
+        factors = [weight(*row, at) for at in range(word)]
+        return te.sum(dot(values, factors, workload.out_dtype), axis=[outer, inner])
 
     products = te.compute((extent * extent, out_blocks, *tiles, out_block), product, name=PRODUCT)
 
     def result_column(block: Any, *index: Any) -> Any:
         *number, row, column, lane = index
         values = [products(row * extent + at, block, *number, lane) for at in range(extent)]
-        return row_of(matrices.result, matrices.result_groups, column, values, dtype)
+        return row_of(matrices.result, matrices.result_groups, column, values, workload.out_dtype)
 
     return te.compute((out_blocks, *tiles, extent, tile, out_block), result_column, name=RESULT_COLUMNS)
 
@@ -166,9 +181,26 @@ def tile_result(
     lane: Any,
 ) -> Any:
     """A result of the tile ``number``, at ``row`` and ``column`` within it, of :func:`tile_products`."""
-    matrices = winograd_matrices(knobs.tile)
+    matrices = _matrices(knobs, str(columns.dtype))
     values = [columns(block, *number, at, column, lane) for at in range(matrices.extent)]
-    return row_of(matrices.result, matrices.result_groups, row, values, str(columns.dtype))
+    total = row_of(matrices.result, matrices.result_groups, row, values, str(columns.dtype))
+    return total if matrices.scale == 1 else _divided(total, matrices.scale**2)
+
+
+def _matrices(knobs: WinogradKnobs, out_dtype: str) -> WinogradMatrices:
+    return winograd_matrices(knobs.tile, integers=out_dtype == "int32")
+
+
+def _divided(total: Any, divisor: int) -> Any:
+    """An int32 that wrapped around, by what divides it without a remainder.
+
+    Odd factors are multiplied away by their inverse; the rest shifts out what is zero.
+    """
+    even = divisor & -divisor
+    inverse = pow(divisor // even, -1, _WRAP)
+    if inverse != 1:
+        total = total * tirx.const(inverse - _WRAP if inverse >= _WRAP // 2 else inverse, "int32")
+    return total >> tirx.const(even.bit_length() - 1, "int32")
 
 
 def row_of(matrix: Matrix, groups: Groups, row: Any, values: Sequence[Any], dtype: str) -> Any:
@@ -198,5 +230,6 @@ def _plus(total: Any, factor: Fraction, value: Any, dtype: str) -> Any:
     """``total + factor * value``, without the multiplication where it does nothing."""
     if total is not None and factor == -1:
         return total - value
-    term = value if factor == 1 else value * tirx.const(float(factor), dtype)
+    number = float(factor) if dtype.startswith("float") else int(factor)
+    term = value if factor == 1 else value * tirx.const(number, dtype)
     return term if total is None else total + term

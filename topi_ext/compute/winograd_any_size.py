@@ -23,12 +23,16 @@ WINDOW = "winograd_window"
 
 
 def winograd_any_size(
-    data: te.Tensor, weight: te.Tensor, workload: ConvolutionWorkload, knobs: WinogradKnobs
+    data: te.Tensor,
+    weight: te.Tensor,
+    workload: ConvolutionWorkload,
+    knobs: WinogradKnobs,
+    pad_value: int = 0,
 ) -> te.Tensor:
     """Convolve ``data``, images of any number and size in the workload's layout, with transformed weights.
 
     ``workload`` is that of a usual size; ``knobs.rows`` are the tiles of a chunk. ``weight`` is as
-    :func:`topi_ext.compute.winograd` takes it.
+    :func:`topi_ext.compute.winograd` takes it, and ``pad_value``.
     """
     check_strip(workload, knobs)
     tile, in_block, out_block = knobs.tile, knobs.in_lanes, knobs.out_lanes
@@ -63,7 +67,7 @@ def winograd_any_size(
         _, y, x = place_of(chunk, place, row, column)
         inside = tirx.all(y >= 0, y < height, x >= 0, x < width)
         element = read(block, chunk, place, row, column, lane)
-        return tirx.Select(inside, element, tirx.const(0, data.dtype))
+        return tirx.Select(inside, element, tirx.const(pad_value, data.dtype))
 
     window = te.compute(shape, bordered, name=WINDOW)
     found = tile_products(window, weight, workload, knobs, [chunks, knobs.rows])

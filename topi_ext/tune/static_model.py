@@ -166,10 +166,11 @@ class KernelModel:
     def _winograd(self, workload: ConvolutionWorkload, knobs: WinogradKnobs, code: "_Code") -> float:
         """Cycles over all threads."""
         processor = self._processor
-        registers = ceil(knobs.out_lanes * DTYPE_BYTES[workload.dtype] / processor.vector_bytes)
+        registers = ceil(knobs.out_lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
         streams = knobs.tile_channels * registers
         step = code.products.cycles_per_multiply_add * knobs.tile_pixels * streams
-        if workload.summed_planes * streams * processor.vector_bytes > processor.l1_bytes // 2:
+        steps = workload.summed_planes // workload.word
+        if steps * streams * processor.vector_bytes > processor.l1_bytes // 2:
             # The weights of the tile come from the level-2 cache each time.
             step = max(step, streams * processor.vector_bytes / processor.cache_bytes_per_cycle)
         loops = WinogradLoops(step, code.data, code.result)

@@ -12,6 +12,7 @@ import relay_layout
 from relay_layout.lower.integers import lower_integers
 from relay_layout.targets import resolve_target
 from tests.board.networks import integers_module, random_convolution
+from topi_ext.chooser import KernelChooser
 from topi_ext.processor import processor_of
 
 SEEDS = range(12)
@@ -53,7 +54,7 @@ def test_weights_whose_products_fit_16_bits_in_pairs(cpu: str, most: int, found:
             result = builder.emit_output(relax.op.nn.conv2d(data, relax.const(weight), **options))
         builder.emit_func_output(result)
     processor = processor_of(Target({"kind": "llvm", "mcpu": cpu}))
-    text = lower_integers(builder.finalize(), processor).script()
+    text = lower_integers(builder.finalize(), KernelChooser(processor)).script()
     assert "topi_ext.dot" in text
     assert found in text
     kinds = ("dot_of_fitting_pairs", "int16")

@@ -19,7 +19,8 @@ from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished, 
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.workload import ConvolutionWorkload
 
-FLOAT_BYTES = 4
+WEIGHT_BYTES = 4
+"""Of one float32, or of a word of int16."""
 
 Loop = Any
 """A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""
@@ -119,7 +120,8 @@ def arrange_products(
     sch.vectorize(lane)
     sch.decompose_reduction(block, outer)
     if knobs.prefetch:
-        prefetch_weights(sch, inner, workload.summed_planes, knobs.weight_vector * FLOAT_BYTES)
+        steps = workload.summed_planes // workload.word
+        prefetch_weights(sch, inner, steps, knobs.weight_vector * WEIGHT_BYTES)
 
 
 def arrange_data(sch: Schedule, block: SBlock, rows: SBlock, order: list[Loop]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kernel_harness import compile_function, prim_func, target_for
 from kernel_networks import workload_for
-from kernel_winograd import CPU, EPILOGUES, check, random_workload, winograd_space
+from kernel_winograd import CPU, EPILOGUES, check, of_bytes, random_workload, runs, winograd_space
 from tvm import te
 
 from topi_ext.errors import RelayLayoutError
@@ -47,6 +47,22 @@ def test_random_volumes(seed: int) -> None:
     check_any_knobs(random_volume(seed), seed)
 
 
+@pytest.mark.parametrize("seed", range(2000, 2016))
+def test_random_bytes(seed: int) -> None:
+    rng = random.Random(seed)
+    workload = of_bytes(random_workload(seed), bits=rng.choice((2, 6)))
+    knobs = rng.choice(winograd_space(workload, target_for(CPU)))
+    check(workload, knobs, rng.choice(EPILOGUES[:3]), seed, pad_value=rng.choice((0, 128, 255)))
+
+
+@pytest.mark.parametrize("cpu", [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if runs(cpu)])
+@pytest.mark.parametrize("tile", [2, 4])
+def test_bytes_on_every_instruction_set(cpu: str, tile: int) -> None:
+    workload = of_bytes(random_workload(7))
+    space = [knobs for knobs in winograd_space(workload, target_for(cpu)) if knobs.tile == tile]
+    check(workload, space[0], "bias", tile, cpu=cpu)
+
+
 @pytest.mark.parametrize("seed", range(1000, 1004))
 def test_any_number_of_images(seed: int) -> None:
     workload = (random_workload, random_volume)[seed % 4 // 2](seed)
@@ -61,6 +77,7 @@ def test_any_number_of_images(seed: int) -> None:
 def test_more_random_convolutions(seed: int) -> None:
     test_random_convolutions(seed)
     test_random_volumes(seed)
+    test_random_bytes(seed)
 
 
 BLOCKED = workload_for((32, 64, 14, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
@@ -75,9 +92,16 @@ KNOBS = WinogradKnobs(4, 16, 16, 4, 2, "pixels", 1)
         (
             replace(BLOCKED, data_layout="NCHW"),
             KNOBS,
-            "Winograd is for 3x3 kernels .* and for channels innermost",
+            "Winograd is for 3x3 kernels .* for channels innermost",
         ),
         (replace(BLOCKED, dtype="int8"), KNOBS, "Winograd is for 3x3 kernels without strides"),
+        (
+            replace(BLOCKED, dtype="int16", out_dtype="int32"),
+            KNOBS,
+            "for float32 or int16 in words of channels",
+        ),
+        (of_bytes(BLOCKED, bits=2), KNOBS, "no room in int32 for tiles of 4 results"),
+        (of_bytes(BLOCKED), replace(KNOBS, in_lanes=1), "1 lanes of 32 channels"),
         (BLOCKED, replace(KNOBS, tile=3), "no tiles of 3 results"),
         (BLOCKED, replace(KNOBS, tile_pixels=0), "a tile is empty"),
         (BLOCKED, replace(KNOBS, tile_pixels=3), "3 tiles do not divide 4"),

@@ -6,30 +6,46 @@ from dataclasses import replace
 import pytest
 from kernel_harness import target_for
 from kernel_networks import workload_for
-from kernel_winograd import CPU, EPILOGUES, check, random_workload
+from kernel_winograd import CPU, EPILOGUES, check, of_bytes, random_workload
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.knobs import WinogradKnobs, check_strip
 from topi_ext.processor import processor_of
 from topi_ext.winograd_space import winograd_any_size_knobs
+from topi_ext.workload import ConvolutionWorkload
 
 OPEN = ("batch", "in_height", "in_width")
 
 
 def check_any_size(seed: int, order: str, symbols: tuple[str, ...]) -> None:
     """Images of one size by a kernel that was chosen for another."""
-    usual, rng = random_workload(seed), random.Random(seed)
+    check_sizes(random_workload(seed), seed, order, symbols)
+
+
+def check_sizes(
+    usual: ConvolutionWorkload, seed: int, order: str, symbols: tuple[str, ...], pad_value: int = 0
+) -> None:
+    rng = random.Random(seed)
+    epilogues = EPILOGUES if usual.dtype == "float32" else EPILOGUES[:3]
     space = [knobs for _, knobs in winograd_any_size_knobs(usual, processor_of(target_for(CPU)))]
     knobs = rng.choice([knobs for knobs in space if knobs.order == order])
     other = random_workload(seed + 10_000)
     sizes = {field: getattr(other if field in symbols else usual, field) for field in OPEN}
-    check(replace(usual, **sizes), knobs, rng.choice(EPILOGUES), seed, usual, symbols)
+    check(replace(usual, **sizes), knobs, rng.choice(epilogues), seed, usual, symbols, pad_value)
 
 
 @pytest.mark.parametrize("order", ["pixels", "channels"])
 @pytest.mark.parametrize("seed", range(12))
 def test_random_sizes(seed: int, order: str) -> None:
     check_any_size(seed, order, OPEN)
+
+
+@pytest.mark.parametrize("order", ["pixels", "channels"])
+@pytest.mark.parametrize("seed", range(2000, 2004))
+def test_random_sizes_of_bytes(seed: int, order: str) -> None:
+    check_sizes(
+        of_bytes(random_workload(seed), bits=2 + seed % 2 * 4), seed, order, OPEN, pad_value=seed % 256
+    )
 
 
 @pytest.mark.parametrize("symbols", [OPEN[1:2], OPEN[2:], OPEN[1:]], ids=str)
