@@ -225,8 +225,8 @@ def parts_of_block(workload: ConvolutionWorkload, lanes: int) -> int:
 def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str | None:
     if not suits_winograd(workload):
         return (
-            "Winograd is for 3x3 kernels without strides, dilation and groups, for channels innermost, and for "
-            "float32 or int16 in words of channels"
+            "Winograd is for 3x3 kernels without strides, dilation and groups, for channels innermost, and "
+            "for float32 or int16 in words of channels"
         )
     if knobs.tile not in POINTS:
         return f"no tiles of {knobs.tile} results"
