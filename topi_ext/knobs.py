@@ -273,7 +273,7 @@ def suits_winograd(workload: ConvolutionWorkload) -> bool:
         and workload.strides == (1, 1)
         and workload.dilation == (1, 1)
         and workload.groups == 1
-        and (_is_float(workload) or (workload.dtype == WIDENED and workload.word_axis == "I"))
+        and (_is_float(workload) or (workload.dtype == WIDENED and workload.word_axis != "W"))
         and not workload.padded_lanes
         and all(
             "H" in layout and "W" in layout and physical_axes(layout)[-1][0] == "C"

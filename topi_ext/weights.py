@@ -2,6 +2,10 @@
 
 import numpy as np
 
+from topi_ext.knobs import WinogradKnobs
+from topi_ext.winograd import transform_weight
+from topi_ext.workload import ConvolutionWorkload
+
 
 def fill_vectors(weight: np.ndarray, groups: int, lanes: int) -> np.ndarray:
     """``weight``, its outputs on the first axis, with zeros after those of each group.
@@ -28,4 +32,10 @@ def merge_groups(weight: np.ndarray, groups: int, merged: int) -> np.ndarray:
     return result.reshape(outputs, factor * inputs, *window)
 
 
-__all__ = ["fill_vectors", "merge_groups"]
+def winograd_weight(weight: np.ndarray, workload: ConvolutionWorkload, knobs: WinogradKnobs) -> np.ndarray:
+    """An OIHW or OIDHW weight as Winograd's kernel reads it: ``knobs.weight_shape(workload)``."""
+    places_first = knobs.order == "pixels"
+    return transform_weight(weight, knobs.tile, knobs.weight_vector, places_first, word=workload.word)
+
+
+__all__ = ["fill_vectors", "merge_groups", "winograd_weight"]

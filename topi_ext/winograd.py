@@ -37,9 +37,6 @@ size of the tile, weights 9 and 49 times: both are int16."""
 KERNEL = 3
 """Rows and columns of the kernels that these matrices are for."""
 
-PAIR = 2
-"""Integers whose products are added at once."""
-
 Matrix = tuple[tuple[Fraction, ...], ...]
 Groups = tuple[tuple[int, ...], ...]
 """Columns of a matrix, in groups of which rows share sums."""
@@ -133,13 +130,15 @@ def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
     return coefficients
 
 
-def transform_weight(weight: np.ndarray, tile: int, vector: int, places_first: bool) -> np.ndarray:
+def transform_weight(
+    weight: np.ndarray, tile: int, vector: int, places_first: bool, *, word: int = 1
+) -> np.ndarray:
     """OIHW weights [O, I, 3, 3] as the products read them, ``vector`` output channels side by side.
 
     [extent^2, O / vector, I, vector] where ``places_first``, for kernels that walk all output channels place
     by place; else [O / vector, extent^2, I, vector]. Of OIDHW weights the inputs of each plane follow those
-    of the plane before. Computed in float64 and rounded once; integers become int16, with pairs of inputs
-    innermost: [..., I / 2, vector, 2].
+    of the plane before. Computed in float64 and rounded once; integers become int16. Words of inputs
+    are innermost: [..., I / word, vector, word].
     """
     integers = np.issubdtype(weight.dtype, np.integer)
     if weight.ndim == len("OIDHW"):
@@ -152,8 +151,8 @@ def transform_weight(weight: np.ndarray, tile: int, vector: int, places_first: b
     blocks = spread.reshape(extent**2, out_channels // vector, vector, in_channels)
     order = (0, 1, 3, 2) if places_first else (1, 0, 3, 2)
     ordered = blocks.transpose(order)
-    if integers:
-        ordered = ordered.reshape(*ordered.shape[:2], -1, PAIR, vector).swapaxes(-1, -2)
+    if word > 1:
+        ordered = ordered.reshape(*ordered.shape[:2], -1, word, vector).swapaxes(-1, -2)
     return np.ascontiguousarray(ordered.astype(np.int16 if integers else weight.dtype))
 
 

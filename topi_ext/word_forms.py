@@ -68,19 +68,29 @@ def integer_forms(
     of a form stores it. Without them it may be any.
     """
     form = integer_form(workload, signed_words=processor.signed_words, pixel_words=processor.pixel_words)
-    if form is workload or not processor.wide_words:
+    if form is workload or processor.word_instructions == 1:
         return [form]
+    if processor.signed_words:
+        # Products of int16 are as many an instruction, so they pay by Winograd's alone.
+        wide = replace(workload, dtype=WIDENED)
+        return (
+            [form] if weight is None or not suits_winograd(wide) else [form, _with_spare_bits(wide, weight)]
+        )
     wide = integer_form(workload, wide_words=True)
     if weight is None:
         return [wide]
     if suits_winograd(wide):
-        wide = replace(wide, spare_bits=spare_bits(weight))
+        wide = _with_spare_bits(wide, weight)
     if not processor.byte_pairs or not form.word_axis:
         return [wide]
     fit = pairs_fit(stored(form)) if stored else pairs_fit_in_any_layout(weight)
     if not fit:
         return [wide]
     return [replace(form, pairs_fit=True), *([wide] if wide.spare_bits else [])]
+
+
+def _with_spare_bits(workload: ConvolutionWorkload, weight: np.ndarray) -> ConvolutionWorkload:
+    return replace(workload, spare_bits=spare_bits(weight))
 
 
 def spare_bits(weight: np.ndarray) -> int:

@@ -398,13 +398,20 @@ def operator_of(annotation: str) -> str:
     return str(json.loads(annotation)["operator"])
 
 
+def unset_fields(kind: type[Any]) -> dict[str, Any]:
+    """Fields of a workload that are written where they are set, so that others keep their name, and what they
+    are otherwise: flags, and numbers that are zero.
+    """
+    return {item.name: item.default for item in fields(kind) if item.default in (False, 0)}
+
+
 def _to_json(workload: Any) -> str:
+    unset = unset_fields(type(workload))
     found = {item.name: getattr(workload, item.name) for item in fields(workload)}
     plain = {
         key: [_plain(each) for each in value] if isinstance(value, (tuple, list)) else _plain(value)
         for key, value in found.items()
-        # What is known of weights is written where it is, so that workloads without keep their name.
-        if value is not False and (key, value) != ("spare_bits", 0)
+        if key not in unset or value != unset[key]
     }
     return json.dumps(plain, sort_keys=True)
 

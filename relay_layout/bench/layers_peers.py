@@ -86,8 +86,7 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
     from topi_ext.kernel import kernel_arguments, knobs_from_dict, scheduled_kernel
     from topi_ext.knobs import WinogradKnobs
     from topi_ext.tune.workers import cold_copies
-    from topi_ext.weights import fill_vectors, merge_groups
-    from topi_ext.winograd import transform_weight
+    from topi_ext.weights import fill_vectors, merge_groups, winograd_weight
 
     job = _read_job(path)
     workload = ConvolutionWorkload.from_json(job["workload"])
@@ -103,8 +102,7 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
         if groups != workload.groups:
             weight = merge_groups(weight, groups, workload.groups)
         if isinstance(knobs, WinogradKnobs):
-            places_first = knobs.order == "pixels"
-            weight = transform_weight(weight, knobs.tile, knobs.weight_vector, places_first)
+            weight = winograd_weight(weight, workload, knobs)
         else:
             if workload.padded_lanes:
                 weight = fill_vectors(weight, workload.groups, workload.padded_lanes)

@@ -40,8 +40,7 @@ from topi_ext.compute.winograd_any_size import winograd_any_size
 from topi_ext.indexing import logical_extent, physical_axes
 from topi_ext.kernel import convolve, direct_convolution
 from topi_ext.knobs import Knobs, WinogradKnobs
-from topi_ext.weights import fill_vectors, merge_groups
-from topi_ext.winograd import transform_weight
+from topi_ext.weights import fill_vectors, merge_groups, winograd_weight
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
 
 
@@ -172,7 +171,7 @@ def call_winograd(
     pad_value: int = 0,
 ) -> Expression:
     """Winograd's kernel of a workload, of images of any size where ``is_open``, with an OIHW weight."""
-    spread = transform_weight(weight, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
+    spread = winograd_weight(weight, workload, knobs)
     convolution = winograd_any_size if is_open else convolve
     compute = partial(convolution, workload=workload, knobs=knobs, pad_value=pad_value)
     return call_compute(builder, compute, f"{name}_winograd", data, constant(spread))

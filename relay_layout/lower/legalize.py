@@ -102,7 +102,7 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if operator.endswith("_transpose"):
         options["output_padding"] = ints(attributes.output_padding)
     else:
-        options["usual"] = usual_workload(call)
+        options["known"] = usual_workload(call)
     name = operator.removeprefix("nn.")
     convolve = _CONVOLUTIONS[name]
     return call_compute(

@@ -17,7 +17,7 @@ from topi_ext.kernel import kernel_arguments, knob_space, schedule
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
-from topi_ext.winograd import transform_weight
+from topi_ext.weights import winograd_weight
 from topi_ext.word_forms import integer_form, spare_bits
 from topi_ext.workload import ConvolutionWorkload
 
@@ -106,7 +106,7 @@ def check(
     tensors = [data, packed]
     inputs = [
         pack(image, plain, workload.data_layout),
-        transform_weight(weight, knobs.tile, knobs.weight_vector, knobs.order == "pixels"),
+        winograd_weight(weight, workload, knobs),
     ]
     if usual is None:
         result = compute_convolution(data, packed, function, knobs, pad_value)

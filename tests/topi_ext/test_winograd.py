@@ -46,7 +46,7 @@ def test_bytes_are_int16_in_its_domain(tile: int) -> None:
 
 def test_integers_lie_in_pairs_of_inputs() -> None:
     weight = np.random.default_rng(0).integers(-128, 128, (8, 6, 3, 3)).astype("int8")
-    spread = transform_weight(weight, 4, 4, places_first=True)
+    spread = transform_weight(weight, 4, 4, places_first=True, word=2)
     assert (spread.shape, spread.dtype) == ((36, 2, 3, 4, 2), "int16")
     kernel = array(winograd_matrices(4, integers=True).kernel).astype("int64")
     expected = kernel @ weight[5, 3].astype("int64") @ kernel.T

@@ -151,7 +151,8 @@ def tile_products(
         row = (*(places if knobs.order == "pixels" else places[::-1]), *step)
         values = [spread(place, outer, *number, inner * word + at) for at in range(word)]
         if word == 1:
-            return te.sum(values[0] * weight(*row), axis=[outer, inner])
+            value, factor = (each.astype(workload.out_dtype) for each in (values[0], weight(*row)))
+            return te.sum(value * factor, axis=[outer, inner])
         factors = [weight(*row, at) for at in range(word)]
         return te.sum(dot(values, factors, workload.out_dtype), axis=[outer, inner])
 

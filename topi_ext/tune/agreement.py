@@ -16,7 +16,7 @@ from topi_ext.kernel import cheapest, kernel_arguments
 from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.processor import Processor
 from topi_ext.tune.library import ENTRY
-from topi_ext.winograd import transform_weight
+from topi_ext.weights import winograd_weight
 from topi_ext.workload import ConvolutionWorkload
 
 DIRECT_TOLERANCE = 1e-5
@@ -66,7 +66,7 @@ def sample(workload: ConvolutionWorkload, knobs: Knobs, reference: Knobs) -> tup
         return inputs, inputs
     data, weight, bias = inputs
     plain = _plain(weight, workload.kernel_layout)
-    moved = transform_weight(plain, knobs.tile, knobs.weight_vector, knobs.order == "pixels")
+    moved = winograd_weight(plain, workload, knobs)
     return [data, moved, bias], inputs
 
 

@@ -16,6 +16,7 @@ from topi_ext.workload import (
     TransformWorkload,
     VolumeWorkload,
     separable,
+    unset_fields,
     workload_class,
 )
 
@@ -39,11 +40,13 @@ def kernel_workload(found: Any) -> Workload:
         refuse("workload: expected an object")
     on_gpu = nhwc_class(found.get("operator"))
     kind: type[Workload] = on_gpu or workload_class(found)
-    flags = {item.name for item in fields(kind) if item.default is False}
-    check_names("workload", found, {item.name for item in fields(kind)} - (flags - set(found)))
-    for name in flags & set(found):
-        if found[name] is not True:
+    unset = unset_fields(kind)
+    check_names("workload", found, {item.name for item in fields(kind)} - (set(unset) - set(found)))
+    for name in sorted(set(unset) & set(found)):
+        if unset[name] is False and found[name] is not True:
             refuse(f"workload: {name}: expected true, or no such field")
+        if unset[name] is not False and not is_whole(found[name], 1):
+            refuse(f"workload: {name}: expected a whole number of at least 1, or no such field")
     for name in _EXTENTS:
         if not is_whole(found[name], 1):
             refuse(f"workload: {name}: expected a whole number of at least 1")

@@ -30,8 +30,8 @@ def test_what_is_written_is_read(make_record: MakeRecord) -> None:
 
 def test_a_flag_of_a_workload_is_written_where_it_is_set(make_record: MakeRecord) -> None:
     plain = make_record(1e-3)
-    fitting = replace(plain, workload=replace(plain.workload, pairs_fit=True))
-    assert "pairs_fit" not in plain.to_json()
+    fitting = replace(plain, workload=replace(plain.workload, pairs_fit=True, spare_bits=6))
+    assert "pairs_fit" not in plain.to_json() and "spare_bits" not in plain.to_json()
     assert TuningRecord.from_json(fitting.to_json()) == fitting
 
 
@@ -128,6 +128,11 @@ _GONE = object()
         ("workload.operator", 1, "workload: operator: expected a string"),
         ("workload.groups", 3, "workload: 3 groups do not divide the channels"),
         ("workload.pairs_fit", False, "workload: pairs_fit: expected true, or no such field"),
+        (
+            "workload.spare_bits",
+            0,
+            "workload: spare_bits: expected a whole number of at least 1, or no such field",
+        ),
     ],
 )
 def test_a_changed_record_is_refused(path: str, value: Any, reason: str, make_record: MakeRecord) -> None:

@@ -17,7 +17,7 @@ from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.schedule.blocks import SBlock, Surroundings, annotated_block, fuse_epilogue, open_schedule
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished, place_padding
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import WIDENED, ConvolutionWorkload
 
 WEIGHT_BYTES = 4
 """Of one float32, or of a word of int16."""
@@ -118,10 +118,22 @@ def arrange_products(
     sch.unroll(tile_channel)
     sch.unroll(tile_pixel)
     sch.vectorize(lane)
+    if workload.dtype == WIDENED and workload.word == 1:
+        _load_data(sch, block, outer, inner)
     sch.decompose_reduction(block, outer)
     if knobs.prefetch:
         steps = workload.summed_planes // workload.word
         prefetch_weights(sch, inner, steps, knobs.weight_vector * WEIGHT_BYTES)
+
+
+def _load_data(sch: Schedule, block: SBlock, outer: Loop, inner: Loop) -> None:
+    """Load what a turn of ``outer`` multiplies of the data as vectors, of which ``inner`` reads lanes."""
+    loaded = sch.cache_read(block, 0, "local")
+    sch.compute_at(loaded, outer, preserve_unit_loops=True)
+    *_, pixel, lane = sch.get_loops(loaded)
+    sch.unroll(pixel)
+    sch.vectorize(lane)
+    sch.unroll(inner)
 
 
 def arrange_data(sch: Schedule, block: SBlock, rows: SBlock, order: list[Loop]) -> None:
