@@ -1,22 +1,11 @@
 """Which kernel computes a workload: the one on record, else the best by estimate."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
 from topi_ext.any_size_space import any_size_knobs
 from topi_ext.family import Machine, Workload, family_of
-
-Source = Literal["tuned", "modelled", "default"]
-"""Where knobs come from: measured, found by a model, or estimated."""
-
-
-@dataclass(frozen=True)
-class KernelChoice:
-    """Knobs for a workload, where they come from, and the microseconds they take, measured or estimated."""
-
-    knobs: Any
-    source: Source
-    microseconds: float
+from topi_ext.kernel_choice import KernelChoice
 
 
 class Records(Protocol):
@@ -86,4 +75,4 @@ class KernelChooser:
         return KernelChoice(knobs, "default", microseconds)
 
 
-__all__ = ["KernelChoice", "KernelChooser", "Records", "Source", "estimated_us"]
+__all__ = ["KernelChooser", "Records", "estimated_us"]

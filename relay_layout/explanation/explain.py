@@ -14,10 +14,9 @@ from relay_layout.explanation.reasons import COSTS_MORE
 from relay_layout.explanation.words import shown
 from relay_layout.frontend import Params, load_model
 from relay_layout.graph import Node
-from relay_layout.relay.conventions import names_carried
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
-from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.rewrite.conversion import inference_form
 from relay_layout.targets import resolve_target
 from relay_layout.targets.backend import LayoutBackend
 
@@ -72,8 +71,7 @@ def explain(
         precision=precision,
     )
     module = load_model(model, input_shapes=input_shapes, params=params)
-    carried = names_carried(request.desired_layouts)
-    module = canonicalize(module, keep_carried=carried, widened=resolved.widened_dtypes)
+    module = inference_form(module, request, resolved)
     plan = plan_layout(with_border_layouts(module, request), request, resolved)
     return explain_plan(plan) if node is None else explain_node(plan, find_node(plan, node))
 

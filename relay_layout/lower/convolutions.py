@@ -23,7 +23,7 @@ from relay_layout.layout.transform import apply
 from relay_layout.lower.patterns import OUT_ELEMENTWISE_FUSABLE, PATTERN
 from relay_layout.lower.usual_size import of_usual_size
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets import BuildTarget
+from relay_layout.targets import CpuTarget
 from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,
     Convolution,
@@ -125,7 +125,7 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 
 
 def constant_convolution(
-    builder: relax.BlockBuilder, call: relax.Call, target: BuildTarget | None, images: int | None = None
+    builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget | None, images: int | None = None
 ) -> Expression | None:
     """A convolution whose weight is stored as its kernel reads it: transformed, with groups
     merged, or in words of another type.
@@ -154,7 +154,7 @@ def constant_convolution(
     return call_form(builder, name, workload, call.args[0], constant(stored_weight(plain, workload)))
 
 
-def _chosen_knobs(workload: ConvolutionWorkload, target: BuildTarget, is_open: bool) -> Knobs | None:
+def _chosen_knobs(workload: ConvolutionWorkload, target: CpuTarget, is_open: bool) -> Knobs | None:
     """Those of the kernel of the workload; of images of any size where ``is_open``, None without one."""
     if not is_open:
         return target.kernels.choose(workload).knobs

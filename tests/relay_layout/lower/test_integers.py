@@ -21,10 +21,10 @@ SEEDS = range(12)
 def test_data_are_shifted_and_sums_brought_back(tmp_path: Path, layout: str) -> None:
     module, inputs, expected = integers_module(SEEDS)
     target = resolve_target("native", threads=1, shipped_records=False)
-    kernels = target.kernels
-    signed = replace(kernels, processor=replace(kernels.processor, signed_words=True))
+    processor = replace(target.processor, signed_words=True)
+    signed = replace(target, processor=processor, kernels=replace(target.kernels, processor=processor))
     path = tmp_path / "integers.rla"
-    compiled = relay_layout.compile(module, target=replace(target, kernels=signed), desired_layout=layout)
+    compiled = relay_layout.compile(module, target=signed, desired_layout=layout)
     compiled.save(path)
     outputs = relay_layout.load(path).run(inputs)
     for seed, found, wanted in zip(SEEDS, outputs.values(), expected, strict=True):
