@@ -42,8 +42,9 @@ from relay_layout.tuning.measurers import local_measurer
 from relay_layout.tuning.tasks import describe
 from topi_ext.cuda.kernel import Convolution
 from topi_ext.cuda.nvcc import find_compiler
+from topi_ext.messages import last_line
 from topi_ext.tune.gpu_process import GpuProcess
-from topi_ext.tune.measurement import Measurer, last_line
+from topi_ext.tune.measurement import Measurer
 from topi_ext.tune.tuner import TuneOptions, TuneProgress
 
 BuiltinTimeoutError = builtins.TimeoutError

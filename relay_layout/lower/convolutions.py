@@ -28,6 +28,7 @@ from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,
     Convolution,
     convolution_with,
+    is_transposed,
     merged,
     packed_kernel,
 )
@@ -85,7 +86,7 @@ def packed_weight(call: relax.Call) -> tuple[Expression, str, int | None]:
 
 def _with_blocks(operator: str, attributes: Any, shapes: list[Any]) -> Convolution | None:
     """As :func:`convolution_with`, of plain convolutions also where data or kernel are stored in blocks."""
-    if operator.endswith("_transpose"):
+    if is_transposed(operator):
         return convolution_with(operator, attributes, shapes)
     spatial = CONVOLUTION_AXES[operator][2:]
     data, weight = (

@@ -55,7 +55,7 @@ from relay_layout.lower.sorting import sort_call, topk_call
 from relay_layout.lower.transposed import phased_call
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import CpuTarget, dense
-from relay_layout.targets.convolutions import CONVOLUTION_AXES
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, is_transposed
 from relay_layout.targets.phases import PLAIN
 from topi_ext import compute
 from topi_ext.compute.joining import joined
@@ -99,7 +99,7 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     options = convolution_options(attributes, kernel_layout)
     if out_channels is not None:
         options["out_channels"] = out_channels
-    if operator.endswith("_transpose"):
+    if is_transposed(operator):
         options["output_padding"] = ints(attributes.output_padding)
     else:
         options["usual"] = usual_workload(call)

@@ -42,8 +42,8 @@ from relay_layout.targets.x86 import (
     x86_features,
 )
 from topi_ext.chooser import KernelChooser
+from topi_ext.messages import last_line
 from topi_ext.processor import processor_of
-from topi_ext.tune.measurement import last_line
 from topi_ext.tune.transforms import TransformTimes
 
 _READ = ("mcpu", "mattr", "mtriple", "num-cores")
