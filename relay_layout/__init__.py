@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from relay_layout.explanation.explain import explain
     from relay_layout.frontend import from_onnx, from_tflite, from_torch
     from relay_layout.layout import Layout
-    from relay_layout.lower import pipeline
+    from relay_layout.relax_pipeline import pipeline
     from relay_layout.rewrite.convert_layout import ConvertLayout
     from relay_layout.runtime.session import Session, load
 
@@ -42,7 +42,7 @@ _HOMES = {
     "from_tflite": "frontend",
     "from_torch": "frontend",
     "load": "runtime.session",
-    "pipeline": "lower",
+    "pipeline": "relax_pipeline",
 }
 
 __all__ = [

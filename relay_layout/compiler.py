@@ -27,14 +27,14 @@ from relay_layout.lower.kernel_calls import called_functions, calls_left, rename
 from relay_layout.lower.link import link_command
 from relay_layout.lower.schedule import Kernel
 from relay_layout.lower.stages import Progress, build_library, count_operations, lower, plan_memory
-from relay_layout.relay.conventions import names_carried
 from relay_layout.report.choices import model_report, target_report
 from relay_layout.report.files import check_report_path, write_report
 from relay_layout.report.kernels import described_calls, plain
 from relay_layout.report.schema import Target
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
-from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
+from relay_layout.rewrite.conversion import convert_network
+from relay_layout.rewrite.convert_layout import ConversionReport
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 from relay_layout.tensor_specs import Border, border_of, tensor_specs
@@ -134,7 +134,7 @@ def convert(
         precision=precision,
     )
     module = load_model(model, input_shapes=input_shapes, params=params)
-    converted, report = _converted(module, request, resolved)
+    converted, report = convert_network(module, request, resolved)
     return Conversion(converted, report.to_dict(), report.plan)
 
 
@@ -234,7 +234,7 @@ def _built(
     """Convert, lower and build for one target; its seconds count from ``since``."""
     say(f"target {target.name}: {target.description}")
     say("converting layouts")
-    converted, conversion = _converted(module, request, target)
+    converted, conversion = convert_network(module, request, target)
     converted = canonicalize(converted)
     say(
         f"{conversion.layout_transforms} layout transforms left, "
@@ -252,15 +252,6 @@ def _built(
     build = Build(target.name, target.manifest(), target.threads, found | {"calls": plain(calls)})
     part = target_report(build, conversion.plan, calls, planned, content.weights) if described else None
     return _Built(build, content, specs, part)
-
-
-def _converted(
-    module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
-) -> tuple[tvm.IRModule, ConversionReport]:
-    """The module in inference form and in its layouts, with carried operators if the request names any."""
-    carried = names_carried(request.desired_layouts)
-    module = canonicalize(module, keep_carried=carried, widened=target.widened_dtypes)
-    return convert_layout(module, request, target)
 
 
 def _in_precision(

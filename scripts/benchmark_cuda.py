@@ -36,14 +36,15 @@ from relay_layout.cli.tune import format_report, progress_line
 from relay_layout.cli.values import positive
 from relay_layout.errors import TargetError
 from relay_layout.models import build, names, to_relax
-from relay_layout.targets import CudaTarget, resolve_target
+from relay_layout.targets import require_cuda, resolve_target
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from relay_layout.tuning.measurers import local_measurer
 from relay_layout.tuning.tasks import describe
 from topi_ext.cuda.kernel import Convolution
 from topi_ext.cuda.nvcc import find_compiler
+from topi_ext.messages import last_line
 from topi_ext.tune.gpu_process import GpuProcess
-from topi_ext.tune.measurement import Measurer, last_line
+from topi_ext.tune.measurement import Measurer
 from topi_ext.tune.tuner import TuneOptions, TuneProgress
 
 BuiltinTimeoutError = builtins.TimeoutError
@@ -142,8 +143,7 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace, target:
     if unknown:
         parser.error(f"unknown built-in network '{unknown[0]}'; available: {', '.join(names())}")
     try:
-        if not isinstance(resolve_target(target), CudaTarget):
-            parser.error(f"target '{target}' is none of a GPU; use one such as cuda-sm_90")
+        require_cuda(resolve_target(target))
         resolve_target(target, precision=options.precision)
     except TargetError as error:
         parser.error(str(error))
@@ -289,9 +289,8 @@ class _Run:
 
     def _precisions(self) -> list[str]:
         """Those that the GPU has, that of the times first."""
-        chip = resolve_target(self._target, precision=self.options.precision)
-        assert isinstance(chip, CudaTarget)
-        has_tf32 = bool(chip.multiprocessor.macs["tf32"])
+        target = require_cuda(resolve_target(self._target, precision=self.options.precision))
+        has_tf32 = bool(target.multiprocessor.macs["tf32"])
         known = [each for each in DTYPES if each != "tf32" or has_tf32]
         return sorted(known, key=lambda each: each != self.options.precision)
 

@@ -17,7 +17,7 @@ from relay_layout.bench.layers_table import knobs_text
 from relay_layout.cli.main import Printed, guarded
 from relay_layout.cli.output import note, table
 from relay_layout.errors import InputError
-from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.targets import CpuTarget, require_cpu, resolve_target
 from relay_layout.targets.records import recorded_kernels
 from relay_layout.tuning.tasks import describe
 from topi_ext.kernel import cheapest, knobs_from_dict
@@ -43,7 +43,7 @@ class Pair:
         return self.default_us / self.tuned_us
 
 
-def recorded(logs: Sequence[Path], target: BuildTarget) -> list[tuple[ConvolutionWorkload, Knobs]]:
+def recorded(logs: Sequence[Path], target: CpuTarget) -> list[tuple[ConvolutionWorkload, Knobs]]:
     """The float32 layers with a measured record for the processor and the threads, and its knobs.
 
     ``logs`` are looked into beside those of the package. Two convolutions in one kernel are no layer.
@@ -59,7 +59,7 @@ def recorded(logs: Sequence[Path], target: BuildTarget) -> list[tuple[Convolutio
     ]
 
 
-def measure(logs: Sequence[Path], target: BuildTarget, seconds: float) -> list[Pair]:
+def measure(logs: Sequence[Path], target: CpuTarget, seconds: float) -> list[Pair]:
     """Each workload's pair; where tuning found the default, nothing needs to be measured."""
     found = recorded(logs, target)
     pairs = []
@@ -105,7 +105,7 @@ def compare_defaults() -> Printed:
     parser.add_argument("--threads", type=int, help="what the records were measured with; one per core")
     parser.add_argument("--seconds", type=float, default=0.2, help="for each kernel (0.2)")
     arguments = parser.parse_args()
-    target = resolve_target(threads=arguments.threads)
+    target = require_cpu(resolve_target(threads=arguments.threads))
     pairs = measure(arguments.logs, target, arguments.seconds)
     if not pairs:
         raise InputError(f"no record was measured on {target.processor.name} with {target.threads} threads")

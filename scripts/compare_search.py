@@ -19,7 +19,7 @@ from relay_layout.cli.main import Printed, guarded
 from relay_layout.cli.output import note, one_line, progress, table
 from relay_layout.cli.tune import progress_line
 from relay_layout.errors import InputError
-from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.targets import CpuTarget, require_cpu, resolve_target
 from relay_layout.tuning.measurers import local_measurer
 from relay_layout.tuning.tasks import as_tasks, describe
 from topi_ext.tune.comparison import COVERAGE, GOOD, Comparison, compare, replays
@@ -88,7 +88,7 @@ def rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
     return found
 
 
-def measure(log: Path, target: BuildTarget, time_limit: float) -> None:
+def measure(log: Path, target: CpuTarget, time_limit: float) -> None:
     """Append to ``log`` what it lacks of the kernels of all workloads."""
     database, problems = Database.load([log] if log.exists() else [])
     for problem in problems:
@@ -130,7 +130,7 @@ def compare_logs() -> Printed:
     if arguments.measure is not None:
         measure(
             arguments.measure,
-            resolve_target(arguments.target, threads=arguments.threads),
+            require_cpu(resolve_target(arguments.target, threads=arguments.threads)),
             arguments.time_limit,
         )
         arguments.logs.append(arguments.measure)
@@ -141,7 +141,7 @@ def compare_logs() -> Printed:
         note(f"skipped {one_line(str(problem))}")
     counts = Counter(record.threads for record in records if isinstance(record, TuningRecord))
     threads = arguments.threads or max(counts, key=lambda count: counts[count], default=1)
-    processor = resolve_target(arguments.target, threads=threads).processor
+    processor = require_cpu(resolve_target(arguments.target, threads=threads)).processor
     comparisons = []
     for replay in replays(records, processor):
         if replay.coverage < COVERAGE:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from relay_layout.cli.output import note, table
 from relay_layout.errors import RelayLayoutError
-from relay_layout.targets import resolve_target
+from relay_layout.targets import require_cpu, resolve_target
 from topi_ext.tune.assembly import Loop
 from topi_ext.tune.machine_code import analyse
 
@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--target", default="aarch64-cortex-a76")
     options = parser.parse_args(arguments)
     try:
-        processor = resolve_target(options.target).processor
+        processor = require_cpu(resolve_target(options.target)).processor
         disassemble = [OBJDUMP, "-d", "--no-show-raw-insn", str(options.library)]
         with subprocess.Popen(disassemble, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None

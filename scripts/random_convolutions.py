@@ -22,7 +22,7 @@ from relay_layout.cli.output import note, table
 from relay_layout.graph import build_graph
 from relay_layout.layout.transform import apply
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets import BuildTarget, TargetOffers, resolve_target
+from relay_layout.targets import CpuTarget, TargetOffers, require_cpu, resolve_target
 from relay_layout.tuning.tasks import describe, module_workloads
 from topi_ext.workload import ConvolutionWorkload
 
@@ -131,7 +131,7 @@ def random_workload(seed: int, number: int) -> ConvolutionWorkload:
             return workload
 
 
-def in_cheapest_layouts(workload: ConvolutionWorkload, target: BuildTarget) -> ConvolutionWorkload:
+def in_cheapest_layouts(workload: ConvolutionWorkload, target: CpuTarget) -> ConvolutionWorkload:
     """The convolution as it is compiled inside a network, where neighbours follow the target's layouts.
 
     Those are the ones in which it is estimated to be the fastest; lowering then merges groups and fills up
@@ -171,7 +171,7 @@ def _convolution(workload: ConvolutionWorkload, layouts: ConvolutionLayouts) -> 
     return builder.finalize()
 
 
-def measure(numbers: Sequence[int], seed: int, target: BuildTarget, measurer: LayerMeasurer) -> list[Outcome]:
+def measure(numbers: Sequence[int], seed: int, target: CpuTarget, measurer: LayerMeasurer) -> list[Outcome]:
     """The convolutions of these numbers, one after the other; problems are said as they arise."""
     outcomes = []
     for place, number in enumerate(numbers, 1):
@@ -247,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--count and --seconds must be positive")
     if min(options.seed, options.only or 0) < 0:
         parser.error("--seed and --only must not be negative")
-    target = resolve_target(threads=options.threads, shipped_records=False)
+    target = require_cpu(resolve_target(threads=options.threads, shipped_records=False))
     numbers = range(options.count) if options.only is None else [options.only]
     with LayerMeasurer(target, options.seconds) as measurer:
         if measurer.missing:

@@ -2,24 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from topi_ext.any_size_space import any_size_knobs
 from topi_ext.family import Machine, Workload, family_of
+from topi_ext.kernel_choice import KernelChoice
 
 AnyWorkload = TypeVar("AnyWorkload", bound=Workload)
-
-Source = Literal["tuned", "modelled", "default"]
-"""Where knobs come from: measured, found by a model, or estimated."""
-
-
-@dataclass(frozen=True)
-class KernelChoice:
-    """Knobs for a workload, where they come from, and the microseconds they take, measured or estimated."""
-
-    knobs: Any
-    source: Source
-    microseconds: float
 
 
 class Records(Protocol):
@@ -94,4 +83,4 @@ class KernelChooser:
         return KernelChoice(knobs, "default", microseconds)
 
 
-__all__ = ["KernelChoice", "KernelChooser", "Records", "Source", "estimated_us"]
+__all__ = ["KernelChooser", "Records", "estimated_us"]

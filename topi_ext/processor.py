@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache as remembered
+from typing import NamedTuple
 
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features, llvm_get_system_triple
@@ -113,47 +114,60 @@ _INTEL = (
 Kernels tuned on an AMD Zen 5 are no faster on a Xeon than those of least estimate: its level-2 cache is
 larger, what lies behind that slower."""
 
-_CORES: dict[str, tuple[int, int, int, int, int, float, float, str]] = {
-    # FMA per cycle, their latency, loads per cycle, KiB of L1 and L2, bytes per cycle of both, model.
-    "cortex-a53": (1, 8, 1, 32, 512, 4.0, 0.5, "cortex-a55"),
-    "cortex-a55": (1, 4, 1, 32, 128, 6.0, 0.8, "cortex-a55"),
-    "cortex-a72": (1, 7, 1, 32, 1024, 6.0, 0.7, "cortex-a72"),
-    "cortex-a76": (2, 4, 2, 64, 512, 16.0, 1.3, "neoverse-n1"),
-    "cortex-a78": (2, 4, 2, 64, 512, 16.0, 1.7, "neoverse-n1"),
-    "cortex-x1": (4, 4, 2, 64, 1024, 20.0, 7.0, "neoverse-v1"),
-    "cortex-x2": (4, 4, 2, 64, 1024, 20.0, 8.0, "neoverse-v2"),
-    "neoverse-n1": (2, 4, 2, 64, 1024, 16.0, 3.0, "neoverse-n1"),
-    "neoverse-n2": (2, 4, 2, 64, 1024, 20.0, 3.6, "neoverse-n2"),
-    "neoverse-v1": (4, 4, 2, 64, 1024, 20.0, 3.8, "neoverse-v1"),
-    "apple-a14": (4, 4, 2, 128, 4096, 24.0, 4.2, "neoverse-v2"),
+
+class _ArmCore(NamedTuple):
+    """What sets a core apart: fields are those of :class:`Processor`, the caches' sizes in KiB.
+
+    ``in_order``: it executes in order. ``store_unit``: stores take none of the units that multiply and add.
+    """
+
+    fma_per_cycle: int
+    fma_latency: int
+    loads_per_cycle: int
+    l1_kib: int
+    l2_kib: int
+    cache_bytes_per_cycle: float
+    memory_bytes_per_cycle: float
+    scheduling_model: str
+    in_order: bool = False
+    store_unit: bool = False
+
+    def processor(self, name: str) -> Processor:
+        """The facts of the core that LLVM calls ``name``."""
+        return Processor(
+            f"aarch64 {name}",
+            vector_bytes=16,
+            vector_registers=32,
+            fma_per_cycle=self.fma_per_cycle,
+            fma_latency=self.fma_latency,
+            loads_per_cycle=self.loads_per_cycle,
+            l1_bytes=self.l1_kib << 10,
+            l2_bytes=self.l2_kib << 10,
+            cache_bytes_per_cycle=self.cache_bytes_per_cycle,
+            memory_bytes_per_cycle=self.memory_bytes_per_cycle,
+            prefetch=False,
+            memory_operands=False,
+            registers_in_flight=6 if self.in_order else 0,
+            scheduling_model=self.scheduling_model,
+            store_operations=0 if self.store_unit else 1,
+        )
+
+
+_CORES = {
+    "cortex-a53": _ArmCore(1, 8, 1, 32, 512, 4.0, 0.5, "cortex-a55", in_order=True, store_unit=True),
+    "cortex-a55": _ArmCore(1, 4, 1, 32, 128, 6.0, 0.8, "cortex-a55", in_order=True, store_unit=True),
+    "cortex-a72": _ArmCore(1, 7, 1, 32, 1024, 6.0, 0.7, "cortex-a72", store_unit=True),
+    "cortex-a76": _ArmCore(2, 4, 2, 64, 512, 16.0, 1.3, "neoverse-n1"),
+    "cortex-a78": _ArmCore(2, 4, 2, 64, 512, 16.0, 1.7, "neoverse-n1"),
+    "cortex-x1": _ArmCore(4, 4, 2, 64, 1024, 20.0, 7.0, "neoverse-v1"),
+    "cortex-x2": _ArmCore(4, 4, 2, 64, 1024, 20.0, 8.0, "neoverse-v2"),
+    "neoverse-n1": _ArmCore(2, 4, 2, 64, 1024, 16.0, 3.0, "neoverse-n1"),
+    "neoverse-n2": _ArmCore(2, 4, 2, 64, 1024, 20.0, 3.6, "neoverse-n2"),
+    "neoverse-v1": _ArmCore(4, 4, 2, 64, 1024, 20.0, 3.8, "neoverse-v1"),
+    "apple-a14": _ArmCore(4, 4, 2, 128, 4096, 24.0, 4.2, "neoverse-v2"),
 }
 
-_IN_ORDER = ("cortex-a53", "cortex-a55")
-_OWN_STORE_UNIT = (*_IN_ORDER, "cortex-a72")
-
-
-def _arm_core(name: str) -> Processor:
-    fma, latency, loads, l1, l2, cache, memory, model = _CORES[name]
-    return Processor(
-        f"aarch64 {name}",
-        vector_bytes=16,
-        vector_registers=32,
-        fma_per_cycle=fma,
-        fma_latency=latency,
-        loads_per_cycle=loads,
-        l1_bytes=l1 << 10,
-        l2_bytes=l2 << 10,
-        cache_bytes_per_cycle=cache,
-        memory_bytes_per_cycle=memory,
-        prefetch=False,
-        memory_operands=False,
-        registers_in_flight=6 if name in _IN_ORDER else 0,
-        scheduling_model=model,
-        store_operations=0 if name in _OWN_STORE_UNIT else 1,
-    )
-
-
-ARM_CORES = {name: _arm_core(name) for name in _CORES}
+ARM_CORES = {name: core.processor(name) for name, core in _CORES.items()}
 """Cores by LLVM's name, from Arm's software optimization guides; an L2 that cores share counts whole.
 
 ``scheduling_model`` names another core where LLVM has no model of its own and takes that of an older one: the

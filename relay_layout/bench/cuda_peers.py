@@ -10,7 +10,7 @@ import tvm_ffi
 
 from relay_layout.bench.cuda_prepare import seeded_input, torch_module
 from relay_layout.models import build
-from topi_ext.tune.measurement import last_line
+from topi_ext.messages import last_line
 
 OURS, GRAPH, COMPILED = "relay-layout", "torch graph", "torch.compile"
 PEERS = (OURS, "torch eager", GRAPH, COMPILED)

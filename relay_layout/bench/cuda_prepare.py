@@ -19,7 +19,7 @@ from tvm.support.popen_pool import PopenPoolExecutor
 import relay_layout
 from relay_layout.ir import Extent
 from relay_layout.models import build, to_onnx, to_relax
-from relay_layout.targets import CudaTarget, resolve_target
+from relay_layout.targets import CudaTarget, require_cuda, resolve_target
 from topi_ext.cuda.build import machine_code_of
 from topi_ext.cuda.kernel import Convolution, compile_module, kernel_module
 
@@ -113,10 +113,10 @@ def _without_gpu() -> None:
 
 
 def target_of(case: Case) -> CudaTarget:
-    """TargetError for a target or precision that is not known."""
-    target = resolve_target(case.target, precision=case.precision, tuning_records=list(case.records))
-    assert isinstance(target, CudaTarget)
-    return target
+    """TargetError for a target or precision that is not known, and for a CPU."""
+    return require_cuda(
+        resolve_target(case.target, precision=case.precision, tuning_records=list(case.records))
+    )
 
 
 def compile_case(case: Case, folder: Path) -> Path:

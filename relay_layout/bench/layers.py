@@ -26,9 +26,10 @@ from relay_layout.bench.machine import describe_machine
 from relay_layout.bench.measure import measure_interleaved
 from relay_layout.bench.peers import OURS, Array
 from relay_layout.bench.worker_process import PeerError, WorkerProcess
-from relay_layout.targets import BuildTarget
+from relay_layout.targets import CpuTarget
 from relay_layout.tuning.tasks import ModelTasks, describe, model_tasks
-from topi_ext.chooser import KernelChoice, KernelChooser
+from topi_ext.chooser import KernelChooser
+from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
 
@@ -81,7 +82,7 @@ class LayerMeasurer:
     Without torch there are no times of oneDNN; :attr:`missing` then says how to install it.
     """
 
-    def __init__(self, target: BuildTarget, seconds: float) -> None:
+    def __init__(self, target: CpuTarget, seconds: float) -> None:
         self.missing = ONEDNN.missing()
         self._target = target
         self._seconds = seconds
@@ -228,7 +229,7 @@ class _Side:
 
 def run_layers(
     models: Sequence[str],
-    target: BuildTarget,
+    target: CpuTarget,
     *,
     seconds: float = 0.5,
     input_shapes: Mapping[str, Sequence[int]] | None = None,

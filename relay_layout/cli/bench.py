@@ -133,11 +133,11 @@ def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None
     from relay_layout.bench.layers import run_layers
     from relay_layout.bench.layers_results import failed
     from relay_layout.bench.layers_table import format_layers
-    from relay_layout.targets import resolve_target
+    from relay_layout.targets import require_cpu, resolve_target
 
     result = run_layers(
         arguments.models,
-        resolve_target(threads=arguments.threads, **options.records(arguments)),
+        require_cpu(resolve_target(threads=arguments.threads, **options.records(arguments))),
         seconds=arguments.seconds or LAYER_SECONDS,
         input_shapes=shapes,
         progress=note,

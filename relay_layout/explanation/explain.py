@@ -11,17 +11,14 @@ from relay_layout.errors import InputError
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.reasons import COSTS_MORE
-from relay_layout.explanation.words import shown
+from relay_layout.explanation.words import MOST_NAMED, first_of, fitting_names, shown
 from relay_layout.frontend import Params, load_model
 from relay_layout.graph import Node
-from relay_layout.relay.conventions import names_carried
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
-from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.rewrite.conversion import inference_form
 from relay_layout.targets import resolve_target
 from relay_layout.targets.backend import LayoutBackend
-
-_MOST_NAMED = 5
 
 
 def explain(
@@ -72,8 +69,7 @@ def explain(
         precision=precision,
     )
     module = load_model(model, input_shapes=input_shapes, params=params)
-    carried = names_carried(request.desired_layouts)
-    module = canonicalize(module, keep_carried=carried, widened=resolved.widened_dtypes)
+    module = inference_form(module, request, resolved)
     plan = plan_layout(with_border_layouts(module, request), request, resolved)
     return explain_plan(plan) if node is None else explain_node(plan, find_node(plan, node))
 
@@ -114,27 +110,22 @@ def explain_node(plan: LayoutPlan, node: Node) -> NodeExplanation:
 
 def find_node(plan: LayoutPlan, node: str | int) -> Node:
     """The operator that a name, a part of one, or an index means. InputError for none and for several."""
-    nodes = plan.graph.nodes
-    wanted = str(node)
-    exact = [candidate for candidate in nodes if candidate.name == wanted] if isinstance(node, str) else []
-    if len(exact) == 1:
-        return exact[0]
-    if not exact and wanted.removeprefix("-").isdecimal():
+    nodes, wanted = plan.graph.nodes, str(node)
+    names = [candidate.name for candidate in nodes]
+    is_name = isinstance(node, str) and wanted in names
+    if not is_name and wanted.removeprefix("-").isdecimal():
         if len(wanted) < 10 and 0 <= int(wanted) < len(nodes):
             return nodes[int(wanted)]
         bound = f"indices are 0 to {len(nodes) - 1}" if nodes else "the model has none"
         raise InputError(f"there is no operator {shown(wanted)}; {bound}")
-    fitting = exact or [candidate for candidate in nodes if wanted and wanted in candidate.name]
+    fitting = fitting_names(names, wanted)
     if len(fitting) == 1:
-        return fitting[0]
+        return nodes[fitting[0]]
     if fitting:
-        named = [f"{shown(each.name)} (index {nodes.index(each)})" for each in fitting[:_MOST_NAMED]]
-        rest = f" and {len(fitting) - _MOST_NAMED} more" if len(fitting) > _MOST_NAMED else ""
+        found = first_of([f"{shown(names[place])} (index {place})" for place in fitting])
         raise InputError(
-            f"'{shown(wanted)}' fits {len(fitting)} operators: {', '.join(named)}{rest}; "
-            "give a whole name or an index"
+            f"'{shown(wanted)}' fits {len(fitting)} operators: {found}; give a whole name or an index"
         )
-    names = [candidate.name for candidate in nodes]
-    near = difflib.get_close_matches(wanted, names, n=_MOST_NAMED, cutoff=0.5) or names[:_MOST_NAMED]
+    near = difflib.get_close_matches(wanted, names, n=MOST_NAMED, cutoff=0.5) or names[:MOST_NAMED]
     hint = f"; did you mean {', '.join(map(shown, near))}?" if near else "; the model has no operators"
     raise InputError(f"there is no operator '{shown(wanted)}'{hint}")

@@ -23,11 +23,12 @@ from relay_layout.layout.transform import apply
 from relay_layout.lower.patterns import OUT_ELEMENTWISE_FUSABLE, PATTERN
 from relay_layout.lower.usual_size import of_usual_size
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets import BuildTarget
+from relay_layout.targets import CpuTarget
 from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,
     Convolution,
     convolution_with,
+    is_transposed,
     merged,
     packed_kernel,
 )
@@ -85,7 +86,7 @@ def packed_weight(call: relax.Call) -> tuple[Expression, str, int | None]:
 
 def _with_blocks(operator: str, attributes: Any, shapes: list[Any]) -> Convolution | None:
     """As :func:`convolution_with`, of plain convolutions also where data or kernel are stored in blocks."""
-    if operator.endswith("_transpose"):
+    if is_transposed(operator):
         return convolution_with(operator, attributes, shapes)
     spatial = CONVOLUTION_AXES[operator][2:]
     data, weight = (
@@ -125,7 +126,7 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 
 
 def constant_convolution(
-    builder: relax.BlockBuilder, call: relax.Call, target: BuildTarget | None, images: int | None = None
+    builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget | None, images: int | None = None
 ) -> Expression | None:
     """A convolution whose weight is stored as its kernel reads it: transformed, with groups
     merged, or in words of another type.

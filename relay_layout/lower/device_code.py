@@ -8,13 +8,10 @@ under a symbol of its own, and loading hands it to TVM in the compiler's place.
 import ctypes
 import struct
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from relay_layout.targets import BuildTarget, CudaTarget
 from topi_ext.cuda.build import machine_code_of
-from topi_ext.cuda.nvcc import machine_code
 
 SYMBOL = "relay_layout_device_code"
 """Bytes: for each module the SHA-256 of its source in 64 digits, the length of its code as u64, and the
@@ -23,15 +20,9 @@ code; at the end 64 zero bytes."""
 _ENTRY = struct.Struct("<64sQ")
 
 
-def compiler_of(target: BuildTarget) -> AbstractContextManager[None]:
-    """Within this, TVM compiles CUDA source with nvcc for the target."""
-    return machine_code({}, target.multiprocessor.arch) if isinstance(target, CudaTarget) else nullcontext()
-
-
-def device_code(executable: Any, target: CudaTarget) -> dict[str, bytes]:
-    """The machine code of every CUDA module in ``executable``, by the digest of its source."""
-    found = machine_code_of(executable, target.multiprocessor.arch)
-    return {source: cubin.code for source, cubin in found.items()}
+def device_code(executable: Any, arch: str) -> dict[str, bytes]:
+    """The machine code for ``arch`` of every CUDA module in ``executable``, by the digest of its source."""
+    return {source: cubin.code for source, cubin in machine_code_of(executable, arch).items()}
 
 
 def assembly(code: Mapping[str, bytes], folder: Path) -> Path:
@@ -64,4 +55,4 @@ def stored_code(library: Path) -> dict[str, bytes]:
         start += _ENTRY.size + size
 
 
-__all__ = ["SYMBOL", "assembly", "compiler_of", "device_code", "stored_code"]
+__all__ = ["SYMBOL", "assembly", "device_code", "stored_code"]

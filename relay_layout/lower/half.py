@@ -33,11 +33,12 @@ _VIEWS = ("reshape",)
 def narrow_intermediates(module: tvm.IRModule, narrow: str) -> tvm.IRModule:
     """Store every float32 tensor that one function of "main" hands to another as ``narrow``.
 
-    That is "float16", or "uint16" for the bits of bfloat16 (:mod:`topi_ext.brain`). Inputs, weights and
+    That is "float16", "uint16" for the bits of bfloat16 (:mod:`topi_ext.brain`), or "float32", which changes
+    nothing. Inputs, weights and
     results of "main" stay as they are, and so does what an operator that is no function reads. Expects
     ``call_tir`` of fused functions that are not scheduled; sums within a function stay float32.
     """
-    return _Narrowing(module, narrow).run()
+    return module if narrow == WIDE else _Narrowing(module, narrow).run()
 
 
 class _Narrowing:

@@ -19,7 +19,7 @@ from relay_layout.layout import Layout
 from relay_layout.lower.convolutions import usual_workload
 from relay_layout.lower.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.run_time_extents import extent_variable
-from relay_layout.targets import BuildTarget
+from relay_layout.targets import CpuTarget
 from topi_ext.any_size_space import suits_any_size
 from topi_ext.compute.imperative import variable, written
 from topi_ext.compute.winograd_any_size import tile_counts, tile_place
@@ -139,7 +139,7 @@ def tiled_call(
     builder: relax.BlockBuilder,
     call: relax.Call,
     convolve: Callable[[relax.BlockBuilder, relax.Call, int], Expression],
-    target: BuildTarget,
+    target: CpuTarget,
 ) -> Expression | None:
     """A 2-D convolution by a constant weight of images of open extents, in a layout without a kernel of any
     size; None for others.
@@ -175,7 +175,7 @@ def tiled_call(
     )
 
 
-def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: BuildTarget) -> int | None:
+def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: CpuTarget) -> int | None:
     """Rows and columns of the tiles that take least by estimate; None where there are kernels of any size.
 
     ``workload`` is the convolution of images of a usual size.
@@ -193,7 +193,7 @@ def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: BuildTar
     return best
 
 
-def _tiled_us(tiling: _Tiling, workload: ConvolutionWorkload, target: BuildTarget) -> float:
+def _tiled_us(tiling: _Tiling, workload: ConvolutionWorkload, target: CpuTarget) -> float:
     """Microseconds of the tiles of usual images, and of the copies around them, by estimate."""
     windows = tiling.rows, tiling.columns
     extents = int(workload.out_height), int(workload.out_width)

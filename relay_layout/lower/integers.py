@@ -7,7 +7,7 @@ padding of the kernel.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import tvm
@@ -35,13 +35,11 @@ from relay_layout.lower.convolutions import (
     stored_weight,
 )
 from relay_layout.quantization.reals import SHIFT
-from relay_layout.targets import dense
-from topi_ext.chooser import KernelChooser
+from relay_layout.targets import CpuTarget, dense
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import direct_convolution
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.processor import Processor
-from topi_ext.word_forms import integer_form, integer_forms
+from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarray, int], Expression]
@@ -51,13 +49,13 @@ _NAME = "conv2d_int8"
 """Of functions of kernels."""
 
 
-def lower_integers(module: tvm.IRModule, by: KernelChooser | Kernel) -> tvm.IRModule:
+def lower_integers(module: tvm.IRModule, by: CpuTarget | Kernel) -> tvm.IRModule:
     """The module with functions in place of products and convolutions of uint8 by constants of int8.
 
-    They are those that the chooser of a processor finds the fastest
-    (:func:`topi_ext.word_forms.integer_forms`), or what a kernel calls. Where dot products of a processor
-    read int8 (:attr:`~topi_ext.processor.Processor.signed_words`), each tensor is shifted once for all that
-    read it, and the results are brought back.
+    They are those that a processor is fastest at (:meth:`relay_layout.targets.CpuTarget.kernel_form`), or what
+    a kernel calls. Where dot products of a processor read int8
+    (:attr:`~topi_ext.processor.Processor.signed_words`), each tensor is shifted once for all that read it, and
+    the results are brought back.
     """
     lowering = _Lowering(module)
     lowering.by = by
@@ -72,7 +70,7 @@ def lower_integers(module: tvm.IRModule, by: KernelChooser | Kernel) -> tvm.IRMo
 @mutator
 class _Lowering(PyExprMutator):
     uses: dict[str, int]
-    by: KernelChooser | Kernel
+    by: CpuTarget | Kernel
     shifted: dict[Expression, Expression]
     """Tensors of uint8, each less :data:`SHIFT` as int8."""
 
@@ -89,7 +87,7 @@ class _Lowering(PyExprMutator):
 
     def _convolution(self, call: relax.Call) -> Expression | None:
         # Kernels of GPUs are for sizes that are known.
-        is_open = isinstance(self.by, KernelChooser) and has_open_images(call)
+        is_open = isinstance(self.by, CpuTarget) and has_open_images(call)
         found = constant_workload(call, any_size=is_open)
         if found is None:
             return None
@@ -130,12 +128,10 @@ class _Lowering(PyExprMutator):
 
         Where ``is_open``, the workload is that of a usual size.
         """
-        if not isinstance(self.by, KernelChooser):
+        if not isinstance(self.by, CpuTarget):
             return self.by(self.builder_, workload, data, weight, pad_value)
-        processor = cast("Processor", self.by.processor)
-        forms = integer_forms(workload, processor, weight, partial(stored_weight, weight))
-        form = self.by.fastest(forms, any_size=True) if is_open else self.by.fastest(forms)
-        knobs = chosen_knobs(form, self.by, is_open)
+        form = self.by.kernel_form(workload, weight, partial(stored_weight, weight), any_size=is_open)
+        knobs = chosen_knobs(form, self.by.kernels, is_open)
         if isinstance(knobs, WinogradKnobs):
             return call_winograd(
                 self.builder_, _NAME, form, data, weight, knobs, is_open=is_open, pad_value=pad_value

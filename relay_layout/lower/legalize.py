@@ -54,8 +54,8 @@ from relay_layout.lower.scattering import scatter_elements_call, scatter_nd_call
 from relay_layout.lower.sorting import sort_call, topk_call
 from relay_layout.lower.transposed import phased_call
 from relay_layout.ops.channel_norms import channel_norm_call
-from relay_layout.targets import BuildTarget, dense
-from relay_layout.targets.convolutions import CONVOLUTION_AXES
+from relay_layout.targets import CpuTarget, dense
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, is_transposed
 from relay_layout.targets.phases import PLAIN
 from topi_ext import compute
 from topi_ext.compute.joining import joined
@@ -64,7 +64,7 @@ from topi_ext.indexing import physical_axes
 from topi_ext.workload import ConvolutionWorkload
 
 
-def legalization_map(target: BuildTarget | None = None) -> dict[str, Legalizer]:
+def legalization_map(target: CpuTarget | None = None) -> dict[str, Legalizer]:
     """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``.
 
     ``target`` decides which convolutions with constant weights become Winograd's, or of another type. Without
@@ -99,7 +99,7 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     options = convolution_options(attributes, kernel_layout)
     if out_channels is not None:
         options["out_channels"] = out_channels
-    if operator.endswith("_transpose"):
+    if is_transposed(operator):
         options["output_padding"] = ints(attributes.output_padding)
     else:
         options["known"] = usual_workload(call)
@@ -110,7 +110,7 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
-def _products(target: BuildTarget | None) -> Legalizer:
+def _products(target: CpuTarget | None) -> Legalizer:
     """Rows by a constant matrix: a pointwise convolution whose pixels are the rows.
 
     A matrix (or the rows of one) that several products read, as the steps of a recurrent layer do, is packed
@@ -159,7 +159,7 @@ def _is_dense(data: Expression, weight: Expression) -> bool:
     )
 
 
-def _is_by_pairs(call: relax.Call, target: BuildTarget) -> bool:
+def _is_by_pairs(call: relax.Call, target: CpuTarget) -> bool:
     """Whether a product of two activations is made of pairs of bfloat16, by instructions that are faster."""
     if target.precision != "bf16" or target.processor.pair_instructions != 1:
         return False

@@ -28,13 +28,13 @@ from relay_layout.lower.convolutions import call_form, constant_workload, has_op
 from relay_layout.lower.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.run_time_extents import extent_variable
 from relay_layout.ops.table import is_elementwise
-from relay_layout.targets import BuildTarget
+from relay_layout.targets import CpuTarget
 from topi_ext.workload import BYTES
 
 LAYOUT = "NHWC"
 
 
-def by_pixel_rows(module: tvm.IRModule, target: BuildTarget) -> tvm.IRModule:
+def by_pixel_rows(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
     """The module with such products in the place of pointwise convolutions by constant weights."""
     found = [pair for pair in module.functions_items() if isinstance(pair[1], relax.Function)]
     if not any(_convolves_open_images(function) for _, function in found):
@@ -62,7 +62,7 @@ def _convolves_open_images(function: relax.Function) -> bool:
 
 @mutator
 class _Rows(PyExprMutator):
-    target: BuildTarget
+    target: CpuTarget
     made: set[Expression]
     """Tensors of rows, (1, pixels, 1, channels), of which there are views that are images."""
     numbers: list[tuple[Any, tirx.Var]]

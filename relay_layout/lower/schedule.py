@@ -4,16 +4,12 @@ from dataclasses import dataclass
 
 import tvm
 from tvm import tirx
-from tvm.s_tir.dlight import ScheduleRule
 
 from relay_layout.ir import copy_of
-from relay_layout.targets import BuildTarget, CudaTarget
-from topi_ext.chooser import KernelChoice
-from topi_ext.cuda.annotation import described_kernel
-from topi_ext.cuda.approximations import APPROXIMATE
-from topi_ext.schedule.blocks import carried_workload
-from topi_ext.schedule.cuda import rules as cuda
-from topi_ext.schedule.rules import Convolution, LoopNest, cpu_rules
+from relay_layout.lower.kinds import lowering_for
+from relay_layout.targets import BuildTarget
+from topi_ext.kernel_choice import KernelChoice
+from topi_ext.schedule.rule import Rule
 from topi_ext.workload import operator_of
 
 
@@ -33,13 +29,10 @@ class Kernel:
     choice: KernelChoice | None = None
 
 
-_ROUNDED = ("fp16", "tf32")
-"""Precisions in which a network rounds its tensors, or what it multiplies, to ten bits."""
-
-
 def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.IRModule, list[Kernel]]:
     """The module with every primitive function scheduled, and one record for each."""
-    rules = cuda.cuda_rules() if isinstance(target, CudaTarget) else cpu_rules(target.kernels)
+    lowering = lowering_for(target)
+    rules = lowering.rules()
     updated = copy_of(module)
     kernels = []
     for variable, function in module.functions_items():
@@ -47,28 +40,24 @@ def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.I
             function.attrs and "tirx.is_scheduled" in function.attrs
         ):
             continue
-        found = carried_workload(function)
-        workload = found[0] if found else ""
         for rule in rules:
             schedule = rule.apply(function, target.tvm_target, False)
             if schedule is None:
                 continue
             scheduled = schedule.mod["main"].with_attr("tirx.is_scheduled", True)
-            if isinstance(target, CudaTarget) and target.precision in _ROUNDED:
-                scheduled = scheduled.with_attr(APPROXIMATE, True)
-            updated.update_func(variable, scheduled)
-            choice = rule.choice(function) if isinstance(rule, Convolution) else None
-            if isinstance(rule, cuda.Guarded) and (kernel := described_kernel(workload)) is not None:
-                workload = kernel[0].to_json()
-                choice = target.kernels.choose(kernel[0]) if isinstance(rule.rule, cuda.Convolution) else None
-            source = "loops" if not workload else _source(rule, choice)
-            operator = operator_of(workload) if workload else ""
-            kernels.append(Kernel(str(variable.name_hint), operator, workload, source, choice))
+            updated.update_func(variable, lowering.annotated(scheduled))
+            kernels.append(_kernel(str(variable.name_hint), function, rule))
             break
     return updated, kernels
 
 
-def _source(rule: ScheduleRule, choice: KernelChoice | None) -> str:
-    if choice is not None:
-        return choice.source
-    return "fallback" if isinstance(rule, LoopNest | cuda.Guarded) else "default"
+def _kernel(name: str, function: tirx.PrimFunc, rule: Rule) -> Kernel:
+    """The record of a function that ``rule`` has scheduled."""
+    workload, choice = rule.workload(function), rule.choice(function)
+    if not workload:
+        return Kernel(name, "", "", "loops", choice)
+    source = "fallback" if rule.is_fallback else "default"
+    return Kernel(name, operator_of(workload), workload, choice.source if choice else source, choice)
+
+
+__all__ = ["Kernel", "schedule_functions"]

@@ -8,18 +8,16 @@ import tvm
 from tvm import relax
 
 from relay_layout.lower.capabilities import with_capabilities
-from relay_layout.lower.cuda_graph import check_extents
-from relay_layout.lower.device_code import compiler_of, device_code
 from relay_layout.lower.function_calls import function_calls
 from relay_layout.lower.generate import generate
 from relay_layout.lower.kernel_calls import KernelCall, fused_calls, kernel_calls
+from relay_layout.lower.kinds import lowering_for
 from relay_layout.lower.link import link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.weights import lift_weights
-from relay_layout.targets import BuildTarget, CudaTarget
-from topi_ext.build import PIPELINE
-from topi_ext.cuda.build import PIPELINE as CUDA_PIPELINE
+from relay_layout.lower.workspace import lift_workspace
+from relay_layout.targets import BuildTarget
 
 Progress = Callable[[str], None]
 """Called with one line per stage."""
@@ -35,13 +33,16 @@ class Lowered:
     calls: list[KernelCall]
 
 
-def lower(module: tvm.IRModule, target: BuildTarget, say: Progress) -> Lowered:
-    """Operators to scheduled functions, with the weights taken out as further parameters of "main"."""
-    if isinstance(target, CudaTarget):
-        check_extents(module, target.name)
+def lower(
+    module: tvm.IRModule, target: BuildTarget, say: Progress = lambda line: None, *, lift: bool = True
+) -> Lowered:
+    """Operators to scheduled functions, with the weights taken out as further parameters of "main" unless
+    ``lift`` is false.
+    """
+    lowering_for(target).check(module)
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(module)
-        module, weights = lift_weights(module)
+        module, weights = lift_weights(module) if lift else (module, {})
         group, *fuse = fuse_passes(target)
         grouped = group(module)
         calls = kernel_calls(module, grouped)
@@ -52,23 +53,26 @@ def lower(module: tvm.IRModule, target: BuildTarget, say: Progress) -> Lowered:
     return Lowered(module, weights, kernels, calls)
 
 
-def plan_memory(module: tvm.IRModule, target: BuildTarget) -> tvm.IRModule:
-    """The module with memory for its intermediate results, which the caller of "main" passes."""
+def plan_memory(module: tvm.IRModule, target: BuildTarget, *, lift: bool = True) -> tvm.IRModule:
+    """The module with memory for its intermediate results, which the caller of "main" passes unless ``lift``
+    is false.
+    """
     with target.tvm_target:
-        return tvm.transform.Sequential(memory_passes(workspace=True))(module)
+        module = tvm.transform.Sequential(memory_passes())(module)
+        return lift_workspace(module) if lift else module
 
 
 def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> bytes:
     """Generate code for a module of planned memory and link it; the bytes of a shared library."""
     say("generating code")
-    on_gpu = isinstance(target, CudaTarget)
-    with target.tvm_target, compiler_of(target):
-        machine = tvm.transform.Sequential(machine_passes(graph=on_gpu))(with_capabilities(module, target))
-        executable = generate(machine, target.tvm_target, CUDA_PIPELINE if on_gpu else PIPELINE)
-        code = device_code(executable, target) if isinstance(target, CudaTarget) else {}
+    lowering = lowering_for(target)
+    with target.tvm_target, lowering.compiler():
+        passes = [*lowering.launch_passes(), *machine_passes()]
+        machine = tvm.transform.Sequential(passes)(with_capabilities(module, target))
+        executable = generate(machine, target.tvm_target, lowering.tir_pipeline)
+        code = lowering.device_code(executable)
     say("linking")
-    has_matrices = not on_gpu and target.processor.matrix_registers > 0
-    return link_executable(executable, target.foreign_machine, code, matrices=has_matrices)
+    return link_executable(executable, target.foreign_machine, code, matrices=lowering.uses_matrices)
 
 
 def _count_functions(module: tvm.IRModule) -> int:

@@ -6,12 +6,11 @@ from typing import Any
 
 from relay_layout.errors import InputError
 from relay_layout.explanation.text import columns, counted, layouts
-from relay_layout.explanation.words import shown
+from relay_layout.explanation.words import first_of, fitting_names, shown
 from relay_layout.report.rates import gflops, peak_share
 from relay_layout.report.schema import Call, Node, OtherWay, Report, Sides, Target, Transform
 
 _MOST_CALLS = 20
-_MOST_NAMED = 5
 
 
 def of_report(report: Report, targets: Sequence[Target]) -> str:
@@ -39,17 +38,17 @@ def target_words(target: Target) -> str:
 def find(target: Target, name: str) -> Node:
     """The operator that a name, a part of one, or an index among the operators means. InputError for none."""
     operators = [node for node in target["nodes"] if node["type"] == "operator"]
-    exact = [node for node in operators if node["name"] == name]
-    if not exact and name.isascii() and name.isdecimal() and len(name) < 10 and int(name) < len(operators):
+    names = [node["name"] for node in operators]
+    is_index = name not in names and name.isascii() and name.isdecimal() and len(name) < 10
+    if is_index and int(name) < len(operators):
         return operators[int(name)]
-    fitting = exact or [node for node in operators if name and name in node["name"]]
+    fitting = fitting_names(names, name)
     if len(fitting) == 1:
-        return fitting[0]
+        return operators[fitting[0]]
     if not fitting:
         raise InputError(f"the report has no operator '{shown(name)}'")
-    named = ", ".join(shown(node["name"]) for node in fitting[:_MOST_NAMED])
-    rest = f" and {len(fitting) - _MOST_NAMED} more" if len(fitting) > _MOST_NAMED else ""
-    raise InputError(f"'{shown(name)}' fits {len(fitting)} operators: {named}{rest}; give a whole name")
+    found = first_of([shown(names[place]) for place in fitting])
+    raise InputError(f"'{shown(name)}' fits {len(fitting)} operators: {found}; give a whole name")
 
 
 def of_operator(target: Target, node: Node) -> str:

@@ -18,7 +18,7 @@ from relay_layout.bench.layers_peak import CHAINS, STEPS, peak_kernel, peak_oper
 from relay_layout.bench.machine import describe_machine
 from relay_layout.errors import InputError
 from relay_layout.runtime.session import Session, set_threads
-from relay_layout.targets import resolve_target
+from relay_layout.targets import require_cpu, resolve_target
 from topi_ext.build import compile_kernel
 
 _WARM_UP_RUNS = 5
@@ -110,7 +110,7 @@ def _observed(session: Session, repeat: int, now: Callable[[], int]) -> tuple[li
 
 def measure_peak(threads: int) -> float:
     """What ``threads`` of this machine multiply and add in float32 at most, in 1e9 operations a second."""
-    target = resolve_target(threads=threads)
+    target = require_cpu(resolve_target(threads=threads))
     lanes = target.processor.lanes(4)
     kernel = compile_kernel(peak_kernel(threads, lanes, STEPS), target.tvm_target)["main"]
     start = np.random.default_rng(0).random((threads, CHAINS, lanes), np.float32)

@@ -2,7 +2,8 @@
 
 from relay_layout.targets.backend import LayoutBackend, OperatorView, Requirement, TensorView
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, DEPTHWISE
-from relay_layout.targets.cuda import CudaTarget
+from relay_layout.targets.cpu import CpuTarget, require_cpu
+from relay_layout.targets.cuda import CudaTarget, require_cuda
 from relay_layout.targets.offers import COUNTED, TRANSPOSED, DesiredOffers, TargetOffers
 from relay_layout.targets.resolve import resolve_target
 from relay_layout.targets.target import BuildTarget
@@ -13,6 +14,7 @@ __all__ = [
     "DEPTHWISE",
     "TRANSPOSED",
     "BuildTarget",
+    "CpuTarget",
     "CudaTarget",
     "DesiredOffers",
     "LayoutBackend",
@@ -20,5 +22,7 @@ __all__ = [
     "Requirement",
     "TargetOffers",
     "TensorView",
+    "require_cpu",
+    "require_cuda",
     "resolve_target",
 ]

@@ -1,4 +1,4 @@
-"""What a convolution is estimated to take in given layouts."""
+"""What a convolution is estimated to take on a processor in given layouts."""
 
 from collections.abc import Sequence
 from math import prod
@@ -11,9 +11,8 @@ from relay_layout.ir import constant_array, ints, is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, merged, packed_kernel
-from relay_layout.targets.cuda import CudaTarget
+from relay_layout.targets.cpu_costs import CpuCosts
 from relay_layout.targets.phases import Phases, phases_of
-from relay_layout.targets.target import BuildTarget
 from topi_ext.workload import ConvolutionWorkload, in_depth
 
 LAST_SHARE, BLOCKED_SHARE, FIRST_SHARE = 0.18, 0.07, 0.008
@@ -28,8 +27,8 @@ NOT_IN_ROWS_US = 1000.0
 """Of a convolution of an image of unknown size in another layout than channels last."""
 
 
-def convolution_us(
-    node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: BuildTarget
+def cpu_convolution_us(
+    node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: CpuCosts
 ) -> float:
     """Estimated microseconds of the default kernel.
 
@@ -40,9 +39,7 @@ def convolution_us(
         is_first = layouts.data == convolution.channels_first and convolution.in_channels < SMALLEST_BLOCK
         in_rows = layouts.out == convolution.channels_last and (is_first or layouts.data == layouts.out)
         has_kernels = convolution.operator == "nn.conv2d" and node.operands[1].constant is not None
-        return NOT_IN_ROWS_US if has_kernels and not in_rows and not isinstance(target, CudaTarget) else 0.0
-    if isinstance(target, CudaTarget):
-        return target.convolution_us(node, convolution, layouts)
+        return NOT_IN_ROWS_US if has_kernels and not in_rows else 0.0
     if convolution.operator in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):
         return _tiled_us(node, convolution, layouts, node.attributes, target)
     if convolution.is_transposed and node.operands[1].constant is not None:
@@ -52,7 +49,7 @@ def convolution_us(
     return _loops_us(node, convolution, layouts, target)
 
 
-def _phases_us(node: Node, phases: Phases, target: BuildTarget) -> float:
+def _phases_us(node: Node, phases: Phases, target: CpuCosts) -> float:
     """The convolution of all phases, and the copy that reads each element of the result and writes it."""
     convolution, facts = phases.convolution, target.facts
     microseconds = _tiled_us(node, convolution, phases.layouts, phases, target)
@@ -64,7 +61,7 @@ def _phases_us(node: Node, phases: Phases, target: BuildTarget) -> float:
 
 
 def _tiled_us(
-    node: Node, convolution: Convolution, layouts: ConvolutionLayouts, window: Any, target: BuildTarget
+    node: Node, convolution: Convolution, layouts: ConvolutionLayouts, window: Any, target: CpuCosts
 ) -> float:
     """Register tiles; a 1-D convolution runs as that of an image with one row, a 3-D one plane by plane.
 
@@ -108,9 +105,7 @@ def _tiled_us(
     return microseconds * (1.0 + plain * facts.channels_last_penalty) + facts.launch_us
 
 
-def _loops_us(
-    node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: BuildTarget
-) -> float:
+def _loops_us(node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: CpuCosts) -> float:
     """Multiply-adds at a share of the peak, and every byte once."""
     data, weight, result = node.operands[0], node.operands[1], node.results[0]
     text = str(node.attributes.out_layout or node.attributes.data_layout)
@@ -142,4 +137,4 @@ def _pair(numbers: Sequence[int], missing: int) -> tuple[int, int]:
     return (numbers[-2], numbers[-1]) if len(numbers) > 1 else (missing, numbers[0])
 
 
-__all__ = ["convolution_us"]
+__all__ = ["cpu_convolution_us"]

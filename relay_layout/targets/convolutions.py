@@ -42,6 +42,11 @@ and for a transposed convolution those of a group.
 SMALLEST_BLOCK = 4
 
 
+def is_transposed(operator: str) -> bool:
+    """Is it one of the transposed ones of :data:`CONVOLUTION_AXES`?"""
+    return operator.endswith("_transpose")
+
+
 @dataclass(frozen=True)
 class Convolution:
     """Extents of a convolution in its own letters; ``image`` and ``kernel`` have one per spatial axis."""
@@ -61,7 +66,7 @@ class Convolution:
 
     @property
     def is_transposed(self) -> bool:
-        return self.operator.endswith("_transpose")
+        return is_transposed(self.operator)
 
     @property
     def is_depthwise(self) -> bool:
@@ -105,7 +110,7 @@ def convolution_with(
         operator,
         data["N"],
         data["C"],
-        weight["O"] * groups if operator.endswith("_transpose") else weight["O"],
+        weight["O"] * groups if is_transposed(operator) else weight["O"],
         tuple(data[axis] for axis in spatial),
         tuple(weight[axis] for axis in spatial),
         groups,
@@ -261,6 +266,7 @@ __all__ = [
     "convolution_with",
     "desired_layouts",
     "fitting_layouts",
+    "is_transposed",
     "merged",
     "output_lanes",
     "packed_kernel",

@@ -21,7 +21,6 @@ from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import LATENCY_CYCLES
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
 from topi_ext.knobs import DTYPE_BYTES
-from topi_ext.processor import Processor
 
 PREFIX = "cuda-"
 """A target's name is this and an architecture: ``cuda-sm_90``."""
@@ -67,17 +66,17 @@ class CudaTarget(BuildTarget):
         return 1
 
     @property
-    def processor(self) -> Processor:
-        """TargetError: nothing models the machine code of GPUs."""
-        raise TargetError(f"target {self.name}: only kernels of CPUs are analysed; give a CPU target")
-
-    @property
     def machine(self) -> Multiprocessor:
         return self.multiprocessor
 
     @property
     def description(self) -> str:
         return f"{self.multiprocessor.arch} ({self.multiprocessor.board}, {self.precision})"
+
+    @property
+    def widened_dtypes(self) -> tuple[str, ...]:
+        """Both: tensors of ``fp16`` are narrowed after lowering (:mod:`relay_layout.lower.half`)."""
+        return ("bfloat16", "float16")
 
     @property
     def multiplied(self) -> str:
@@ -101,7 +100,9 @@ class CudaTarget(BuildTarget):
         }
 
     def convolution_us(self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts) -> float:
-        """Microseconds of a convolution, by estimate: a matrix product where channels are last."""
+        """Estimated microseconds: those of a matrix product where channels are last; 0 where extents are
+        symbolic.
+        """
         data, weight, result = node.operands[0], node.operands[1], node.results[0]
         if not is_static([*(data.shape or ()), *(result.shape or ())]):
             return 0.0
@@ -137,10 +138,8 @@ class CudaTarget(BuildTarget):
         waited = LATENCY_CYCLES / (self.multiprocessor.gigahertz * 1e3)
         return self.facts.launch_us + waited + self.facts.moving_us(depth * outputs * self.stored_bytes)
 
-    def matmul_us(self, node: Node) -> float:
-        """Microseconds of a matrix product of static shapes, by estimate: every byte once, and half the
-        peak.
-        """
+    def static_matmul_us(self, node: Node) -> float:
+        """Of every byte once, and half the peak."""
         values = (*node.operands, *node.results)
         moved = self._stored(*values)
         products = size_in_bytes(node.results[0].shape or (), "int8") * int(
@@ -162,6 +161,13 @@ class CudaTarget(BuildTarget):
             * (self.stored_bytes / 4 if value.dtype == "float32" else 1)
             for value in values
         )
+
+
+def require_cuda(target: BuildTarget) -> CudaTarget:
+    """``target``, for what is done on GPUs alone; TargetError for another."""
+    if not isinstance(target, CudaTarget):
+        raise TargetError(f"target '{target.name}' is none of a GPU; use one such as {PREFIX}sm_90")
+    return target
 
 
 def gemm_workload(convolution: Convolution, attributes: Any, dtype: str) -> GemmConvolution | None:
@@ -250,7 +256,6 @@ def cuda_target(name: str, precision: Precision) -> CudaTarget:
         name=name,
         tvm_target=target,
         facts=facts,
-        features=(),
         architecture=architecture(),
         kernels=KernelChooser(multiprocessor, multiprocessor.gigahertz),
         multiprocessor=multiprocessor,
@@ -271,4 +276,5 @@ __all__ = [
     "gemm_workload",
     "is_few_rows",
     "padded_channels",
+    "require_cuda",
 ]

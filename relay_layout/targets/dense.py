@@ -1,14 +1,13 @@
-"""Matrix products: which of them run as pointwise convolutions of rows, and what all of them cost."""
+"""Matrix products: which run as pointwise convolutions of rows, and what all of them cost on a processor."""
 
 from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from relay_layout.graph import Node, Value
-from relay_layout.ir import Extent, constant_array, is_static, size_in_bytes
+from relay_layout.ir import Extent, constant_array, size_in_bytes
 from relay_layout.targets.convolutions import output_lanes
-from relay_layout.targets.cuda import CudaTarget
-from relay_layout.targets.target import BuildTarget
+from relay_layout.targets.cpu_costs import CpuCosts
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.workload import ConvolutionWorkload
 
@@ -24,18 +23,12 @@ def kernel_layout(columns: Extent) -> str:
     return f"OI{output_lanes(columns)}o" if isinstance(columns, int) else "IO"
 
 
-def matmul_us(node: Node, target: BuildTarget) -> float:
-    """Estimated microseconds: those of the kernel, or multiply-adds and every byte once.
-
-    0 where extents are symbolic, or where one is 0.
+def cpu_matmul_us(node: Node, target: CpuCosts) -> float:
+    """Estimated microseconds of a product of static shapes: those of the kernel, or multiply-adds and every
+    byte once.
     """
     left, right = node.operands
     result = node.results[0]
-    shapes = [value.shape for value in (left, right, result)]
-    if any(not shape or not is_static(shape) or 0 in shape for shape in shapes):
-        return 0.0
-    if isinstance(target, CudaTarget):
-        return target.matmul_us(node)
     facts = target.facts
     workload = _workload(left, right, result)
     if workload is not None and right.constant is not None:
@@ -85,4 +78,4 @@ def _workload(rows: Value, matrix: Value, result: Value) -> ConvolutionWorkload 
     return product_workload(rows.shape or (), int(outputs), rows.dtype, result.dtype)
 
 
-__all__ = ["ROWS", "kernel_layout", "matmul_us", "product_workload"]
+__all__ = ["ROWS", "cpu_matmul_us", "kernel_layout", "product_workload"]

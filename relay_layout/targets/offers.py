@@ -8,7 +8,6 @@ from relay_layout.graph import Node
 from relay_layout.ir import size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets.convolution_cost import convolution_us
 from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,
     DEPTHWISE,
@@ -18,7 +17,6 @@ from relay_layout.targets.convolutions import (
     desired_layouts,
     fitting_layouts,
 )
-from relay_layout.targets.dense import matmul_us
 from relay_layout.targets.fusion import MATMUL, joined_operand
 from relay_layout.targets.target import BuildTarget
 
@@ -60,7 +58,7 @@ class TargetOffers:
         """The combination with the estimated microseconds of its default kernel, where its blocks fit."""
         if not blocks_fit(convolution, layouts):
             return layouts
-        cost = convolution_us(node, convolution, layouts, self.target)
+        cost = self.target.convolution_us(node, convolution, layouts)
         return ConvolutionLayouts(layouts.data, layouts.kernel, layouts.out, cost)
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
@@ -71,7 +69,7 @@ class TargetOffers:
         if node.operator in CONVOLUTION_AXES:
             return self._original_cost(node)
         if node.operator == MATMUL:
-            return matmul_us(node, self.target)
+            return self.target.matmul_us(node)
         if node.operator in VIEWS:
             return 0.0
         facts = self.target.facts
@@ -95,7 +93,7 @@ class TargetOffers:
             return 0.0
         data, kernel = str(attributes.data_layout), str(attributes.kernel_layout)
         out = str(attributes.out_layout or data)
-        return convolution_us(node, convolution, ConvolutionLayouts(data, kernel, out), self.target)
+        return self.target.convolution_us(node, convolution, ConvolutionLayouts(data, kernel, out))
 
 
 def _swept_axes(node: Node) -> str:

@@ -27,6 +27,7 @@ from relay_layout.targets.arm import (
     present_attributes,
     with_tuning,
 )
+from relay_layout.targets.cpu import CpuTarget
 from relay_layout.targets.cuda import cuda_target
 from relay_layout.targets.facts import X86_AVX2, X86_AVX512, X86_SSE
 from relay_layout.targets.records import recorded_kernels
@@ -41,8 +42,8 @@ from relay_layout.targets.x86 import (
     x86_features,
 )
 from topi_ext.chooser import KernelChooser
+from topi_ext.messages import last_line
 from topi_ext.processor import processor_of
-from topi_ext.tune.measurement import last_line
 from topi_ext.tune.transforms import TransformTimes
 
 _READ = ("mcpu", "mattr", "mtriple", "num-cores")
@@ -111,7 +112,7 @@ def resolve_target(
     )
 
 
-def _in_precision(target: BuildTarget, precision: Precision) -> BuildTarget:
+def _in_precision(target: CpuTarget, precision: Precision) -> CpuTarget:
     if precision in ("fp16", "tf32"):
         raise TargetError(f"target {target.name}: precision {precision} is for CUDA; use bf16 or fp32")
     by_matrices = target.processor.matrix_registers and BRAIN_MATRICES in target.features
@@ -123,7 +124,7 @@ def _in_precision(target: BuildTarget, precision: Precision) -> BuildTarget:
     return replace(target, precision=precision)
 
 
-def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: int | None) -> BuildTarget:
+def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: int | None) -> CpuTarget:
     if not isinstance(target, str | Mapping | tvm.target.Target):
         raise TargetError(
             f"a {type(target).__name__} is no target; give a name such as 'native', or TVM's JSON"
@@ -169,7 +170,7 @@ def _check_processor(name: str, triple: str, machine: str, cpu: str) -> None:
         raise TargetError(f"target {name}: LLVM knows no processor '{cpu}' of {machine}")
 
 
-def _native(threads: int | None) -> BuildTarget:
+def _native(threads: int | None) -> CpuTarget:
     cpu = codegen.llvm_get_system_cpu()
     present = cpu_features()
     attributes: dict[str, Any] = {"mcpu": cpu}
@@ -191,7 +192,7 @@ def _native(threads: int | None) -> BuildTarget:
     return _build("native", attributes, features, architecture(), threads)
 
 
-def _from_description(name: str, description: dict[str, Any], kind: str, threads: int | None) -> BuildTarget:
+def _from_description(name: str, description: dict[str, Any], kind: str, threads: int | None) -> CpuTarget:
     if kind != "llvm":
         raise TargetError(f"target {name}: kind '{kind}' has no kernels yet; use a CPU target (kind 'llvm')")
     unknown = sorted(key for key in description if key not in _KEYS and not key.startswith(_FEATURES))
@@ -229,7 +230,7 @@ def _arm_features(attributes: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _build(
     name: str, attributes: dict[str, Any], features: tuple[str, ...], machine: str, threads: int | None
-) -> BuildTarget:
+) -> CpuTarget:
     if machine == "aarch64":
         attributes = with_tuning(attributes)
     elif machine == "x86_64" and "avx512f" in features:
@@ -244,7 +245,15 @@ def _build(
         facts = arm_facts(str(attributes.get("mcpu", "")))
     else:
         facts = {64: X86_AVX512, 32: X86_AVX2}.get(processor.vector_bytes, X86_SSE)
-    return BuildTarget(name, target, facts, features, machine, KernelChooser(processor, facts.gigahertz))
+    return CpuTarget(
+        name=name,
+        tvm_target=target,
+        facts=facts,
+        architecture=machine,
+        kernels=KernelChooser(processor, facts.gigahertz),
+        processor=processor,
+        features=features,
+    )
 
 
 __all__ = ["resolve_target"]

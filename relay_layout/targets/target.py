@@ -1,21 +1,21 @@
-"""What compilation knows of a target: what TVM compiles for, which instructions it needs, what it costs."""
+"""What compilation knows of a target of any kind: what TVM compiles for, and what operators cost there."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 import tvm
 
+from relay_layout.graph import Node
 from relay_layout.host import architecture
+from relay_layout.ir import is_static
+from relay_layout.ops import ConvolutionLayouts
+from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.facts import TargetFacts
 from topi_ext.brain import BITS
 from topi_ext.chooser import KernelChooser
 from topi_ext.family import Machine
-from topi_ext.knobs import DTYPE_BYTES
-from topi_ext.processor import Processor, processor_of, triple_of
 from topi_ext.tune.transforms import TransformTimes
-from topi_ext.word_forms import brain_form, integer_forms
-from topi_ext.workload import ConvolutionWorkload
 
 Precision = Literal["fp16", "bf16", "tf32", "fp32"]
 """``fp16`` and ``bf16``: tensors between kernels are float16 or bfloat16, and all arithmetic but the products
@@ -27,19 +27,19 @@ STORED: dict[str, str] = {"fp16": "float16", "bf16": BITS, "tf32": "float32", "f
 
 
 @dataclass(frozen=True)
-class BuildTarget:
-    """A target as compilation needs it.
+class BuildTarget(ABC):
+    """A target as compilation needs it; :class:`~relay_layout.targets.cpu.CpuTarget` and
+    :class:`~relay_layout.targets.cuda.CudaTarget` are the kinds.
 
-    ``name`` is what was asked for, ``description`` what it resolved to. ``features`` are the CPU
-    extensions that an artifact built for it needs at run time. ``kernels`` chooses the convolutions' kernels,
-    and so knows what they cost; ``transforms`` knows it of measured layout transforms. ``precision`` is what
-    floats are multiplied in.
+    ``name`` is what was asked for, :attr:`description` what it resolved to. ``architecture`` is that of the
+    machine that calls the kernels. ``kernels`` chooses the convolutions' kernels, and so knows what they
+    cost; ``transforms`` knows it of measured layout transforms. ``precision`` is what floats are multiplied
+    in.
     """
 
     name: str
     tvm_target: tvm.target.Target
     facts: TargetFacts
-    features: tuple[str, ...]
     architecture: str
     kernels: KernelChooser = field(compare=False)
     transforms: TransformTimes = field(default_factory=TransformTimes, compare=False)
@@ -50,74 +50,49 @@ class BuildTarget:
         """What tensors of float32 are between kernels."""
         return STORED[self.precision]
 
-    def kernel_form(
-        self, workload: ConvolutionWorkload, weight: np.ndarray | None = None
-    ) -> ConvolutionWorkload:
-        """The workload whose kernel computes a convolution by a constant weight: in words of bytes, or of
-        bfloat16 where the target computes in that and is the faster for it.
-
-        ``weight`` has the outputs first; without it, its elements are taken for any.
-        """
-        processor = self.kernels.processor
-        assert isinstance(processor, Processor), "words are a CPU's"
-        return self.float_form(self.kernels.fastest(integer_forms(workload, processor, weight)))
-
-    def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
-        """As :meth:`kernel_form`, with convolutions of bytes as they are."""
-        if self.precision != "bf16":
-            return workload
-        brain = brain_form(workload, vectors=self.processor.pair_instructions > 0)
-        if brain is workload:
-            return workload
-        return self.kernels.fastest((brain, workload))
-
-    @property
-    def processor(self) -> Processor:
-        return processor_of(self.tvm_target)
-
-    @property
-    def machine(self) -> Machine:
-        """What kernels are chosen and tuned for; records are kept under its name."""
-        return self.processor
-
-    @property
-    def threads(self) -> int:
-        return int(self.tvm_target.attrs["num-cores"])
-
-    def multiply_adds_per_us(self, dtype: str) -> float:
-        """The peak of all threads, in elements of a data type."""
-        processor = self.processor
-        lanes = processor.lanes(DTYPE_BYTES.get(dtype, 4))
-        return processor.fma_per_cycle * lanes * processor.threads * self.facts.gigahertz * 1e3
-
-    @property
-    def widened_dtypes(self) -> tuple[str, ...]:
-        """Types of floats that kernels of this target do not compute in, but in float32 instead.
-
-        float16 is computed in by ARM processors with ``fullfp16`` alone.
-        """
-        return ("bfloat16",) if "fullfp16" in self.features else ("bfloat16", "float16")
-
     @property
     def foreign_machine(self) -> str:
         """The architecture to cross-compile for; empty where it is that of this machine."""
         return "" if self.architecture == architecture() else self.architecture
 
     @property
+    @abstractmethod
     def description(self) -> str:
-        cpu = self.tvm_target.attrs.get("mcpu", "generic")
-        precision = "" if self.precision == "fp32" else f", {self.precision}"
-        return f"{cpu} ({self.facts.name}, {self.threads} threads{precision})"
+        """The target in a few words, for people."""
 
+    @property
+    @abstractmethod
+    def machine(self) -> Machine:
+        """What kernels are chosen and tuned for; records are kept under its name."""
+
+    @property
+    @abstractmethod
+    def threads(self) -> int:
+        """Threads of the host that a kernel is shaped for."""
+
+    @property
+    @abstractmethod
+    def widened_dtypes(self) -> tuple[str, ...]:
+        """Types of floats that kernels of this target do not compute in, but in float32 instead."""
+
+    @abstractmethod
     def manifest(self) -> dict[str, Any]:
         """The target as an artifact declares it."""
-        return {
-            "kind": "llvm",
-            "mtriple": triple_of(self.tvm_target),
-            "mcpu": str(self.tvm_target.attrs.get("mcpu", "generic")),
-            "features": list(self.features),
-            "precision": self.precision,
-        }
+
+    @abstractmethod
+    def convolution_us(self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts) -> float:
+        """Estimated microseconds of the default kernel of a convolution in these layouts."""
+
+    def matmul_us(self, node: Node) -> float:
+        """Estimated microseconds of a matrix product; 0 where extents are symbolic, or where one is 0."""
+        shapes = [value.shape for value in (*node.operands, *node.results)]
+        if any(not shape or not is_static(shape) or 0 in shape for shape in shapes):
+            return 0.0
+        return self.static_matmul_us(node)
+
+    @abstractmethod
+    def static_matmul_us(self, node: Node) -> float:
+        """As :meth:`matmul_us`, of shapes that are known and hold elements."""
 
 
 __all__ = ["STORED", "BuildTarget", "Precision"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from relay_layout.errors import RelayLayoutError
-from relay_layout.targets import BuildTarget
+from relay_layout.targets import BuildTarget, require_cpu
 from relay_layout.tuning.tasks import model_tasks
 from topi_ext.chooser import KernelChooser
 from topi_ext.knobs import Knobs, WinogradKnobs
@@ -70,7 +70,8 @@ def analyse_models(
 
     Raises members of :class:`RelayLayoutError`, such as where the analyser is missing.
     """
-    model = KernelModel(target.tvm_target, target.processor, target.facts.gigahertz)
+    cpu = require_cpu(target)
+    model = KernelModel(cpu.tvm_target, cpu.processor, cpu.facts.gigahertz)
     untuned = replace(target.kernels, records=None)
     for task in model_tasks(models, target, options).tasks:
         yield TaskAnalysis(task, _analyse(model, target.kernels, task), _analyse(model, untuned, task))

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import tvm
 
 import tuning_logs
-from relay_layout import host
 from relay_layout.errors import InputError
-from relay_layout.targets import BuildTarget, CudaTarget, resolve_target
+from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.records import check_logs
 from relay_layout.tuning import tasks
+from relay_layout.tuning.measurers import least_batch
 from relay_layout.tuning.transforms import transform_function
 from relay_layout.tuning.turns import Turns, with_transforms
 from relay_layout.versions import __version__
@@ -148,11 +148,8 @@ class Tuning:
         }
 
     def _options(self) -> TuneOptions:
-        """Of GPUs a batch has a kernel for each core: nvcc takes seconds for one, the GPU no time at all."""
         options = self.job.options
-        if not isinstance(self.target, CudaTarget):
-            return options
-        return replace(options, batch=max(options.batch, host.cpu_count()))
+        return replace(options, batch=max(options.batch, least_batch(self.target)))
 
 
 __all__ = ["Listener", "Tasks", "Tuning", "TuningJob"]

@@ -1,13 +1,14 @@
 """What takes times for a target: this machine, machines that a tracker lends, or a model of the core."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import tvm
 
 from relay_layout import host
 from relay_layout.errors import TargetError
-from relay_layout.targets import BuildTarget, CudaTarget
+from relay_layout.targets import BuildTarget, CpuTarget, CudaTarget, require_cpu
 from relay_layout.targets.cuda import PREFIX
 
 if TYPE_CHECKING:
@@ -17,46 +18,99 @@ if TYPE_CHECKING:
     from topi_ext.tune.tracker import RemoteDevice
 
 
+class _Measuring(Protocol):
+    """How kernels of one kind of target are built and run to be measured."""
+
+    @property
+    def least_batch(self) -> int:
+        """Kernels to build at a time, at least."""
+        ...
+
+    def here(self) -> "Measurer":
+        """Measures on this machine; TargetError where it cannot run what is built for the target."""
+        ...
+
+    def elsewhere(self, **options: Any) -> "Measurer":
+        """Measures on machines of a tracker."""
+        ...
+
+
+@dataclass(frozen=True)
+class _CpuMeasuring:
+    target: CpuTarget
+
+    @property
+    def least_batch(self) -> int:
+        return 1
+
+    def here(self) -> "Measurer":
+        from relay_layout.artifact import check_runnable
+        from relay_layout.lower.link import link_command
+        from topi_ext.tune.measure import KernelMeasurer
+
+        target = self.target
+        check_runnable(target.manifest(), name=f"target {target.name}")
+        return KernelMeasurer(
+            target.tvm_target,
+            threads=target.threads,
+            cpu=host.cpu_model(),
+            link=link_command(),
+            builders=host.cpu_count(),
+        )
+
+    def elsewhere(self, **options: Any) -> "Measurer":
+        from topi_ext.tune.measure import KernelMeasurer
+
+        target = self.target
+        return KernelMeasurer(target.tvm_target, threads=target.threads, features=target.features, **options)
+
+
+@dataclass(frozen=True)
+class _CudaMeasuring:
+    target: CudaTarget
+
+    @property
+    def least_batch(self) -> int:
+        """One for each core: nvcc takes seconds for a kernel, the GPU no time at all."""
+        return host.cpu_count()
+
+    def here(self) -> "Measurer":
+        from relay_layout.lower.link import link_command
+        from topi_ext.tune.gpu_measure import GpuMeasurer
+
+        target = self.target
+        arch, found = target.multiprocessor.arch, host.gpu_architecture()
+        if not found:
+            raise TargetError(
+                f"target {target.name}: tuning runs kernels, and no GPU is found here; "
+                f"tune on a machine with one of {arch}, or name such machines with --rpc-tracker"
+            )
+        if found != arch:
+            raise TargetError(
+                f"target {target.name}: tuning runs kernels, and this machine's GPU is {found}; "
+                f"give --target {PREFIX}{found}"
+            )
+        return GpuMeasurer(
+            target.multiprocessor,
+            cpu=str(tvm.cuda(0).device_name or arch),
+            link=link_command(),
+            # One core launches kernels while others build.
+            builders=max(1, host.cpu_count() - 1),
+        )
+
+    def elsewhere(self, **options: Any) -> "Measurer":
+        from topi_ext.tune.gpu_measure import GpuMeasurer
+
+        return GpuMeasurer(self.target.multiprocessor, **options)
+
+
+def _measuring(target: BuildTarget) -> _Measuring:
+    return _CudaMeasuring(target) if isinstance(target, CudaTarget) else _CpuMeasuring(require_cpu(target))
+
+
 def local_measurer(target: BuildTarget) -> "Measurer":
     """Measures on this machine; an error where it cannot run what is built for the target."""
-    from relay_layout.artifact import check_runnable
-    from relay_layout.lower.link import link_command
-    from topi_ext.tune.measure import KernelMeasurer
-
-    if isinstance(target, CudaTarget):
-        return _gpu_measurer(target)
-    check_runnable(target.manifest(), name=f"target {target.name}")
-    return KernelMeasurer(
-        target.tvm_target,
-        threads=target.threads,
-        cpu=host.cpu_model(),
-        link=link_command(),
-        builders=host.cpu_count(),
-    )
-
-
-def _gpu_measurer(target: CudaTarget) -> "Measurer":
-    from relay_layout.lower.link import link_command
-    from topi_ext.tune.gpu_measure import GpuMeasurer
-
-    arch, found = target.multiprocessor.arch, host.gpu_architecture()
-    if not found:
-        raise TargetError(
-            f"target {target.name}: tuning runs kernels, and no GPU is found here; "
-            f"tune on a machine with one of {arch}, or name such machines with --rpc-tracker"
-        )
-    if found != arch:
-        raise TargetError(
-            f"target {target.name}: tuning runs kernels, and this machine's GPU is {found}; "
-            f"give --target {PREFIX}{found}"
-        )
-    return GpuMeasurer(
-        target.multiprocessor,
-        cpu=str(tvm.cuda(0).device_name or arch),
-        link=link_command(),
-        # One core launches kernels while others build.
-        builders=max(1, host.cpu_count() - 1),
-    )
+    return _measuring(target).here()
 
 
 def remote_measurer(
@@ -69,27 +123,28 @@ def remote_measurer(
 ) -> "Measurer":
     """Measures on all machines of the key; ``builders`` processes compile here, by default one per core."""
     from relay_layout.lower.link import link_command
-    from topi_ext.tune.gpu_measure import GpuMeasurer
-    from topi_ext.tune.measure import KernelMeasurer
 
-    common: dict[str, Any] = {
-        "cpu": f"rpc:{remote.key}",
-        "link": link_command(target.foreign_machine),
-        "remote": remote,
-        "builders": builders or host.cpu_count(),
-        "tell": tell,
-        "watch": watch,
-    }
-    if isinstance(target, CudaTarget):
-        return GpuMeasurer(target.multiprocessor, **common)
-    return KernelMeasurer(target.tvm_target, threads=target.threads, features=target.features, **common)
+    return _measuring(target).elsewhere(
+        cpu=f"rpc:{remote.key}",
+        link=link_command(target.foreign_machine),
+        remote=remote,
+        builders=builders or host.cpu_count(),
+        tell=tell,
+        watch=watch,
+    )
 
 
 def core_model(target: BuildTarget) -> "KernelModel":
     """Runs nothing: times by llvm-mca's model of the target's core."""
     from topi_ext.tune.static_model import KernelModel
 
-    return KernelModel(target.tvm_target, target.processor, target.facts.gigahertz)
+    cpu = require_cpu(target)
+    return KernelModel(cpu.tvm_target, cpu.processor, cpu.facts.gigahertz)
 
 
-__all__ = ["core_model", "local_measurer", "remote_measurer"]
+def least_batch(target: BuildTarget) -> int:
+    """Kernels of the target to build and measure at a time, at least."""
+    return _measuring(target).least_batch
+
+
+__all__ = ["core_model", "least_batch", "local_measurer", "remote_measurer"]

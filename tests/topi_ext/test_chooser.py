@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from kernel_networks import workload_for
 
-from topi_ext.chooser import KernelChoice, KernelChooser, estimated_us
+from topi_ext.chooser import KernelChooser, estimated_us
 from topi_ext.kernel import cheapest
+from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload

@@ -1,10 +1,4 @@
-"""Schedule rules: one kernel family per file, in the order in which they are asked.
-
-Every rule has the interface of TVM's dlight, ``apply(func, target, tunable)``, and answers with a
-``Schedule`` or with None for "not mine".
-"""
-
-from tvm.s_tir.dlight import ScheduleRule
+"""Schedule rules of CPU targets: one kernel family per file, in the order in which they are asked."""
 
 from topi_ext.chooser import KernelChooser
 from topi_ext.schedule.cpu.attention import Attention
@@ -16,9 +10,10 @@ from topi_ext.schedule.cpu.pooling import WindowPooling
 from topi_ext.schedule.cpu.product import Product
 from topi_ext.schedule.cpu.rows import Rows
 from topi_ext.schedule.cpu.transpose import Transpose
+from topi_ext.schedule.rule import Rule
 
 
-def cpu_rules(chooser: KernelChooser | None = None) -> list[ScheduleRule]:
+def cpu_rules(chooser: KernelChooser | None = None) -> list[Rule]:
     """The rules of CPU targets, most specific first; the last one takes every function.
 
     ``chooser`` picks the kernels of convolutions, by default by estimate for the target at hand.

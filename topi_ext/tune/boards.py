@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any, Literal
 
 from topi_ext.errors import RelayLayoutError
+from topi_ext.messages import last_line
 from topi_ext.tune import workers
 from topi_ext.tune.library import Library
-from topi_ext.tune.measurement import Measurement, last_line
+from topi_ext.tune.measurement import Measurement
 from topi_ext.tune.needs import Needs
 from topi_ext.tune.tracker import Lender, Loan, RemoteDevice, check_remote, machines, none_left
 

@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from topi_ext.messages import last_line
 from topi_ext.tune import workers
 from topi_ext.tune.library import Library
-from topi_ext.tune.measurement import Measurement, last_line
+from topi_ext.tune.measurement import Measurement
 
 _USES = 500
 """Kernels after which a builder's process is replaced: code generation does not give all memory back."""

@@ -15,13 +15,14 @@ from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.nvcc import find_compiler
 from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.errors import CudaError, RelayLayoutError
+from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of
 from topi_ext.tune import gpu_workers, product_check
 from topi_ext.tune.boards import BoardEvent, BoardRunner
 from topi_ext.tune.builders import Built, Runner, builder_pool, built, finished, measured
 from topi_ext.tune.gpu_process import GpuProcess
 from topi_ext.tune.library import Library
-from topi_ext.tune.measurement import Measurement, last_line
+from topi_ext.tune.measurement import Measurement
 from topi_ext.tune.needs import Needs
 from topi_ext.tune.record import WRONG
 from topi_ext.tune.tracker import RemoteDevice

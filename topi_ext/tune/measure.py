@@ -14,13 +14,14 @@ from tvm import tirx
 from topi_ext.capabilities import capabilities
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
+from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of, processor_of
 from topi_ext.tune import workers
 from topi_ext.tune.agreement import Kernel, difference, reference_knobs, tolerance
 from topi_ext.tune.boards import BoardEvent, BoardRunner
 from topi_ext.tune.builders import Built, Runner, builder_pool, built, measured
 from topi_ext.tune.library import Library
-from topi_ext.tune.measurement import Measurement, last_line
+from topi_ext.tune.measurement import Measurement
 from topi_ext.tune.needs import Needs
 from topi_ext.tune.record import WRONG
 from topi_ext.tune.tracker import RemoteDevice

@@ -5,8 +5,9 @@ from math import ceil
 from statistics import geometric_mean
 from typing import Literal
 
-from topi_ext.chooser import KernelChoice, Source, estimated_us
+from topi_ext.chooser import estimated_us
 from topi_ext.family import Machine, Workload, family_of
+from topi_ext.kernel_choice import KernelChoice, Source
 from topi_ext.tune.database import Database
 from topi_ext.tune.record import Origin, TuningRecord
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.tune.measurement import last_line
+from topi_ext.messages import last_line
 
 WAIT = 300.0
 """Seconds to wait for a machine when none is left, where nothing else is said."""

@@ -16,7 +16,7 @@ from relay_layout.bench.peers import CallablePeer
 from relay_layout.errors import ModelError
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import ModelTasks
-from topi_ext.chooser import KernelChoice
+from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
 from topi_ext.tune.task import Task
 

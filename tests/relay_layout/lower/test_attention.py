@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from relay_layout.host import cpu_features
 from relay_layout.ir import operator_name
 from relay_layout.lower.attention import join_attention
-from relay_layout.lower.passes import fuse_passes, legalize_passes, lower_passes
+from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.targets import resolve_target
 from tests.attention_graphs import Build, module_of, random_attention, softmax
@@ -50,7 +50,7 @@ def run(
         for variable, function in scheduled.functions_items():
             if "attention" in variable.name_hint:
                 assert "own_row" in function.script(), "blocks of rows"
-        made = tvm.transform.Sequential(lower_passes())(scheduled)
+        made = tvm.transform.Sequential([*memory_passes(), *machine_passes()])(scheduled)
         executable = tvm.compile(made, target.tvm_target, relax_pipeline=None, tir_pipeline=PIPELINE)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     found: np.ndarray = machine["main"](*map(tvm.runtime.tensor, arrays)).numpy()

@@ -14,9 +14,10 @@ from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
 from relay_layout.lower.device_code import stored_code
 from relay_layout.lower.kernel_calls import KernelCall
-from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
+from relay_layout.lower.kinds import lowering_for
+from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
-from relay_layout.lower.stages import lower
+from relay_layout.lower.stages import lower, plan_memory
 from relay_layout.lower.weights import lift_weights
 from relay_layout.report.kernels import described_calls
 from relay_layout.request import LayoutRequest
@@ -118,10 +119,9 @@ def test_arithmetic_is_approximate_where_tensors_or_products_are_rounded(network
 def test_a_call_is_one_graph(network: Lowered) -> None:
     target, module, kernels = network
     with target.tvm_target:
-        for found in memory_passes(workspace=True):
-            module = found(module)
+        (launch,) = lowering_for(target).launch_passes()
         # Before the passes that follow make calls of the virtual machine of it.
-        module = machine_passes(graph=True)[0](module)
+        module = launch(plan_memory(module, target))
     launched = module["main_cuda_graph_capture"].script()
     assert module["main"].script().count("cuda_graph.run_or_capture") == 1
     assert not [kernel.name for kernel in kernels if kernel.workload and f"{kernel.name}(" not in launched]
@@ -162,12 +162,6 @@ def test_tf32_needs_tensor_cores_that_have_it() -> None:
     with pytest.raises(TargetError) as raised:
         resolve_target("cuda-sm_75", precision="tf32")
     assert str(raised.value) == "precision 'tf32' needs cuda-sm_80 or later, not cuda-sm_75; use fp16 or fp32"
-
-
-def test_analysis_is_for_cpus() -> None:
-    with pytest.raises(TargetError) as raised:
-        print(resolve_target("cuda-sm_80").processor)
-    assert str(raised.value) == "target cuda-sm_80: only kernels of CPUs are analysed; give a CPU target"
 
 
 def calls_of(precision: str) -> list[KernelCall]:

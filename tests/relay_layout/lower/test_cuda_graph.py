@@ -11,8 +11,9 @@ from tvm import relax
 from relay_layout.errors import TargetError
 from relay_layout.ir import Expression
 from relay_layout.lower.cuda_graph import capture, check_extents
-from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
+from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes
 from relay_layout.lower.schedule import schedule_functions
+from relay_layout.lower.stages import plan_memory
 from relay_layout.targets import resolve_target
 from topi_ext.compute.ranking import top_of_rows
 
@@ -49,8 +50,7 @@ def captured(outputs: Outputs) -> tvm.IRModule:
     with target.tvm_target:
         module = tvm.transform.Sequential([*legalize_passes(target), *fuse_passes(target)])(module)
         module, _ = schedule_functions(module, target)
-        module = tvm.transform.Sequential(memory_passes(workspace=True))(module)
-        return capture(module)
+        return capture(plan_memory(module, target))
 
 
 @pytest.mark.parametrize("outputs", OUTPUTS.values(), ids=OUTPUTS.keys())

@@ -8,7 +8,7 @@ import tvm
 from tvm import relax, topi
 
 from relay_layout.lower.generate import generate
-from relay_layout.lower.passes import lower_passes
+from relay_layout.lower.passes import machine_passes, memory_passes
 from topi_ext.build import PIPELINE
 
 TARGET = tvm.target.Target({"kind": "llvm", "num-cores": 1})
@@ -26,7 +26,7 @@ def module_of(steps: int) -> tvm.IRModule:
                 value = builder.emit_te(lambda x, step=step: topi.add(x, float(step)), value)
             output = builder.emit_output(builder.emit_te(topi.atan, value))
         builder.emit_func_output(output)
-    return tvm.transform.Sequential(lower_passes())(builder.finalize())
+    return tvm.transform.Sequential([*memory_passes(), *machine_passes()])(builder.finalize())
 
 
 def result(executable: object, path: Path) -> np.ndarray:

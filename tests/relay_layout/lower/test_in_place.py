@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, te, topi
 
 from relay_layout.lower.in_place import CONCAT, SLICE
-from relay_layout.lower.passes import lower_passes
+from relay_layout.lower.passes import machine_passes, memory_passes
 from relay_layout.lower.patterns import OPAQUE, PATTERN
 from relay_layout.lower.stages import lower
 from relay_layout.targets import resolve_target
@@ -41,11 +41,12 @@ def run(module: tvm.IRModule) -> tuple[list[np.ndarray], int]:
         if function.attrs is not None and (CONCAT in function.attrs or SLICE in function.attrs)
     }
     with TARGET.tvm_target:
-        planned = tvm.transform.Sequential(lower_passes())(lowered)
+        passes = tvm.transform.Sequential([*memory_passes(), *machine_passes()])
+        planned = passes(lowered)
         executable = relax.build(
             lowered,
             TARGET.tvm_target,
-            relax_pipeline=tvm.transform.Sequential(lower_passes()),
+            relax_pipeline=passes,
             tir_pipeline=PIPELINE,
         )
     shape = [int(extent) for extent in module["main"].params[0].ty.shape.values]

@@ -10,10 +10,8 @@ from tvm.target import Target
 
 import relay_layout
 from relay_layout.lower.integers import lower_integers
-from relay_layout.targets import resolve_target
+from relay_layout.targets import require_cpu, resolve_target
 from tests.board.networks import integers_module, random_convolution
-from topi_ext.chooser import KernelChooser
-from topi_ext.processor import processor_of
 
 SEEDS = range(12)
 
@@ -21,11 +19,11 @@ SEEDS = range(12)
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW8c"])
 def test_data_are_shifted_and_sums_brought_back(tmp_path: Path, layout: str) -> None:
     module, inputs, expected = integers_module(SEEDS)
-    target = resolve_target("native", threads=1, shipped_records=False)
-    kernels = target.kernels
-    signed = replace(kernels, processor=replace(kernels.processor, signed_words=True))
+    target = require_cpu(resolve_target("native", threads=1, shipped_records=False))
+    processor = replace(target.processor, signed_words=True)
+    signed = replace(target, processor=processor, kernels=replace(target.kernels, processor=processor))
     path = tmp_path / "integers.rla"
-    compiled = relay_layout.compile(module, target=replace(target, kernels=signed), desired_layout=layout)
+    compiled = relay_layout.compile(module, target=signed, desired_layout=layout)
     compiled.save(path)
     outputs = relay_layout.load(path).run(inputs)
     for seed, found, wanted in zip(SEEDS, outputs.values(), expected, strict=True):
@@ -53,8 +51,8 @@ def test_weights_whose_products_fit_16_bits_in_pairs(cpu: str, most: int, found:
             options = {"data_layout": "NHWC", "kernel_layout": "HWIO", "out_dtype": "int32"}
             result = builder.emit_output(relax.op.nn.conv2d(data, relax.const(weight), **options))
         builder.emit_func_output(result)
-    processor = processor_of(Target({"kind": "llvm", "mcpu": cpu}))
-    text = lower_integers(builder.finalize(), KernelChooser(processor)).script()
+    target = require_cpu(resolve_target(Target({"kind": "llvm", "mcpu": cpu}), threads=1))
+    text = lower_integers(builder.finalize(), target).script()
     assert "topi_ext.dot" in text
     assert found in text
     kinds = ("dot_of_fitting_pairs", "int16")

@@ -10,7 +10,7 @@ from tvm import relax
 
 from relay_layout.ir import Constant, constant_array
 from relay_layout.lower.legalize import legalization_map
-from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.targets import CpuTarget, resolve_target
 from tests.layout_graphs import execute
 
 op = relax.op
@@ -136,7 +136,7 @@ def test_products_of_activations_are_of_pairs_where_that_is_faster(
     cpu: str, precision: Any, rows: int, words: bool
 ) -> None:
     target = resolve_target(cpu, precision=precision)
-    assert isinstance(target, BuildTarget)
+    assert isinstance(target, CpuTarget)
     module = module_of(lambda x: op.matmul(x, op.permute_dims(x, [0, 2, 1])), 3, rows, 5)
     with target.tvm_target:
         lowered = relax.transform.LegalizeOps(legalization_map(target))(module)

@@ -18,7 +18,8 @@ from relay_layout.lower.stages import lower
 from relay_layout.lower.weights import lift_weights
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import describe, module_workloads
-from topi_ext.chooser import KernelChoice, KernelChooser
+from topi_ext.chooser import KernelChooser
+from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
@@ -99,7 +100,7 @@ def test_the_numbers_are_those_of_the_network(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("relay_layout.lower.passes.is_faster", lambda kernels: lambda workload: True)
+    monkeypatch.setattr("relay_layout.lower.cpu_lowering.is_faster", lambda kernels: lambda workload: True)
     model = block(**options)
     compiled = relay_layout.compile(
         saved(model), desired_layout=layout, target="x86-64-v3", threads=2, shipped_records=False
@@ -121,7 +122,7 @@ def test_the_numbers_are_those_of_the_network(
 def test_operators_of_both_are_named(
     saved: Callable[[onnx.ModelProto], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay_layout.lower.passes.is_faster", lambda kernels: lambda workload: True)
+    monkeypatch.setattr("relay_layout.lower.cpu_lowering.is_faster", lambda kernels: lambda workload: True)
     module = convert(saved(block()), target=TARGET, desired_layout="NCHW16c").module
     lowered = lower(module, TARGET, lambda line: None)
     (kernel,) = (kernel for kernel in lowered.kernels if kernel.operator == "separable_conv2d")

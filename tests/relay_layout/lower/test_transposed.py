@@ -11,10 +11,10 @@ from tvm import relax, tirx
 from relay_layout.graph import build_graph
 from relay_layout.layout.transform import apply
 from relay_layout.lower.legalize import legalization_map
-from relay_layout.lower.passes import fuse_passes, legalize_passes, pipeline
+from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.ops import ConvolutionLayouts
+from relay_layout.relax_pipeline import pipeline
 from relay_layout.targets import resolve_target
-from relay_layout.targets.convolution_cost import convolution_us
 from relay_layout.targets.convolutions import convolution_of
 from relay_layout.targets.phases import phases_of
 from topi_ext.build import PIPELINE
@@ -325,7 +325,7 @@ def cost(case: Case, weight: np.ndarray | None, layouts: ConvolutionLayouts) -> 
     (node,) = build_graph(module_of(case, weight)["main"]).nodes
     convolution = convolution_of(node)
     assert convolution is not None
-    return convolution_us(node, convolution, layouts, ESTIMATES)
+    return ESTIMATES.convolution_us(node, convolution, layouts)
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW16c"])

@@ -7,7 +7,8 @@ import tvm
 from tvm import relax
 
 from relay_layout.artifact.functions import WORKSPACE
-from relay_layout.lower.passes import lower_passes
+from relay_layout.lower.as_pass import as_pass
+from relay_layout.lower.passes import machine_passes, memory_passes
 from relay_layout.lower.workspace import lift_workspace
 
 op = relax.op
@@ -124,7 +125,8 @@ def test_nothing_to_allocate() -> None:
 
 
 def test_runs_in_the_virtual_machine() -> None:
-    passes = tvm.transform.Sequential([relax.transform.LegalizeOps(), *lower_passes(workspace=True)])
+    planned = [relax.transform.LegalizeOps(), *memory_passes(), as_pass(lift_workspace)]
+    passes = tvm.transform.Sequential([*planned, *machine_passes()])
     executable = relax.build(module_of(activations, 2, 3), "llvm", relax_pipeline=passes)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     workspace = list(machine[WORKSPACE]())

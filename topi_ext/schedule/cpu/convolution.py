@@ -4,22 +4,23 @@ import logging
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
-from topi_ext.chooser import KernelChoice, KernelChooser
+from topi_ext.chooser import KernelChooser
 from topi_ext.kernel import schedule
+from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import WinogradKnobs, lanes_are_pixels
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cpu.any_size import schedule_any_size
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
+from topi_ext.schedule.rule import Rule
 from topi_ext.workload import ALGORITHM, SEPARABLE, USUAL, ConvolutionWorkload, operator_of
 
 _LOG = logging.getLogger(__name__)
 
 
-class Convolution(ScheduleRule):
+class Convolution(Rule):
     """Schedules every function whose anchor is a 2-D or 3-D convolution with static channels.
 
     Of images whose size is known at run time alone, those that name a usual one.

@@ -58,6 +58,8 @@ ENOUGH_ROWS = 64
 class LoopNest(ProcessorRule):
     """Takes any function: inlines what can be, then gives every remaining block vectors and threads."""
 
+    is_fallback = True
+
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for a function without blocks, e.g. one that was lowered by hand: it is compiled as it is."""
         sch = open_schedule(inlined(func))

@@ -5,15 +5,15 @@ from abc import abstractmethod
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
 from topi_ext.processor import Processor, processor_of
+from topi_ext.schedule.rule import Rule
 
 _LOG = logging.getLogger(__name__)
 
 
-class ProcessorRule(ScheduleRule):
+class ProcessorRule(Rule):
     """A rule for functions that LLVM compiles; what TVM refuses costs speed and no more."""
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:

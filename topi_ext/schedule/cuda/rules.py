@@ -1,6 +1,7 @@
 """Schedule rules of CUDA targets, in the order in which they are asked."""
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable
 
 from tvm import tirx
@@ -8,12 +9,14 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule, gpu
 from tvm.target import Target
 
-from topi_ext.cuda.annotation import described_kernel
+from topi_ext.chooser import KernelChooser
+from topi_ext.cuda.annotation import Kernel, described_kernel
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import multiprocessor_of
 from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution
+from topi_ext.kernel_choice import KernelChoice
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
@@ -22,20 +25,58 @@ from topi_ext.schedule.cuda.normalization import schedule_normalization
 from topi_ext.schedule.cuda.reductions import schedule_reduction
 from topi_ext.schedule.cuda.rows import schedule_rows
 from topi_ext.schedule.cuda.winograd import schedule_transform
+from topi_ext.schedule.rule import Rule
 
 _LOG = logging.getLogger(__name__)
 
 
-class Convolution(ScheduleRule):
-    """Functions around ``compute.implicit_gemm`` or ``compute.depthwise``, by the knobs that they were made
-    for.
+class CudaRule(Rule):
+    """A rule for functions that nvcc compiles; what TVM refuses, or fails at, the next rule is asked for.
+
+    Of all of them :class:`Convolution` alone has kernels with knobs.
     """
 
+    is_fallback = True
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None where the function is neither, or what follows the sums cannot be fused."""
+        """None for what :meth:`schedule` does not take."""
         del tunable
-        found = carried_workload(func)
-        kernel = described_kernel(found[0]) if found is not None else None
+        try:
+            with target:
+                return self.schedule(func, target)
+        except Exception:
+            _LOG.debug("%s refuses %s", self, func, exc_info=True)
+            return None
+
+    @abstractmethod
+    def schedule(self, func: tirx.PrimFunc, target: Target) -> Schedule | None:
+        """The schedule; None, or any exception, for what the rule does not take."""
+
+    def workload(self, func: tirx.PrimFunc) -> str:
+        """Without the knobs, which the annotation of a kernel of ours has too."""
+        kernel = _kernel(func)
+        return super().workload(func) if kernel is None else kernel[0].to_json()
+
+
+def _kernel(func: tirx.PrimFunc) -> Kernel | None:
+    """The kernel of ours that a function was made for."""
+    found = carried_workload(func)
+    return None if found is None else described_kernel(found[0])
+
+
+class Convolution(CudaRule):
+    """Functions around ``compute.implicit_gemm`` or ``compute.depthwise``, by the knobs that they were made
+    for, which ``chooser`` knows.
+    """
+
+    is_fallback = False
+
+    def __init__(self, chooser: KernelChooser) -> None:
+        self.chooser = chooser
+
+    def schedule(self, func: tirx.PrimFunc, target: Target) -> Schedule | None:
+        """None where the function is neither, or what follows the sums cannot be fused."""
+        kernel = _kernel(func)
         if kernel is None:
             return None
         workload, knobs = kernel
@@ -47,61 +88,64 @@ class Convolution(ScheduleRule):
         assert isinstance(knobs, GemmKnobs)
         return schedule_product(func, workload, knobs, multiprocessor_of(target))
 
+    def choice(self, func: tirx.PrimFunc) -> KernelChoice | None:
+        """What the chooser has for the workload."""
+        kernel = _kernel(func)
+        return None if kernel is None else self.chooser.choose(kernel[0])
 
-class Scheduled(ScheduleRule):
+
+class Scheduled(CudaRule):
     """A function that schedules what it is made for, and says None of anything else."""
 
-    def __init__(self, schedule: Callable[[tirx.PrimFunc], Schedule | None]) -> None:
-        self.schedule = schedule
+    def __init__(self, scheduled: Callable[[tirx.PrimFunc], Schedule | None]) -> None:
+        self.scheduled = scheduled
 
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+    def schedule(self, func: tirx.PrimFunc, target: Target) -> Schedule | None:
         """What the function says."""
-        del target, tunable
-        return self.schedule(func)
+        del target
+        return self.scheduled(func)
 
 
-class Unannotated(ScheduleRule):
-    """A rule kept from the loops of our convolutions: what it makes of these, code generation refuses."""
-
-    def __init__(self, rule: ScheduleRule) -> None:
-        self.rule = rule
-
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """What the rule says."""
-        if carried_workload(func) is not None:
-            return None
-        return self.rule.apply(func, target, tunable)
-
-
-class Guarded(ScheduleRule):
-    """A rule of which a refusal by TVM only means that the next one is asked."""
+class Dlight(CudaRule):
+    """A rule of TVM's."""
 
     def __init__(self, rule: ScheduleRule) -> None:
         self.rule = rule
 
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """What the rule says."""
-        try:
-            with target:
-                found = self.rule.apply(func, target, tunable)
-        except Exception:
-            _LOG.debug("%s refuses %s", self.rule, func, exc_info=True)
-            return None
+    def schedule(self, func: tirx.PrimFunc, target: Target) -> Schedule | None:
+        """What the rule says, the first of several schedules."""
+        found = self.rule.apply(func, target, False)
         return found[0] if isinstance(found, list) else found
 
 
-def cuda_rules() -> list[Guarded]:
-    """Most specific first; dlight's last one takes every function of loops."""
-    ours = [
-        Convolution(),
+class Unannotated(CudaRule):
+    """A rule kept from the loops of our convolutions: what it makes of these, code generation refuses."""
+
+    def __init__(self, rule: CudaRule) -> None:
+        self.rule = rule
+
+    def schedule(self, func: tirx.PrimFunc, target: Target) -> Schedule | None:
+        """What the rule says."""
+        return None if carried_workload(func) is not None else self.rule.schedule(func, target)
+
+
+def cuda_rules(chooser: KernelChooser) -> list[CudaRule]:
+    """Most specific first; dlight's last one takes every function of loops.
+
+    ``chooser`` is what convolutions were lowered with.
+    """
+    return [
+        Convolution(chooser),
         Scheduled(schedule_transform),
         Scheduled(schedule_rows),
         Scheduled(schedule_elementwise),
         Unannotated(Scheduled(schedule_reduction)),
         Scheduled(schedule_normalization),
+        Unannotated(Dlight(gpu.Matmul())),
+        Unannotated(Dlight(gpu.Reduction())),
+        Unannotated(Dlight(gpu.GeneralReduction())),
+        Dlight(gpu.Fallback()),
     ]
-    theirs = [Unannotated(rule) for rule in (gpu.Matmul(), gpu.Reduction(), gpu.GeneralReduction())]
-    return [Guarded(rule) for rule in (*ours, *theirs, gpu.Fallback())]
 
 
-__all__ = ["Convolution", "Guarded", "Scheduled", "Unannotated", "cuda_rules"]
+__all__ = ["Convolution", "CudaRule", "Dlight", "Scheduled", "Unannotated", "cuda_rules"]

@@ -9,8 +9,9 @@ import tvm_ffi
 
 import relay_layout
 from relay_layout import models
-from relay_layout.lower import stages
-from relay_layout.lower.passes import machine_passes
+from relay_layout.lower.as_pass import as_pass
+from relay_layout.lower.cpu_lowering import CpuLowering
+from relay_layout.lower.cuda_graph import capture
 
 RUN_OR_CAPTURE = "vm.builtin.cuda_graph.run_or_capture"
 
@@ -47,8 +48,8 @@ def test_a_graph_without_results_of_its_own_runs(
     results = []
     for graph in (False, True):
         with monkeypatch.context() as patch:
-            passes = machine_passes(graph=graph)
-            patch.setattr(stages, "machine_passes", lambda *, graph, passes=passes: passes)
+            passes = [as_pass(capture)] if graph else []
+            patch.setattr(CpuLowering, "launch_passes", lambda lowering, passes=passes: passes)
             relay_layout.compile(models.to_relax(network)).save(tmp_path / "two.rla")
         session = relay_layout.load(tmp_path / "two.rla")
         results += [session.run({"input": data})["output"] for _ in range(2)]

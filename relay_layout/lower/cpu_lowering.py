@@ -1,0 +1,79 @@
+"""Lowering for processors: kernels in vectors, whose code LLVM generates."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from relay_layout.lower.as_pass import as_pass
+from relay_layout.lower.attention import join_attention
+from relay_layout.lower.integers import lower_integers
+from relay_layout.lower.legalize import legalization_map
+from relay_layout.lower.lowering import Lowering
+from relay_layout.lower.parts import merge_parts
+from relay_layout.lower.pixel_rows import by_pixel_rows
+from relay_layout.lower.scattering import scatter_rows
+from relay_layout.lower.separable import Decide, has_separable, is_faster, join_separable
+from relay_layout.lower.views import merge_views
+from relay_layout.targets import CpuTarget
+from topi_ext.build import PIPELINE
+from topi_ext.schedule.rule import Rule
+from topi_ext.schedule.rules import cpu_rules
+
+
+@dataclass(frozen=True)
+class CpuLowering(Lowering):
+    """For one processor."""
+
+    target: CpuTarget
+
+    tir_pipeline = PIPELINE
+
+    def check(self, module: tvm.IRModule) -> None:
+        """Any network is taken."""
+
+    def legalize_passes(self) -> list[tvm.transform.Pass]:
+        """Sorts are ours where :func:`legalization_map` has them, and TVM's elsewhere."""
+        return [
+            as_pass(by_pixel_rows, self.target),
+            as_pass(lower_integers, self.target),
+            as_pass(merge_views),
+            as_pass(merge_parts),
+            as_pass(join_attention),
+            as_pass(scatter_rows),
+            relax.backend.DispatchSampling(),
+            relax.transform.LegalizeOps(legalization_map(self.target)),
+            relax.backend.DispatchSortScan(),
+        ]
+
+    def join_passes(self, decide: Decide | None) -> list[tvm.transform.Pass]:
+        """Depthwise convolutions with the pointwise ones of their results."""
+        if not has_separable(self.target.processor):
+            return []
+        return [as_pass(join_separable, decide or is_faster(self.target.kernels))]
+
+    def rules(self) -> Sequence[Rule]:
+        return cpu_rules(self.target.kernels)
+
+    def annotated(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
+        return scheduled
+
+    def launch_passes(self) -> list[tvm.transform.Pass]:
+        return []
+
+    def compiler(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def device_code(self, executable: Any) -> dict[str, bytes]:
+        del executable
+        return {}
+
+    @property
+    def uses_matrices(self) -> bool:
+        return self.target.processor.matrix_registers > 0
+
+
+__all__ = ["CpuLowering"]

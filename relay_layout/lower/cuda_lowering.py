@@ -1,0 +1,79 @@
+"""Lowering for GPUs: kernels whose source nvcc compiles, launched as one CUDA graph."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from relay_layout.lower.as_pass import as_pass
+from relay_layout.lower.cuda_graph import capture, check_extents
+from relay_layout.lower.cuda_integers import integer_kernel
+from relay_layout.lower.cuda_legalize import cuda_legalization_map
+from relay_layout.lower.device_code import device_code
+from relay_layout.lower.integers import lower_integers
+from relay_layout.lower.lowering import Lowering
+from relay_layout.lower.parts import merge_parts
+from relay_layout.lower.separable import Decide
+from relay_layout.lower.views import merge_views
+from relay_layout.targets import CudaTarget
+from topi_ext.cuda.approximations import APPROXIMATE
+from topi_ext.cuda.build import PIPELINE
+from topi_ext.cuda.nvcc import machine_code
+from topi_ext.schedule.cuda.rules import cuda_rules
+from topi_ext.schedule.rule import Rule
+
+_ROUNDED = ("fp16", "tf32")
+"""Precisions in which a network rounds its tensors, or what it multiplies, to ten bits."""
+
+
+@dataclass(frozen=True)
+class CudaLowering(Lowering):
+    """For one GPU."""
+
+    target: CudaTarget
+
+    tir_pipeline = PIPELINE
+
+    def check(self, module: tvm.IRModule) -> None:
+        check_extents(module, self.target.name)
+
+    def legalize_passes(self) -> list[tvm.transform.Pass]:
+        return [
+            as_pass(lower_integers, integer_kernel(self.target)),
+            as_pass(merge_views),
+            as_pass(merge_parts),
+            relax.backend.DispatchSampling(),
+            relax.backend.DispatchSortScan(),
+            relax.transform.LegalizeOps(cuda_legalization_map(self.target)),
+        ]
+
+    def join_passes(self, decide: Decide | None) -> list[tvm.transform.Pass]:
+        """No kernel computes two convolutions."""
+        del decide
+        return []
+
+    def rules(self) -> Sequence[Rule]:
+        return cuda_rules(self.target.kernels)
+
+    def annotated(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
+        """Functions of math may be as inexact as what they compute with."""
+        return scheduled.with_attr(APPROXIMATE, True) if self.target.precision in _ROUNDED else scheduled
+
+    def launch_passes(self) -> list[tvm.transform.Pass]:
+        return [as_pass(capture)]
+
+    def compiler(self) -> AbstractContextManager[None]:
+        return machine_code({}, self.target.multiprocessor.arch)
+
+    def device_code(self, executable: Any) -> dict[str, bytes]:
+        return device_code(executable, self.target.multiprocessor.arch)
+
+    @property
+    def uses_matrices(self) -> bool:
+        return False
+
+
+__all__ = ["CudaLowering"]

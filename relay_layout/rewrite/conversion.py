@@ -1,0 +1,27 @@
+"""A network as it was loaded, to inference form and to the layouts that a request and a target ask for."""
+
+import tvm
+
+from relay_layout.relay.conventions import names_carried
+from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.canonicalize import canonicalize
+from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
+from relay_layout.targets import BuildTarget
+
+
+def inference_form(module: tvm.IRModule, request: LayoutRequest, target: BuildTarget) -> tvm.IRModule:
+    """The module as layouts are chosen for it, with carried operators if the request names any."""
+    carried = names_carried(request.desired_layouts)
+    return canonicalize(module, keep_carried=carried, widened=target.widened_dtypes)
+
+
+def convert_network(
+    module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
+) -> tuple[tvm.IRModule, ConversionReport]:
+    """The module in inference form and in its layouts, before carried operators that the request names become
+    what they stand for (:func:`.canonicalize`).
+    """
+    return convert_layout(inference_form(module, request, target), request, target)
+
+
+__all__ = ["convert_network", "inference_form"]

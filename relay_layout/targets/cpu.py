@@ -1,0 +1,110 @@
+"""CPU targets: a processor, the forms that its kernels compute in, and what these cost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from relay_layout.errors import TargetError
+from relay_layout.graph import Node
+from relay_layout.ops import ConvolutionLayouts
+from relay_layout.targets.convolution_cost import cpu_convolution_us
+from relay_layout.targets.convolutions import Convolution
+from relay_layout.targets.dense import cpu_matmul_us
+from relay_layout.targets.target import BuildTarget
+from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.processor import Processor, triple_of
+from topi_ext.word_forms import brain_form, integer_forms
+from topi_ext.workload import ConvolutionWorkload
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuTarget(BuildTarget):
+    """A processor with vector units, whose code LLVM generates.
+
+    ``features`` are the extensions that an artifact built for it needs at run time.
+    """
+
+    processor: Processor
+    features: tuple[str, ...]
+
+    @property
+    def description(self) -> str:
+        cpu = self.tvm_target.attrs.get("mcpu", "generic")
+        precision = "" if self.precision == "fp32" else f", {self.precision}"
+        return f"{cpu} ({self.facts.name}, {self.threads} threads{precision})"
+
+    @property
+    def machine(self) -> Processor:
+        return self.processor
+
+    @property
+    def threads(self) -> int:
+        return int(self.tvm_target.attrs["num-cores"])
+
+    @property
+    def widened_dtypes(self) -> tuple[str, ...]:
+        """float16 is computed in by ARM processors with ``fullfp16`` alone."""
+        return ("bfloat16",) if "fullfp16" in self.features else ("bfloat16", "float16")
+
+    def manifest(self) -> dict[str, Any]:
+        return {
+            "kind": "llvm",
+            "mtriple": triple_of(self.tvm_target),
+            "mcpu": str(self.tvm_target.attrs.get("mcpu", "generic")),
+            "features": list(self.features),
+            "precision": self.precision,
+        }
+
+    def kernel_form(
+        self,
+        workload: ConvolutionWorkload,
+        weight: np.ndarray | None = None,
+        stored: Callable[[ConvolutionWorkload], np.ndarray] | None = None,
+        *,
+        any_size: bool = False,
+    ) -> ConvolutionWorkload:
+        """The workload whose kernel computes a convolution by a constant weight: of bytes, int16 or bfloat16,
+        in words or not, whichever the processor is fastest at; where ``any_size``, of images of any size.
+
+        Of integers ``weight`` has the outputs first, and ``stored`` gives it as a kernel stores it; without
+        these, its elements are taken for any (:func:`topi_ext.word_forms.integer_forms`).
+        """
+        forms = integer_forms(workload, self.processor, weight, stored)
+        return self.float_form(self.kernels.fastest(forms, any_size=any_size))
+
+    def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
+        """As :meth:`kernel_form`, with convolutions of bytes as they are."""
+        if self.precision != "bf16":
+            return workload
+        brain = brain_form(workload, vectors=self.processor.pair_instructions > 0)
+        if brain is workload:
+            return workload
+        return self.kernels.fastest((brain, workload))
+
+    def multiply_adds_per_us(self, dtype: str) -> float:
+        """The peak of all threads, in elements of a data type."""
+        processor = self.processor
+        lanes = processor.lanes(DTYPE_BYTES.get(dtype, 4))
+        return processor.fma_per_cycle * lanes * processor.threads * self.facts.gigahertz * 1e3
+
+    def convolution_us(self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts) -> float:
+        return cpu_convolution_us(node, convolution, layouts, self)
+
+    def static_matmul_us(self, node: Node) -> float:
+        return cpu_matmul_us(node, self)
+
+
+ANALYSED = "only kernels of CPUs are analysed; give a CPU target"
+"""Nothing models the machine code of GPUs."""
+
+
+def require_cpu(target: BuildTarget, why: str = ANALYSED) -> CpuTarget:
+    """``target``, for what is done for processors alone; TargetError, which says ``why``, for another."""
+    if not isinstance(target, CpuTarget):
+        raise TargetError(f"target {target.name}: {why}")
+    return target
+
+
+__all__ = ["CpuTarget", "require_cpu"]

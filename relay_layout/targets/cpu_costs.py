@@ -1,0 +1,39 @@
+"""What estimates of operators on a processor are made from."""
+
+from typing import Protocol
+
+import numpy as np
+
+from relay_layout.targets.facts import TargetFacts
+from topi_ext.chooser import KernelChooser
+from topi_ext.workload import ConvolutionWorkload
+
+
+class CpuCosts(Protocol):
+    """The part of :class:`relay_layout.targets.cpu.CpuTarget` that its cost model reads.
+
+    That class calls the model, whose modules therefore do not import it.
+    """
+
+    @property
+    def facts(self) -> TargetFacts:
+        """Rates of the machine."""
+        ...
+
+    @property
+    def kernels(self) -> KernelChooser:
+        """The kernels of convolutions, and what they take."""
+        ...
+
+    def kernel_form(
+        self, workload: ConvolutionWorkload, weight: np.ndarray | None = None
+    ) -> ConvolutionWorkload:
+        """The workload whose kernel computes a convolution by a constant weight, outputs first."""
+        ...
+
+    def multiply_adds_per_us(self, dtype: str) -> float:
+        """The peak of all threads, in elements of a data type."""
+        ...
+
+
+__all__ = ["CpuCosts"]
