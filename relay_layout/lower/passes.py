@@ -23,6 +23,7 @@ from relay_layout.lower.legalize import legalization_map
 from relay_layout.lower.lookups import fuse_lookups
 from relay_layout.lower.parts import merge_parts
 from relay_layout.lower.pixel_rows import by_pixel_rows
+from relay_layout.lower.recurrent_layers import unroll_layers
 from relay_layout.lower.scattering import scatter_rows
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.lower.separable import Decide, has_separable, is_faster, join_separable
@@ -39,6 +40,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     on_gpu = isinstance(target, CudaTarget)
     integers = integer_kernel(target) if isinstance(target, CudaTarget) else target.kernels.processor
     return [
+        _pass(unroll_layers, target),
         *([] if on_gpu else [_pass(by_pixel_rows, target)]),
         _pass(lower_integers, integers),
         _pass(merge_views),

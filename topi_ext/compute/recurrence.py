@@ -5,7 +5,7 @@ hidden state by a matrix, a block of columns at a time whose sums stay in regist
 out. The equations are those of ONNX (``LSTM``, ``GRU``, ``RNN``).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import gcd
@@ -15,10 +15,20 @@ import numpy as np
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
+from topi_ext.compute.activations import SIGMOID, TANH, Activation, activated
 from topi_ext.compute.imperative import written
-from topi_ext.compute.transcendental import sigmoid_of, tanh_of
 
 Kind = Literal["LSTM", "GRU", "RNN"]
+
+_GATES: dict[Kind, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
+_USUAL: dict[Kind, tuple[Activation, ...]] = {
+    "LSTM": (SIGMOID, TANH, TANH),
+    "GRU": (SIGMOID, TANH),
+    "RNN": (TANH,),
+}
+
+OPTIONAL = ("hidden", "cell", "lengths", "bias", "peepholes")
+"""What a layer may be given beside its data and weights; see :func:`recurrent`."""
 
 LANES, VECTORS = 16, 4
 """Longest vector, and most of them in a block of columns."""
@@ -29,60 +39,98 @@ Measured on a Zen 3 with one sequence: sharing takes 1.3 to 2 times as long with
 with 4 MiB."""
 
 
+@dataclass(frozen=True)
+class Recurrence:
+    """What a layer computes.
+
+    Directions of which ``backwards`` says so begin at the end. ``activations`` are those of each direction in
+    ONNX's order, by default the usual ones of the ``kind``. Each is of what is kept between ``-clip`` and
+    ``clip``, where that is not 0. With ``input_forget`` an LSTM forgets as much as enters.
+    """
+
+    kind: Kind
+    backwards: tuple[bool, ...] = (False,)
+    activations: tuple[tuple[Activation, ...], ...] = ()
+    clip: float = 0.0
+    input_forget: bool = False
+
+    def __post_init__(self) -> None:
+        usual = (_USUAL[self.kind],) * len(self.backwards)
+        object.__setattr__(self, "activations", self.activations or usual)
+
+    @property
+    def gates(self) -> int:
+        return _GATES[self.kind]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of the states that a step hands to the next."""
+        return OPTIONAL[: 2 if self.kind == "LSTM" else 1]
+
+
 def packed(kind: Kind, weight: np.ndarray, *, reset_first: bool = False) -> np.ndarray:
     """A weight [D, H, gates * H] in blocks of columns, each in one piece: [D, blocks, H, block].
 
-    ``reset_first`` is for a GRU without ``linear_before_reset``, whose gates are not computed all at once.
+    ``reset_first`` is for a GRU without a bias of its own, whose gates are not computed all at once.
     """
     directions, hidden, columns = weight.shape
-    block = gcd(hidden if kind == "GRU" and reset_first else columns, LANES * VECTORS)
+    block = _block(kind, hidden, columns, reset_first)
     return np.ascontiguousarray(weight.reshape(directions, hidden, -1, block).swapaxes(1, 2))
 
 
+def pack(kind: Kind, weight: te.Tensor, *, reset_first: bool = False) -> te.Tensor:
+    """:func:`packed` of a weight that is computed when the layer runs."""
+    directions, hidden, columns = (int(extent) for extent in weight.shape)
+    block = _block(kind, hidden, columns, reset_first)
+    return te.compute(
+        (directions, columns // block, hidden, block),
+        lambda direction, part, place, own: weight[direction, place, part * block + own],
+        name="packed",
+    )
+
+
+def _block(kind: Kind, hidden: int, columns: int, reset_first: bool) -> int:
+    return gcd(hidden if kind == "GRU" and reset_first else columns, LANES * VECTORS)
+
+
 def recurrent(
-    kind: Kind,
-    projected: te.Tensor,
-    weight: te.Tensor,
-    states: Sequence[te.Tensor],
-    *,
-    backwards: Sequence[bool],
-    lengths: te.Tensor | None = None,
-    bias: te.Tensor | None = None,
+    recurrence: Recurrence, projected: te.Tensor, weight: te.Tensor, optional: Mapping[str, te.Tensor]
 ) -> list[te.Tensor]:
     """The hidden states [T, D, B, H] of all steps and directions, and the last of each state [D, B, H].
 
     All are float32. ``projected`` [T, B, D * gates * H] are the data by their weights, with the bias;
-    ``weight`` is :func:`packed` and multiplies the hidden state; ``states`` [D, B, H] are the first ones.
-    Directions of which ``backwards`` says so begin at the end. ``lengths`` [B], int32, are how many steps
-    each sequence has: its states stay as they are behind them, where its results are zero. ``bias``
+    ``weight`` is :func:`packed` and multiplies the hidden state. Some of :data:`OPTIONAL` may be given:
+    ``hidden`` and ``cell`` [D, B, H], the first states, zero by default. ``lengths`` [B], int32, are how many
+    steps each sequence has: its states stay as they are behind them, where its results are zero. ``bias``
     [D, gates * H] of a GRU is added to the product of the hidden state before the reset (ONNX's
-    ``linear_before_reset``); without one the reset comes before that product.
+    ``linear_before_reset``); without one the reset comes before that product. ``peepholes`` [D, 3 * H] of an
+    LSTM multiply the cell for the gates input, output and forget.
     """
     length, batch, _ = projected.shape
     directions, blocks, hidden, block = (int(extent) for extent in weight.shape)
     width = blocks * block
-    given = [tensor for tensor in (lengths, bias) if tensor is not None]
+    states = recurrence.states
     state = ((directions, batch, hidden), "float32")
     scratch = [((directions, batch, width), "float32"), state]
     outputs = [((length, directions, batch, hidden), "float32"), *[state] * len(states), *scratch]
-    sequences = directions * batch
+    sequences, backwards = directions * batch, recurrence.backwards
 
     def body(*buffers: Any) -> None:
         data, matrix, *rest = buffers
-        before, rest = rest[: len(states)], rest[len(states) :]
-        own, (result, *filled) = rest[: len(given)], rest[len(given) :]
+        given = dict(zip(optional, rest, strict=False))
+        result, *filled = rest[len(optional) :]
         after, (gates, reset) = filled[: len(states)], filled[len(states) :]
-        limits = own[0] if lengths is not None else None
-        added = own[-1] if bias is not None else None
-        layer = _Layer(kind, hidden, width, block, data, matrix, after, gates, reset, added)
+        limits = given.get("lengths")
+        own = given.get("bias"), given.get("peepholes")
+        layer = _Layer(recurrence, hidden, width, block, data, matrix, after, gates, reset, *own)
 
         def at(sequence: Any) -> _Sequence:
             return _Sequence(tirx.floordiv(sequence, batch), tirx.floormod(sequence, batch))
 
         def begin(sequence: Any, part: Any) -> None:
             where = at(sequence)
-            for old, new in zip(before, after, strict=True):
-                layer.copy(part, where, old, new)
+            for name, new in zip(states, after, strict=True):
+                layer.begin(part, where, given.get(name), new)
 
         def take(phase: _Phase, turn: Any, sequence: Any, part: Any) -> None:
             """A part of a phase of a sequence's step; the last phase also gives the result."""
@@ -120,7 +168,7 @@ def recurrent(
                     with T.serial(0, phase.parts) as part:
                         take(phase, turn, sequence, part)
 
-    found: list[te.Tensor] = written("recurrent", [projected, weight, *states, *given], outputs, body)
+    found: list[te.Tensor] = written("recurrent", [projected, weight, *optional.values()], outputs, body)
     return found[: 1 + len(states)]
 
 
@@ -167,7 +215,7 @@ class _Phase:
 class _Layer:
     """The buffers of all sequences, and what a step does with them; ``width``: columns of all gates."""
 
-    kind: Kind
+    recurrence: Recurrence
     hidden: int
     width: int
     block: int
@@ -177,6 +225,7 @@ class _Layer:
     gates: Any
     reset: Any
     bias: Any
+    peepholes: Any
 
     @property
     def lanes(self) -> int:
@@ -193,14 +242,18 @@ class _Layer:
         with T.vectorized(0, self.lanes) as lane:
             do(part * self.lanes + lane)
 
-    def copy(self, part: Any, at: "_Sequence", source: Any, target: Any) -> None:
-        """Set one vector of a state to that of another."""
-        self.each(part, lambda place: _set(target, at(place), source[at(place)]))
+    def begin(self, part: Any, at: "_Sequence", first: Any, state: Any) -> None:
+        """Set one vector of a state to what comes first, zero where that is None."""
+        self.each(
+            part,
+            lambda place: _set(state, at(place), T.float32(0) if first is None else first[at(place)]),
+        )
 
     def phases(self) -> list[_Phase]:
         """A step: products of the hidden state, in one phase or around a reset, and what is made of them."""
         hidden, width = self.hidden, self.width
-        blend = {"LSTM": self._long_short_term, "GRU": self._gated, "RNN": self._simple}[self.kind]
+        kind = self.recurrence.kind
+        blend = {"LSTM": self._long_short_term, "GRU": self._gated, "RNN": self._simple}[kind]
 
         def blended(at: _Sequence, step: Any, part: Any) -> None:
             self.each(part, lambda place: blend(at, step, place))
@@ -210,7 +263,7 @@ class _Layer:
             self.each(part, lambda place: self._reset(at, place))
 
         last = _Phase(self.parts, blended)
-        if self.kind != "GRU":
+        if kind != "GRU":
             return [self._product(self.states[0], 0, width, self._from_data), last]
         if self.bias is not None:
             return [self._product(self.states[0], 0, width, self._from_bias), last]
@@ -256,22 +309,40 @@ class _Layer:
     def _gate(self, sequence: _Sequence, index: int, place: Any) -> Any:
         return self.gates[sequence(index * self.hidden + place)]
 
+    def _activated(self, at: _Sequence, index: int, value: Any) -> Any:
+        """One of the direction's activations."""
+        clip = self.recurrence.clip
+        if clip:
+            value = tirx.max(tirx.min(value, T.float32(clip)), T.float32(-clip))
+        forms = [direction[index] for direction in self.recurrence.activations]
+        first, last = (activated(form, value) for form in (forms[0], forms[-1]))
+        return first if forms[0] == forms[-1] else tirx.Select(at.direction == 0, first, last)
+
     def _simple(self, at: _Sequence, step: Any, place: Any) -> None:
         del step
-        _set(self.states[0], at(place), tanh_of(self._gate(at, 0, place)))
+        _set(self.states[0], at(place), self._activated(at, 0, self._gate(at, 0, place)))
 
     def _long_short_term(self, at: _Sequence, step: Any, place: Any) -> None:
         """Gates in the order input, output, forget, cell."""
         del step
         hidden, cell = self.states
-        entering = sigmoid_of(self._gate(at, 0, place)) * tanh_of(self._gate(at, 3, place))
-        kept = sigmoid_of(self._gate(at, 2, place)) * cell[at(place)]
-        _set(cell, at(place), kept + entering)
-        _set(hidden, at(place), sigmoid_of(self._gate(at, 1, place)) * tanh_of(cell[at(place)]))
+
+        def opened(index: int) -> Any:
+            gate = self._gate(at, index, place)
+            if self.peepholes is not None:
+                gate = gate + self.peepholes[at.direction, index * self.hidden + place] * cell[at(place)]
+            return self._activated(at, 0, gate)
+
+        fresh = opened(0) * self._activated(at, 1, self._gate(at, 3, place))
+        kept = T.float32(1) - opened(0) if self.recurrence.input_forget else opened(2)
+        _set(cell, at(place), kept * cell[at(place)] + fresh)
+        # Its peephole sees the cell as it is now.
+        _set(hidden, at(place), opened(1) * self._activated(at, 2, cell[at(place)]))
 
     def _reset(self, at: _Sequence, place: Any) -> None:
         """The hidden state as far as the second gate lets it through."""
-        _set(self.reset, at(place), sigmoid_of(self._gate(at, 1, place)) * self.states[0][at(place)])
+        passed = self._activated(at, 0, self._gate(at, 1, place))
+        _set(self.reset, at(place), passed * self.states[0][at(place)])
 
     def _gated(self, at: _Sequence, step: Any, place: Any) -> None:
         """Gates in the order update, reset, hidden; with a bias their products are still without the data."""
@@ -285,11 +356,11 @@ class _Layer:
 
         (hidden,) = self.states
         if self.bias is not None:
-            again = data(2) + sigmoid_of(gate(1)) * self._gate(at, 2, place)
+            again = data(2) + self._activated(at, 0, gate(1)) * self._gate(at, 2, place)
             _set(self.gates, at(2 * self.hidden + place), again)
-        _set(self.gates, at(place), sigmoid_of(gate(0)))
-        update, fresh = self._gate(at, 0, place), tanh_of(self._gate(at, 2, place))
+        _set(self.gates, at(place), self._activated(at, 0, gate(0)))
+        update, fresh = self._gate(at, 0, place), self._activated(at, 1, self._gate(at, 2, place))
         _set(hidden, at(place), (T.float32(1) - update) * fresh + update * hidden[at(place)])
 
 
-__all__ = ["Kind", "packed", "recurrent"]
+__all__ = ["OPTIONAL", "Kind", "Recurrence", "pack", "packed", "recurrent"]
