@@ -13,7 +13,7 @@ from tvm.ir import Op
 from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, shape_of
 from topi_ext.compute import recurrence as kernel
 from topi_ext.compute.activations import Activation
-from topi_ext.compute.recurrence import OPTIONAL, Recurrence
+from topi_ext.compute.recurrence_step import OPTIONAL, Recurrence
 
 RECURRENT = "relay_layout.recurrent"
 
@@ -27,7 +27,7 @@ def recurrent(
 
     ``projected`` [T, B, D * gates * H] are the data by their weights, with the bias; ``weight``
     [D, H, gates * H] multiplies the hidden state. ``optional`` are some of
-    :data:`topi_ext.compute.recurrence.OPTIONAL`, of the shapes that
+    :data:`topi_ext.compute.recurrence_step.OPTIONAL`, of the shapes that
     :func:`topi_ext.compute.recurrence.recurrent` says; None is as good as none. All have one float dtype, but
     for ``lengths``, which are int32. Kernels compute float32.
     """
@@ -88,6 +88,8 @@ def _legalized(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     recurrence, optional = recurrence_of(call), optional_of(call)
     projected, weight = call.args[:2]
     reset_first = "bias" not in optional
+    target = tvm.target.Target.current(allow_none=True)
+    threads = int(target.attrs.get("num-cores", 1)) if target is not None else 1
     if isinstance(weight, Constant):
         stored = kernel.packed(recurrence.kind, constant_array(weight), reset_first=reset_first)
         weight = constant(stored)
@@ -100,7 +102,8 @@ def _legalized(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         weight = builder.emit(computed)
 
     def loop(data: te.Tensor, matrix: te.Tensor, *others: te.Tensor) -> list[te.Tensor]:
-        return kernel.recurrent(recurrence, data, matrix, dict(zip(optional, others, strict=True)))
+        given = dict(zip(optional, others, strict=True))
+        return kernel.recurrent(recurrence, data, matrix, given, threads=threads)
 
     name = recurrence.kind.lower()
     return builder.call_te(loop, projected, weight, *optional.values(), primfunc_name_hint=name)
