@@ -87,19 +87,12 @@ def _infer_type(call: relax.Call, builder: relax.BlockBuilder) -> Any:
 def _legalized(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     recurrence, optional = recurrence_of(call), optional_of(call)
     projected, weight = call.args[:2]
-    reset_first = "bias" not in optional
     target = tvm.target.Target.current(allow_none=True)
     threads = int(target.attrs.get("num-cores", 1)) if target is not None else 1
     if isinstance(weight, Constant):
-        stored = kernel.packed(recurrence.kind, constant_array(weight), reset_first=reset_first)
-        weight = constant(stored)
+        weight = constant(kernel.packed(constant_array(weight)))
     else:
-        computed = builder.call_te(
-            lambda matrix: kernel.pack(recurrence.kind, matrix, reset_first=reset_first),
-            weight,
-            primfunc_name_hint="pack",
-        )
-        weight = builder.emit(computed)
+        weight = builder.emit(builder.call_te(kernel.pack, weight, primfunc_name_hint="pack"))
 
     def loop(data: te.Tensor, matrix: te.Tensor, *others: te.Tensor) -> list[te.Tensor]:
         given = dict(zip(optional, others, strict=True))

@@ -5,7 +5,7 @@ The product of the data and its weights, for all steps at once, comes from befor
 blends what comes out. The equations are those of ONNX (``LSTM``, ``GRU``, ``RNN``).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import ceil, gcd
 from typing import Any
 
@@ -14,7 +14,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.imperative import written
-from topi_ext.compute.recurrence_step import LANES, ROWS, VECTORS, Group, Kind, Phase, Recurrence, Step
+from topi_ext.compute.recurrence_step import LANES, ROWS, Group, Kind, Phase, Recurrence, Step
 
 SHARED_BYTES = 512 << 10
 """Threads share each step of layers whose matrix is larger, and divide the sequences of others among them.
@@ -22,29 +22,22 @@ Measured on a Zen 3 with one sequence: sharing takes 1.3 to 2 times as long with
 with 4 MiB."""
 
 
-def packed(kind: Kind, weight: np.ndarray, *, reset_first: bool = False) -> np.ndarray:
-    """A weight [D, H, gates * H] in blocks of columns, each in one piece: [D, blocks, H, block].
-
-    ``reset_first`` is for a GRU without a bias of its own, whose gates are not computed all at once.
-    """
+def packed(weight: np.ndarray) -> np.ndarray:
+    """A weight [D, H, gates * H] in vectors of columns, each in one piece: [D, vectors, H, lanes]."""
     directions, hidden, columns = weight.shape
-    block = _block(kind, hidden, columns, reset_first)
-    return np.ascontiguousarray(weight.reshape(directions, hidden, -1, block).swapaxes(1, 2))
+    vectors = weight.reshape(directions, hidden, -1, gcd(columns, LANES))
+    return np.ascontiguousarray(vectors.swapaxes(1, 2))
 
 
-def pack(kind: Kind, weight: te.Tensor, *, reset_first: bool = False) -> te.Tensor:
+def pack(weight: te.Tensor) -> te.Tensor:
     """:func:`packed` of a weight that is computed when the layer runs."""
     directions, hidden, columns = (int(extent) for extent in weight.shape)
-    block = _block(kind, hidden, columns, reset_first)
+    lanes = gcd(columns, LANES)
     return te.compute(
-        (directions, columns // block, hidden, block),
-        lambda direction, part, place, own: weight[direction, place, part * block + own],
+        (directions, columns // lanes, hidden, lanes),
+        lambda direction, vector, place, lane: weight[direction, place, vector * lanes + lane],
         name="packed",
     )
-
-
-def _block(kind: Kind, hidden: int, columns: int, reset_first: bool) -> int:
-    return gcd(hidden if kind == "GRU" and reset_first else columns, LANES * VECTORS)
 
 
 def recurrent(
@@ -66,8 +59,8 @@ def recurrent(
     LSTM multiply the cell for the gates input, output and forget. There is work for ``threads`` at a time.
     """
     length, batch, _ = projected.shape
-    directions, blocks, hidden, block = (int(extent) for extent in weight.shape)
-    width = blocks * block
+    directions, vectors, hidden, lanes = (int(extent) for extent in weight.shape)
+    width = vectors * lanes
     state = ((directions, batch, hidden), "float32")
     states = [state] * len(recurrence.states)
     scratch = [((directions, batch, width), "float32"), state]
@@ -81,31 +74,36 @@ def recurrent(
         given = dict(zip(optional, rest, strict=False))
         result, *filled = rest[len(optional) :]
         after, (gates, reset) = filled[: len(states)], filled[len(states) :]
-        step = Step(
-            recurrence, batch, rows, hidden, width, block, data, matrix, after, gates, reset, result, given
-        )
-        phases = step.phases()
+        step = Step(recurrence, batch, rows, hidden, width, data, matrix, after, gates, reset, result, given)
+        begin, phases = Phase(step.parts, step.begin), step.phases()
 
         def take(phase: Phase, turn: Any, direction: Any, part: Any, group: Any) -> None:
-            time = _in_order(turn, length, direction, recurrence.backwards)
+            time = None if turn is None else _in_order(turn, length, direction, recurrence.backwards)
             phase.run(Group(direction, group * rows), time, part)
 
+        def share(phase: Phase, turn: Any = None) -> None:
+            """Groups that read the same weights come one after the other."""
+            with T.parallel(0, directions * phase.parts * groups) as task:
+                outer, group = tirx.floordiv(task, groups), tirx.floormod(task, groups)
+                direction, part = tirx.floordiv(outer, phase.parts), tirx.floormod(outer, phase.parts)
+                take(phase, turn, direction, part, group)
+
+        def alone(direction: Any, group: Any, phase: Phase, turn: Any = None) -> None:
+            with T.serial(0, phase.parts) as part:
+                take(phase, turn, direction, part, group)
+
         if is_shared:
-            first = Phase(step.parts, step.begin)
-            _in_parallel(directions, groups, first.parts, lambda *where: take(first, 0, *where))
+            share(begin)
             with T.serial(0, length) as turn:
                 for phase in phases:
-                    run = _of(take, phase, turn)
-                    _in_parallel(directions, groups, phase.parts, run)
+                    share(phase, turn)
             return
         with T.parallel(0, directions * groups) as task:
-            direction, group = tirx.floordiv(task, groups), tirx.floormod(task, groups)
-            with T.serial(0, step.parts) as part:
-                step.begin(Group(direction, group * rows), 0, part)
+            where = tirx.floordiv(task, groups), tirx.floormod(task, groups)
+            alone(*where, begin)
             with T.serial(0, length) as turn:
                 for phase in phases:
-                    with T.serial(0, phase.parts) as part:
-                        take(phase, turn, direction, part, group)
+                    alone(*where, phase, turn)
 
     found: list[te.Tensor] = written("recurrent", [projected, weight, *optional.values()], outputs, body)
     return found[: 1 + len(states)]
@@ -118,17 +116,6 @@ def _rows(batch: Any, tasks: int) -> int:
     count = int(batch)
     groups = max(ceil(count / ROWS), min(count, tasks), 1)
     return max(1, ceil(count / groups))
-
-
-def _of(take: Callable[..., None], phase: Phase, turn: Any) -> Callable[..., None]:
-    return lambda *where: take(phase, turn, *where)
-
-
-def _in_parallel(directions: int, groups: Any, parts: int, run: Callable[..., None]) -> None:
-    """Groups of sequences that read the same weights one after the other."""
-    with T.parallel(0, directions * parts * groups) as task:
-        outer = tirx.floordiv(task, groups)
-        run(tirx.floordiv(outer, parts), tirx.floormod(outer, parts), tirx.floormod(task, groups))
 
 
 def _in_order(turn: Any, length: Any, direction: Any, backwards: tuple[bool, ...]) -> Any:

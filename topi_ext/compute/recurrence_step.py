@@ -7,6 +7,7 @@ columns as lie in one piece, of several fewer columns, by weights that are read 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import gcd
 from typing import Any, Literal
 
@@ -107,7 +108,6 @@ class Step:
     rows: int
     hidden: int
     width: int
-    block: int
     data: Any
     matrix: Any
     states: Sequence[Any]
@@ -134,17 +134,15 @@ class Step:
         """Set one vector of the states to what comes first."""
         del step
 
-        def first(at: _Sequence) -> None:
-            for name, state in zip(self.recurrence.states, self.states, strict=True):
-                start = self.given.get(name)
-                self._each(
-                    part,
-                    lambda place, start=start, state=state: _set(
-                        state, at(place), T.float32(0) if start is None else start[at(place)]
-                    ),
-                )
+        def set_first(at: _Sequence, name: str, state: Any) -> None:
+            first = self.given.get(name)
+            self._each(
+                part,
+                lambda place: _set(state, at(place), T.float32(0) if first is None else first[at(place)]),
+            )
 
-        self._of_each(group, first)
+        for name, state in zip(self.recurrence.states, self.states, strict=True):
+            self._of_each(group, partial(set_first, name=name, state=state))
 
     def phases(self) -> list[Phase]:
         """A step: products of the hidden state, in one phase or around a reset, and what is made of them."""
@@ -225,31 +223,38 @@ class Step:
 
     def _product(self, state: Any, first: int, count: int, initial: Callable[..., Any]) -> Phase:
         """``count`` columns of the gates from ``first`` on: ``initial``, and a state by the matrix."""
-        lanes = gcd(self.block, LANES)
+        lanes = gcd(self.width, LANES)
+        block = gcd(first, count, LANES * VECTORS)
 
-        def tile(at: Sequence[_Sequence], step: Any, part: Any, start: Any, vectors: int) -> None:
-            """Columns from ``start`` on of a block, of some sequences."""
+        def tile(at: Sequence[_Sequence], step: Any, start: Any, vectors: int) -> None:
+            """Vectors of columns from the vector ``start`` on, of some sequences."""
             sums = T.buffer_proxy(T.alloc_buffer((len(at) * vectors * lanes,), "float32", scope="local"))
 
             def each(do: Callable[[_Sequence, Any, Any], None]) -> None:
                 for place, sequence in enumerate(at):
                     for vector in range(vectors):
                         with T.vectorized(0, lanes) as lane:
-                            own = vector * lanes + lane
-                            do(sequence, place * vectors * lanes + own, start + own)
+                            own = (place * vectors + vector) * lanes + lane
+                            do(sequence, (own,), (start + vector, lane))
 
-            def column(own: Any) -> Any:
-                return first + part * self.block + own
+            def begin(sequence: _Sequence, own: Any, column: Any) -> None:
+                _set(sums, own, initial(sequence, step, column[0] * lanes + column[1]))
 
-            each(lambda sequence, place, own: _set(sums, (place,), initial(sequence, step, column(own))))
+            def end(sequence: _Sequence, own: Any, column: Any) -> None:
+                _set(self.gates, sequence(column[0] * lanes + column[1]), sums[own])
+
+            each(begin)
             with T.serial(0, self.hidden) as depth:
 
-                def add(sequence: _Sequence, place: Any, own: Any) -> None:
-                    factor = self.matrix[sequence.direction, first // self.block + part, depth, own]
-                    _set(sums, (place,), sums[place] + state[sequence(depth)] * factor)
+                def add(sequence: _Sequence, own: Any, column: Any) -> None:
+                    factor = self.matrix[sequence.direction, column[0], depth, column[1]]
+                    _set(sums, own, sums[own] + state[sequence(depth)] * factor)
 
                 each(add)
-            each(lambda sequence, place, own: _set(self.gates, sequence(column(own)), sums[place]))
+            each(end)
+
+        def vector_of(part: Any) -> Any:
+            return first // lanes + part * (block // lanes)
 
         def alone(group: Group, step: Any, part: Any) -> None:
             running = self._running(group.first, step)
@@ -257,13 +262,13 @@ class Step:
                 if running is not None:
                     branch.enter_context(T.If(running))
                     branch.enter_context(T.Then())
-                tile([_Sequence(group.direction, group.first)], step, part, 0, self.block // lanes)
+                tile([_Sequence(group.direction, group.first)], step, vector_of(part), block // lanes)
 
         def together(group: Group, step: Any, part: Any) -> None:
             # Rows behind the batch are computed as its last one, which has the same gates.
             rows = [tirx.min(group.first + row, self.batch - 1) for row in range(self.rows)]
-            with T.serial(0, self.block // lanes) as vector:
-                tile([_Sequence(group.direction, row) for row in rows], step, part, vector * lanes, 1)
+            with T.serial(0, block // lanes) as vector:
+                tile([_Sequence(group.direction, row) for row in rows], step, vector_of(part) + vector, 1)
 
         def run(group: Group, step: Any, part: Any) -> None:
             if self.rows == 1:
@@ -275,7 +280,7 @@ class Step:
                 with T.Else():
                     together(group, step, part)
 
-        return Phase(count // self.block, run)
+        return Phase(count // block, run)
 
     def _gate(self, sequence: _Sequence, index: int, place: Any) -> Any:
         return self.gates[sequence(index * self.hidden + place)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import te
+from tvm import te, tirx
 
 from topi_ext.compute import recurrence
 from topi_ext.compute.activations import NAMES, SIGMOID, TANH, Activation
@@ -79,8 +79,10 @@ class Direction:
         return [(1 - update) * self.act(1, data[2 * size :] + own) + update * hidden]
 
 
-def assert_computed(layer: Recurrence, hidden: int, *optional: str) -> None:
-    length, batch, width = 4, 3, layer.gates * hidden
+def assert_computed(
+    layer: Recurrence, hidden: int, *optional: str, batch: int = 3, threads: int = 1, any_batch: bool = False
+) -> None:
+    length, width = 4, layer.gates * hidden
     directions = len(layer.backwards)
     data, weight = random(length, batch, directions * width), random(directions, hidden, width) / 4
     shapes = {
@@ -91,15 +93,22 @@ def assert_computed(layer: Recurrence, hidden: int, *optional: str) -> None:
     }
     given = {name: random(*shapes[name]) for name in optional if name in shapes}
     if "lengths" in optional:
-        given["lengths"] = np.array([4, 2, 3], "int32")
+        given["lengths"] = RANDOM.integers(0, length + 1, batch).astype("int32")
     bias, holes = given.get("bias"), given.get("peepholes")
-    stored = packed(layer.kind, weight, reset_first=bias is None)
+    stored = packed(weight)
     arrays = [data, stored, *given.values()]
-    tensors = [te.placeholder(array.shape, str(array.dtype)) for array in arrays]
-    results = recurrent(layer, *tensors[:2], dict(zip(given, tensors[2:], strict=True)))
+    symbol = tirx.Var("batch", "int64")
+    axes = {"hidden": 1, "cell": 1, "lengths": 0, "projected": 1}
+    shapes_of = [[tirx.IntImm("int64", size) for size in array.shape] for array in arrays]
+    for shape, name in zip(shapes_of, ["projected", "weight", *given], strict=True):
+        if any_batch and name in axes:
+            shape[axes[name]] = symbol
+    tensors = [te.placeholder(shape, str(one.dtype)) for shape, one in zip(shapes_of, arrays, strict=True)]
+    results = recurrent(layer, *tensors[:2], dict(zip(given, tensors[2:], strict=True)), threads=threads)
     function = te.create_prim_func([*tensors, *results]).with_attr("global_symbol", "main")
     compiled = tvm.compile(function, "llvm")
-    found = [tvm.runtime.tensor(np.full([int(e) for e in each.shape], np.nan, "float32")) for each in results]
+    sizes = [(length, directions, batch, hidden), *[(directions, batch, hidden)] * len(layer.states)]
+    found = [tvm.runtime.tensor(np.full(size, np.nan, "float32")) for size in sizes]
     compiled["main"](*map(tvm.runtime.tensor, arrays), *found)
 
     limits = given.get("lengths", np.full(batch, length))
@@ -149,22 +158,31 @@ def test_a_clipped_gru_from_nothing(optional: tuple[str, ...]) -> None:
     assert_computed(Recurrence("GRU", (False,), clip=0.25), 6, *optional)
 
 
-@pytest.mark.parametrize(
-    ("kind", "reset_first", "columns"), [("LSTM", False, 64), ("GRU", False, 16), ("GRU", True, 16)]
-)
-def test_blocks_of_columns_lie_in_one_piece(kind: Kind, reset_first: bool, columns: int) -> None:
-    weight = random(2, 16, Recurrence(kind).gates * 16)
-    stored = packed(kind, weight, reset_first=reset_first)
-    assert stored.shape == (2, weight.shape[-1] // columns, 16, columns)
-    np.testing.assert_array_equal(stored[1, -1, 3], weight[1, 3, -columns:])
+@pytest.mark.parametrize(("width", "lanes"), [(64, 16), (48, 16), (20, 4), (5, 1)])
+def test_vectors_of_columns_lie_in_one_piece(width: int, lanes: int) -> None:
+    weight = random(2, 16, width)
+    stored = packed(weight)
+    assert stored.shape == (2, width // lanes, 16, lanes)
+    np.testing.assert_array_equal(stored[1, -1, 3], weight[1, 3, -lanes:])
 
 
 def test_a_computed_weight_is_packed_alike() -> None:
     weight = random(2, 16, 48)
     tensor = te.placeholder(weight.shape, "float32")
-    function = te.create_prim_func([tensor, pack("GRU", tensor, reset_first=True)])
-    compiled = tvm.compile(function.with_attr("global_symbol", "main"), "llvm")
-    stored = packed("GRU", weight, reset_first=True)
+    function = te.create_prim_func([tensor, pack(tensor)]).with_attr("global_symbol", "main")
+    compiled = tvm.compile(function, "llvm")
+    stored = packed(weight)
     found = tvm.runtime.tensor(np.zeros_like(stored))
     compiled["main"](tvm.runtime.tensor(weight), found)
     np.testing.assert_array_equal(found.numpy(), stored)
+
+
+@pytest.mark.parametrize("batch", [2, 7, 13])
+@pytest.mark.parametrize("shared", [False, True], ids=["sequences", "steps"])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_groups_of_sequences(batch: int, shared: bool, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a batch that is known, in so many groups as there are threads or more."""
+    monkeypatch.setattr(recurrence, "SHARED_BYTES", 0 if shared else 1 << 30)
+    layer = Recurrence("GRU", (True, False))
+    assert_computed(layer, 16, "hidden", "lengths", batch=batch, threads=threads)
+    assert_computed(layer, 16, "bias", batch=batch, any_batch=True)
