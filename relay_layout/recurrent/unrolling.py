@@ -37,7 +37,9 @@ def unrolled(emit: Emit, call: relax.Call) -> relax.Tuple:
         data = columns(emit, projected, index * gates, (index + 1) * gates)
         steps = layer.steps(layer.reshaped(data, layer.rows(length, gates)))
         first = tuple(
-            None if name not in own else layer.reshaped(own[name], layer.rows(1, hidden))
+            None
+            if name not in own or _is_zero(own[name])
+            else layer.reshaped(own[name], layer.rows(1, hidden))
             for name in recurrence.states
         )
         order = range(length)[::-1] if backwards else range(length)
@@ -101,6 +103,10 @@ def _direction(emit: Emit, value: Expression, index: int) -> Expression:
     if directions > 1:
         value = emit(relax.op.strided_slice(value, [0], [index], [index + 1]))
     return emit(relax.op.reshape(value, relax.ShapeExpr(extents)))
+
+
+def _is_zero(value: Expression) -> bool:
+    return isinstance(value, Constant) and not constant_array(value).any()
 
 
 def _active(layer: _Layer, lengths: Expression | None) -> list[Expression] | None:
