@@ -39,7 +39,7 @@ def _is_unrolled(call: relax.Call, target: BuildTarget) -> bool:
         return bool(length == 1) if isinstance(length, int) else False
     if not isinstance(length, int):
         raise TargetError(
-            f"target {target.name}: a layer over sequences of the symbolic length '{length}' has {lacking}; "
+            f"target {target.name}: a recurrent layer over sequences of unknown length has {lacking}; "
             "compile for a processor, or give the model's inputs fixed shapes (--input-shape)"
         )
     return True

@@ -82,7 +82,7 @@ def test_steps_of_unknown_number_are_refused(target: Any, dtype: str, lacking: s
     with pytest.raises(TargetError) as error:
         unroll_layers(module, target)
     assert str(error.value) == (
-        f"target {target.name}: a layer over sequences of the symbolic length 'length' has {lacking}; "
+        f"target {target.name}: a recurrent layer over sequences of unknown length has {lacking}; "
         "compile for a processor, or give the model's inputs fixed shapes (--input-shape)"
     )
 
