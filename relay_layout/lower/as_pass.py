@@ -6,9 +6,11 @@ from typing import Any
 import tvm
 
 
-def as_pass(rewrite: Callable[..., tvm.IRModule], *options: Any) -> tvm.transform.Pass:
+def as_pass(rewrite: Callable[..., tvm.IRModule], *options: Any, **named: Any) -> tvm.transform.Pass:
     """What ``rewrite`` makes of a module, with options, as a pass of its name."""
-    return tvm.transform.module_pass(lambda module, _: rewrite(module, *options), 0, rewrite.__name__)
+    return tvm.transform.module_pass(
+        lambda module, _: rewrite(module, *options, **named), 0, rewrite.__name__
+    )
 
 
 __all__ = ["as_pass"]

@@ -15,6 +15,7 @@ from relay_layout.lower.legalize import legalization_map
 from relay_layout.lower.lowering import Lowering
 from relay_layout.lower.parts import merge_parts
 from relay_layout.lower.pixel_rows import by_pixel_rows
+from relay_layout.lower.recurrent_layers import unroll_layers
 from relay_layout.lower.scattering import scatter_rows
 from relay_layout.lower.separable import Decide, has_separable, is_faster, join_separable
 from relay_layout.lower.views import merge_views
@@ -38,6 +39,7 @@ class CpuLowering(Lowering):
     def legalize_passes(self) -> list[tvm.transform.Pass]:
         """Sorts are ours where :func:`legalization_map` has them, and TVM's elsewhere."""
         return [
+            as_pass(unroll_layers, self.target.name, has_loop=True),
             as_pass(by_pixel_rows, self.target),
             as_pass(lower_integers, self.target),
             as_pass(merge_views),

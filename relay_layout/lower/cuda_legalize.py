@@ -3,7 +3,7 @@
 Everything else goes to TVM's own legalisation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -50,7 +50,19 @@ CHANNELS_LAST = Layout.parse("NHWC")
 
 
 def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
-    """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``."""
+    """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``.
+
+    A matrix that several products of few rows read, as the steps of a recurrent layer do, is packed once and
+    stays one weight of the artifact.
+    """
+    # Each matrix is kept: its handle is another's once the object is gone.
+    done: dict[int, tuple[Constant, Constant]] = {}
+
+    def packed(matrix: Constant) -> Constant:
+        key = matrix.__chandle__()
+        if key not in done:
+            done[key] = matrix, _packed_rows(constant_array(matrix).T, target)
+        return done[key][1]
 
     def conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         chosen = _convolution(builder, call, target)
@@ -61,7 +73,7 @@ def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
         return default_call(builder, call) if phased is None else phased
 
     def matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        chosen = _dense(builder, call, target)
+        chosen = _dense(builder, call, target, packed)
         return default_call(builder, call) if chosen is None else chosen
 
     legalizers = COMMON_LEGALIZERS | {
@@ -107,7 +119,7 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarg
     if workload is None:
         return None
     if is_few_rows(workload):
-        return _rows(builder, data, plain[:, 0, 0], (batch, 1, 1), target, "conv2d")
+        return _rows(builder, data, _packed_rows(plain[:, 0, 0], target), (batch, 1, 1), "conv2d")
     data, plain = with_channels(builder, data, plain, workload.in_channels)
     extents = (workload.batch, workload.out_height, workload.out_width)
     return product_call(builder, data, plain, workload, extents, target, "conv2d")
@@ -194,7 +206,9 @@ def depthwise_call(
     return call_compute(builder, compute, name, data, packed)
 
 
-def _dense(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) -> Expression | None:
+def _dense(
+    builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget, packed: Callable[[Constant], Constant]
+) -> Expression | None:
     """Rows by a constant matrix, of float32; None for any other product."""
     if not _is_float32(call):
         return None
@@ -206,7 +220,7 @@ def _dense(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) ->
         return None
     *extents, channels = shape
     if prod(extents) <= MOST_ROWS:
-        return _rows(builder, data, constant_array(matrix).T, extents, target, "dense")
+        return _rows(builder, data, packed(matrix), extents, "dense")
     if padded_channels(channels) != channels:
         return None
     workload = GemmConvolution(
@@ -229,21 +243,24 @@ def _dense(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget) ->
 def _rows(
     builder: relax.BlockBuilder,
     data: Expression,
-    weight: np.ndarray,
+    weight: Constant,
     extents: Sequence[int],
-    target: CudaTarget,
     name: str,
 ) -> Expression:
-    """Few rows by a matrix of (outputs, depth): one kernel that reads every weight once.
+    """Few rows by :func:`_packed_rows`: one kernel that reads every weight once.
 
     On CUDA cores, so that TF32 has nothing to round.
     """
-    stored = weight.astype("float16" if target.precision == "fp16" else "float32")
 
     def compute(rows: te.Tensor, matrix: te.Tensor) -> te.Tensor:
         return row_product(rows, matrix, extents)
 
-    return call_compute(builder, compute, name, data, constant(pack_rows(stored)))
+    return call_compute(builder, compute, name, data, weight)
+
+
+def _packed_rows(weight: np.ndarray, target: CudaTarget) -> Constant:
+    """A matrix of (outputs, depth) as kernels of few rows read it."""
+    return constant(pack_rows(weight.astype("float16" if target.precision == "fp16" else "float32")))
 
 
 def product_call(

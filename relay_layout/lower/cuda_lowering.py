@@ -16,6 +16,7 @@ from relay_layout.lower.device_code import device_code
 from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.lowering import Lowering
 from relay_layout.lower.parts import merge_parts
+from relay_layout.lower.recurrent_layers import unroll_layers
 from relay_layout.lower.separable import Decide
 from relay_layout.lower.views import merge_views
 from relay_layout.targets import CudaTarget
@@ -42,6 +43,7 @@ class CudaLowering(Lowering):
 
     def legalize_passes(self) -> list[tvm.transform.Pass]:
         return [
+            as_pass(unroll_layers, self.target.name, has_loop=False),
             as_pass(lower_integers, integer_kernel(self.target)),
             as_pass(merge_views),
             as_pass(merge_parts),

@@ -52,10 +52,10 @@ _NAME = "conv2d_int8"
 def lower_integers(module: tvm.IRModule, by: CpuTarget | Kernel) -> tvm.IRModule:
     """The module with functions in place of products and convolutions of uint8 by constants of int8.
 
-    They are those that a processor is fastest at (:meth:`relay_layout.targets.CpuTarget.kernel_form`), or what
-    a kernel calls. Where dot products of a processor read int8
-    (:attr:`~topi_ext.processor.Processor.signed_words`), each tensor is shifted once for all that read it, and
-    the results are brought back.
+    They are those that a processor is fastest at (:meth:`relay_layout.targets.CpuTarget.kernel_form`), or
+    what a kernel calls. Where dot products of a processor read int8
+    (:attr:`~topi_ext.processor.Processor.signed_words`), each tensor is shifted once for all that read it,
+    and the results are brought back.
     """
     lowering = _Lowering(module)
     lowering.by = by

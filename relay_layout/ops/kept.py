@@ -9,6 +9,7 @@ _VALUES_KNOWN_LATE = "the extents of its result are known only at run time"
 _VECTORS = "makes or reads vectors and matrices, which have no image layout"
 _BOXES = "boxes and scores are rows of numbers, which have no image layout"
 _ATTENTION = "queries, keys and values have one fixed order of batch, sequence, head and channel"
+_RECURRENT = "its data have one fixed order of time, batch and gates"
 
 KEEPS: dict[str, str] = {
     "arange": _VECTORS,
@@ -78,6 +79,7 @@ KEEPS: dict[str, str] = {
     "null_value": _MEMORY,
     "outer": _VECTORS,
     "print": _OPAQUE,
+    "relay_layout.recurrent": _RECURRENT,
     "shape_of": _ASKS,
     "shape_to_tensor": _ASKS,
     "size": _ASKS,

@@ -86,14 +86,19 @@ _MANTISSA_BITS, _BIAS = 23, 127
 
 def exp(data: te.Tensor) -> te.Tensor:
     """The exponential of each element, float32."""
+    return _elementwise(data, _exp, "exp")
 
-    def element(value: Any) -> Any:
-        most, least = _float(LARGEST_EXPONENT), _float(SMALLEST_EXPONENT)
-        power = _power(tirx.max(tirx.min(value, most), least), _raised)
-        bounded = tirx.Select(value < least, _float(0.0), power)
-        return _keep_nan(value, tirx.Select(value > most, tirx.infinity("float32"), bounded))
 
-    return _elementwise(data, element, "exp")
+def exp_of(value: Any) -> Any:
+    """:func:`exp` of an expression."""
+    return _bound(value, _exp)
+
+
+def _exp(value: Any) -> Any:
+    most, least = _float(LARGEST_EXPONENT), _float(SMALLEST_EXPONENT)
+    power = _power(tirx.max(tirx.min(value, most), least), _raised)
+    bounded = tirx.Select(value < least, _float(0.0), power)
+    return _keep_nan(value, tirx.Select(value > most, tirx.infinity("float32"), bounded))
 
 
 def _of_no_more_than_zero(value: Any) -> Any:
@@ -292,6 +297,7 @@ def _keep_nan(value: Any, result: Any) -> Any:
 __all__ = [
     "erf",
     "exp",
+    "exp_of",
     "gelu",
     "gelu_tanh",
     "log_softmax",

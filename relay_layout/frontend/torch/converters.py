@@ -18,6 +18,7 @@ from relay_layout.frontend.torch.operators import (
     pooling,
     products,
     quantized,
+    recurrent_rules,
     resizing,
     scattering,
 )
@@ -36,6 +37,7 @@ _CONVERTERS: Mapping[str, Converter] = {
     **open_numbers.CONVERTERS,
     **pooling.CONVERTERS,
     **products.CONVERTERS,
+    **recurrent_rules.CONVERTERS,
     **resizing.CONVERTERS,
     **scattering.CONVERTERS,
 }

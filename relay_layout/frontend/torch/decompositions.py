@@ -7,10 +7,23 @@ import torch
 from torch._decomp import decomposition_table
 
 from relay_layout.frontend.torch.converters import is_convertible
-from relay_layout.frontend.torch.operators import attention_rules, bag_rules, resizing, rules, type_rules
+from relay_layout.frontend.torch.operators import (
+    attention_rules,
+    bag_rules,
+    recurrent_rules,
+    resizing,
+    rules,
+    type_rules,
+)
 from relay_layout.frontend.torch.operators.rules import Rule
 
-_RULES = {**rules.RULES, **attention_rules.RULES, **bag_rules.RULES, **type_rules.RULES}
+_RULES = {
+    **rules.RULES,
+    **attention_rules.RULES,
+    **bag_rules.RULES,
+    **recurrent_rules.RULES,
+    **type_rules.RULES,
+}
 
 _WHOLE = (
     torch.ops.aten.instance_norm.default,

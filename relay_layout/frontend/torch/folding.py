@@ -14,8 +14,8 @@ from relay_layout.frontend.folding import LARGEST_FOLDED
 
 _HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
-_KEPT = ("quantized_decomposed", "torchao")
-"""Namespaces whose integers are worth keeping as they are."""
+_KEPT = ("quantized_decomposed", "torchao", "relay_layout")
+"""Namespaces of integers that are worth keeping as they are, and of what PyTorch cannot compute."""
 
 
 def fold_constants(program: Any) -> Any:

@@ -129,6 +129,8 @@ def _require_torch() -> Any:
 
 def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: Any, label: str) -> Any:
     """The exported program of any kind of model."""
+    from relay_layout.frontend.torch.operators.recurrent_rules import kept_whole
+
     if isinstance(model, torch.nn.Module):
         if not isinstance(examples, list | tuple):
             raise ModelError(
@@ -137,7 +139,7 @@ def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: A
         if model.training and not _is_exported(torch, model):
             raise ModelError("the torch module is in training mode: call its eval() first")
         try:
-            with _quiet():
+            with _quiet(), kept_whole():
                 return torch.export.export(model, tuple(examples), dynamic_shapes=dynamic, strict=False)
         except Exception as error:
             raise ModelError(f"torch.export cannot export the module: {reason(error)}") from None

@@ -96,7 +96,7 @@ def test_counts_of_run_time_are_refused() -> None:
 
 
 def test_loops_for_processors_are_refused() -> None:
-    """Such as a recurrent layer over sequences of any length."""
+    """As front ends write them for what is no operator of Relax."""
     builder = relax.BlockBuilder()
     rows = relax.Var("rows", relax.TensorType((4, 8), "float32"))
     with builder.function("main", [rows]):

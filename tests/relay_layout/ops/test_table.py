@@ -3,6 +3,7 @@
 import pytest
 from tvm.ir import Op
 
+import relay_layout.lower.passes  # noqa: F401 (makes our own operators known)
 from relay_layout.graph import MATCH_CAST
 from relay_layout.ops import KEEPS, TABLE
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout import activations
 from relay_layout.frontend.extent_arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators import activations
 from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
 
 _INTEGERS = ("int", "uint")
@@ -159,23 +159,23 @@ def _is_infinite(node: Node) -> Value:
 
 
 def _elu(node: Node) -> Value:
-    return activations.exponential(node, node.tensor(0), node.attributes.get("alpha", 1.0))
+    return activations.exponential(node.tensor(0), node.attributes.get("alpha", 1.0))
 
 
 def _celu(node: Node) -> Value:
     alpha = node.attributes.get("alpha", 1.0)
-    return activations.exponential(node, node.tensor(0), alpha, 1 / alpha)
+    return activations.exponential(node.tensor(0), alpha, 1 / alpha)
 
 
 def _selu(node: Node) -> Value:
     gamma = node.attributes.get("gamma", 1.05070102214813232421875)
     alpha = node.attributes.get("alpha", 1.67326319217681884765625)
     data = node.tensor(0)
-    return relax.op.multiply(activations.exponential(node, data, alpha), node.like(gamma, data))
+    return relax.op.multiply(activations.exponential(data, alpha), node.like(gamma, data))
 
 
 def _thresholded_relu(node: Node) -> Value:
-    return activations.thresholded_relu(node, node.tensor(0), node.attributes.get("alpha", 1.0))
+    return activations.thresholded_relu(node.tensor(0), node.attributes.get("alpha", 1.0))
 
 
 def _shrink(node: Node) -> Value:
@@ -192,11 +192,11 @@ def _shrink(node: Node) -> Value:
 
 
 def _softplus(node: Node) -> Value:
-    return activations.softplus(node, node.tensor(0))
+    return activations.softplus(node.tensor(0))
 
 
 def _softsign(node: Node) -> Value:
-    return activations.softsign(node, node.tensor(0))
+    return activations.softsign(node.tensor(0))
 
 
 def _reciprocal(node: Node) -> Value:
@@ -206,7 +206,7 @@ def _reciprocal(node: Node) -> Value:
 
 def _mish(node: Node) -> Value:
     data = node.tensor(0)
-    return relax.op.multiply(data, relax.op.tanh(node.emit(activations.softplus(node, data), "softplus")))
+    return relax.op.multiply(data, relax.op.tanh(node.emit(activations.softplus(data), "softplus")))
 
 
 def _swish(node: Node) -> Value:
@@ -223,12 +223,12 @@ def _gelu(node: Node) -> Value:
 
 def _hard_sigmoid(node: Node) -> Value:
     alpha, beta = node.attributes.get("alpha", 0.2), node.attributes.get("beta", 0.5)
-    return activations.hard_sigmoid(node, node.tensor(0), alpha, beta)
+    return activations.hard_sigmoid(node.tensor(0), alpha, beta)
 
 
 def _hard_swish(node: Node) -> Value:
     data = node.tensor(0)
-    gate = node.emit(activations.hard_sigmoid(node, data, 1 / 6, 0.5), "gate")
+    gate = node.emit(activations.hard_sigmoid(data, 1 / 6, 0.5), "gate")
     return relax.op.multiply(data, gate)
 
 

@@ -1,179 +1,110 @@
-"""ONNX's LSTM, GRU and RNN as Relax operators: one product for all data, then one step after the other.
-
-Of sequences of any length a kernel takes all steps; those of a known length are unrolled. There, time comes
-first. Each state is [batch, hidden], or [batch, 1, hidden] where the batch is symbolic, which is a shape that
-products with constant matrices have kernels for. Time and batch are one dimension, so that splitting the
-data, and joining the results, moves memory in one piece or not at all.
-"""
+"""ONNX's LSTM, GRU and RNN: a product for the data of all steps, and an operator for what is made of it."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from math import prod
+from typing import cast
 
 import numpy as np
-from tvm import relax, te
+from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import same
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators.activations import named_activations
-from relay_layout.frontend.onnx.operators.recurrent_cells import CELLS, Cell, State, Weights, columns
-from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.onnx.values import Unsupported, Value, shape_of, written
 from relay_layout.ir import Extent, is_static
-from topi_ext.compute.recurrence import Kind, packed, recurrent
+from relay_layout.recurrent import recurrent
+from topi_ext.compute.activations import NAMES, Activation
+from topi_ext.compute.recurrence import Kind, Recurrence
+
+_KINDS: tuple[Kind, ...] = ("GRU", "LSTM", "RNN")
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """By the attribute ``direction``, for each direction whether it begins at the end."""
+
+_PARAMETERS: dict[str, tuple[float, ...]] = {
+    "affine": (1.0, 0.0),
+    "elu": (1.0,),
+    "hardsigmoid": (0.2, 0.5),
+    "leakyrelu": (0.01,),
+    "scaledtanh": (1.0, 1.0),
+    "thresholdedrelu": (1.0,),
+}
+"""Of activations that have an alpha, or an alpha and a beta, the defaults of the operators of their names."""
 
 
 @dataclass(frozen=True)
 class _Layer:
     """The extents of a layer. ``batch_first`` is the attribute ``layout``."""
 
+    recurrence: Recurrence
     length: Extent
     batch: Extent
     inputs: int
     hidden: int
-    backwards: tuple[bool, ...]
     batch_first: bool
 
-    def rows(self, count: int, columns: int) -> list[Extent]:
-        """The shape of ``count`` times the batch, in one dimension."""
-        between = [] if isinstance(self.batch, int) else [1]
-        return [self.batch * count, *between, columns]
+    @property
+    def rows(self) -> int:
+        """Of the weights of one direction."""
+        return self.recurrence.gates * self.hidden
 
-    def border(self, *outer: int) -> list[Extent]:
-        """The shape of a state of all directions, or of one of ``outer``, time or directions first."""
-        return [*(outer or (len(self.backwards),)), self.batch, self.hidden]
+    @property
+    def directions(self) -> int:
+        return len(self.recurrence.backwards)
 
-
-@dataclass(frozen=True)
-class _Run:
-    """What one direction gives: hidden states in order of time, and the last state."""
-
-    hidden: list[Any]
-    last: State
+    def time_first(self, node: Node, value: Value) -> Value:
+        """A tensor whose first two dimensions are in the order of the attribute ``layout``."""
+        return _permuted(node, value, [1, 0, 2]) if self.batch_first else value
 
 
 def _recurrent(node: Node) -> Value:
-    kind = CELLS[node.operator]
-    layer = _layer(node, kind)
-    ordered = _swapped(node, node.input(0)) if layer.batch_first else node.input(0)
-    if not isinstance(layer.length, int):
-        return _looped(node, kind, layer, ordered)
-    data = _reshaped(node, ordered, layer.rows(layer.length, layer.inputs))
-    activations = named_activations(node, kind.activations, len(layer.backwards))
-    active = _active(node, layer)
-    runs = []
-    for index, backwards in enumerate(layer.backwards):
-        cell = kind(node, layer.hidden, _weights(node, kind, layer, index), activations[index])
-        steps = _steps(node, layer, _projected(node, data, cell))
-        order = range(layer.length)[::-1] if backwards else range(layer.length)
-        runs.append(_run(cell, steps, order, active, _initial(node, kind, layer, index)))
-    outputs = [_sequence(node, layer, runs) if _wanted(node, 0) else None]
-    for place in range(kind.states):
-        last = [run.last[place] for run in runs]
-        outputs.append(_stacked(node, layer, last) if _wanted(node, place + 1) else None)
-    return outputs
-
-
-def _looped(node: Node, kind: type[Cell], layer: _Layer, data: Value) -> Value:
-    """By a kernel with a loop over the steps of ``data``, time first."""
-    _check_plain(node, kind, layer)
-    name = cast("Kind", node.operator)
-    weights = [_weights(node, kind, layer, index) for index in range(len(layer.backwards))]
-    own_bias = name == "GRU" and bool(node.attributes.get("linear_before_reset", 0))
-    zero = np.zeros(kind.gates * layer.hidden, "float32")
-    biases = [
-        [zero if term is None else np.asarray(term) for term in (one.data_bias, one.recurrence_bias)]
-        for one in weights
-    ]
-    added = np.concatenate([first if own_bias else first + second for first, second in biases])
-    matrix = np.concatenate([one.data for one in weights], axis=1)
-    product = node.emit(relax.op.matmul(node.expression(data), node.expression(matrix)), "data")
-    projected = node.emit(relax.op.add(product, node.expression(added)), "data")
-    states = []
-    for place in (5, 6)[: kind.states]:
-        value = node.optional(place)
-        if value is None:
-            nothing = node.like(0.0, data)
-            value = node.emit(relax.op.broadcast_to(nothing, relax.ShapeExpr(layer.border())), "state")
-        elif layer.batch_first:
-            value = _swapped(node, value)
-        states.append(node.expression(value))
-    given = {"lengths": node.cast(node.input(4), "int32")} if node.has(4) else {}
-    if own_bias:
-        given["bias"] = node.expression(np.stack([second for _, second in biases]))
-    names = list(given)
-
-    def layers(data: te.Tensor, weight: te.Tensor, *others: te.Tensor) -> list[te.Tensor]:
-        options = dict(zip(names, others[kind.states :], strict=True))
-        return recurrent(name, data, weight, others[: kind.states], backwards=layer.backwards, **options)
-
-    matrices = np.stack([one.recurrence for one in weights])
-    recurrence = node.expression(packed(name, matrices, reset_first=not own_bias))
-    found = node.emit(
-        node.builder.call_te(
-            layers, projected, recurrence, *states, *given.values(), primfunc_name_hint=name.lower()
-        ),
-        "steps",
-    )
-    sequence, *last = (relax.TupleGetItem(found, index) for index in range(1 + kind.states))
+    layer = _layer(node)
+    recurrence, rows = layer.recurrence, layer.rows
+    matrix = _permuted(node, node.input(1), [2, 0, 1])
+    matrix = _reshaped(node, matrix, [layer.inputs, layer.directions * rows])
+    data = layer.time_first(node, node.input(0))
+    projected = node.emit(relax.op.matmul(node.expression(data), node.expression(matrix)), "data")
+    own_bias = recurrence.kind == "GRU" and bool(node.attributes.get("linear_before_reset", 0))
+    bias: Value = None
+    if node.has(3):
+        added, bias = (_columns(node, node.input(3), start, start + rows) for start in (0, rows))
+        added = _reshaped(node, added if own_bias else _sum(node, added, bias), [-1])
+        projected = node.emit(relax.op.add(projected, node.expression(added)), "data")
+    if own_bias and bias is None:
+        bias = np.zeros([layer.directions, rows], str(projected.ty.dtype))
+    optional = {
+        "hidden": _state(node, layer, 5),
+        "cell": _state(node, layer, 6) if len(recurrence.states) > 1 else None,
+        "lengths": _lengths(node, layer),
+        "bias": node.expression(bias) if own_bias else None,
+        "peepholes": node.tensor(7) if node.has(7) else None,
+    }
+    weight = node.expression(_permuted(node, node.input(2), [0, 2, 1]))
+    found = node.emit(recurrent(recurrence, projected, weight, **optional), "steps")
+    outputs = [node.emit(relax.TupleGetItem(found, place)) for place in range(1 + len(recurrence.states))]
     if not layer.batch_first:
-        return [sequence, *last]
-    turned = relax.op.permute_dims(node.emit(sequence, "sequence"), [2, 0, 1, 3])
-    return [turned, *(_swapped(node, node.emit(state, "state")) for state in last)]
+        return outputs
+    sequence, *states = outputs
+    return [_permuted(node, sequence, [2, 0, 1, 3]), *(_permuted(node, state, [1, 0, 2]) for state in states)]
 
 
-def _check_plain(node: Node, kind: type[Cell], layer: _Layer) -> None:
-    """Unsupported for what the kernel does not compute."""
-    lacking = None
-    activations = [str(name).lower() for name in node.attributes.get("activations", ())]
-    usual = [name.lower() for name in kind.activations] * len(layer.backwards)
-    if activations and activations != usual:
-        lacking = f"activations {', '.join(activations)}"
-    elif node.attributes.get("clip"):
-        lacking = "clip"
-    elif node.has(7):
-        lacking = "peepholes"
-    elif node.attributes.get("input_forget", 0):
-        lacking = "input_forget"
-    elif not all(isinstance(node.optional(place), np.ndarray | None) for place in (1, 2, 3)):
-        lacking = "weights that are computed"
-    elif dtype_of(node.input(0)) != "float32":
-        lacking = dtype_of(node.input(0))
-    if lacking is not None:
-        raise Unsupported(
-            f"reads sequences of the symbolic length '{layer.length}' with {lacking}, "
-            "which is not supported: give the model's input a fixed shape (--input-shape)"
-        )
-
-
-def _wanted(node: Node, index: int) -> bool:
-    return index < len(node.outputs) and bool(node.outputs[index])
-
-
-def _layer(node: Node, kind: type[Cell]) -> _Layer:
+def _layer(node: Node) -> _Layer:
     """Unsupported for shapes that do not fit each other."""
-    direction = node.attributes.get("direction", "forward")
-    if direction not in _DIRECTIONS:
-        raise Unsupported(f"has the unknown direction '{direction}'")
-    backwards = _DIRECTIONS[direction]
+    recurrence = _recurrence(node)
     batch_first = bool(node.attributes.get("layout", 0))
-    shape, weight, recurrence = (shape_of(node.input(index)) for index in range(3))
-    if len(shape) != 3 or not is_static(weight) or not is_static(recurrence):
-        raise Unsupported(
-            f"reads {written(shape)} with weights of {written(weight)} and {written(recurrence)}"
-        )
-    hidden = int(recurrence[-1])
+    shape, weight, own = (shape_of(node.input(index)) for index in range(3))
+    if len(shape) != 3 or not is_static(weight) or not is_static(own):
+        raise Unsupported(f"reads {written(shape)} with weights of {written(weight)} and {written(own)}")
+    hidden = int(own[-1])
     length, batch = shape[1 if batch_first else 0], shape[0 if batch_first else 1]
-    directions, rows = len(backwards), kind.gates * hidden
-    if weight != [directions, rows, shape[2]] or recurrence != [directions, rows, hidden]:
+    layer = _Layer(recurrence, length, batch, int(shape[2]), hidden, batch_first)
+    directions, rows = layer.directions, layer.rows
+    if weight != [directions, rows, shape[2]] or own != [directions, rows, hidden]:
         raise Unsupported(
-            f"reads {written(shape)} with weights of {written(weight)} and {written(recurrence)}, "
-            f"which do not fit the direction '{direction}'"
+            f"reads {written(shape)} with weights of {written(weight)} and {written(own)}, "
+            f"which do not fit the direction '{node.attributes.get('direction', 'forward')}'"
         )
     if node.attributes.get("hidden_size", hidden) != hidden:
         raise Unsupported(f"has hidden_size {node.attributes['hidden_size']}, but weights for {hidden}")
-    layer = _Layer(length, batch, int(shape[2]), hidden, backwards, batch_first)
     state = [batch, directions, hidden] if batch_first else [directions, batch, hidden]
     due = {3: [directions, 2 * rows], 4: [batch], 5: state, 6: state, 7: [directions, 3 * hidden]}
     for index, expected in due.items():
@@ -183,130 +114,96 @@ def _layer(node: Node, kind: type[Cell]) -> _Layer:
     return layer
 
 
-def _reshaped(node: Node, value: Value, shape: list[Extent]) -> Value:
-    result = node.reshaped(value, shape)
-    return node.emit(result, "reshaped") if isinstance(result, relax.Call) else result
-
-
-def _swapped(node: Node, value: Value) -> Value:
-    """The first two dimensions in turn; by a reshape where one of them has one element."""
-    shape = shape_of(value)
-    if isinstance(value, np.ndarray):
-        return np.ascontiguousarray(value.swapaxes(0, 1))
-    if 1 in shape[:2]:
-        return _reshaped(node, value, [shape[1], shape[0], *shape[2:]])
-    axes = [1, 0, *range(2, len(shape))]
-    return node.emit(relax.op.permute_dims(node.expression(value), axes), "swapped")
-
-
-def _direction(node: Node, value: Value, index: int) -> Value:
-    """Of a tensor with a first dimension of directions, the part of one, without that dimension."""
-    if isinstance(value, np.ndarray):
-        return value[index]
-    shape = shape_of(value)
-    if shape[0] > 1:
-        value = node.emit(relax.op.strided_slice(value, [0], [index], [index + 1]), "direction")
-    return _reshaped(node, value, shape[1:])
-
-
-def _weights(node: Node, kind: type[Cell], layer: _Layer, index: int) -> Weights:
-    biases: tuple[Value, Value] = (None, None)
-    if node.has(3):
-        both, middle = _direction(node, node.input(3), index), kind.gates * layer.hidden
-        biases = columns(node, both, 0, middle), columns(node, both, middle, 2 * middle)
-    return Weights(
-        _transposed(node, _direction(node, node.input(1), index)),
-        _transposed(node, _direction(node, node.input(2), index)),
-        *biases,
-        _direction(node, node.input(7), index) if node.has(7) else None,
+def _recurrence(node: Node) -> Recurrence:
+    """What the attributes say."""
+    direction = node.attributes.get("direction", "forward")
+    if direction not in _DIRECTIONS:
+        raise Unsupported(f"has the unknown direction '{direction}'")
+    usual = Recurrence(
+        cast("Kind", node.operator),
+        _DIRECTIONS[direction],
+        clip=float(node.attributes.get("clip", 0.0)),
+        input_forget=bool(node.attributes.get("input_forget", 0)),
     )
+    names = node.attributes.get("activations")
+    if not names:
+        return usual
+    due = sum(map(len, usual.activations))
+    if len(names) != due:
+        raise Unsupported(f"names {len(names)} activations where {due} are due")
+    alphas, betas = (list(node.attributes.get(f"activation_{name}", ())) for name in ("alpha", "beta"))
+    found = [_activation(name, alphas, betas) for name in names]
+    each = due // len(usual.backwards)
+    directions = tuple(tuple(found[start : start + each]) for start in range(0, due, each))
+    return Recurrence(usual.kind, usual.backwards, directions, usual.clip, usual.input_forget)
 
 
-def _transposed(node: Node, matrix: Value) -> Value:
-    if isinstance(matrix, np.ndarray):
-        return np.ascontiguousarray(matrix.T)
-    return node.emit(relax.op.permute_dims(matrix, [1, 0]), "transposed")
+def _activation(name: str, alphas: list[float], betas: list[float]) -> Activation:
+    """The activation of a name, which files write in any letters.
+
+    ``activation_alpha`` and ``activation_beta`` are taken in order by the activations that have such a
+    parameter, and those that find none left have the default of the operator of their name.
+    """
+    small = name.lower()
+    if small not in NAMES:
+        raise Unsupported(
+            f"has the activation '{name}', which is not supported; {', '.join(sorted(NAMES))} are"
+        )
+    defaults = _PARAMETERS.get(small, ())
+    given = (
+        left.pop(0) if left else default for left, default in zip((alphas, betas), defaults, strict=False)
+    )
+    return Activation(small, *given)
 
 
-def _projected(node: Node, data: Value, cell: Cell) -> Any:
-    """The product of the data of all steps and the weights, with the bias."""
-    product = node.emit(relax.op.matmul(node.expression(data), node.expression(cell.weights.data)), "data")
-    bias = cell.bias
-    return product if bias is None else node.emit(relax.op.add(product, node.expression(bias)), "data")
-
-
-def _steps(node: Node, layer: _Layer, value: Any) -> list[Any]:
-    """The parts of a tensor of :meth:`_Layer.rows`, in order of time."""
-    if layer.length == 1:
-        return [value]
-    parts = node.emit(relax.op.split(value, layer.length, axis=0), "steps")
-    return [node.emit(parts[index], "data") for index in range(layer.length)]
-
-
-def _initial(node: Node, kind: type[Cell], layer: _Layer, index: int) -> State:
-    state: list[Any] = []
-    for place in (5, 6)[: kind.states]:
-        value = node.optional(place)
-        if value is None or (isinstance(value, np.ndarray) and not value.any()):
-            state.append(None)
-            continue
-        value = _swapped(node, value) if layer.batch_first else value
-        rows = _reshaped(node, _direction(node, value, index), layer.rows(1, layer.hidden))
-        state.append(node.expression(rows))
-    return tuple(state)
-
-
-def _active(node: Node, layer: _Layer) -> list[Any] | None:
-    """For each step which sequences have not ended before, as a column; None where all go to the end."""
-    if not node.has(4):
+def _state(node: Node, layer: _Layer, place: int) -> Value:
+    """The first state of an input, None where it is zero."""
+    value = node.optional(place)
+    if value is None or (isinstance(value, np.ndarray) and not value.any()):
         return None
-    lengths = node.input(4)
-    shape = layer.rows(1, 1)
-    if isinstance(lengths, np.ndarray):
+    return node.expression(layer.time_first(node, value))
+
+
+def _lengths(node: Node, layer: _Layer) -> Value:
+    """How many steps each sequence has, None where all have all."""
+    lengths = node.optional(4)
+    if isinstance(lengths, np.ndarray) and isinstance(layer.length, int):
         if lengths.size and not 0 <= lengths.min() <= lengths.max() <= layer.length:
             raise Unsupported(f"has lengths {lengths.tolist()} of sequences of {layer.length} steps")
         if (lengths == layer.length).all():
             return None
-        return [node.expression((step < lengths).reshape(shape)) for step in range(layer.length)]
-    # All comparisons at once: one for each step would be as many kernels, as the numbers are in their code.
-    times: Array = np.arange(layer.length, dtype=dtype_of(lengths)).reshape(-1, 1)
-    running = node.emit(relax.op.less(node.expression(times), node.expression(lengths)), "running")
-    return _steps(node, layer, _reshaped(node, running, layer.rows(layer.length, 1)))
+    return None if lengths is None else node.cast(lengths, "int32")
 
 
-def _run(cell: Cell, steps: list[Any], order: range, active: list[Any] | None, state: State) -> _Run:
-    hidden: list[Any] = [None] * len(steps)
-    for step in order:
-        after = cell.step(steps[step], state)
-        hidden[step] = after[0]
-        if active is not None:
-            mask = active[step]
-            zero = cell.node.like(0.0, after[0])
-            hidden[step] = cell.bound(relax.op.where(mask, after[0], zero))
-            after = tuple(
-                cell.bound(relax.op.where(mask, new, zero if old is None else old))
-                for new, old in zip(after, state, strict=True)
-            )
-        state = after
-    return _Run(hidden, state)
+def _permuted(node: Node, value: Value, axes: list[int]) -> Value:
+    """The dimensions in another order; by a reshape where no more than one of them has elements to move."""
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value.transpose(axes))
+    shape = shape_of(value)
+    moved = [axis for axis in axes if shape[axis] != 1]
+    if moved == sorted(moved):
+        return _reshaped(node, value, [shape[axis] for axis in axes])
+    return node.emit(relax.op.permute_dims(node.expression(value), axes), "permuted")
 
 
-def _sequence(node: Node, layer: _Layer, runs: list[_Run]) -> Value:
-    """The output Y: [time, directions, batch, hidden], or [batch, time, directions, hidden]."""
-    shape = layer.border(layer.length, 1)
-    each = [_reshaped(node, _joined(node, run.hidden, 0), shape) for run in runs]
-    whole = _joined(node, each, 1)
-    return relax.op.permute_dims(whole, [2, 0, 1, 3]) if layer.batch_first else whole
+def _reshaped(node: Node, value: Value, shape: list[Extent]) -> Value:
+    if shape == [-1]:
+        shape = [prod(shape_of(value))]
+    result = node.reshaped(value, shape)
+    return node.emit(result, "reshaped") if isinstance(result, relax.Call) else result
 
 
-def _stacked(node: Node, layer: _Layer, states: list[Any]) -> Value:
-    """An output of last states: [directions, batch, hidden], or [batch, directions, hidden]."""
-    result = _reshaped(node, _joined(node, states, 0), layer.border())
-    return _swapped(node, result) if layer.batch_first else result
+def _columns(node: Node, value: Value, start: int, stop: int) -> Value:
+    """A part of the last dimension; a constant stays one."""
+    if isinstance(value, np.ndarray):
+        return value[..., start:stop]
+    return node.emit(relax.op.strided_slice(value, [1], [start], [stop]), "bias")
 
 
-def _joined(node: Node, parts: list[Any], axis: int) -> Any:
-    return parts[0] if len(parts) == 1 else node.emit(relax.op.concat(parts, axis=axis), "joined")
+def _sum(node: Node, left: Value, right: Value) -> Value:
+    if isinstance(left, np.ndarray):
+        return left + right
+    return node.emit(relax.op.add(left, right), "bias")
 
 
-CONVERTERS: dict[str, Converter] = dict.fromkeys(CELLS, _recurrent)
+CONVERTERS: dict[str, Converter] = dict.fromkeys(_KINDS, _recurrent)
