@@ -82,8 +82,9 @@ def test_steps_of_unknown_number_are_refused(unroll: Any, dtype: str, lacking: s
     module = layer(tirx.Var("length", "int64"), Recurrence("GRU"), dtype=dtype)
     with pytest.raises(TargetError) as error:
         unroll(module)
+    target = unroll.keywords["target"]
     assert str(error.value) == (
-        f"target {unroll.keywords['target']}: a recurrent layer over sequences of unknown length has {lacking}; "
+        f"target {target}: a recurrent layer over sequences of unknown length has {lacking}; "
         "compile for a processor, or give the model's inputs fixed shapes (--input-shape)"
     )
 
