@@ -11,7 +11,7 @@ from tvm import relax
 from tests import layout_graphs
 from tests.fuzzing import chunks, failures
 
-SLICE = range(0, 75)
+SLICE = range(0, 50)
 """Seeds of every run: about a minute of one core."""
 
 SWEEP = range(1000, 3000)

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from tvm import relax
+from tvm import relax, tirx
 from tvm.target import Target
 
 import relay_layout
@@ -32,6 +33,19 @@ def test_data_are_shifted_and_sums_brought_back(tmp_path: Path, layout: str) -> 
         )
 
 
+def lowered(weight: np.ndarray, shape: tuple[int, ...], target: Any) -> str:
+    """A convolution of bytes in NHWC by an HWIO weight, as kernels of a target."""
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType(shape, "uint8"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            options = {"data_layout": "NHWC", "kernel_layout": "HWIO", "out_dtype": "int32"}
+            result = builder.emit_output(relax.op.nn.conv2d(data, relax.const(weight), **options))
+        builder.emit_func_output(result)
+    resolved = require_cpu(resolve_target(target, threads=1))
+    return str(lower_integers(builder.finalize(), resolved).script())
+
+
 @pytest.mark.parametrize(
     ("cpu", "most", "found"),
     [
@@ -43,17 +57,25 @@ def test_data_are_shifted_and_sums_brought_back(tmp_path: Path, layout: str) -> 
 )
 def test_weights_whose_products_fit_16_bits_in_pairs(cpu: str, most: int, found: str) -> None:
     """They stay bytes where an instruction adds such pairs; others are widened without one for words."""
-    weight = np.full((1, 1, 8, 16), most, "int8")
-    builder = relax.BlockBuilder()
-    data = relax.Var("data", relax.TensorType((1, 5, 5, 8), "uint8"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            options = {"data_layout": "NHWC", "kernel_layout": "HWIO", "out_dtype": "int32"}
-            result = builder.emit_output(relax.op.nn.conv2d(data, relax.const(weight), **options))
-        builder.emit_func_output(result)
-    target = require_cpu(resolve_target(Target({"kind": "llvm", "mcpu": cpu}), threads=1))
-    text = lower_integers(builder.finalize(), target).script()
+    target = Target({"kind": "llvm", "mcpu": cpu})
+    text = lowered(np.full((1, 1, 8, 16), most, "int8"), (1, 5, 5, 8), target)
     assert "topi_ext.dot" in text
     assert found in text
     kinds = ("dot_of_fitting_pairs", "int16")
     assert [kind in text for kind in kinds] == [kind == found for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("target", "images", "expected"),
+    [
+        ("x86-64-v3", 64, True),
+        ("aarch64-cortex-a53", 64, True),
+        ("aarch64-cortex-a76", 64, False),
+        ("znver4", 64, False),
+        ("x86-64-v3", tirx.Var("extent", "int64"), True),
+    ],
+    ids=str,
+)
+def test_winograd_is_for_processors_without_dot_products(target: str, images: Any, expected: bool) -> None:
+    weight = np.random.default_rng(0).integers(-20, 20, (3, 3, 64, 64)).astype("int8")
+    assert ("conv2d_int8_winograd" in lowered(weight, (1, images, images, 64), target)) == expected

@@ -35,7 +35,7 @@ def check_sizes(
 
 
 @pytest.mark.parametrize("order", ["pixels", "channels"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_sizes(seed: int, order: str) -> None:
     check_any_size(seed, order, OPEN)
 
@@ -53,9 +53,10 @@ def test_some_extents_are_known(symbols: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12, 200))
+@pytest.mark.parametrize("seed", range(8, 200))
 def test_more_random_sizes(seed: int) -> None:
     test_random_sizes(seed, ("pixels", "channels")[seed % 2])
+    test_random_sizes_of_bytes(seed, ("pixels", "channels")[seed % 2])
 
 
 @pytest.mark.parametrize(
