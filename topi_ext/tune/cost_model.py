@@ -90,7 +90,7 @@ class CostModel:
         self._names = sorted({name for row in rows for name in row})
         targets = np.concatenate([_targets(samples, self._trust) for samples, _ in tasks])
         weights = np.concatenate([np.full(len(samples), weight) for samples, weight in tasks])
-        data = self._xgboost.DMatrix(self._matrix(rows), targets, weight=weights)
+        data = self._xgboost.DMatrix(self._matrix(rows), targets, weight=weights, nthread=1)
         self._booster = self._xgboost.train(_PARAMETERS, data, num_boost_round=_ROUNDS)
 
     def predict(self, features: Sequence[Features], cycles: Sequence[float]) -> np.ndarray:
@@ -98,7 +98,7 @@ class CostModel:
         estimates = self._trust * np.log(np.asarray(cycles, dtype=np.float64))
         if self._booster is None or not features:
             return estimates
-        data = self._xgboost.DMatrix(self._matrix(features))
+        data = self._xgboost.DMatrix(self._matrix(features), nthread=1)
         return estimates + self._booster.predict(data).astype(np.float64)
 
     def _matrix(self, rows: Sequence[Features]) -> np.ndarray:
