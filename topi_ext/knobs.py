@@ -226,7 +226,7 @@ def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str
     if not suits_winograd(workload):
         return (
             "Winograd is for 3x3 kernels without strides, dilation and groups, for channels innermost, and "
-            "for float32 or int16 in words of channels"
+            "for float32 or bytes that are multiplied as int16"
         )
     if knobs.tile not in POINTS:
         return f"no tiles of {knobs.tile} results"
@@ -263,7 +263,7 @@ def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str
 
 def suits_winograd(workload: ConvolutionWorkload) -> bool:
     """Is there a Winograd form: 3x3, every pixel, one group, channels innermost, and of float32, or of int16
-    in words of channels?
+    one by one or in words of channels?
 
     A kernel of several planes may have any stride and dilation across them.
     """

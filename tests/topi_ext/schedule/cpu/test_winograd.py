@@ -98,7 +98,7 @@ KNOBS = WinogradKnobs(4, 16, 16, 4, 2, "pixels", 1)
         (
             replace(BLOCKED, dtype="int16", out_dtype="int32"),
             KNOBS,
-            "for float32 or int16 in words",
+            "no room in int32 for tiles of 4 results",
         ),
         (of_bytes(BLOCKED, bits=2), KNOBS, "no room in int32 for tiles of 4 results"),
         (of_bytes(BLOCKED), replace(KNOBS, in_lanes=1), "1 lanes of 32 channels"),
