@@ -31,8 +31,8 @@ INTEGER_POINTS: dict[int, tuple[Fraction, ...]] = {
     2: tuple(map(Fraction, (0, 1, -1))),
     4: tuple(map(Fraction, (0, 1, -1, 2, -2))),
 }
-"""Points of integers. Tiles of bytes become numbers up to 4 and 50 times as large in either direction, by the
-size of the tile, weights 9 and 49 times: both are int16."""
+"""Points of integers. Tiles of bytes become numbers up to 4 and 68 times as large, by the size of the tile,
+weights up to 9 and 49 times: both are int16."""
 
 KERNEL = 3
 """Rows and columns of the kernels that these matrices are for."""

@@ -398,6 +398,12 @@ def operator_of(annotation: str) -> str:
     return str(json.loads(annotation)["operator"])
 
 
+def without_unset(kind: type[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a workload that are written: all but those of :func:`unset_fields` that are not set."""
+    unset = unset_fields(kind)
+    return {name: value for name, value in named.items() if name not in unset or value != unset[name]}
+
+
 def unset_fields(kind: type[Any]) -> dict[str, Any]:
     """Fields of a workload that are written where they are set, so that others keep their name, and what they
     are otherwise: flags, and numbers that are zero.
@@ -406,12 +412,10 @@ def unset_fields(kind: type[Any]) -> dict[str, Any]:
 
 
 def _to_json(workload: Any) -> str:
-    unset = unset_fields(type(workload))
     found = {item.name: getattr(workload, item.name) for item in fields(workload)}
     plain = {
         key: [_plain(each) for each in value] if isinstance(value, (tuple, list)) else _plain(value)
-        for key, value in found.items()
-        if key not in unset or value != unset[key]
+        for key, value in without_unset(type(workload), found).items()
     }
     return json.dumps(plain, sort_keys=True)
 

@@ -7,11 +7,11 @@ of 256 elements, the element of the table for each byte.
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import relax, te
 from tvm.ir import Op
 
 from relay_layout.ir import Expression, constant
+from relay_layout.own_operators import register_operator
 
 LOOKUP = "relay_layout.lookup"
 """Also the attribute of functions that it becomes."""
@@ -43,19 +43,13 @@ def _legalized(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return builder.call_te(look_up, *call.args, primfunc_name_hint="lookup", primfunc_attrs={LOOKUP: True})
 
 
-def _register() -> None:
-    if _NAME in Op.list_op_names():
-        return
-    tvm.ir._ffi_api.RegisterOp(_NAME, "Each byte's element of a table")
-    operator = Op.get(_NAME)
-    operator.set_num_inputs(2)
-    for operand in ("data", "table"):
-        operator.add_argument(operand, "Expr", "")
-    operator.set_attr("FPurity", True)
-    operator.set_attr("FInferType", _infer_type)
-    operator.set_attr("FLegalize", _legalized)
-
-
-_register()
+register_operator(
+    _NAME,
+    "Each byte's element of a table",
+    ("data", "table"),
+    inputs=2,
+    infer_type=_infer_type,
+    legalize=_legalized,
+)
 
 __all__ = ["LOOKUP", "VALUES", "lookup"]

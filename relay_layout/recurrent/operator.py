@@ -11,6 +11,7 @@ from tvm import relax, te
 from tvm.ir import Op
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, shape_of
+from relay_layout.own_operators import ANY_NUMBER, register_operator
 from topi_ext.compute import recurrence as kernel
 from topi_ext.compute.activations import Activation
 from topi_ext.compute.recurrence_step import OPTIONAL, Recurrence
@@ -102,19 +103,13 @@ def _legalized(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return builder.call_te(loop, projected, weight, *optional.values(), primfunc_name_hint=name)
 
 
-def _register() -> None:
-    if _NAME in Op.list_op_names():
-        return
-    tvm.ir._ffi_api.RegisterOp(_NAME, "All steps of a recurrent layer")
-    operator = Op.get(_NAME)
-    operator.set_num_inputs(-1)
-    for operand in ("projected", "weight"):
-        operator.add_argument(operand, "Expr", "")
-    operator.set_attr("FPurity", True)
-    operator.set_attr("FInferType", _infer_type)
-    operator.set_attr("FLegalize", _legalized)
-
-
-_register()
+register_operator(
+    _NAME,
+    "All steps of a recurrent layer",
+    ("projected", "weight"),
+    inputs=ANY_NUMBER,
+    infer_type=_infer_type,
+    legalize=_legalized,
+)
 
 __all__ = ["RECURRENT", "optional_of", "recurrence_of", "recurrent"]

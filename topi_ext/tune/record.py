@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, get_args
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
 from topi_ext.tune.record_workload import check_names, is_whole, kernel_workload, refuse, transform_workload
-from topi_ext.workload import LAYOUT_TRANSFORM, TransformWorkload, unset_fields
+from topi_ext.workload import LAYOUT_TRANSFORM, TransformWorkload, without_unset
 
 SCHEMA = 1
 
@@ -124,12 +124,7 @@ def _cost(seconds: Sequence[float]) -> float:
 
 def _line(record: Record) -> str:
     written = asdict(record)
-    unset = unset_fields(type(record.workload))
-    written["workload"] = {
-        name: value
-        for name, value in written["workload"].items()
-        if name not in unset or value != unset[name]
-    }
+    written["workload"] = without_unset(type(record.workload), written["workload"])
     return json.dumps({"schema": SCHEMA, **written}, sort_keys=True, allow_nan=False)
 
 
