@@ -23,6 +23,7 @@ from topi_ext.schedule.blocks import (
     open_schedule,
     temporaries,
 )
+from topi_ext.schedule.cpu.coalescing import coalesce
 from topi_ext.schedule.cpu.reductions import (
     MAXIMUM_VECTOR,
     Arrangement,
@@ -162,6 +163,8 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
             mark_ragged(sch, outer)
     if spatial and how.parallel:
         sch.parallel(_shared(sch, spatial, whole))
+    elif width is not None:
+        coalesce(sch, block, spatial[:-1])
     if vector is not None:
         sch.vectorize(vector)
 

@@ -1,0 +1,69 @@
+"""Loops over dimensions that lie as one in all tensors, made one loop.
+
+LLVM unrolls short loops whole, and those around them in turn: a copy of four channel blocks of 7 x 7 pixels becomes
+thousands of instructions, whose values it then keeps on the stack.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import sym, tirx
+from tvm_ffi import structural_walk
+
+from topi_ext.schedule.blocks import SBlock, fixed, loads_of, loop_extent
+from topi_ext.schedule.overlap import uses
+
+
+def coalesce(sch: Any, block: SBlock, loops: Sequence[Any]) -> list[Any]:
+    """Fuse neighbours among the first ``loops`` of an elementwise block where no index becomes a quotient.
+
+    ``loops`` are those of the block's first axes, in their order. The loops that are left.
+    """
+    node = sch.get(block)
+    axes = [axis.var for axis in node.iter_vars]
+    extents = [loop_extent(sch, loop) for loop in loops]
+    left = list(loops[:1])
+    for place in range(1, len(loops)):
+        outer, inner = axes[place - 1], axes[place]
+        if 1 in extents[place - 1 : place + 1] or _lie_as_one(node.body, outer, inner, extents[place]):
+            left[-1] = sch.fuse(left[-1], loops[place])
+        else:
+            left.append(loops[place])
+    return left
+
+
+def _lie_as_one(store: Any, outer: tirx.Var, inner: tirx.Var, extent: int | None) -> bool:
+    """Whether all that a statement does with two axes is to index neighbouring dimensions with them.
+
+    Those of a tensor of as many elements in the ``inner`` one as that has.
+    """
+    if extent is None or not isinstance(store, tirx.BufferStore):
+        return False
+    accesses = [(load.indices, load.source.shape) for load in loads_of(store.value)]
+    accesses.append((store.indices, store.buffer.shape))
+    together = 0
+    for indices, shape in accesses:
+        used = [place for place, index in enumerate(indices) if uses(index, outer) or uses(index, inner)]
+        if not used:
+            continue
+        if len(used) != 2 or used[1] != used[0] + 1 or fixed(shape[used[1]]) != extent:
+            return False
+        first, second = (indices[place] for place in used)
+        if not second.same_as(inner) or not isinstance(_simplified(first - outer), tirx.IntImm):
+            return False
+        together += 1
+    return together == _occurrences(store, inner) > 0
+
+
+def _simplified(value: Any) -> Any:
+    return sym.Analyzer().simplify(value)
+
+
+def _occurrences(statement: Any, variable: tirx.Var) -> int:
+    """How often a statement names a variable."""
+    found: list[tirx.Var] = []
+    structural_walk(statement, (tirx.Var, found.append))
+    return sum(one.same_as(variable) for one in found)
+
+
+__all__ = ["coalesce"]
