@@ -1,20 +1,21 @@
 """Loops over dimensions that lie as one in all tensors, made one loop.
 
-LLVM unrolls short loops whole, and those around them in turn: a copy of four channel blocks of 7 x 7 pixels becomes
-thousands of instructions, whose values it then keeps on the stack.
+LLVM unrolls short loops whole, and those around them in turn: a copy of four channel blocks of 7 x 7 pixels
+becomes thousands of instructions, whose values it then keeps on the stack.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from tvm import sym, tirx
+from tvm.s_tir import Schedule
 from tvm_ffi import structural_walk
 
 from topi_ext.schedule.blocks import SBlock, fixed, loads_of, loop_extent
 from topi_ext.schedule.overlap import uses
 
 
-def coalesce(sch: Any, block: SBlock, loops: Sequence[Any]) -> list[Any]:
+def coalesce(sch: Schedule, block: SBlock, loops: Sequence[Any]) -> list[Any]:
     """Fuse neighbours among the first ``loops`` of an elementwise block where no index becomes a quotient.
 
     ``loops`` are those of the block's first axes, in their order. The loops that are left.
@@ -49,14 +50,11 @@ def _lie_as_one(store: Any, outer: tirx.Var, inner: tirx.Var, extent: int | None
         if len(used) != 2 or used[1] != used[0] + 1 or fixed(shape[used[1]]) != extent:
             return False
         first, second = (indices[place] for place in used)
-        if not second.same_as(inner) or not isinstance(_simplified(first - outer), tirx.IntImm):
+        offset = sym.Analyzer().simplify(first - outer)
+        if not second.same_as(inner) or not isinstance(offset, tirx.IntImm):
             return False
         together += 1
     return together == _occurrences(store, inner) > 0
-
-
-def _simplified(value: Any) -> Any:
-    return sym.Analyzer().simplify(value)
 
 
 def _occurrences(statement: Any, variable: tirx.Var) -> int:

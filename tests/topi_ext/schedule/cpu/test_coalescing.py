@@ -22,24 +22,24 @@ LARGER = te.placeholder((2, 4, 9, 6, 8), "float32", "larger")
 @pytest.mark.parametrize(
     ("body", "operands", "extents"),
     [
-        pytest.param(lambda n, c, h, w, l: IMAGE[n, c, h, w, l] + 1.0, [IMAGE], [280], id="all"),
+        pytest.param(lambda n, c, h, w, b: IMAGE[n, c, h, w, b] + 1.0, [IMAGE], [280], id="all"),
         pytest.param(
-            lambda n, c, h, w, l: IMAGE[n, c, h, w, l] * SCALES[0, c, 0, 0, l],
+            lambda n, c, h, w, b: IMAGE[n, c, h, w, b] * SCALES[0, c, 0, 0, b],
             [IMAGE, SCALES],
             [2, 4, 35],
             id="for each channel another scale",
         ),
         pytest.param(
-            lambda n, c, h, w, l: LARGER[n, c, h, w, l], [LARGER], [8, 7, 5], id="a window of a larger image"
+            lambda n, c, h, w, b: LARGER[n, c, h, w, b], [LARGER], [8, 7, 5], id="a window of a larger image"
         ),
         pytest.param(
-            lambda n, c, h, w, l: LARGER[n, c, h + 2, w + 1, l], [LARGER], [8, 7, 5], id="not at its corner"
+            lambda n, c, h, w, b: LARGER[n, c, h + 2, w + 1, b], [LARGER], [8, 7, 5], id="not at its corner"
         ),
         pytest.param(
-            lambda n, c, h, w, l: IMAGE[n, c, 6 - h, w, l], [IMAGE], [8, 7, 5], id="rows turned around"
+            lambda n, c, h, w, b: IMAGE[n, c, 6 - h, w, b], [IMAGE], [8, 7, 5], id="rows turned around"
         ),
         pytest.param(
-            lambda n, c, h, w, l: IMAGE[n, c, h, w, l] + tirx.Cast("float32", w),
+            lambda n, c, h, w, b: IMAGE[n, c, h, w, b] + tirx.Cast("float32", w),
             [IMAGE],
             [56, 5],
             id="computed of a place",
@@ -52,12 +52,12 @@ def test_loops_that_are_left(body: object, operands: list[te.Tensor], extents: l
 
 def test_an_offset_in_the_outer_dimension_does_not_matter() -> None:
     image = te.placeholder((1, 12, 7, 5, 8), "float32", "image")
-    part = te.compute((1, 4, 7, 5, 8), lambda n, c, h, w, l: image[n, c + 3, h, w, l], "part")
+    part = te.compute((1, 4, 7, 5, 8), lambda n, c, h, w, b: image[n, c + 3, h, w, b], "part")
     assert left(part, image) == [140]
 
 
 def test_extents_that_are_not_known_keep_their_loops() -> None:
     rows = tirx.Var("rows", "int64")
     image = te.placeholder((4, rows, 8), "float32", "image")
-    result = te.compute((4, rows, 8), lambda c, h, l: image[c, h, l] + 1.0, "result")
+    result = te.compute((4, rows, 8), lambda c, h, b: image[c, h, b] + 1.0, "result")
     assert left(result, image) == [4, None]
