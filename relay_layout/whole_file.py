@@ -14,6 +14,10 @@ def write_whole(path: str | os.PathLike[str], text: str) -> None:
     try:
         draft.write_text(text, encoding="utf-8")
         os.replace(draft, target)
+    except OSError as error:
+        # Of a disk that is full the error names no file, and the draft is nobody's.
+        error.filename, error.filename2 = os.fspath(path), None
+        raise
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()

@@ -223,7 +223,7 @@ def _map(path: Path, name: str) -> memoryview:
         with open(path, "rb") as file:
             start = file.read(_HEADER.size)
             if not MAGIC.startswith(start[: len(MAGIC)]):
-                raise ArtifactError(f"{name}: is not a relay-layout artifact (bad magic)")
+                raise _no_artifact(name)
             if len(start) < _HEADER.size:
                 raise ArtifactError(
                     f"{name}: truncated: {len(start)} bytes, the header alone takes {_HEADER.size}; "
@@ -237,10 +237,16 @@ def _map(path: Path, name: str) -> memoryview:
         raise ArtifactError(f"{name}: cannot be read: {_reason(error)}") from error
 
 
+def _no_artifact(name: str) -> ArtifactError:
+    return ArtifactError(
+        f"{name}: is not a relay-layout artifact (bad magic); relay-layout compile makes one of a model"
+    )
+
+
 def _read_manifest(data: memoryview, name: str) -> tuple[Manifest, int]:
     magic, version, flags, offset, size, digest = _HEADER.unpack(data[: _HEADER.size])
     if magic != MAGIC:
-        raise ArtifactError(f"{name}: is not a relay-layout artifact (bad magic)")
+        raise _no_artifact(name)
     if version > FORMAT_VERSION:
         raise ArtifactError(
             f"{name}: has format version {version}, this relay-layout reads up to {FORMAT_VERSION}; "

@@ -63,6 +63,12 @@ def check_runnable(target: Mapping[str, Any], *, name: str = "artifact") -> None
         raise ArtifactError(f"{name}: {found[0]}; {found[1]}")
 
 
+def obstacle_here(target: Mapping[str, Any]) -> str | None:
+    """Why this machine cannot run what was built for ``target``; None if it can."""
+    found = _obstacle(target)
+    return None if found is None else found[0]
+
+
 def choose_target(
     targets: Mapping[str, Mapping[str, Any]], wanted: str | None = None, *, name: str = "artifact"
 ) -> str:
@@ -140,4 +146,4 @@ def _system(target: Mapping[str, Any]) -> str:
     return ""
 
 
-__all__ = ["check_runnable", "check_target", "choose_target", "host_features"]
+__all__ = ["check_runnable", "check_target", "choose_target", "host_features", "obstacle_here"]

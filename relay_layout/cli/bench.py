@@ -68,7 +68,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> Outcome:
     """Compares; the exit status is 1 where relay-layout failed, computed something else or became slower."""
     if arguments.save is not None:
-        options.check_writable("--save", arguments.save, arguments.models)
+        options.check_writable("--save", arguments.save, options.sources(arguments))
     shapes = options.input_shapes(arguments)
     if arguments.layers:
         return _run_layers(arguments, shapes)

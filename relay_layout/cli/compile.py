@@ -28,12 +28,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> Outcome:
     """Compiles the model and writes the artifact, complete or not at all."""
     keywords = options.ModelOptions.read(arguments).keywords()
-    options.check_writable("-o", arguments.output, [arguments.model])
+    options.check_writable("-o", arguments.output, options.sources(arguments))
     keywords["target"] = targets(arguments.target)
     keywords["precision"] = arguments.precision
     if arguments.report is not None:
+        options.check_writable("--report", arguments.report, options.sources(arguments))
         check_report_path(arguments.report)
-        options.check_writable("--report", arguments.report, [arguments.model])
         options.check_apart("-o", arguments.output, "--report", arguments.report)
         keywords["report"] = arguments.report
     import relay_layout

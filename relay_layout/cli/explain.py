@@ -35,11 +35,19 @@ def run(arguments: Namespace) -> Outcome:
 
 def _of_report(arguments: Namespace) -> Outcome:
     """What the report holds, of the target that ``--target`` names or of all."""
+    given = [each.name for each in options.LAYOUTS if getattr(arguments, each.name[2:].replace("-", "_"))]
+    if given:
+        raise InputError(
+            f"{arguments.model} tells what was compiled, which {given[0]} cannot change; explain the model"
+        )
     report = read_report(arguments.model)
     known = [target["name"] for target in report["targets"]]
     targets = [target for target in report["targets"] if target["name"] == arguments.target]
     if not targets and arguments.target != "native":
-        raise InputError(f"--target: the report has no target {arguments.target}, only {', '.join(known)}")
+        raise InputError(
+            f"--target: the report has no target '{arguments.target}'; name one of {', '.join(known)}, or "
+            "leave it out for all"
+        )
     targets = targets or report["targets"]
     if arguments.node is None:
         return Outcome({**report, "targets": targets}, of_report(report, targets))

@@ -100,7 +100,7 @@ def _jobs(arguments: Namespace, asked: options.ModelOptions) -> "list[FleetJob]"
         seen.add((key, target))
         log = folder / f"{_file_name(target)}.jsonl"
         if folder.exists():
-            options.check_writable("-o", str(log), [*arguments.models, *arguments.tuning_records])
+            options.check_writable("-o", str(log), options.sources(arguments))
         job = tuning_job(arguments, asked, log, target)
         jobs.append(FleetJob(job, RemoteDevice(host, port, key, arguments.rpc_wait or WAIT)))
     return jobs

@@ -1,13 +1,24 @@
-"""Ctrl-C, told apart from the errors it causes."""
+"""Ctrl-C and SIGTERM, told apart from the errors they cause."""
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 INTERRUPTED = 130
 """The exit status of a verb that was interrupted."""
+
+
+_DEFAULT: Mapping[signal.Signals, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+}
+"""The signals that interrupt, and what stands for them where nobody has changed it.
+
+SIGTERM, which schedulers and ``timeout`` send, would otherwise leave folders of temporary files.
+"""
 
 
 @contextmanager
@@ -18,42 +29,48 @@ def noted_interrupts() -> Iterator[list[int]]:
     error of its own, and a linker that was interrupted too looks like one that failed.
     """
     noted: list[int] = []
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield noted
-        return
 
     def note_and_raise(number: int, frame: FrameType | None) -> None:
         noted.append(number)
         signal.default_int_handler(number, frame)
 
-    signal.signal(signal.SIGINT, note_and_raise)
-    try:
+    free = [number for number, handler in _DEFAULT.items() if signal.getsignal(number) is handler]
+    with _handled(free, note_and_raise):
         yield noted
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
 def stop_requests(tell: Callable[[str], None]) -> Iterator[Sequence[int]]:
-    """Yields a sequence that gets an entry with the first Ctrl-C; the second one interrupts."""
+    """Yields a sequence that gets an entry with the first interrupt; the second one ends the work at once."""
     requests: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield requests
-        return
-    previous = signal.getsignal(signal.SIGINT)
+    previous = {number: signal.getsignal(number) for number in _DEFAULT}
 
     def request(number: int, frame: FrameType | None) -> None:
         del frame
         requests.append(number)
         tell("stopping; once more to stop at once")
-        signal.signal(signal.SIGINT, previous)
+        for each, handler in previous.items():
+            signal.signal(each, handler or _DEFAULT[each])
 
-    signal.signal(signal.SIGINT, request)
-    try:
+    with _handled(list(_DEFAULT), request):
         yield requests
+
+
+@contextmanager
+def _handled(
+    numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Meanwhile the handler gets these signals, in the main thread, which alone can set one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, before in previous.items():
+            if before is not None:  # None: not set by Python, so not for it to set again
+                signal.signal(number, before)
 
 
 __all__ = ["noted_interrupts", "stop_requests"]

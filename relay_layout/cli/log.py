@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from relay_layout.cli import options
 from relay_layout.cli.output import Outcome, note, one_line, table
 from relay_layout.errors import InputError
+from relay_layout.explanation.text import counted
 
 if TYPE_CHECKING:
     from topi_ext.tune.log import Problem
@@ -32,10 +33,18 @@ def run(arguments: Namespace) -> Outcome:
         if arguments.output is None:
             raise InputError("log merge needs -o OUT, the log to write")
         options.check_writable("-o", arguments.output, arguments.logs)
+        _check_no_loss(Path(arguments.output))
         return _merge(arguments.logs, arguments.output)
     if arguments.output is not None:
         raise InputError("log check writes nothing; leave out -o")
     return _check(arguments.logs)
+
+
+def _check_no_loss(output: Path) -> None:
+    from topi_ext.tune.log import is_log
+
+    if output.exists() and not is_log(output):
+        raise InputError(f"-o: {output} is there and no tuning log; give the name of a new file")
 
 
 def _merge(logs: Sequence[str], output: str) -> Outcome:
@@ -43,9 +52,12 @@ def _merge(logs: Sequence[str], output: str) -> Outcome:
 
     records, problems = load(map(Path, logs))
     best = merged(records)
-    tell_problems(problems)
     if problems and not best:
-        raise InputError(f"log merge: no line of {', '.join(logs)} is a record; {output} is left as it was")
+        raise InputError(
+            f"log merge: no line of {', '.join(logs)} is a record, as {problems[0]}; "
+            f"{output} is left as it was"
+        )
+    tell_problems(problems)
     write(Path(output), best)
     report = {
         "output": output,
@@ -55,8 +67,12 @@ def _merge(logs: Sequence[str], output: str) -> Outcome:
     }
     text = table(
         [
-            ["read", f"{len(records)} records of {len(logs)} logs, {len(problems)} lines skipped"],
-            ["written", f"{len(best)} records to {one_line(output)}"],
+            [
+                "read",
+                f"{counted(len(records), 'record')} of {counted(len(logs), 'log')}, "
+                f"{counted(len(problems), 'line')} skipped",
+            ],
+            ["written", f"{counted(len(best), 'record')} to {one_line(output)}"],
         ]
     )
     return Outcome(report, text)

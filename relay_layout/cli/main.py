@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the arguments of ``argv``, or of the process; returns the exit status.
 
     0: done. 1: the work found something wrong, or failed for a reason that is not the caller's. 2: bad
-    input. 130: interrupted. 141: standard output was closed, as by ``| head``.
+    input. 130: interrupted, by Ctrl-C or SIGTERM. 141: standard output was closed, as by ``| head``.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     return guarded(lambda: _run(words), with_traceback="--traceback" in words)

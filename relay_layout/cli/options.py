@@ -1,6 +1,8 @@
 """The options that verbs share: declared once, as data, and read and checked before any work begins."""
 
+import errno
 import os
+import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -233,6 +235,13 @@ def records(arguments: Namespace) -> dict[str, Any]:
     }
 
 
+def sources(arguments: Namespace) -> list[str]:
+    """The files that :data:`MODEL` or :data:`MODELS` and :data:`LAYOUTS` or :data:`RECORDS` name."""
+    models = [arguments.model] if hasattr(arguments, "model") else arguments.models
+    params = getattr(arguments, "params", None)
+    return [*models, *([] if params is None else [params]), *arguments.tuning_records]
+
+
 def input_shapes(arguments: Namespace) -> dict[str, tuple[int, ...]] | None:
     """The shapes by input name, None if there are none. Raises InputError for a name given twice."""
     shapes: dict[str, tuple[int, ...]] = {}
@@ -257,11 +266,23 @@ def check_writable(option: str, path: str, sources: Sequence[str] = ()) -> None:
         raise InputError(f"{option}: {path} is not a regular file")
     if not os.path.isdir(folder):
         raise InputError(f"{option}: the folder {folder} does not exist")
-    if not os.access(folder, os.W_OK):
+    if not _takes_files(folder):
         raise InputError(f"{option}: the folder {folder} is not writable")
     for source in sources:
         if os.path.exists(source) and os.path.exists(path) and os.path.samefile(source, path):
             raise InputError(f"{option}: {path} would overwrite what is being read")
+
+
+def _takes_files(folder: str) -> bool:
+    """Whether files can be made there; for root, every mode and every file system says so."""
+    if not os.access(folder, os.W_OK):
+        return False
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as error:
+        # A full disk takes what is put in the place of something longer.
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def check_apart(option: str, path: str, other: str, second: str) -> None:

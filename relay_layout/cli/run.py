@@ -62,6 +62,8 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.outputs is not None:
         sources = [arguments.artifact, *([arguments.inputs] if arguments.inputs is not None else [])]
         options.check_writable("--outputs", arguments.outputs, sources)
+        if not arguments.outputs.endswith(".npz"):
+            raise InputError(f"--outputs: {arguments.outputs} must end in .npz (arrays by name)")
     remote = options.remote_device(arguments)
     if remote is not None and (arguments.profile or arguments.permute):
         option = "--profile" if arguments.profile else "--permute"
@@ -70,8 +72,8 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.report is not None:
         if not arguments.profile:
             raise InputError("--report needs --profile, which measures what goes into it")
-        check_report_path(arguments.report)
         options.check_writable("--report", arguments.report, [arguments.artifact])
+        check_report_path(arguments.report)
         if arguments.outputs is not None:
             options.check_apart("--outputs", arguments.outputs, "--report", arguments.report)
         known = read_report(arguments.report)

@@ -31,7 +31,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
     options.add(parser, options.MODELS)
     parser.add_argument(
-        "-o", "--output", required=True, metavar="LOG", help="the log to append to; what it holds counts"
+        "-o",
+        "--output",
+        required=True,
+        metavar="LOG",
+        help="the log to append to; tuning goes on from what it holds, after an interruption too",
     )
     options.add(parser, options.TARGET, *options.LAYOUTS, options.THREADS, options.PRECISION, *SEARCH)
     parser.add_argument(
@@ -52,7 +56,7 @@ def run(arguments: Namespace) -> Outcome:
         )
     if arguments.modelled and arguments.tasks == "transforms":
         raise InputError("--modelled has no model of layout transforms; leave out --tasks transforms")
-    options.check_writable("-o", arguments.output, [*arguments.models, *arguments.tuning_records])
+    options.check_writable("-o", arguments.output, options.sources(arguments))
     from relay_layout.tuning.job import Listener, Tuning
 
     job = tuning_job(

@@ -1,17 +1,15 @@
 """``relay_layout.explain``: what was chosen for a model's operators, and what else there was."""
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from relay_layout.choice.plan import LayoutPlan, plan_layout
-from relay_layout.errors import InputError
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.reasons import COSTS_MORE
-from relay_layout.explanation.words import MOST_NAMED, first_of, fitting_names, shown
+from relay_layout.explanation.words import place_of
 from relay_layout.frontend import Params, load_model
 from relay_layout.graph import Node
 from relay_layout.request import LayoutRequest
@@ -110,22 +108,4 @@ def explain_node(plan: LayoutPlan, node: Node) -> NodeExplanation:
 
 def find_node(plan: LayoutPlan, node: str | int) -> Node:
     """The operator that a name, a part of one, or an index means. InputError for none and for several."""
-    nodes, wanted = plan.graph.nodes, str(node)
-    names = [candidate.name for candidate in nodes]
-    is_name = isinstance(node, str) and wanted in names
-    if not is_name and wanted.removeprefix("-").isdecimal():
-        if len(wanted) < 10 and 0 <= int(wanted) < len(nodes):
-            return nodes[int(wanted)]
-        bound = f"indices are 0 to {len(nodes) - 1}" if nodes else "the model has none"
-        raise InputError(f"there is no operator {shown(wanted)}; {bound}")
-    fitting = fitting_names(names, wanted)
-    if len(fitting) == 1:
-        return nodes[fitting[0]]
-    if fitting:
-        found = first_of([f"{shown(names[place])} (index {place})" for place in fitting])
-        raise InputError(
-            f"'{shown(wanted)}' fits {len(fitting)} operators: {found}; give a whole name or an index"
-        )
-    near = difflib.get_close_matches(wanted, names, n=MOST_NAMED, cutoff=0.5) or names[:MOST_NAMED]
-    hint = f"; did you mean {', '.join(map(shown, near))}?" if near else "; the model has no operators"
-    raise InputError(f"there is no operator '{shown(wanted)}'{hint}")
+    return plan.graph.nodes[place_of([candidate.name for candidate in plan.graph.nodes], node)]

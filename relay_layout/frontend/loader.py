@@ -58,6 +58,14 @@ LOADERS: dict[str, Loader] = {
 """What reads a file, by its suffix in lower case."""
 
 
+_NO_MODELS = {
+    ".rla": "an artifact, compiled already: relay-layout run runs it, explain takes the model or its report",
+    ".html": "a report: relay-layout explain and diff read it",
+    ".jsonl": "a tuning log, for --tuning-records",
+}
+"""What other files of relay-layout are, by suffix."""
+
+
 def load_model(
     model: "str | os.PathLike[str] | IRModule | onnx.ModelProto | torch.export.ExportedProgram",
     *,
@@ -101,6 +109,8 @@ def _read(
         if params is not None:
             raise ModelError(f"model '{model}' is built in and has weights; params go with Relay's files")
         return models.to_relax(builtin_network(str(model), shapes))
+    if not os.fspath(model):
+        raise ModelError("the model's path is empty")
     path = Path(model)
     if not path.exists():
         raise ModelError(f"model '{path}': no such file; built-in models are {', '.join(models.names())}")
@@ -110,6 +120,8 @@ def _read(
     loader = LOADERS.get(suffix)
     if loader is not None:
         return loader(path, shapes, params)
+    if suffix in _NO_MODELS:
+        raise ModelError(f"model '{path}' is no model but {_NO_MODELS[suffix]}")
     raise ModelError(f"model '{path}': its suffix names no kind of model; supported is {', '.join(LOADERS)}")
 
 

@@ -130,6 +130,8 @@ def _fail_at(text: str, position: int) -> NoReturn:
             f"the number at position {position} is followed by {following}; "
             "write the small letter of the axis that it splits, e.g. '16c'",
         )
+    if text.isascii() and text.isalpha() and text.islower():
+        _fail(text, f"axes are capital letters; write {text.upper()!r}")
     if "a" <= character <= "z":
         _fail(
             text,

@@ -13,6 +13,7 @@ _MOVED = {
     "tvm._ffi.register_func": "tvm.register_global_func",
     "tvm._ffi.register_object": "tvm.register_object",
     "tvm.arith": "tvm.sym",
+    "tvm.autotvm.apply_history_best": f"{RELAY}.autotvm.apply_history_best",
     "tvm.cl": "tvm.opencl",
     "tvm.compute": "tvm.te.compute",
     "tvm.context": "tvm.device",
@@ -119,6 +120,11 @@ _REWRITE = "Relay's expression rewriters are gone; rewrite the module with tvm.r
 _TE_SCHEDULE = "TE schedules are gone from TVM; use tvm.s_tir.Schedule on te.create_prim_func"
 _BYOC = "external code generators are gone; leave the line out, relay-layout has kernels of its own"
 
+_INTEGERS = "quantized networks are computed in integers as they come; leave the line out"
+_EXPORT = "export the model to ONNX or TensorFlow Lite; use relay.frontend.from_onnx or from_tflite"
+_OWN = "operators of your own are not taken so; docs/extending.md says how to add one"
+_KERNELS = "kernels come from relay-layout; leave the line out, or tune them with relay-layout tune"
+
 _GONE = {
     "tvm.TVMError": _ERROR,
     "tvm._ffi.base.TVMError": _ERROR,
@@ -150,13 +156,28 @@ _GONE = {
     "tvm.relay.data_dep_optimization": "sparse rewrites are gone; build the dense model",
     "tvm.relay.dataflow_pattern": "Relay's patterns are gone; match Relax with tvm.relax.dpl",
     "tvm.relay.expr_functor": _REWRITE,
+    "tvm.relay.frontend": _EXPORT,
     "tvm.relay.op.contrib": _BYOC,
+    "tvm.relay.op.register": _OWN,
+    "tvm.relay.op.register_compute": _KERNELS,
+    "tvm.relay.op.register_injective_schedule": _KERNELS,
+    "tvm.relay.op.register_schedule": _KERNELS,
+    "tvm.relay.op.register_strategy": _KERNELS,
+    "tvm.relay.op.strategy": _KERNELS,
     "tvm.relay.prelude": "algebraic data types are not there; write the model without lists and trees",
     "tvm.relay.quantize": "quantize the model before it is imported, as with onnxruntime.quantization",
     "tvm.relay.testing": "it is one of TVM's own test helpers; relay_layout.models has networks",
+    "tvm.relay.transform.AnnotateTarget": _BYOC,
+    "tvm.relay.transform.FakeQuantizationToInteger": _INTEGERS,
+    "tvm.relay.transform.FuseOps": "relay.build fuses by itself; leave the line out",
+    "tvm.relay.transform.MergeCompilerRegions": _BYOC,
+    "tvm.relay.transform.MergeComposite": _BYOC,
+    "tvm.relay.transform.PartitionGraph": _BYOC,
+    "tvm.relay.transform.ToMixedPrecision": "use precision= of relay_layout.compile (bf16, fp16, tf32), or a "
+    "model in float16",
     "tvm.relay.transform": "relay-layout has no such pass; leave it out if it only makes code faster",
     "tvm.relay.type_functor": _REWRITE,
-    "tvm.relay.vm": "the Relay VM is gone; use relay.build and graph_executor.GraphModule",
+    "tvm.relay.vm": "the Relay VM is gone; use relay.vm.compile and VirtualMachine, or relay.build",
     "tvm.runtime.executor": "the AOT executor is gone; use relay.build and graph_executor.GraphModule",
     "tvm.runtime.vm": "use tvm.relax.VirtualMachine, or graph_executor.GraphModule",
     **{
@@ -226,12 +247,17 @@ def shown(old: str) -> str:
 
 def reason(old: str) -> str:
     """Why an old name cannot be carried, and what to do instead."""
-    for prefix in _prefixes(old):
-        if prefix in _GONE:
-            return _GONE[prefix]
+    known = known_reason(old)
+    if known is not None:
+        return known
     if _begins(old, "tvm.relay"):
         return "relay-layout has no such name; write it with the operators that relay-layout has"
     return "TVM 0.27 has no such name; see its documentation for what took its place"
+
+
+def known_reason(old: str) -> str | None:
+    """The same, None where nothing is known of the name or of a module that it is in."""
+    return next((_GONE[prefix] for prefix in _prefixes(old) if prefix in _GONE), None)
 
 
 def _candidates(old: str) -> Iterator[str]:
@@ -275,4 +301,4 @@ def _begins(dotted: str, prefix: str) -> bool:
     return dotted == prefix or dotted.startswith(f"{prefix}.")
 
 
-__all__ = ["RELAY", "HasName", "Names", "is_ours", "old_name", "reason", "shown"]
+__all__ = ["RELAY", "HasName", "Names", "is_ours", "known_reason", "old_name", "reason", "shown"]

@@ -54,6 +54,7 @@ _HOMES = {
 _MODULES = (
     "analysis",
     "annotation",
+    "autotvm",
     "build_module",
     "contrib",
     "frontend",

@@ -285,6 +285,11 @@ def bind_params(
     return with_main(module, new), bound
 
 
+def bind_params_by_name(func: Any, params: Mapping[str, Any]) -> relax.Function:
+    """A function with values for its parameters as constants; other names are ignored."""
+    return bind_params(as_module(func), params)[0]["main"]
+
+
 def main_function(module: tvm.IRModule) -> relax.Function:
     """The function "main". ModelError where there is none."""
     if "main" not in module or not isinstance(module["main"], relax.Function):

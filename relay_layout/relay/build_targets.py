@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 
 from relay_layout.errors import TargetError
+from relay_layout.relay.autotvm import logs_applied
 from relay_layout.targets import BuildTarget, resolve_target
 
 _TAKEN = ("mcpu", "mtriple", "mattr", "num-cores")
@@ -17,8 +18,8 @@ _IGNORED = ("device", "keys", "libs", "link-params", "model", "opt-level", "runt
 def build_target(target: Any) -> BuildTarget:
     """The target of a text such as ``"llvm -mcpu=core-avx2"``, a TVM target, a list or dictionary of one.
 
-    ``"llvm"`` alone, and None without a target in scope, are this machine. TargetError for what cannot be
-    built for.
+    ``"llvm"`` alone, and None without a target in scope, are this machine. Its kernels are also those of
+    :func:`relay_layout.relay.autotvm.apply_history_best`. TargetError for what cannot be built for.
     """
     if target is None:
         target = tvm.target.Target.current(allow_none=True) or "llvm"
@@ -33,10 +34,10 @@ def build_target(target: Any) -> BuildTarget:
         # TVM fills in the triple of this machine.
         if str(target.kind.name) == "llvm" and set(given) <= {"mtriple"}:
             return _with_triple(str(given.get("mtriple", "")))
-        return resolve_target(target)
+        return _resolved(target)
     if isinstance(target, str) and not target.strip().startswith("{"):
         return _from_text(target)
-    return resolve_target(target)
+    return _resolved(target)
 
 
 def _from_text(text: str) -> BuildTarget:
@@ -44,7 +45,7 @@ def _from_text(text: str) -> BuildTarget:
     if not words:
         raise TargetError("the target is empty; use 'llvm'")
     if words[0] != "llvm":
-        return resolve_target({"kind": words[0]} if words[0] in _KINDS else text)
+        return _resolved({"kind": words[0]} if words[0] in _KINDS else text)
     options: dict[str, Any] = {}
     rest = words[1:]
     while rest:
@@ -63,16 +64,20 @@ def _from_text(text: str) -> BuildTarget:
             raise TargetError(f"target {text!r}: num-cores is a number, not '{options['num-cores']}'")
         options["num-cores"] = int(options["num-cores"])
     if not options:
-        return resolve_target("native")
-    return resolve_target({"kind": "llvm", **options})
+        return _resolved("native")
+    return _resolved({"kind": "llvm", **options})
+
+
+def _resolved(target: Any) -> BuildTarget:
+    return resolve_target(target, tuning_records=logs_applied())
 
 
 _KINDS = ("c", "cuda", "hexagon", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu")
 
 
 def _with_triple(triple: str) -> BuildTarget:
-    native = resolve_target("native")
+    native = _resolved("native")
     machine = str(native.manifest()["mtriple"]).split("-")[0]
     if not triple or triple.split("-")[0] == machine:
         return native
-    return resolve_target({"kind": "llvm", "mtriple": triple})
+    return _resolved({"kind": "llvm", "mtriple": triple})

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-from relay_layout.errors import LayoutError
+import numpy as np
+
+from relay_layout.errors import LayoutError, RelayLayoutError
 from relay_layout.layout import Layout
-from relay_layout.relay.operators import TABLE
+from relay_layout.relay.operators import TABLE, did_you_mean
 
 Callback = TypeVar("Callback", bound=Callable[..., Any])
 
@@ -17,15 +20,21 @@ Callback = TypeVar("Callback", bound=Callable[..., Any])
 class _Registry:
     """Callbacks by operator; of several for one operator the one with the highest level holds."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, arguments: Sequence[str]) -> None:
         self.kind = kind
+        self.arguments = arguments
         self._held: dict[str, tuple[int, Callable[..., Any]]] = {}
 
     def register(self, name: str, callback: Callback | None, level: int) -> Any:
         if name not in TABLE:
-            raise LayoutError(f"{self.kind} callback for '{name}': Relay has no such operator")
+            raise LayoutError(
+                f"{self.kind} callback for '{name}': Relay has no such operator{did_you_mean(name)}"
+            )
+        if isinstance(level, bool) or not isinstance(level, int):
+            raise LayoutError(f"{self.kind} callback for {name}: the level is a whole number, not {level!r}")
 
         def add(function: Callback) -> Callback:
+            self._check_arguments(name, function)
             present = self._held.get(name)
             if present is not None and present[0] == level and present[1] is not function:
                 raise LayoutError(
@@ -38,6 +47,34 @@ class _Registry:
 
         return add if callback is None else add(callback)
 
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """What the operator's callback returns. LayoutError with what it raises, but for errors of ours."""
+        try:
+            return self._held[name][1](*arguments)
+        except RelayLayoutError:
+            raise
+        except Exception as error:
+            # Across TVM's passes the type of an error is lost, and so is where it came from.
+            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise LayoutError(f"the {self.kind} callback for {name} raised {told}") from error
+
+    def _check_arguments(self, name: str, function: Any) -> None:
+        expected = ", ".join(self.arguments)
+        if not callable(function):
+            raise LayoutError(
+                f"{self.kind} callback for {name}: a function of ({expected}) is needed, not {function!r}"
+            )
+        try:
+            inspect.signature(function).bind(*self.arguments)
+        except TypeError:
+            called = getattr(function, "__name__", repr(function))
+            taken = inspect.signature(function)
+            raise LayoutError(
+                f"{self.kind} callback for {name}: it is called with ({expected}), but {called} takes {taken}"
+            ) from None
+        except ValueError:  # a function of C, which does not say
+            pass
+
     def get(self, name: str) -> Callable[..., Any] | None:
         held = self._held.get(name)
         return held[1] if held is not None else None
@@ -49,9 +86,9 @@ class _Registry:
         return bool(self._held)
 
 
-CONVERT = _Registry("convert layout")
-ALTER = _Registry("alter layout")
-INFER = _Registry("infer layout")
+CONVERT = _Registry("convert layout", ("attrs", "inputs", "tinfos", "desired_layouts"))
+ALTER = _Registry("alter layout", ("attrs", "inputs", "tinfos", "out_type"))
+INFER = _Registry("infer layout", ("attrs", "new_in_layouts", "old_in_layouts", "old_in_types"))
 
 
 def register_convert_op_layout(op_name: str, convert_layout: Callback | None = None, level: int = 10) -> Any:
@@ -126,7 +163,14 @@ class LayoutConfig:
     _local = threading.local()
 
     def __init__(self, skip_layers: Sequence[int] | None = None) -> None:
-        self.skip_layers = frozenset(int(position) for position in skip_layers or ())
+        wanted = "skip_layers: a list of positions from 0 on is needed"
+        if isinstance(skip_layers, int | str):
+            raise LayoutError(f"{wanted}, not {skip_layers!r}")
+        positions = list(skip_layers or ())
+        for position in positions:
+            if not isinstance(position, int | np.integer) or position < 0:
+                raise LayoutError(f"{wanted}, and {position!r} is none")
+        self.skip_layers = frozenset(map(int, positions))
 
     @classmethod
     def current(cls) -> LayoutConfig:

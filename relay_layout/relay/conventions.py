@@ -13,7 +13,7 @@ from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
 from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.node_view import NodeView
-from relay_layout.relay.operators import TABLE
+from relay_layout.relay.operators import TABLE, did_you_mean
 from relay_layout.relay.syntax import tree
 from relay_layout.targets.convolutions import USUAL_KERNELS
 
@@ -82,11 +82,18 @@ def check_desired(desired: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
     LayoutError for what cannot be meant.
     """
+    if not isinstance(desired, Mapping):
+        raise LayoutError(
+            'desired layouts: a dictionary such as {"nn.conv2d": ["NHWC", "default"]} is needed, '
+            f"not {desired!r}"
+        )
     checked: dict[str, list[str]] = {}
     for name, layouts in desired.items():
         if name not in CONVERTED and CONVERT.get(name) is None:
             if name not in TABLE:
-                raise LayoutError(f"desired layouts of '{name}': Relay has no such operator")
+                raise LayoutError(
+                    f"desired layouts of '{name}': Relay has no such operator{did_you_mean(name)}"
+                )
             raise LayoutError(
                 f"desired layouts of {name}: it takes the layouts of its neighbours; operators that choose "
                 f"are {', '.join(CONVERTED)}, and those with a callback of register_convert_op_layout"

@@ -23,10 +23,13 @@ from relay_layout.ir import Constant, constant_array, dtype_of, shape_of, with_b
 from relay_layout.relay.build_module import main_function
 from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.importing.operation import reason
+from relay_layout.relay.missing import refuser
 from relay_layout.relay.params import as_array
 
 if TYPE_CHECKING:
     import onnx
+
+__getattr__ = refuser(__name__)
 
 Params = dict[str, Any]
 

@@ -54,17 +54,17 @@ def rules_for(
         if not desired or name not in desired:
             return None
         if callback is not None:
-            answer = callback(seen.attributes, list(seen.operands), seen.types, list(desired[name]))
+            answer = CONVERT.ask(name, seen.attributes, list(seen.operands), seen.types, list(desired[name]))
             return noted(node, seen, answer, "convert")
         if node.operator not in CONVOLUTION_AXES:
             return convert_by_convention(seen, desired[name])
         return None
 
     def altered(node: Node, seen: NodeView) -> tree.Expression | None:
-        callback = ALTER.get(seen.row.name)
-        if callback is None:
+        if ALTER.get(seen.row.name) is None:
             return None
-        answer = callback(seen.attributes, list(seen.operands), seen.types, to_relay(node.expression.ty))
+        out_type = to_relay(node.expression.ty)
+        answer = ALTER.ask(seen.row.name, seen.attributes, list(seen.operands), seen.types, out_type)
         return noted(node, seen, answer, "alter")
 
     def noted(
@@ -102,9 +102,8 @@ def _rule(node: Node, ask: Ask, letters: Mapping[int, str]) -> Rule | None:
         answer = ask(node, seen)
         if answer is not None and not _is_same(answer, seen):
             return _Replaced(node, seen, answer, letters)
-        infer = INFER.get(seen.row.name)
-        if infer is not None:
-            return _Inferred(seen, infer, letters)
+        if INFER.get(seen.row.name) is not None:
+            return _Inferred(seen, letters)
     return table_rule(node)
 
 
@@ -205,9 +204,8 @@ class _Inferred:
         """What to say of a layout that it has no signature for."""
         return f"the infer layout callback for {self._seen.row.name} does not take it"
 
-    def __init__(self, seen: NodeView, infer: Callable[..., Any], letters: Mapping[int, str]) -> None:
+    def __init__(self, seen: NodeView, letters: Mapping[int, str]) -> None:
         self._seen = seen
-        self._infer = infer
         self._letters = letters
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
@@ -223,7 +221,8 @@ class _Inferred:
                 _named(layout, letters) if value.rank == tensors[0].rank else ""
                 for value, letters in zip(tensors, old, strict=True)
             ]
-            told = self._infer(self._seen.attributes, offered, old, self._seen.types)
+            seen = self._seen
+            told = INFER.ask(seen.row.name, seen.attributes, offered, old, seen.types)
             signature = self._signature(node, told, old)
             if signature is not None:
                 yield signature
@@ -266,10 +265,10 @@ def _told(
     letters: Mapping[int, str],
 ) -> tuple[Sequence[str], Sequence[str]]:
     """The layouts of a call, from the caller's callback or else from its attributes."""
-    infer = INFER.get(name)
-    if infer is None:
+    if INFER.get(name) is None:
         return layouts_of(name, attributes, len(seen.operands), len(node.results))
-    told = infer(attributes, offered, [letters.get(value.rank, "") for value in node.operands], seen.types)
+    old = [letters.get(value.rank, "") for value in node.operands]
+    told = INFER.ask(name, attributes, offered, old, seen.types)
     _check_told(told, name)
     return told.input_layouts, told.output_layouts
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from relay_layout.errors import ModelError
 from relay_layout.relay.compositions import COMPOSITIONS
+from relay_layout.relay.missing import missing
 from relay_layout.relay.operator_functions import operator_function
-from relay_layout.relay.operators import TABLE
+from relay_layout.relay.operators import TABLE, did_you_mean
 from relay_layout.relay.syntax.tree import OperatorName
 
 
@@ -22,8 +23,9 @@ def namespace(module: str, prefix: str) -> tuple[Callable[[str], Any], Callable[
         found = function_of(prefix + name)
         if found is None or "." in name:
             near = get_close_matches(name, members(prefix), 1, 0.75)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise AttributeError(f"module '{module}' has no attribute '{name}'{hint}")
+            if not near:
+                raise missing(module, name)
+            raise AttributeError(f"module '{module}' has no attribute '{name}'; did you mean '{near[0]}'?")
         return found
 
     return find, lambda: members(prefix)
@@ -48,7 +50,5 @@ def function_of(name: str) -> Callable[..., Any] | None:
 def get(op_name: str) -> OperatorName:
     """The operator of a name, for ``relay.Call``, with ``name`` as in calls. ModelError if unknown."""
     if op_name not in TABLE:
-        near = get_close_matches(op_name, TABLE, 1, 0.75)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ModelError(f"there is no operator '{op_name}'{hint}")
+        raise ModelError(f"there is no operator '{op_name}'{did_you_mean(op_name)}")
     return OperatorName(op_name)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from relay_layout.errors import ModelError
 from relay_layout.relay.syntax import read_params, write_params
 
 
@@ -28,4 +29,6 @@ def as_array(value: Any) -> np.ndarray:
 
 def as_arrays(params: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
     """Parameters by name as arrays; none for None."""
+    if params is not None and not isinstance(params, Mapping):
+        raise ModelError(f"params: a dictionary of arrays by name is needed, not {type(params).__name__}")
     return {str(name): as_array(value) for name, value in (params or {}).items()}

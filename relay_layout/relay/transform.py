@@ -14,14 +14,22 @@ from tvm import relax
 
 from relay_layout.relay.callbacks import LayoutConfig
 from relay_layout.relay.conventions import check_desired
+from relay_layout.relay.missing import refuser
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
 from relay_layout.relay.passes.inference import simplify_inference
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.rewrite.fold import fold_constants
 from relay_layout.targets import resolve_target
 from relay_layout.verify import verify_module
+
+PassContext = tvm.transform.PassContext
+Sequential = tvm.transform.Sequential
+"""Both are TVM's; Relay had them here first."""
+
+__getattr__ = refuser(__name__)
 
 
 def InferType() -> tvm.transform.Pass:
@@ -59,6 +67,16 @@ def FoldScaleAxis() -> tvm.transform.Pass:
 def FoldExplicitPadding() -> tvm.transform.Pass:
     """nn.pad before a convolution or pooling, with the value that this pads with itself, taken into it."""
     return _pass(fold_explicit_padding, "relay_layout.relay.FoldExplicitPadding")
+
+
+def SimplifyExpr() -> tvm.transform.Pass:
+    """What :func:`relay.build` simplifies before it chooses layouts, done here already."""
+    return _pass(canonicalize, "relay_layout.relay.SimplifyExpr")
+
+
+def DynamicToStatic() -> tvm.transform.Pass:
+    """Shapes that are computed of constants become numbers; importers have done what else there is to do."""
+    return FoldConstant()
 
 
 def RemoveUnusedFunctions(entry_functions: Sequence[str] | None = None) -> tvm.transform.Pass:
@@ -138,12 +156,16 @@ __all__ = [
     "CanonicalizeOps",
     "ConvertLayout",
     "DeadCodeElimination",
+    "DynamicToStatic",
     "EliminateCommonSubexpr",
     "FoldConstant",
     "FoldExplicitPadding",
     "FoldScaleAxis",
     "InferType",
     "LayoutConfig",
+    "PassContext",
     "RemoveUnusedFunctions",
+    "Sequential",
+    "SimplifyExpr",
     "SimplifyInference",
 ]

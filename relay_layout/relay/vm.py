@@ -10,6 +10,9 @@ from tvm.runtime.module import BenchmarkResult
 from relay_layout.errors import ModelError
 from relay_layout.relay.build_module import GraphExecutorFactoryModule, build
 from relay_layout.relay.graph_executor import GraphModule
+from relay_layout.relay.missing import refuser
+
+__getattr__ = refuser(__name__)
 
 
 def compile(

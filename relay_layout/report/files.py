@@ -21,7 +21,7 @@ def check_report_path(path: FilePath) -> None:
     if Path(path).suffix not in (".html", ".json"):
         raise InputError(f"report: {os.fspath(path)} must end in .html (a page) or .json (its data)")
     if not Path(path).parent.is_dir():
-        raise InputError(f"report: {os.fspath(path)}: there is no folder {Path(path).parent}")
+        raise InputError(f"report: {os.fspath(path)}: the folder {Path(path).parent} does not exist")
 
 
 def write_report(path: FilePath, report: Report) -> None:
@@ -43,16 +43,16 @@ def read_report(path: FilePath) -> Report:
             raise InputError(f"{name}: larger than {MOST_BYTES} bytes, so no report")
         text = place.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise InputError(f"{name}: not a report: it is no text in UTF-8") from None
+        raise _no_report(name, "it is no text in UTF-8") from None
     if not text.lstrip().startswith("{"):
         _, found, rest = text.partition(DATA_BEGIN)
         if not found:
-            raise InputError(f"{name}: not a report of relay-layout: a page without its data")
+            raise _no_report(name, "it holds no data of one")
         text = rest.partition(DATA_END)[0]
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise InputError(f"{name}: not a report: its data is not readable as JSON") from None
+        raise _no_report(name, "its data is not readable as JSON") from None
     return _checked(data, name)
 
 
@@ -66,9 +66,13 @@ def is_report(path: str) -> bool:
         return KIND.encode() in file.read(200)
 
 
+def _no_report(name: str, reason: str) -> InputError:
+    return InputError(f"{name}: not a report of relay-layout: {reason}; compile --report writes one")
+
+
 def _checked(data: Any, name: str) -> Report:
     if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise InputError(f"{name}: not a report of relay-layout")
+        raise _no_report(name, "it is JSON of something else")
     if data.get("schema") != SCHEMA:
         raise InputError(
             f"{name}: a report of schema {data.get('schema')!r}, and this version reads {SCHEMA}; "

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from relay_layout.errors import InputError
 from relay_layout.explanation.text import columns, counted, layouts
-from relay_layout.explanation.words import first_of, fitting_names, shown
+from relay_layout.explanation.words import place_of, shown
 from relay_layout.report.rates import gflops, peak_share
 from relay_layout.report.schema import Call, Node, OtherWay, Report, Sides, Target, Transform
 
@@ -39,16 +38,7 @@ def find(target: Target, name: str) -> Node:
     """The operator that a name, a part of one, or an index among the operators means. InputError for none."""
     operators = [node for node in target["nodes"] if node["type"] == "operator"]
     names = [node["name"] for node in operators]
-    is_index = name not in names and name.isascii() and name.isdecimal() and len(name) < 10
-    if is_index and int(name) < len(operators):
-        return operators[int(name)]
-    fitting = fitting_names(names, name)
-    if len(fitting) == 1:
-        return operators[fitting[0]]
-    if not fitting:
-        raise InputError(f"the report has no operator '{shown(name)}'")
-    found = first_of([shown(names[place]) for place in fitting])
-    raise InputError(f"'{shown(name)}' fits {len(fitting)} operators: {found}; give a whole name")
+    return operators[place_of(names, name)]
 
 
 def of_operator(target: Target, node: Node) -> str:

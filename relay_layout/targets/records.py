@@ -15,6 +15,9 @@ from topi_ext.tune.record import Record
 from topi_ext.tune.recorded import RecordedKernels
 
 _MOST_NAMED = 3
+_MOST_BYTES = 1 << 16
+_OF_AUTOTVM = b'"tvm_version"'
+"""What every line of AutoTVM's logs holds, and no line of ours."""
 
 
 def recorded_kernels(
@@ -53,7 +56,12 @@ def check_logs(paths: Iterable[Path]) -> None:
     """Raises InputError for a file in which nothing is a record; OSError where one cannot be read."""
     for path in paths:
         if not is_log(path):
-            raise InputError(f"tuning records: {path} is no tuning log: not one of its lines is a record")
+            with open(path, "rb") as file:
+                old = _OF_AUTOTVM in file.readline(_MOST_BYTES)
+            hint = "; of AutoTVM's log relay-layout import-log makes starting points" if old else ""
+            raise InputError(
+                f"tuning records: {path} is no tuning log: not one of its lines is a record{hint}"
+            )
 
 
 @cache

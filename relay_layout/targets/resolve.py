@@ -99,6 +99,8 @@ def resolve_target(
     if precision not in STORED:
         raise TargetError(f"precision {precision!r} is not known; use one of {', '.join(STORED)}")
     wanted = cast("Precision", precision)
+    if isinstance(target, str):
+        _check_spelling(target.strip())
     if isinstance(target, str) and target.strip().startswith("cuda"):
         found: BuildTarget = cuda_target(target.strip(), wanted)
     else:
@@ -159,6 +161,22 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
     )
 
 
+def _check_spelling(text: str) -> None:
+    """Raises :class:`TargetError` for a list, and for a target string of TVM up to 0.18."""
+    kind, *options = text.split() or [""]
+    if kind == "llvm":
+        pairs = (option.lstrip("-").partition("=") for option in options)
+        given = {name: value for name, _, value in pairs if name in _READ and value}
+        fields: dict[str, Any] = given | ({"mattr": given["mattr"].split(",")} if "mattr" in given else {})
+        wanted = json.dumps({"kind": kind, **fields}) if set(fields) - {"num-cores"} else "native"
+        raise TargetError(f"target {text!r} is written as TVM up to 0.18 had it; today it is {wanted}")
+    if "," in text and not text.startswith("{"):
+        raise TargetError(
+            f"target {text!r} names several, and one is needed; relay-layout compile alone takes a list, and "
+            "relay_layout.compile one of Python's"
+        )
+
+
 def _known_processors(triple: str) -> set[str]:
     base = tvm.target.Target({"kind": "llvm", "mtriple": triple})
     return {str(name) for name in codegen.llvm_get_cpu_archlist(base)}
@@ -194,7 +212,10 @@ def _native(threads: int | None) -> CpuTarget:
 
 def _from_description(name: str, description: dict[str, Any], kind: str, threads: int | None) -> CpuTarget:
     if kind != "llvm":
-        raise TargetError(f"target {name}: kind '{kind}' has no kernels yet; use a CPU target (kind 'llvm')")
+        gpu = ", or a GPU's name such as cuda-sm_90" if kind == "cuda" else ""
+        raise TargetError(
+            f"target {name}: kind '{kind}' has no kernels yet; use a CPU target (kind 'llvm'){gpu}"
+        )
     unknown = sorted(key for key in description if key not in _KEYS and not key.startswith(_FEATURES))
     if unknown:
         raise TargetError(

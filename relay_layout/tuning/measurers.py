@@ -44,12 +44,18 @@ class _CpuMeasuring:
         return 1
 
     def here(self) -> "Measurer":
-        from relay_layout.artifact import check_runnable
+        from relay_layout.artifact import obstacle_here
         from relay_layout.lower.link import link_command
         from topi_ext.tune.measure import KernelMeasurer
 
         target = self.target
-        check_runnable(target.manifest(), name=f"target {target.name}")
+        obstacle = obstacle_here(target.manifest())
+        if obstacle is not None:
+            modelled = ", or model its core with --modelled" if target.architecture == "aarch64" else ""
+            raise TargetError(
+                f"target {target.name}: tuning runs kernels here: {obstacle}; name machines that can run "
+                f"them with --rpc-tracker and --rpc-key{modelled}"
+            )
         return KernelMeasurer(
             target.tvm_target,
             threads=target.threads,

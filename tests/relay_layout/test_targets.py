@@ -278,7 +278,8 @@ def test_tvm_targets_and_json_are_taken() -> None:
         ),
         (
             '{"kind": "cuda"}',
-            "target {\"kind\": \"cuda\"}: kind 'cuda' has no kernels yet; use a CPU target (kind 'llvm')",
+            "target {\"kind\": \"cuda\"}: kind 'cuda' has no kernels yet; use a CPU target (kind 'llvm'), "
+            "or a GPU's name such as cuda-sm_90",
         ),
         (
             {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "znver44"},
@@ -294,6 +295,17 @@ def test_tvm_targets_and_json_are_taken() -> None:
             {"kind": "llvm", "num-cores": "two"},
             'target {"kind": "llvm", "num-cores": "two"}: '
             "num-cores: expected a whole number from 1 on, got 'two'",
+        ),
+        (
+            "llvm -mcpu=skylake -mattr=+fma",
+            "target 'llvm -mcpu=skylake -mattr=+fma' is written as TVM up to 0.18 had it; today it is "
+            '{"kind": "llvm", "mcpu": "skylake", "mattr": ["+fma"]}',
+        ),
+        ("llvm", "target 'llvm' is written as TVM up to 0.18 had it; today it is native"),
+        (
+            "cuda-sm_80,native",
+            "target 'cuda-sm_80,native' names several, and one is needed; relay-layout compile alone takes a "
+            "list, and relay_layout.compile one of Python's",
         ),
         (7, "a int is no target; give a name such as 'native', or TVM's JSON"),
     ],

@@ -47,6 +47,9 @@ def append(path: Path, record: Record) -> None:
         if written != len(line):
             raise OSError(None, "only part of a record could be written; is the disk full?", str(path))
         os.fsync(descriptor)
+    except OSError as error:
+        _name(error, path)
+        raise
     finally:
         os.close(descriptor)
 
@@ -130,9 +133,16 @@ def write(path: Path, records: Iterable[Record]) -> None:
             os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(name)
+        _name(error, path)
         raise
+
+
+def _name(error: BaseException, path: Path) -> None:
+    """Puts the log's name into an error; that of a full disk has none."""
+    if isinstance(error, OSError):
+        error.filename, error.filename2 = str(path), None
 
 
 def _umask() -> int:

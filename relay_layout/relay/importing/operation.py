@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from tvm import relax
@@ -12,7 +11,7 @@ from tvm import relax
 from relay_layout.errors import ModelError, RelayLayoutError
 from relay_layout.ir import Expression
 from relay_layout.relay.importing.types import check_size, show, to_relay
-from relay_layout.relay.operators import carried
+from relay_layout.relay.operators import carried, did_you_mean
 from relay_layout.relay.operators.attributes import complete
 from relay_layout.relay.operators.operator import Operator, Scope
 from relay_layout.relay.operators.table import TABLE
@@ -94,9 +93,7 @@ def _shapes(operands: Sequence[Expression]) -> str:
 def _row(name: str) -> Operator:
     row = TABLE.get(name)
     if row is None:
-        near = get_close_matches(name, TABLE, 1, 0.75)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ModelError(f"there is no operator '{name}'{hint}")
+        raise ModelError(f"there is no operator '{name}'{did_you_mean(name)}")
     return row
 
 

@@ -3,7 +3,7 @@
 from relay_layout.relay.operators.attributes import Attributes, changed, complete, declared
 from relay_layout.relay.operators.carried import decompose
 from relay_layout.relay.operators.operator import Exported, Operator, Scope
-from relay_layout.relay.operators.table import TABLE, relay_form
+from relay_layout.relay.operators.table import TABLE, did_you_mean, relay_form
 
 __all__ = [
     "TABLE",
@@ -15,5 +15,6 @@ __all__ = [
     "complete",
     "declared",
     "decompose",
+    "did_you_mean",
     "relay_form",
 ]

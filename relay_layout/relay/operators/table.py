@@ -1,5 +1,7 @@
 """The operator table: one row for each Relay operator, for the Python surface, text and JSON alike."""
 
+from difflib import get_close_matches
+
 from relay_layout.ir import Expression, operator_name
 from relay_layout.relay.operators import (
     activations,
@@ -56,6 +58,12 @@ _BY_RELAX_NAME: dict[str, list[Operator]] = {}
 for _row in TABLE.values():
     for _name in _row.relax_names:
         _BY_RELAX_NAME.setdefault(_name, []).append(_row)
+
+
+def did_you_mean(name: str) -> str:
+    """The end of a message about an operator that is not there: the one with the most similar name."""
+    near = get_close_matches(name, TABLE, 1, 0.75)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def relay_form(call: Expression) -> tuple[Operator, Exported] | None:

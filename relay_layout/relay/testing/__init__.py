@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 
 from relay_layout.relay.expression import TupleWrapper
+from relay_layout.relay.missing import missing
 from relay_layout.relay.syntax import tree
 from relay_layout.relay.testing.init import create_workload
 
@@ -36,7 +37,7 @@ def run_opt_pass(expr: Any, opt_pass: Any, import_prelude: bool = False) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        raise missing(__name__, name)
     return import_module(f"{__name__}.{name}")
 
 

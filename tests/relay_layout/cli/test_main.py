@@ -155,6 +155,17 @@ def test_an_interrupt_that_native_code_turned_into_an_error(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_sigterm_interrupts(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def convert(*_: Any, **__: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(vars(relay_layout), "convert", convert)
+        assert main(["convert", "model.onnx"]) == 130
+    assert error_of(capsys) == "relay-layout: interrupted"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
 def test_an_interrupt_while_the_command_is_imported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """Options that verbs share, and their errors, word for word."""
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,23 @@ def test_output_in_a_folder_that_is_not_writable(
     monkeypatch.setattr(os, "access", lambda *_: False)
     folder = os.path.realpath(tmp_path)
     assert output_error(capsys, "a") == f"relay-layout: error: -o: the folder {folder} is not writable\n"
+
+
+def test_output_where_nothing_can_be_made_though_its_mode_allows_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in /proc, where root may write by the folder's mode.
+    def refused(**_: Any) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    folder = os.path.realpath(tmp_path)
+    assert output_error(capsys, "a") == f"relay-layout: error: -o: the folder {folder} is not writable\n"
+
+
+@pytest.mark.parametrize("option", ["--params", "--tuning-records"])
+def test_output_over_a_file_that_is_read(option: str, work: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("given").write_bytes(b"weights")
+    assert main(["compile", "model.relay", option, "given", "-o", "given"]) == 2
+    assert capsys.readouterr().err == ("relay-layout: error: -o: given would overwrite what is being read\n")
+    assert Path("given").read_bytes() == b"weights"

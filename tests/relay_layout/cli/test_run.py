@@ -138,3 +138,12 @@ def test_a_declared_order_is_met_or_asked_for(folder: Path, capsys: pytest.Captu
     message = capsys.readouterr().err.splitlines()[-1]
     assert "inputs.npz: input 'input': lies in memory in dim_order (0, 1, 2, 3), NCHW" in message
     assert main(["run", "model.rla", "--inputs", "inputs.npz", "--permute", "--repeat", "1"]) == 0
+
+
+def test_outputs_are_an_npz_file(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("notes.txt").write_text("kept")
+    assert main(["run", "model.rla", "--outputs", "notes.txt"]) == 2
+    assert capsys.readouterr().err == (
+        "relay-layout: error: --outputs: notes.txt must end in .npz (arrays by name)\n"
+    )
+    assert (work.calls, Path("notes.txt").read_text()) == ([], "kept")

@@ -50,20 +50,29 @@ def test_merging_tells_what_it_skipped(capsys: pytest.CaptureFixture[str]) -> No
     captured = capsys.readouterr()
     assert captured.err == "skipped a.jsonl:3: not a tuning record: it has no schema\n"
     assert captured.out.splitlines() == [
-        "read     2 records of 1 logs, 1 lines skipped",
-        "written  1 records to out.jsonl",
+        "read     2 records of 1 log, 1 line skipped",
+        "written  1 record to out.jsonl",
     ]
 
 
 def test_merging_nothing_leaves_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.jsonl").write_text("oops\n")
-    Path("out.jsonl").write_text("before\n")
-    assert main(["log", "merge", "bad.jsonl", "-o", "out.jsonl"]) == 2
-    assert capsys.readouterr().err.splitlines() == [
-        "skipped bad.jsonl:1: not JSON: Expecting value at column 1",
-        "relay-layout: error: log merge: no line of bad.jsonl is a record; out.jsonl is left as it was",
-    ]
-    assert Path("out.jsonl").read_text() == "before\n"
+    before = Path("a.jsonl").read_text()
+    assert main(["log", "merge", "bad.jsonl", "-o", "a.jsonl"]) == 2
+    assert capsys.readouterr().err == (
+        "relay-layout: error: log merge: no line of bad.jsonl is a record, as bad.jsonl:1: not JSON: "
+        "Expecting value at column 1; a.jsonl is left as it was\n"
+    )
+    assert Path("a.jsonl").read_text() == before
+
+
+def test_merging_writes_over_nothing_but_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("model.onnx").write_bytes(b"\x08\x0a model")
+    assert main(["log", "merge", "a.jsonl", "-o", "model.onnx"]) == 2
+    assert capsys.readouterr().err == (
+        "relay-layout: error: -o: model.onnx is there and no tuning log; give the name of a new file\n"
+    )
+    assert Path("model.onnx").read_bytes() == b"\x08\x0a model"
 
 
 def test_checking_a_good_log(capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,6 +92,7 @@ def test_onnx_file_and_model_object(folder: Path) -> None:
 
 def test_no_such_model(folder: Path) -> None:
     assert _message("x.onnx") == f"model 'x.onnx': no such file; built-in models are {BUILT_IN}"
+    assert _message("") == "the model's path is empty"
     assert _message("resnet19") == f"model 'resnet19': no such file; built-in models are {BUILT_IN}"
     assert _message(folder) == f"model '{folder}' is a directory, not a model file"
 

@@ -133,6 +133,7 @@ def test_values_are_immutable_and_differ_from_their_text() -> None:
         ("NC[a=0]HW", "the number 0 at position 5 is zero; write 1 or more"),
         ("NCHW016c", "the number at position 4 starts with a zero; write it without"),
         ("NCHW2147483648c", "the number at position 4 is too large; write at most 2147483647"),
+        ("nhwc", "axes are capital letters; write 'NHWC'"),
         (
             "NCHWc",
             "the small letter 'c' at position 4 has no number; "

@@ -55,6 +55,17 @@ def test_parameters_become_part_of_the_network(plain, bound):
     assert [spec.name for spec in bound.artifact.manifest.inputs] == ["data"]
 
 
+def test_parameters_bound_by_name_are_no_inputs_any_more():
+    module = tvm.IRModule.from_expr(network())
+    module["main"] = relay.build_module.bind_params_by_name(module["main"], {**PARAMS, "other": DATA})
+    assert [str(parameter.name) for parameter in module["main"].params] == ["data"]
+
+
+def test_parameters_are_a_dictionary():
+    with pytest.raises(ModelError, match=r"^params: a dictionary of arrays by name is needed, not list$"):
+        relay.build(network(), "llvm", params=[1])
+
+
 def test_the_weight_is_checked_against_numpy(plain):
     padded = np.pad(DATA, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))

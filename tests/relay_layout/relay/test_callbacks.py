@@ -174,10 +174,54 @@ def test_a_second_callback_of_one_level_is_refused() -> None:
 
 
 def test_callbacks_are_for_operators_that_exist() -> None:
-    with pytest.raises(
-        LayoutError, match=r"^convert layout callback for 'conv2d': Relay has no such operator$"
-    ):
+    with pytest.raises(LayoutError) as error:
         callbacks.register_convert_op_layout("conv2d", lambda *given: None)
+    assert str(error.value) == (
+        "convert layout callback for 'conv2d': Relay has no such operator; did you mean nn.conv2d?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("callback", "level", "message"),
+    [
+        (
+            lambda attrs, inputs: None,
+            11,
+            "it is called with (attrs, inputs, tinfos, desired_layouts), but <lambda> takes (attrs, inputs)",
+        ),
+        ("NHWC", 11, "a function of (attrs, inputs, tinfos, desired_layouts) is needed, not 'NHWC'"),
+        (lambda *given: None, "11", "the level is a whole number, not '11'"),
+    ],
+)
+def test_callbacks_that_cannot_be_asked(callback: Any, level: Any, message: str) -> None:
+    with pytest.raises(LayoutError) as error:
+        callbacks.register_convert_op_layout("nn.conv2d", callback, level)
+    assert str(error.value) == f"convert layout callback for nn.conv2d: {message}"
+
+
+def test_what_a_callback_raises_names_it() -> None:
+    callbacks.register_convert_op_layout("nn.conv2d", lambda *given: given[1][2], level=11)
+    message = r"^the convert layout callback for nn\.conv2d raised IndexError: list index out of range$"
+    with pytest.raises(LayoutError, match=message):
+        transform.convert_layouts(module(), {"nn.conv2d": ["NHWC", "default"]})
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [(0, "needed, not 0"), ("0", "needed, not '0'"), ([-1], "needed, and -1 is none")],
+)
+def test_layers_to_skip_that_are_no_positions(layers: Any, message: str) -> None:
+    with pytest.raises(LayoutError) as error:
+        transform.LayoutConfig(skip_layers=layers)
+    assert str(error.value) == f"skip_layers: a list of positions from 0 on is {message}"
+
+
+def test_desired_layouts_are_a_dictionary() -> None:
+    with pytest.raises(LayoutError) as error:
+        transform.ConvertLayout("NHWC")  # type: ignore[arg-type]
+    assert str(error.value) == (
+        """desired layouts: a dictionary such as {"nn.conv2d": ["NHWC", "default"]} is needed, not 'NHWC'"""
+    )
 
 
 def test_a_callback_must_return_a_call() -> None:

@@ -104,16 +104,29 @@ def test_explain_one_operator_of_a_report(page: str, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["explain", "model.html", "nothing"], "the report has no operator 'nothing'"),
+        (["explain", "model.html", "aktive"], "there is no operator 'aktive'; did you mean active?"),
+        (["explain", "model.html", "5"], "there is no operator 5; indices are 0 to 4"),
         (
             ["explain", "model.html", "re"],
-            "'re' fits 2 operators: shares, result; give a whole name",
+            "'re' fits 2 operators: shares (index 2), result (index 4); give a whole name or an index",
+        ),
+        (
+            ["explain", "model.html", "--desired-layout", "NHWC"],
+            "model.html tells what was compiled, which --desired-layout cannot change; explain the model",
         ),
         (
             ["explain", "model.html", "--target", "avx"],
-            "--target: the report has no target avx, only x86-64-v2",
+            "--target: the report has no target 'avx'; name one of x86-64-v2, or leave it out for all",
         ),
-        (["diff", "model.html", "model.rla"], "model.rla: not a report: it is no text in UTF-8"),
+        (
+            ["explain", "model.rla"],
+            "model 'model.rla' is no model but an artifact, compiled already: relay-layout run runs it, "
+            "explain takes the model or its report",
+        ),
+        (
+            ["diff", "model.html", "model.rla"],
+            "model.rla: not a report of relay-layout: it is no text in UTF-8; compile --report writes one",
+        ),
         (["diff", "model.html", "missing.html"], "missing.html: No such file or directory"),
         (
             ["diff", "model.html", "model.html", "--targets", "a"],

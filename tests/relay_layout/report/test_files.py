@@ -51,14 +51,10 @@ def test_a_relay_module_is_no_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xff\xfe", "not a report: it is no text in UTF-8"),
-        (b"<html></html>", "not a report of relay-layout: a page without its data"),
-        (b"{", "not a report: its data is not readable as JSON"),
-        (b"{}", "not a report of relay-layout"),
-        (
-            b'{"kind": "relay-layout report", "schema": 99}',
-            "a report of schema 99, and this version reads 1; compile again",
-        ),
+        (b"\xff\xfe", "it is no text in UTF-8"),
+        (b"<html></html>", "it holds no data of one"),
+        (b"{", "its data is not readable as JSON"),
+        (b"{}", "it is JSON of something else"),
     ],
 )
 def test_files_that_are_no_reports(content: bytes, message: str, tmp_path: Path) -> None:
@@ -66,7 +62,16 @@ def test_files_that_are_no_reports(content: bytes, message: str, tmp_path: Path)
     path.write_bytes(content)
     with pytest.raises(InputError) as error:
         read_report(path)
-    assert str(error.value) == f"{path}: {message}"
+    no_report = f"not a report of relay-layout: {message}; compile --report writes one"
+    assert str(error.value) == f"{path}: {no_report}"
+
+
+def test_a_report_of_another_schema(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text('{"kind": "relay-layout report", "schema": 99}')
+    with pytest.raises(InputError) as error:
+        read_report(path)
+    assert str(error.value) == f"{path}: a report of schema 99, and this version reads 1; compile again"
 
 
 def _set(*keys: Any) -> Callable[[Any], None]:

@@ -282,7 +282,7 @@ def test_symbolic_batch_converts() -> None:
         ),
         (
             {"desired_layouts": {"nn.conv9d": ["NHWC", "default"]}},
-            "desired layouts of 'nn.conv9d': Relay has no such operator",
+            "desired layouts of 'nn.conv9d': Relay has no such operator; did you mean nn.conv3d?",
         ),
         (
             {"desired_layouts": {"nn.conv2d": ["NHWC", "HWIO", "NHWC"]}},

@@ -1,5 +1,6 @@
 """Logs: appending together, being killed, reading what others left, merging."""
 
+import errno
 import json
 import os
 import signal
@@ -102,6 +103,20 @@ def test_a_disk_that_is_full_is_told(
     monkeypatch.setattr(os, "write", lambda descriptor, data: len(data) // 2)
     with pytest.raises(OSError, match="only part of a record could be written; is the disk full"):
         append(tmp_path / "log.jsonl", make_record(1.0))
+
+
+def test_errors_of_a_full_disk_name_the_log(
+    tmp_path: Path, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    log = tmp_path / "log.jsonl"
+    for work in (lambda: append(log, make_record(1.0)), lambda: write(log, [make_record(1.0)])):
+        with pytest.raises(OSError) as error:
+            work()
+        assert (error.value.errno, error.value.filename) == (errno.ENOSPC, str(log))
 
 
 def test_killed_writers_lose_no_record(tmp_path: Path, make_record: MakeRecord) -> None:

@@ -1,0 +1,27 @@
+"""Names of Relay that are not there: what to do instead, in the error itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from relay_layout.port.names import RELAY, known_reason
+
+
+def missing(module: str, name: str, old: str = "") -> AttributeError:
+    """The error for a name of Relay's that one of our modules lacks; ``old`` is the module where it was."""
+    reason = known_reason(f"{old or 'tvm.relay' + module.removeprefix(RELAY)}.{name}")
+    told = f": {reason}" if reason and not name.startswith("_") else ""
+    return AttributeError(f"module '{module}' has no attribute '{name}'{told}", name=name)
+
+
+def refuser(module: str, old: str = "") -> Callable[[str], Any]:
+    """``__getattr__`` of a module that has all its names written out."""
+
+    def refuse(name: str) -> Any:
+        raise missing(module, name, old)
+
+    return refuse
+
+
+__all__ = ["missing", "refuser"]

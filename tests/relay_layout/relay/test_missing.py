@@ -1,0 +1,36 @@
+"""Names of Relay that are not there say what to do instead."""
+
+import pytest
+
+from relay_layout import relay
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("transform.FuseOps", "relay.build fuses by itself; leave the line out"),
+        (
+            "frontend.from_keras",
+            "export the model to ONNX or TensorFlow Lite; use relay.frontend.from_onnx or from_tflite",
+        ),
+        ("quantize", "quantize the model before it is imported, as with onnxruntime.quantization"),
+        ("autotvm.LocalRunner", "AutoTVM is gone from TVM; tune with relay-layout tune"),
+        ("testing.lstm", "it is one of TVM's own test helpers; relay_layout.models has networks"),
+        ("op.register", "operators of your own are not taken so; docs/extending.md says how to add one"),
+    ],
+)
+def test_what_to_do_instead(name: str, reason: str) -> None:
+    home, _, last = f"relay.{name}".rpartition(".")
+    module = relay
+    for part in home.split(".")[1:]:
+        module = getattr(module, part)
+    with pytest.raises(AttributeError) as error:
+        getattr(module, last)
+    assert str(error.value) == f"module 'relay_layout.{home}' has no attribute '{last}': {reason}"
+
+
+def test_private_names_are_told_without_a_reason() -> None:
+    with pytest.raises(
+        AttributeError, match=r"^module 'relay_layout\.relay\.transform' has no attribute '_x'$"
+    ):
+        _ = relay.transform._x
