@@ -153,7 +153,10 @@ def test_what_is_no_log_is_neither_read_nor_written_to(
     if option != "-o":
         words += ["-o", "log.jsonl"]
     told = refused(words, capsys)
-    assert told == "tuning records: page.html is no tuning log: not one of its lines is a record"
+    assert told == (
+        "tuning records: page.html is no tuning log: not one of its lines is a record; line 1: not JSON: "
+        "Expecting value at column 1"
+    )
     assert Path("page.html").read_text() == "<html>\n</html>\n"
 
 

@@ -56,7 +56,7 @@ def _latencies(result: BenchResult, names: Sequence[str]) -> str:
             if name != OURS:
                 row.append(_ratio(model["ratios"].get(name)))
         rows.append(row)
-    return align([*rows, mean])
+    return align([*rows, mean] if any(mean[1:]) else rows)
 
 
 def _errors(models: Sequence[ModelResult], names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import tuning_logs
 from relay_layout.errors import InputError, RelayLayoutWarning
 from topi_ext.tune.database import Database
-from topi_ext.tune.log import is_log, load
+from topi_ext.tune.log import Problem, is_log, load, read
 from topi_ext.tune.record import Record
 from topi_ext.tune.recorded import RecordedKernels
 
@@ -58,9 +58,14 @@ def check_logs(paths: Iterable[Path]) -> None:
         if not is_log(path):
             with open(path, "rb") as file:
                 old = _OF_AUTOTVM in file.readline(_MOST_BYTES)
-            hint = "; of AutoTVM's log relay-layout import-log makes starting points" if old else ""
+            first = next(found for found in read(path) if isinstance(found, Problem))
+            why = (
+                "; of AutoTVM's log relay-layout import-log makes starting points"
+                if old
+                else f"; line {first.line}: {first.reason}"
+            )
             raise InputError(
-                f"tuning records: {path} is no tuning log: not one of its lines is a record{hint}"
+                f"tuning records: {path} is no tuning log: not one of its lines is a record{why}"
             )
 
 

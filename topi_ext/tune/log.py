@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -63,6 +64,8 @@ def read(path: Path) -> Iterator[Record | Problem]:
         number = 0
         while line := file.readline(LONGEST_LINE + 1):
             number += 1
+            if number == 1:
+                line = line.removeprefix(BOM_UTF8)  # that editors leave
             if len(line) > LONGEST_LINE:
                 _skip_line(file, line)
                 yield Problem(path, number, f"longer than {LONGEST_LINE} bytes")

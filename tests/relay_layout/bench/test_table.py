@@ -135,8 +135,13 @@ def test_without_our_own_time_there_are_no_ratios() -> None:
     assert "a: relay-layout: no" in format_table(without)
 
 
+def test_without_ratios_there_is_no_row_for_their_mean() -> None:
+    alone = format_table(result(model("a", {"relay-layout": peer(1.0)})))
+    assert "a              1.00" in alone and "geometric mean" not in alone
+
+
 def test_no_models() -> None:
-    assert "geometric mean" in format_table(result())
+    assert "model\n\n" in format_table(result())
 
 
 def test_geometric_mean() -> None:

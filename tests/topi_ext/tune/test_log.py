@@ -88,6 +88,12 @@ def test_a_log_may_begin_with_what_is_no_record(tmp_path: Path, make_record: Mak
     assert is_log(path)
 
 
+def test_what_editors_put_at_the_beginning_costs_no_record(tmp_path: Path, make_record: MakeRecord) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(make_record(1.0).to_json() + "\n", encoding="utf-8-sig")
+    assert list(read(log)) == [make_record(1.0)]
+
+
 def test_the_longest_line_that_counts(tmp_path: Path, make_record: MakeRecord) -> None:
     log = tmp_path / "log.jsonl"
     length = len(make_record(1.0, cpu="").to_json()) + 1
