@@ -24,7 +24,7 @@ def arithmetic(node: Node) -> Value:
         return NotImplemented
     if not all(isinstance(value, Extents) or _is_integral(value) for value in given):
         return NotImplemented
-    arrays = [None if value is None else _elements(value) for value in node.inputs]
+    arrays = [None if value is None else elements_of(value) for value in node.inputs]
     result = compute(node, *arrays)
     if result is NotImplemented or (isinstance(result, np.ndarray) and result.dtype != object):
         return result
@@ -57,7 +57,8 @@ def _is_integral(value: Value) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind in "iub"
 
 
-def _elements(value: Value) -> Array:
+def elements_of(value: Value) -> Array:
+    """Integers or truth values of a constant or Extents, as an object array."""
     if isinstance(value, Extents):
         return value.array
     elements = np.empty(value.shape, dtype=object)
@@ -208,15 +209,25 @@ def _expand(node: Node, data: Array, shape: Array) -> Value:
     return np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(shape.tolist())))
 
 
+MOVES: dict[str, Callable[..., Value]] = {
+    "Concat": _concat,
+    "Gather": _gather,
+    "Identity": lambda node, data: data,
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Squeeze": _squeeze,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
+}
+"""What moves elements without looking at them: of the node, and of its inputs as object arrays."""
+
 _ARITHMETIC: dict[str, Callable[..., Value]] = {
+    **MOVES,
     "Add": _elementwise(lambda left, right: simplify(left + right)),
     "Cast": _cast,
-    "Concat": _concat,
     "Div": _divided,
     "Equal": _equal,
     "Expand": _expand,
-    "Gather": _gather,
-    "Identity": lambda node, data: data,
     "Max": _elementwise(greatest),
     "Min": _elementwise(least),
     "Mod": _elementwise(_remainder),
@@ -226,11 +237,6 @@ _ARITHMETIC: dict[str, Callable[..., Value]] = {
     "ReduceMin": _reduced(lambda extents: reduce(least, extents)),
     "ReduceProd": _reduced(product),
     "ReduceSum": _reduced(lambda extents: simplify(sum(extents))),
-    "Reshape": _reshape,
-    "Slice": _slice,
-    "Squeeze": _squeeze,
     "Sub": _elementwise(lambda left, right: simplify(left - right)),
-    "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
     "Where": _where,
 }

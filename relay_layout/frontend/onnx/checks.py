@@ -9,7 +9,7 @@ from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx import fallback
 from relay_layout.frontend.onnx.functions import weightless
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, subgraphs, with_subgraphs
-from relay_layout.frontend.onnx.operators import converter_of
+from relay_layout.frontend.onnx.operators import converter_of, early
 from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _NOT_NUMERIC = (0, 8, 14, 15)
 """TensorProto UNDEFINED, STRING, COMPLEX64 and COMPLEX128."""
 
-_STILL_READ = frozenset({"GroupNormalization", "SimplifiedLayerNormalization"})
+_STILL_READ = frozenset({"GroupNormalization", "SimplifiedLayerNormalization", *early.CONVERTERS})
 _STILL_READ_DOMAIN = "relay_layout.still_read"
 """Operators that the checker refuses although files have them: one is deprecated in some opsets, one is ONNX
-Runtime's in ONNX's own domain."""
+Runtime's in ONNX's own domain, and others are older than what it knows."""
 
 _WALKED = frozenset({"Constant", *SUBGRAPHS})
 """Operators the importer handles while walking the graph."""

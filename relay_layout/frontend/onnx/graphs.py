@@ -79,6 +79,8 @@ def read_tensors(tensors: Iterable["onnx.TensorProto"], label: str) -> dict[str,
         place = f"{label}: initializer '{tensor.name}'"
         if tensor.data_type not in TensorProto.DataType.values():
             raise ModelError(f"{place} has the unknown element type {tensor.data_type}")
+        if any(extent < 0 for extent in tensor.dims):
+            raise ModelError(f"{place} is damaged: it has the shape {list(tensor.dims)}")
         try:
             array = numpy_helper.to_array(tensor)
         except Exception as error:

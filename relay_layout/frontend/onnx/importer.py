@@ -149,6 +149,7 @@ class Importer:
             result = arithmetic(node)
         if result is NotImplemented:
             converter = converter_of(proto.domain, node.operator)
+            node = self._ratios.with_sizes(node) if _in_default_domain(proto) else node
             node = agreeing(node) if _in_default_domain(proto) else node
             result = NotImplemented if converter is None else converter(node)
         if result is NotImplemented:

@@ -1,14 +1,21 @@
-"""Extents in floating point, where exporters divide them before they are rounded up or down."""
+"""Extents in floating point, where exporters divide them before they are rounded up or down.
 
-from dataclasses import dataclass
+Old exporters give scales of images as well by what they divide: the size that is due by the one there is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from relay_layout.frontend.extent_arithmetic import simplify
+from relay_layout.frontend.extent_arithmetic import same, simplify
 from relay_layout.frontend.identity import ByIdentity
+from relay_layout.frontend.onnx.arithmetic import MOVES, elements_of
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.values import Array, Extents, Value, extents
+from relay_layout.frontend.onnx.values import Array, Extents, Unsupported, Value, extents, shape_of
+from relay_layout.ir import Extent
 
 _LARGEST = 2**12
 """What both parts of a factor are at most: then no rounding of floats takes an extent past an integer."""
@@ -16,59 +23,146 @@ _LARGEST = 2**12
 
 @dataclass(frozen=True)
 class _Ratio:
-    """Floats that are ``extents``, an object array, times ``factor``."""
+    """A float that is ``extent`` times ``factor``, by the extent ``divisor``."""
 
-    extents: Array
+    extent: Extent
     factor: Fraction = Fraction(1)
+    divisor: Extent = 1
 
-    def rounded(self, *, up: bool = False) -> Array:
-        """Extents next to them."""
+    def rounded(self, *, up: bool = False) -> Extent | None:
+        """The extent next to it; None where it is divided, and nobody knows on which side it is."""
+        if not same(self.divisor, 1):
+            return None
         more = self.factor.denominator - 1 if up else 0
-        result = np.empty(self.extents.shape, dtype=object)
-        for index, extent in np.ndenumerate(self.extents):
-            result[index] = simplify((extent * self.factor.numerator + more) // self.factor.denominator)
-        return result
+        return simplify((self.extent * self.factor.numerator + more) // self.factor.denominator)
+
+    def times(self, factor: Fraction) -> "_Ratio | None":
+        """It times a number; None where rounding could not be told then."""
+        product = self.factor * factor
+        fits = product > 0 and max(product.as_integer_ratio()) <= _LARGEST
+        return replace(self, factor=product) if fits else None
+
+    def over(self, other: "_Ratio") -> "_Ratio | None":
+        """It by another; None where both are divided."""
+        if not same(other.divisor, 1):
+            return None
+        divided = replace(self, divisor=simplify(self.divisor * other.extent))
+        return divided.times(1 / other.factor)
+
+    def size_of(self, extent: Extent) -> Extent | None:
+        """What ``extent`` is scaled to by it; None where nobody knows."""
+        if same(self.divisor, extent):
+            return replace(self, divisor=1).rounded()
+        if same(self.divisor, 1) and isinstance(self.extent, int):
+            return _Ratio(extent, self.factor * self.extent).rounded()
+        return None
 
 
 class Ratios:
-    """Which tensors of one graph are extents times a known factor."""
+    """Which tensors of one graph are extents times known factors."""
 
     def __init__(self) -> None:
-        self._known: ByIdentity[Value, _Ratio] = ByIdentity()
+        # Object arrays of _Ratio.
+        self._known: ByIdentity[Value, Array] = ByIdentity()
 
     def note(self, node: Node, result: Value) -> None:
         """Keep what is known of the result of a node."""
-        ratio = self._computed(node)
-        if ratio is not None:
-            self._known[result] = ratio
+        ratios = self._computed(node)
+        if ratios is not None:
+            self._known[result] = ratios
 
     def integers(self, node: Node) -> Value:
         """The result of a node that casts such a tensor to integers; NotImplemented for any other."""
         from onnx import TensorProto
 
         dtypes = {TensorProto.INT32: "int32", TensorProto.INT64: "int64"}
-        ratio = self._known.get(node.inputs[0]) if node.operator == "Cast" else None
-        if ratio is None or node.attributes["to"] not in dtypes:
+        ratios = self._known.get(node.inputs[0]) if node.operator == "Cast" else None
+        if ratios is None or node.attributes["to"] not in dtypes:
             return NotImplemented
-        return extents(ratio.rounded(), dtypes[node.attributes["to"]])
+        rounded = _each(_Ratio.rounded, ratios)
+        return NotImplemented if rounded is None else extents(rounded, dtypes[node.attributes["to"]])
 
-    def _computed(self, node: Node) -> _Ratio | None:
-        if node.operator not in ("Cast", "Ceil", "Div", "Floor", "Mul"):
+    def with_sizes(self, node: Node) -> Node:
+        """A node that resizes, with sizes in place of scales that the sizes of images decide."""
+        if node.operator not in ("Resize", "Upsample"):
+            return node
+        place = 2 if node.operator == "Resize" and node.opset >= 11 else 1
+        scales = self._known.get(node.inputs[place]) if node.has(place) else None
+        if scales is None:
+            return node
+        shape = shape_of(node.input(0))
+        axes = [node.axis(axis, len(shape)) for axis in node.attributes.get("axes", range(len(shape)))]
+        if len(axes) != scales.size:
+            raise Unsupported(f"gives {scales.size} scales for axes {axes}")
+        pairs = zip(scales.reshape(-1), axes, strict=True)
+        sizes = [ratio.size_of(shape[axis]) for ratio, axis in pairs]
+        if any(size is None for size in sizes):
+            return node
+        inputs = node.input(0), node.inputs[1] if place == 2 else None, None, extents(sizes)
+        return replace(node, inputs=inputs)
+
+    def _computed(self, node: Node) -> Array | None:
+        if node.operator == "Cast" and isinstance(node.input(0), Extents):
+            return _each(_Ratio, node.input(0).array) if _is_float(node) else None
+        if not any(self._known.get(value) is not None for value in node.inputs):
             return None
-        data = node.input(0)
         if node.operator == "Cast":
-            return _Ratio(data.array) if isinstance(data, Extents) and _is_float(node) else None
-        ratio = self._known.get(data)
-        if ratio is None:
-            return None
+            return self._known.get(node.input(0)) if _is_float(node) else None
         if node.operator in ("Ceil", "Floor"):
-            return _Ratio(ratio.rounded(up=node.operator == "Ceil"))
-        number = node.input(1)
-        if not isinstance(number, np.ndarray) or number.size != 1 or not 0 < number.item() <= _LARGEST:
+            rounded = _each(lambda ratio: ratio.rounded(up=node.operator == "Ceil"), self._of(node.input(0)))
+            return None if rounded is None else _each(_Ratio, rounded)
+        if node.operator in ("Div", "Mul"):
+            left, right = (self._of(node.input(place)) for place in range(2))
+            if left is None or right is None:
+                return None
+            compute = _divided if node.operator == "Div" else _multiplied
+            return _each(compute, *np.broadcast_arrays(left, right))
+        return self._moved(node)
+
+    def _moved(self, node: Node) -> Array | None:
+        move = MOVES.get(node.operator)
+        if move is None:
             return None
-        by = Fraction(number.item())
-        factor = ratio.factor * (by if node.operator == "Mul" else 1 / by)
-        return _Ratio(ratio.extents, factor) if max(factor.as_integer_ratio()) <= _LARGEST else None
+        joined = len(node.inputs) if node.operator == "Concat" else 1
+        data = [self._of(value) for value in node.inputs[:joined]]
+        others = node.inputs[joined:]
+        if any(each is None for each in data) or not all(
+            value is None or isinstance(value, np.ndarray) for value in others
+        ):
+            return None
+        moved = move(node, *data, *(None if value is None else elements_of(value) for value in others))
+        return moved if isinstance(moved, np.ndarray) else None
+
+    def _of(self, value: Value) -> Array | None:
+        """What a tensor is: known, or constants above zero of which each is a factor; None for others."""
+        known = self._known.get(value)
+        if known is not None or not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+            return known
+        return _each(lambda number: _Ratio(1).times(Fraction(float(number))) if number > 0 else None, value)
+
+
+def _multiplied(left: _Ratio, right: _Ratio) -> _Ratio | None:
+    """A product of which one is a number."""
+    for ratio, number in ((left, right), (right, left)):
+        if same(number.extent, 1) and same(number.divisor, 1):
+            return ratio.times(number.factor)
+    return None
+
+
+def _divided(dividend: _Ratio, divisor: _Ratio) -> _Ratio | None:
+    return dividend.over(divisor)
+
+
+def _each(compute: Callable[..., Any], *arrays: Array | None) -> Array | None:
+    """What ``compute`` gives for the elements of arrays of one shape; None where it gives None for any."""
+    if arrays[0] is None:
+        return None
+    result = np.empty(arrays[0].shape, dtype=object)
+    for index in np.ndindex(arrays[0].shape):
+        result[index] = compute(*(array[index] for array in arrays if array is not None))
+        if result[index] is None:
+            return None
+    return result
 
 
 def _is_float(node: Node) -> bool:

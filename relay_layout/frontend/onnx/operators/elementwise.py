@@ -130,9 +130,11 @@ def _cast(node: Node) -> Value:
     from onnx import TensorProto
     from onnx.helper import tensor_dtype_to_np_dtype
 
-    if node.attributes["to"] not in TensorProto.DataType.values()[1:]:
-        raise Unsupported(f"casts to the unknown element type {node.attributes['to']}")
-    dtype = np.dtype(tensor_dtype_to_np_dtype(node.attributes["to"]))
+    # Opset 5 and older have the name of an element type.
+    code = dict(TensorProto.DataType.items()).get(node.attributes["to"], node.attributes["to"])
+    if code not in TensorProto.DataType.values()[1:]:
+        raise Unsupported(f"casts to the unknown element type {code}")
+    dtype = np.dtype(tensor_dtype_to_np_dtype(code))
     if dtype.kind in "OSUc":
         raise Unsupported(
             "casts to strings or complex numbers, which is not supported: "

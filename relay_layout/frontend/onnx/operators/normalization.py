@@ -22,14 +22,15 @@ def _only_first_output(node: Node) -> None:
 
 
 def _batch_normalization(node: Node) -> Value:
-    if node.attributes.get("training_mode", 0) or not node.attributes.get("spatial", 1):
+    if node.attributes.get("training_mode", 0):
         raise Unsupported(
-            "works in training mode or per activation, which is not supported: "
-            "export the network in inference mode"
+            "works in training mode, which is not supported: export the network in inference mode"
         )
     _only_first_output(node)
     data = node.tensor(0)
     shape = shape_of(data)
+    if not node.attributes.get("spatial", 1):
+        return _batch_normalization_of_elements(node, data)
     channels = [shape[1]] if len(shape) > 1 else [1]
     for index in range(1, 5):
         if shape_of(node.input(index)) != channels:
@@ -48,6 +49,16 @@ def _batch_normalization(node: Node) -> Value:
     )
     normalized = relax.TupleGetItem(node.emit(result, "tuple"), 0)
     return normalized if wide == dtype else relax.op.astype(node.emit(normalized, "wide"), dtype)
+
+
+def _batch_normalization_of_elements(node: Node, data: Any) -> Value:
+    """With statistics of each element of an image, as opset 8 and older have it where ``spatial`` is 0."""
+    scale, bias, mean, variance = (node.tensor(place) for place in range(1, 5))
+    epsilon = node.like(node.attributes.get("epsilon", 1e-5), variance)
+    deviation = relax.op.rsqrt(node.emit(relax.op.add(variance, epsilon), "variance"))
+    factor = node.emit(relax.op.multiply(scale, node.emit(deviation, "deviation")), "factor")
+    centred = node.emit(relax.op.subtract(data, mean), "centred")
+    return relax.op.add(node.emit(relax.op.multiply(centred, factor), "scaled"), bias)
 
 
 def _instance_normalization(node: Node) -> Value:

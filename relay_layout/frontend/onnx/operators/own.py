@@ -4,6 +4,7 @@ from relay_layout.frontend.onnx.node import Converter
 from relay_layout.frontend.onnx.operators import (
     deformable,
     dynamic_quantization,
+    early,
     elementwise,
     images,
     linear,
@@ -22,6 +23,7 @@ from relay_layout.frontend.onnx.operators import (
 CONVERTERS: dict[str, Converter] = {
     **deformable.CONVERTERS,
     **dynamic_quantization.CONVERTERS,
+    **early.CONVERTERS,
     **elementwise.CONVERTERS,
     **images.CONVERTERS,
     **linear.CONVERTERS,

@@ -110,7 +110,9 @@ def _padded_by_numbers(data: Any, before: list[int], after: list[int], mode: str
 
 
 def _widths(node: Node, rank: int) -> tuple[list[Extent], list[Extent]]:
-    pads = list(node.attributes.get("pads", ())) if node.opset < 11 else node.extents(1)
+    # Opset 1 has another name for them.
+    name = "pads" if node.opset > 1 else "paddings"
+    pads = list(node.attributes.get(name, ())) if node.opset < 11 else node.extents(1)
     axes = list(range(rank))
     if node.has(3):
         axes = [node.axis(int(axis), rank) for axis in node.constant(3).reshape(-1)]

@@ -35,11 +35,14 @@ from relay_layout.frontend.onnx.operators.resized_places import (
 from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of
 from relay_layout.frontend.quotients import quotient
 from relay_layout.frontend.resampling import Resampling
+from relay_layout.frontend.residues import never_more
 from relay_layout.ir import Extent, is_static
 
 _RESIZE2D_METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _RESIZE2D_COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
 
+
+_OLD_MODES = {"bilinear": "linear"}
 
 _LARGEST_EXTENT = 2**20
 _LARGEST_WEIGHTS = 2**28
@@ -50,7 +53,7 @@ def resize(node: Node) -> Value:
     """Resize of opset 10 and later."""
     attributes = node.attributes
     if node.opset < 11:
-        return _plainly_resized(node, _numbers(node, 1))
+        return _plainly_resized(node, _scales(node))
     mapping = Mapping(
         attributes.get("mode", "nearest"),
         attributes.get("coordinate_transformation_mode", "half_pixel"),
@@ -67,17 +70,42 @@ def resize(node: Node) -> Value:
 
 
 def upsample(node: Node) -> Value:
-    """Upsample of opset 7 to 9."""
-    given = node.attributes.get("scales", ()) if node.opset < 9 else _numbers(node, 1)
-    return _plainly_resized(node, list(given))
+    """Upsample of opset 9 and older, of which the first one scales images by two attributes."""
+    if node.opset >= 9:
+        return _plainly_resized(node, _scales(node))
+    if node.opset < 7:
+        given = [1.0, 1.0, *(node.attributes.get(f"{side}_scale", 1.0) for side in ("height", "width"))]
+        return _plainly_resized(node, given)
+    return _plainly_resized(node, list(node.attributes.get("scales", ())))
 
 
-def _plainly_resized(node: Node, scales: Sequence[float]) -> Value:
+def _scales(node: Node) -> list[float] | None:
+    """The scales of an operator that has no sizes; None where it was given sizes in their place."""
+    return None if node.has(3) else _numbers(node, 1)
+
+
+def _plainly_resized(node: Node, scales: Sequence[float] | None) -> Value:
     """Upsample and the first Resize, before there were attributes beside the mode."""
-    rounding = UP_WHERE_SHRINKING if any(scale < 1 for scale in scales) else "floor"
-    mode = node.attributes.get("mode", "nearest")
-    mapping = Mapping(mode, "asymmetric", rounding, -0.75, False, False, 0.0)
-    return _resized(node, mapping, _scaled_axes(node, scales))
+    mode = _OLD_MODES.get(node.attributes.get("mode", "nearest"), node.attributes.get("mode", "nearest"))
+    axes = _sized_axes(node, node.extents(3), []) if scales is None else _scaled_axes(node, scales)
+    if scales is not None:
+        rounding = UP_WHERE_SHRINKING if any(scale < 1 for scale in scales) else "floor"
+    else:
+        # Upsample never shrinks.
+        rounding = _rounding(axes) if (mode, node.operator) == ("nearest", "Resize") else "floor"
+    return _resized(node, Mapping(mode, "asymmetric", rounding, -0.75, False, False, 0.0), axes)
+
+
+def _rounding(axes: Sequence[Axis]) -> str:
+    """How ONNX Runtime rounds coordinates along axes whose scales the sizes of images decide."""
+    if all(never_more(axis.before, axis.after, least=1) for axis in axes):
+        return "floor"
+    if all(never_more(axis.after, axis.before, least=1) for axis in axes):
+        return "ceil"
+    raise Unsupported(
+        "may shrink some images and enlarge others, for which elements are picked in two ways: "
+        "export the model with opset 11 or newer, or give its inputs fixed shapes (--input-shape)"
+    )
 
 
 def _numbers(node: Node, index: int) -> list[float]:

@@ -186,7 +186,8 @@ def _broadcast(node: Node, left: Sequence[Extent], right: Sequence[Extent]) -> l
 
 
 def _tile(node: Node) -> Value:
-    shape, repeats = shape_of(node.input(0)), node.extents(1)
+    shape = shape_of(node.input(0))
+    repeats = node.extents(1) if node.opset >= 6 else _repeats_along_axis(node, len(shape))
     numbers = [count for count in repeats if isinstance(count, int)]
     if len(repeats) != len(shape) or min(numbers, default=0) < 0:
         raise Unsupported(f"repeats {written(shape)} by {written(repeats)}")
@@ -200,6 +201,13 @@ def _tile(node: Node) -> Value:
         node.expression(apart), relax.ShapeExpr([size for pair in pairs for size in pair])
     )
     return node.reshaped(node.emit(copies, "copies"), [simplify(count * extent) for count, extent in pairs])
+
+
+def _repeats_along_axis(node: Node, rank: int) -> list[Extent]:
+    """How often each axis is repeated by Tile of opset 1, whose inputs are one number and one axis."""
+    count, axis = (int(node.constant(place).item()) for place in (1, 2))
+    repeated = node.axis(axis, rank)
+    return [count if index == repeated else 1 for index in range(rank)]
 
 
 def _shape(node: Node) -> Value:

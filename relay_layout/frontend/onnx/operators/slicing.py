@@ -30,8 +30,9 @@ def _split(node: Node) -> Value:
     count = len(node.outputs)
     if node.opset < 13 and node.attributes.get("split"):
         sizes = [int(size) for size in node.attributes["split"]]
-    elif node.opset >= 13 and node.has(1):
-        sizes = node.extents(1)
+    elif node.has(1):
+        # Of opset 1 they are floats.
+        sizes = node.extents(1) if node.opset >= 13 else [int(size) for size in node.constant(1).reshape(-1)]
     else:
         # The last part is smaller where they cannot be equal.
         size = simplify((shape[axis] + count - 1) // count)

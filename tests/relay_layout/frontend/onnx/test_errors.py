@@ -319,7 +319,7 @@ def test_input_without_shape_or_of_another_kind() -> None:
         (
             "y, m, v = BatchNormalization <training_mode=1> (x, s, s, s, s)",
             "float[2,3,4] x, float[3] s",
-            "(BatchNormalization) works in training mode or per activation, which is not supported: "
+            "(BatchNormalization) works in training mode, which is not supported: "
             "export the network in inference mode",
         ),
         (
