@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._decomp import decomposition_table
 
 aten: Any = torch.ops.aten
 Rule = Callable[..., Any]
@@ -29,6 +30,12 @@ def _rule(*operations: Any) -> Callable[[Rule], Rule]:
         return rule
 
     return register
+
+
+@_rule(aten._native_batch_norm_legit_functional.default)
+def _batch_norm_with_statistics(*arguments: Any) -> Any:
+    # TVM's converter gives zeros for the statistics that are kept.
+    return decomposition_table[aten._native_batch_norm_legit_functional.default](*arguments)
 
 
 @_rule(aten.sort.stable)
