@@ -1,4 +1,4 @@
-"""Products of groups of rows with a matrix each, as mixtures of experts have them, by PyTorch's other operations.
+"""Products of groups of rows with a matrix each, which mixtures of experts take, by PyTorch's others.
 
 Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`.
 """
