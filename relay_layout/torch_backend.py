@@ -4,7 +4,7 @@ Found by torch through the entry point ``torch_dynamo_backends`` of this package
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import torch
 from relay_layout.compiler import compile
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_torch
+from relay_layout.frontend.torch.arguments import written
+from relay_layout.frontend.torch.program import exported
 from relay_layout.runtime.session import Session, load
 
 _Weight = tuple[torch.Tensor, int, int]
@@ -28,8 +30,12 @@ def relay_layout(
     when it first comes, and everything anew once a parameter or a buffer has changed. Memory formats are the
     program's: outputs have the strides that PyTorch gives them.
 
-    ModelError for a graph that is to be trained, for tensors that are not on the CPU, and for whatever
-    :func:`.from_torch` refuses.
+    What the graph writes to, such as caches and the statistics of batch norms in training mode, is no
+    constant, and is written to after each call. An output that is a view of it in PyTorch is a tensor of its
+    own here.
+
+    ModelError for a graph that is to be trained, for tensors that are not on the CPU, for tensors in the
+    memory of one that is written to, and for whatever :func:`.from_torch` refuses.
     """
     del inputs  # Shapes are those of the calls; an example may have symbolic ones.
     return _Compiled(graph, dict(options or {}))
@@ -45,6 +51,7 @@ class _Compiled:
         self._options = options
         self._sessions: dict[tuple[Any, ...], Session] = {}
         self._weights: list[_Weight] = []
+        self._written: frozenset[int] = frozenset()
 
     def __call__(self, *given: Any) -> tuple[torch.Tensor, ...]:
         _check(given)
@@ -52,7 +59,56 @@ class _Compiled:
             argument.item() if number and isinstance(argument, torch.Tensor) else argument
             for argument, number in zip(given, self._numbers, strict=True)
         ]
-        fixed = [_is_fixed(argument) for argument in arguments]
+        session = self._session(arguments)
+        for place in self._written:
+            _check_apart(place, arguments)
+        fixed = self._fixed(arguments)
+        wide = [_wide(argument) for argument, kept in zip(arguments, fixed, strict=True) if not kept]
+        outputs = session.run(dict(zip((spec.name for spec in session.inputs), wide, strict=True)))
+        found = [torch.from_numpy(array) for array in outputs.values()]
+        results = found[: len(found) - len(self._written)]
+        for place, value in zip(sorted(self._written), found[len(results) :], strict=True):
+            arguments[place].copy_(value)
+        return tuple(
+            tensor.to(torch.bfloat16) if narrow else tensor
+            for tensor, narrow in zip(results, self._narrow, strict=True)
+        )
+
+    def _session(self, arguments: Sequence[Any]) -> Session:
+        key = self._key(arguments)
+        if key not in self._sessions:
+            program = self._exported(arguments)
+            places = _written(program, self._fixed(arguments))
+            if places:
+                self._written |= places
+                key, program = self._key(arguments), self._exported(arguments)
+            self._sessions[key] = self._compiled(program)
+        return self._sessions[key]
+
+    def _exported(self, arguments: Sequence[Any]) -> Any:
+        fixed = self._fixed(arguments)
+        program = _Program(self._graph, arguments, fixed, self._written).eval()
+        wide = [_wide(argument) for argument, kept in zip(arguments, fixed, strict=True) if not kept]
+        # Export asks of a view what its base is like, by guards that it cannot check itself.
+        given = [torch.empty_strided(one.shape, one.stride(), dtype=one.dtype) for one in wide]
+        return exported(torch, program, given, None, "torch program")
+
+    def _compiled(self, program: Any) -> Session:
+        compiled = compile(from_torch(program), **self._options)
+        with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+            path = Path(folder) / "graph.rla"
+            compiled.save(path)
+            return load(path, threads=self._options.get("threads"), permute=True)
+
+    def _fixed(self, arguments: Sequence[Any]) -> list[bool]:
+        """Which arguments are none of a call, and become constants."""
+        return [
+            _is_fixed(argument) and place not in self._written for place, argument in enumerate(arguments)
+        ]
+
+    def _key(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """What a session is compiled for; forgets all of them where weights have changed."""
+        fixed = self._fixed(arguments)
         weights = [
             (argument, argument._version, argument.data_ptr())
             for argument, kept in zip(arguments, fixed, strict=True)
@@ -62,35 +118,23 @@ class _Compiled:
             self._sessions, self._weights = {}, weights
         tensors = [argument for argument, kept in zip(arguments, fixed, strict=True) if not kept]
         numbers = [argument for argument in arguments if not isinstance(argument, torch.Tensor)]
-        key = (*numbers, *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors))
-        if key not in self._sessions:
-            self._sessions[key] = self._compiled(arguments, fixed, tensors)
-        session = self._sessions[key]
-        names = [spec.name for spec in session.inputs]
-        wide = [_wide(tensor) for tensor in tensors]
-        outputs = session.run(dict(zip(names, wide, strict=True)))
-        found = (torch.from_numpy(array) for array in outputs.values())
-        return tuple(
-            tensor.to(torch.bfloat16) if narrow else tensor
-            for tensor, narrow in zip(found, self._narrow, strict=True)
-        )
-
-    def _compiled(self, arguments: Sequence[Any], fixed: Sequence[bool], given: Sequence[Any]) -> Session:
-        program = _Program(self._graph, arguments, fixed).eval()
-        compiled = compile(from_torch(program, tuple(map(_wide, given))), **self._options)
-        with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
-            path = Path(folder) / "graph.rla"
-            compiled.save(path)
-            return load(path, threads=self._options.get("threads"), permute=True)
+        return (*numbers, *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors))
 
 
 class _Program(torch.nn.Module):
     """A graph with some of its arguments held as buffers, a function of the others.
 
-    Others, and results, are float32 where the graph has bfloat16, which numpy lacks.
+    Others, and results, are float32 where the graph has bfloat16, which numpy lacks. Arguments at the places
+    of ``written`` are among the others, and what the graph leaves in them comes behind its results.
     """
 
-    def __init__(self, graph: torch.fx.GraphModule, arguments: Sequence[Any], fixed: Sequence[bool]) -> None:
+    def __init__(
+        self,
+        graph: torch.fx.GraphModule,
+        arguments: Sequence[Any],
+        fixed: Sequence[bool],
+        written: Set[int],
+    ) -> None:
         super().__init__()
         self._graph = graph
         self._held: list[Any] = []
@@ -99,6 +143,7 @@ class _Program(torch.nn.Module):
                 self.register_buffer(f"held_{place}", argument.detach())
             self._held.append(argument if kept and not isinstance(argument, torch.Tensor) else None)
         self._fixed = list(fixed)
+        self._written = sorted(written)
         self._dtypes = [argument.dtype for argument, kept in zip(arguments, fixed, strict=True) if not kept]
 
     def forward(self, *given: torch.Tensor) -> Any:
@@ -107,7 +152,10 @@ class _Program(torch.nn.Module):
             getattr(self, f"held_{place}", held) if kept else next(remaining)
             for place, (held, kept) in enumerate(zip(self._held, self._fixed, strict=True))
         ]
-        return tuple(map(_wide, _listed(self._graph(*arguments))))
+        for place in self._written:
+            arguments[place] = arguments[place].clone()
+        results = _listed(self._graph(*arguments))
+        return tuple(map(_wide, (*results, *(arguments[place] for place in self._written))))
 
 
 def _listed(results: Any) -> Sequence[Any]:
@@ -167,6 +215,35 @@ def _read_as_numbers(graph: torch.fx.GraphModule) -> list[bool]:
             graph.graph.erase_node(user)
     graph.recompile()
     return found
+
+
+def _written(program: Any, fixed: Sequence[bool]) -> frozenset[int]:
+    """The places of arguments that an exported :class:`_Program` writes to."""
+    given = [place for place, kept in enumerate(fixed) if not kept]
+    places = dict(zip(program.graph_signature.user_inputs, given, strict=True))
+    places |= {f"held_{place}": place for place, kept in enumerate(fixed) if kept}
+    return frozenset(places[name] for name in written(program))
+
+
+def _check_apart(place: int, arguments: Sequence[Any]) -> None:
+    """ModelError where another argument lies in the memory of the one at ``place``, which is written to."""
+    own = _memory(arguments[place])
+    for other, argument in enumerate(arguments):
+        held = _memory(argument) if isinstance(argument, torch.Tensor) else range(0)
+        if other != place and max(own.start, held.start) < min(own.stop, held.stop):
+            raise ModelError(
+                "this graph writes to a tensor that shares its memory with another one that it is given; "
+                "give it a clone() of one of them"
+            )
+
+
+def _memory(tensor: torch.Tensor) -> range:
+    """The addresses between which a tensor lies."""
+    if not tensor.numel():
+        return range(0)
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    elements = 1 + sum((extent - 1) * stride for extent, stride in steps)
+    return range(tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size())
 
 
 def _is_fixed(argument: Any) -> bool:

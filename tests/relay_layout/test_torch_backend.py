@@ -186,12 +186,45 @@ def test_training_is_refused() -> None:
 
 
 @torch.no_grad()
-def test_batch_norms_in_training_mode_are_refused() -> None:
+def test_what_is_written_to(compiled_shapes: list[list[int]]) -> None:
+    """Statistics of batch norms in training mode, a cache, and inputs; compiled once."""
+
+    class Writing(Network):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("cache", torch.zeros(4, 8))
+
+        def forward(self, x: torch.Tensor, place: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            found = self.norm(self.convolution(x)).mean((0, 2, 3))
+            self.cache[place] = found
+            x[:, 1:].mul_(2)
+            return self.cache.sum(0), x.sum((2, 3))
+
+    model, twin = Writing().train(), Writing().train()
+    compiled = torch.compile(model, backend=torch_backend.relay_layout)
+    for call in range(3):
+        given, other, place = image(2), image(2), torch.tensor([call])
+        for ours, theirs in zip(compiled(given, place), twin(other, place), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(given, other)
+        for (name, ours), theirs in zip(model.named_buffers(), twin.buffers(), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert len(compiled_shapes) == 1
+
+
+@torch.no_grad()
+def test_writing_to_shared_memory_is_refused() -> None:
     torch._dynamo.reset()
-    compiled = torch.compile(Network().train(), backend=torch_backend.relay_layout)
+    compiled = torch.compile(lambda x, y: x.add_(1) * y, backend=torch_backend.relay_layout)
+    whole = torch.ones(2, 3)
     with pytest.raises(ModelError) as raised:
-        compiled(image(2))
-    assert "it writes to the buffer" in str(raised.value)
+        compiled(whole[0], whole)
+    assert str(raised.value) == (
+        "this graph writes to a tensor that shares its memory with another one that it is given; "
+        "give it a clone() of one of them"
+    )
+    np.testing.assert_array_equal(whole, torch.ones(2, 3))
+    np.testing.assert_array_equal(compiled(whole[0], whole[1]), 2 * torch.ones(3))
 
 
 def test_tensors_elsewhere_are_refused() -> None:

@@ -95,4 +95,31 @@ def check_arguments(program: Any, label: str) -> None:
             )
 
 
-__all__ = ["all_names", "check_arguments", "check_no_complex", "input_names", "outputs", "without_constants"]
+def written(program: Any) -> list[str]:
+    """The names of inputs and buffers that an exported program writes to."""
+    if not any(node.op == "call_function" and _may_write(node) for node in program.graph.nodes):
+        return []
+    # Only where operations are told apart from what they write does the signature name it.
+    signature = program.run_decompositions({}).graph_signature
+    return [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
+
+
+def _may_write(node: Any) -> bool:
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    # The schemas of norms do not say that they keep statistics.
+    return node.target._schema.is_mutable or (node.target in _NORMS and bool(node.args[5]))
+
+
+_NORMS = torch.ops.aten.batch_norm.default, torch.ops.aten.instance_norm.default
+"""Their fifth argument is whether they compute statistics."""
+
+__all__ = [
+    "all_names",
+    "check_arguments",
+    "check_no_complex",
+    "input_names",
+    "outputs",
+    "without_constants",
+    "written",
+]

@@ -20,6 +20,7 @@ from relay_layout.frontend.torch.operators import (
     quantized,
     recurrent_rules,
     resizing,
+    scans,
     scattering,
 )
 from relay_layout.ir import Expression
@@ -39,6 +40,7 @@ _CONVERTERS: Mapping[str, Converter] = {
     **products.CONVERTERS,
     **recurrent_rules.CONVERTERS,
     **resizing.CONVERTERS,
+    **scans.CONVERTERS,
     **scattering.CONVERTERS,
 }
 

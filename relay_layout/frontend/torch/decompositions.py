@@ -10,6 +10,9 @@ from relay_layout.frontend.torch.converters import is_convertible
 from relay_layout.frontend.torch.operators import (
     attention_rules,
     bag_rules,
+    counting_rules,
+    expert_rules,
+    gamma_rules,
     recurrent_rules,
     resizing,
     rules,
@@ -21,6 +24,8 @@ _RULES = {
     **rules.RULES,
     **attention_rules.RULES,
     **bag_rules.RULES,
+    **counting_rules.RULES,
+    **gamma_rules.RULES,
     **recurrent_rules.RULES,
     **type_rules.RULES,
 }
@@ -75,7 +80,8 @@ def _decomposed(program: Any, table: dict[Any, Rule]) -> Any:
 
 def _with_rules(table: Mapping[Any, Rule]) -> dict[Any, Rule]:
     """Our rules, and those of ``table`` for what ours leave as it is."""
-    return {**table, **{operation: _first(rule, table.get(operation)) for operation, rule in _RULES.items()}}
+    rules = {**_RULES, **expert_rules.rules()}
+    return {**table, **{operation: _first(rule, table.get(operation)) for operation, rule in rules.items()}}
 
 
 def _first(rule: Rule, other: Rule | None) -> Rule:

@@ -57,7 +57,7 @@ def from_torch(
     """
     torch = _require_torch()
     label = f"model '{Path(model)}'" if isinstance(model, str | os.PathLike) else "torch program"
-    program = _exported(torch, model, example_inputs, dynamic_shapes, label)
+    program = exported(torch, model, example_inputs, dynamic_shapes, label)
     # Only now: these lean on torch and on TVM's importer, which needs it.
     from tvm.relax.frontend.torch import from_exported_program
 
@@ -127,7 +127,7 @@ def _require_torch() -> Any:
     return torch
 
 
-def _exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: Any, label: str) -> Any:
+def exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: Any, label: str) -> Any:
     """The exported program of any kind of model."""
     from relay_layout.frontend.torch.operators.recurrent_rules import kept_whole
 
@@ -220,4 +220,4 @@ def _checked(order: Sequence[int], name: str, label: str) -> list[int]:
     return [int(axis) for axis in order]
 
 
-__all__ = ["from_torch"]
+__all__ = ["exported", "from_torch"]

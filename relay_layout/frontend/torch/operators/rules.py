@@ -5,10 +5,12 @@ NotImplemented leaves the operation as it is. Rules see shapes and types, no num
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._decomp import decomposition_table
 
 aten: Any = torch.ops.aten
 Rule = Callable[..., Any]
@@ -29,6 +31,22 @@ def _rule(*operations: Any) -> Callable[[Rule], Rule]:
         return rule
 
     return register
+
+
+@_rule(aten._native_batch_norm_legit_functional.default)
+def _batch_norm_with_statistics(*arguments: Any) -> Any:
+    # TVM's converter gives zeros for the statistics that are kept.
+    return decomposition_table[aten._native_batch_norm_legit_functional.default](*arguments)
+
+
+@_rule(aten.cat.default)
+def _joined(tensors: list[Tensor], dim: int = 0) -> Any:
+    # Of any rank may be joined to what is empty and has one dimension, as caches begin.
+    kept = [one for one in tensors if one.ndim != 1 or not isinstance(one.shape[0], int) or one.shape[0]]
+    if not kept or len(kept) == len(tensors):
+        return NotImplemented
+    dtype = reduce(torch.promote_types, (one.dtype for one in tensors))
+    return torch.cat([one.to(dtype) for one in kept], dim)
 
 
 @_rule(aten.sort.stable)
