@@ -15,13 +15,14 @@ from topi_ext.schedule.blocks import SBlock, fixed, loads_of, loop_extent
 from topi_ext.schedule.overlap import uses
 
 
-def coalesce(sch: Schedule, block: SBlock, loops: Sequence[Any]) -> list[Any]:
-    """Fuse neighbours among the first ``loops`` of an elementwise block where no index becomes a quotient.
+def coalesce(sch: Schedule, block: SBlock, loops: Sequence[Any], first: int = 0) -> list[Any]:
+    """Fuse neighbours among ``loops`` of an elementwise block where no index becomes a quotient.
 
-    ``loops`` are those of the block's first axes, in their order. The loops that are left.
+    ``loops`` are those of the block's axes from the one at ``first`` on, in their order. The loops that are
+    left.
     """
     node = sch.get(block)
-    axes = [axis.var for axis in node.iter_vars]
+    axes = [axis.var for axis in node.iter_vars[first:]]
     extents = [loop_extent(sch, loop) for loop in loops]
     left = list(loops[:1])
     for place in range(1, len(loops)):

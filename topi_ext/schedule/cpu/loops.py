@@ -164,7 +164,7 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
     if spatial and how.parallel:
         sch.parallel(_shared(sch, spatial, whole))
     elif width is not None:
-        coalesce(sch, block, spatial[:-1])
+        coalesce(sch, block, spatial[:-1], how.rows)
     if vector is not None:
         sch.vectorize(vector)
 

@@ -50,6 +50,16 @@ def test_loops_that_are_left(body: object, operands: list[te.Tensor], extents: l
     assert left(te.compute((2, 4, 7, 5, 8), body, "result"), *operands) == extents
 
 
+def test_loops_inside_of_others() -> None:
+    result = te.compute(
+        (2, 4, 7, 5, 8), lambda n, c, h, w, b: IMAGE[n, c, h, w, b] * SCALES[0, c, 0, 0, b], "r"
+    )
+    sch = open_schedule(te.create_prim_func([IMAGE, SCALES, result]))
+    (block,) = child_blocks(sch)
+    kept = coalesce(sch, block, sch.get_loops(block)[1:-1], first=1)
+    assert [loop_extent(sch, loop) for loop in kept] == [4, 35]
+
+
 def test_an_offset_in_the_outer_dimension_does_not_matter() -> None:
     image = te.placeholder((1, 12, 7, 5, 8), "float32", "image")
     part = te.compute((1, 4, 7, 5, 8), lambda n, c, h, w, b: image[n, c + 3, h, w, b], "part")
