@@ -20,6 +20,8 @@ MakeRecord = Callable[..., TuningRecord]
 ROOT = Path(__file__).resolve().parents[3]
 
 APPENDER = """
+import os
+import signal
 import sys
 from dataclasses import replace
 from itertools import count
@@ -27,12 +29,19 @@ from pathlib import Path
 from topi_ext.tune.log import append
 from topi_ext.tune.record import TuningRecord
 
-log, name, line = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-record = TuningRecord.from_json(line)
-for number in count():
-    append(log, replace(record, cpu=f"{name} {number} " + "x" * (number * 37 % 5000)))
-    print(number, flush=True)
+log, record = Path(sys.argv[1]), TuningRecord.from_json(sys.argv[2])
+parent = os.getpid()
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for name in map(str.strip, sys.stdin):
+    if os.fork():
+        continue
+    for number in count():
+        if os.getppid() != parent:
+            os._exit(1)
+        append(log, replace(record, cpu=f"{name} {number} " + "x" * (number * 37 % 5000)))
+        os.write(1, f"{os.getpid()} {name} {number}\\n".encode())
 """
+"""Starts a writer for each name that it reads; each tells of the records that it has written."""
 
 
 def test_appended_records_are_read_in_order(tmp_path: Path, make_record: MakeRecord) -> None:
@@ -127,35 +136,33 @@ def test_errors_of_a_full_disk_name_the_log(
 
 def test_killed_writers_lose_no_record(tmp_path: Path, make_record: MakeRecord) -> None:
     log = tmp_path / "log.jsonl"
-    line = make_record(1.0).to_json()
+    words = [sys.executable, "-c", APPENDER, str(log), make_record(1.0).to_json()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    said: set[str] = set()
+    told: list[str] = []
     kills = 0
-    for turn in range(10):
-        writers = [
-            subprocess.Popen(
-                [sys.executable, "-c", APPENDER, str(log), f"{turn}{name}", line],
-                stdout=subprocess.PIPE,
-                env=environment,
-                text=True,
-            )
-            for name in "ab"
-        ]
-        for place, writer in enumerate(writers):
-            assert writer.stdout is not None
-            first = writer.stdout.readline()
-            # Another moment of the write each time.
-            time.sleep(0.0007 * (2 * turn + place))
-            writer.send_signal(signal.SIGKILL)
-            kills += 1
-            numbers = [first, *writer.stdout.readlines()]
-            writer.stdout.close()
-            writer.wait()
-            # The last may be cut off itself.
-            said |= {f"{turn}{'ab'[place]} {number.strip()}" for number in numbers if number.endswith("\n")}
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+    ) as starter:
+        assert starter.stdin is not None and starter.stdout is not None
+        for turn in range(10):
+            writers: dict[str, int] = {}
+            print(f"{turn}a", f"{turn}b", sep="\n", file=starter.stdin, flush=True)
+            while len(writers) < 2:
+                told.append(starter.stdout.readline())
+                process, name, _ = told[-1].split()
+                if name.startswith(str(turn)):
+                    writers[name] = int(process)
+            for place, process_number in enumerate(writers.values()):
+                # Another moment of the write each time.
+                time.sleep(0.0007 * (2 * turn + place))
+                os.kill(process_number, signal.SIGKILL)
+                kills += 1
+        starter.stdin.close()
+        told += starter.stdout
+    said = {line.partition(" ")[2].strip() for line in told}
     records, problems = load([log])
     written = [" ".join(record.cpu.split(" ")[:2]) for record in records]
-    assert kills == 20
+    assert kills == 20 and len({line.split()[0] for line in said}) == 20
     assert said <= set(written)
     assert len(written) == len(set(written))
     assert len(problems) <= kills
