@@ -83,10 +83,13 @@ PIXEL_LANE_PENALTY = 2.0
 
 
 def direct_knobs(
-    workload: ConvolutionWorkload, processor: Processor
+    workload: ConvolutionWorkload, processor: Processor, like: ConvolutionKnobs | None = None
 ) -> Iterator[tuple[float, ConvolutionKnobs]]:
-    """The space of the direct convolution: all knobs worth trying, each with its estimated cycles."""
-    for tile in _tiled_loops(workload, processor):
+    """The space of the direct convolution: all knobs worth trying, each with its estimated cycles.
+
+    Of tiles of vectors, those alone that are as the one of ``like``, where it is given.
+    """
+    for tile in _tiled_loops(workload, processor, like):
         yield from _knobs_of_tile(workload, processor, tile)
 
 
@@ -118,13 +121,18 @@ class _TiledLoops:
     tile_rows: int = 1
 
 
-def _tiled_loops(workload: ConvolutionWorkload, processor: Processor) -> Iterator[_TiledLoops]:
+def _tiled_loops(
+    workload: ConvolutionWorkload, processor: Processor, like: ConvolutionKnobs | None = None
+) -> Iterator[_TiledLoops]:
+    wanted = None if like is None else (like.lanes, like.tile_pixels, like.tile_channels)
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
     rows = 1 if fuses_rows(workload) else int(workload.out_height)
     for width in _vector_lengths(workload, processor, lanes):
         for tile_pixels, tile_channels in _register_tiles(
             workload, processor, width, channel_vectors, pixels
         ):
+            if wanted not in (None, (width, tile_pixels, tile_channels)):
+                continue
             steps = _steps(workload, processor, width, tile_pixels, tile_channels)
             cycles = _tile_cycles(workload, processor, width, tile_pixels, tile_channels, steps)
             tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)

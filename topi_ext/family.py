@@ -31,13 +31,13 @@ class Family:
     ``knob_space`` gives all knobs worth trying, each with its estimated cycles on all threads, ``cheapest``
     the best by estimate, of those that round like the direct convolution if its last argument is false.
     ``knobs_from_dict`` reads what ``to_dict`` of knobs wrote; RelayLayoutError for what does not fit.
-    ``estimate`` gives the cycles of knobs; without one only the whole space tells.
+    ``estimate`` gives the cycles of knobs, None for knobs that the space does not have.
     """
 
     knob_space: Callable[[Any, Any], Iterator[tuple[float, Any]]]
     cheapest: Callable[[Any, Any, bool], tuple[float, Any]]
     knobs_from_dict: Callable[[Any, Any, Mapping[str, Any]], Any]
-    estimate: Callable[[Any, Any, Any], float] | None = None
+    estimate: Callable[[Any, Any, Any], float | None]
 
 
 def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: Mapping[str, Any]) -> Any:
@@ -104,7 +104,7 @@ def _cheapest_depthwise(
     return depthwise_space.cheapest_depthwise(workload, machine)
 
 
-_CONVOLUTIONS = Family(kernel.knob_space, kernel.cheapest, _convolution_knobs)
+_CONVOLUTIONS = Family(kernel.knob_space, kernel.cheapest, _convolution_knobs, kernel.estimated_cycles)
 _PRODUCTS = _on_gpu(
     _product_knobs,
     _cheapest_product,

@@ -28,6 +28,18 @@ def knob_space(workload: ConvolutionWorkload, processor: Processor) -> Iterator[
     yield from winograd_knobs(workload, processor)
 
 
+def estimated_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: Knobs) -> float | None:
+    """What :func:`knob_space` estimates for these knobs; None for knobs that are not in it."""
+    space: Iterator[tuple[float, Knobs]]
+    if isinstance(workload, SeparableWorkload):
+        space = separable_knobs(workload, processor)
+    elif isinstance(knobs, WinogradKnobs):
+        space = winograd_knobs(workload, processor)
+    else:
+        space = direct_knobs(workload, processor, like=knobs)
+    return next((cycles for cycles, found in space if found == knobs), None)
+
+
 @lru_cache(maxsize=8192)
 def cheapest(
     workload: ConvolutionWorkload, processor: Processor, winograd: bool = True
@@ -180,6 +192,7 @@ __all__ = [
     "convolve",
     "default_knobs",
     "direct_convolution",
+    "estimated_cycles",
     "kernel_arguments",
     "kernel_function",
     "knob_space",

@@ -109,12 +109,12 @@ class Space:
         return None if whole is None else self._by_key.get(knobs_key(whole.to_dict()))
 
     def priced(self, knobs: Mapping[str, Any]) -> Candidate | None:
-        """The candidate with these knobs, without asking for the others where it can be estimated alone."""
-        estimate = family_of(self.workload).estimate
-        if estimate is None:
-            return self.find(knobs)
+        """The candidate with these knobs, estimated without the others."""
         whole = self._whole(knobs)
-        return None if whole is None else _candidate(whole, estimate(self.workload, self.processor, whole))
+        if whole is None:
+            return None
+        cycles = family_of(self.workload).estimate(self.workload, self.processor, whole)
+        return None if cycles is None else _candidate(whole, cycles)
 
     def _whole(self, knobs: Mapping[str, Any]) -> Any:
         """The knobs of these names, those that are left out by default; None where they do not fit."""

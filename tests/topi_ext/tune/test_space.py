@@ -44,3 +44,10 @@ def test_knobs_of_processors_are_priced(workload: ConvolutionWorkload, processor
 
 def test_what_does_not_fit_has_no_price() -> None:
     assert Space(OF_GPUS["product"], GPU).priced({"algorithm": "implicit_gemm"}) is None
+
+
+def test_what_is_not_in_the_space_has_no_price(workload: ConvolutionWorkload, processor: Processor) -> None:
+    space = Space(workload, processor)
+    direct = next(each for each in space.candidates if each.fields["algorithm"] == "direct")
+    other = {**direct.fields, "prefetch": 77}
+    assert space.find(other) is None and space.priced(other) is None
