@@ -59,10 +59,14 @@ class _Compiled:
             argument.item() if number and isinstance(argument, torch.Tensor) else argument
             for argument, number in zip(given, self._numbers, strict=True)
         ]
-        session = self._session(arguments)
+        fixed = self._fixed(arguments)
+        key = self._key(arguments, fixed)  # which may forget sessions
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._new_session(arguments)
+            fixed = self._fixed(arguments)
         for place in self._written:
             _check_apart(place, arguments)
-        fixed = self._fixed(arguments)
         wide = [_wide(argument) for argument, kept in zip(arguments, fixed, strict=True) if not kept]
         outputs = session.run(dict(zip((spec.name for spec in session.inputs), wide, strict=True)))
         found = [torch.from_numpy(array) for array in outputs.values()]
@@ -74,19 +78,19 @@ class _Compiled:
             for tensor, narrow in zip(results, self._narrow, strict=True)
         )
 
-    def _session(self, arguments: Sequence[Any]) -> Session:
-        key = self._key(arguments)
-        if key not in self._sessions:
-            program = self._exported(arguments)
-            places = _written(program, self._fixed(arguments))
-            if places:
-                self._written |= places
-                key, program = self._key(arguments), self._exported(arguments)
-            self._sessions[key] = self._compiled(program)
-        return self._sessions[key]
-
-    def _exported(self, arguments: Sequence[Any]) -> Any:
+    def _new_session(self, arguments: Sequence[Any]) -> Session:
         fixed = self._fixed(arguments)
+        program = self._exported(arguments, fixed)
+        places = _written(program, fixed)
+        if places:
+            self._written |= places
+            fixed = self._fixed(arguments)
+            program = self._exported(arguments, fixed)
+        key = self._key(arguments, fixed)
+        session = self._sessions[key] = self._compiled(program)
+        return session
+
+    def _exported(self, arguments: Sequence[Any], fixed: Sequence[bool]) -> Any:
         program = _Program(self._graph, arguments, fixed, self._written).eval()
         wide = [_wide(argument) for argument, kept in zip(arguments, fixed, strict=True) if not kept]
         # Export asks of a view what its base is like, by guards that it cannot check itself.
@@ -106,9 +110,8 @@ class _Compiled:
             _is_fixed(argument) and place not in self._written for place, argument in enumerate(arguments)
         ]
 
-    def _key(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    def _key(self, arguments: Sequence[Any], fixed: Sequence[bool]) -> tuple[Any, ...]:
         """What a session is compiled for; forgets all of them where weights have changed."""
-        fixed = self._fixed(arguments)
         weights = [
             (argument, argument._version, argument.data_ptr())
             for argument, kept in zip(arguments, fixed, strict=True)

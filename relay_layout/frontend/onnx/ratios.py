@@ -106,16 +106,17 @@ class Ratios:
             return _each(_Ratio, node.input(0).array) if _is_float(node) else None
         if not any(self._known.get(value) is not None for value in node.inputs):
             return None
+        first = self._known.get(node.input(0))
         if node.operator == "Cast":
-            return self._known.get(node.input(0)) if _is_float(node) else None
-        if node.operator in ("Ceil", "Floor"):
-            rounded = _each(lambda ratio: ratio.rounded(up=node.operator == "Ceil"), self._of(node.input(0)))
+            return first if _is_float(node) else None
+        if first is not None and node.operator in ("Ceil", "Floor"):
+            rounded = _each(lambda ratio: ratio.rounded(up=node.operator == "Ceil"), first)
             return None if rounded is None else _each(_Ratio, rounded)
         if node.operator in ("Div", "Mul"):
             left, right = (self._of(node.input(place)) for place in range(2))
             if left is None or right is None:
                 return None
-            compute = _divided if node.operator == "Div" else _multiplied
+            compute = _Ratio.over if node.operator == "Div" else _multiplied
             return _each(compute, *np.broadcast_arrays(left, right))
         return self._moved(node)
 
@@ -149,17 +150,11 @@ def _multiplied(left: _Ratio, right: _Ratio) -> _Ratio | None:
     return None
 
 
-def _divided(dividend: _Ratio, divisor: _Ratio) -> _Ratio | None:
-    return dividend.over(divisor)
-
-
-def _each(compute: Callable[..., Any], *arrays: Array | None) -> Array | None:
+def _each(compute: Callable[..., Any], *arrays: Array) -> Array | None:
     """What ``compute`` gives for the elements of arrays of one shape; None where it gives None for any."""
-    if arrays[0] is None:
-        return None
     result = np.empty(arrays[0].shape, dtype=object)
     for index in np.ndindex(arrays[0].shape):
-        result[index] = compute(*(array[index] for array in arrays if array is not None))
+        result[index] = compute(*(array[index] for array in arrays))
         if result[index] is None:
             return None
     return result

@@ -86,11 +86,13 @@ def _scales(node: Node) -> list[float] | None:
 
 def _plainly_resized(node: Node, scales: Sequence[float] | None) -> Value:
     """Upsample and the first Resize, before there were attributes beside the mode."""
-    mode = _OLD_MODES.get(node.attributes.get("mode", "nearest"), node.attributes.get("mode", "nearest"))
-    axes = _sized_axes(node, node.extents(3), []) if scales is None else _scaled_axes(node, scales)
+    mode = node.attributes.get("mode", "nearest")
+    mode = _OLD_MODES.get(mode, mode)
     if scales is not None:
+        axes = _scaled_axes(node, scales)
         rounding = UP_WHERE_SHRINKING if any(scale < 1 for scale in scales) else "floor"
     else:
+        axes = _sized_axes(node, node.extents(3), [])
         # Upsample never shrinks.
         rounding = _rounding(axes) if (mode, node.operator) == ("nearest", "Resize") else "floor"
     return _resized(node, Mapping(mode, "asymmetric", rounding, -0.75, False, False, 0.0), axes)

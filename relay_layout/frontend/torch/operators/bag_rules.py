@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.operators.rules import COUNTED, Rule, aten
+from relay_layout.frontend.torch.operators.rules import Rule, aten, bounds_passed
 
 _SUM, _MEAN, _MAX = range(3)
 """By the numbers that ``embedding_bag`` has for them."""
@@ -28,8 +28,7 @@ def _embedding_bag(
     """What bags hold together, of which each begins at an offset; None for what training alone reads."""
     del scale_grad_by_freq, sparse
     bags = offsets.shape[0] - int(include_last_offset)
-    begun = offsets[:bags].unsqueeze(1) <= torch.arange(indices.shape[0])
-    bag = begun.to(COUNTED).sum(0) - 1
+    bag = bounds_passed(offsets[:bags], indices.shape[0]) - 1
     rows, kept = weight.index_select(0, indices), (indices != padding_idx)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(1)

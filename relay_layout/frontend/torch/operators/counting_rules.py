@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.operators.rules import COUNTED, Rule, aten
+from relay_layout.frontend.torch.operators.rules import Rule, aten, bounds_passed
 
 
 def _histogram(value: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -48,10 +48,7 @@ def _places_to_repeat(repeats: Tensor, *, output_size: int | None = None) -> Any
     """Each place as often as ``repeats`` says, of which ``output_size`` is the sum."""
     if output_size is None:
         return NotImplemented
-    ends = repeats.to(torch.int64).cumsum(0)
-    index = torch.arange(output_size)
-    found = (ends.unsqueeze(0) <= index.unsqueeze(1)).to(COUNTED).sum(1)
-    return found.to(repeats.dtype)
+    return bounds_passed(repeats.to(torch.int64).cumsum(0), output_size).to(repeats.dtype)
 
 
 RULES: dict[Any, Rule] = {

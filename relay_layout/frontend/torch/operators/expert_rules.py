@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.operators.rules import COUNTED, Rule, aten
+from relay_layout.frontend.torch.operators.rules import Rule, aten, bounds_passed
 
 
 def _grouped_product(
@@ -26,15 +26,14 @@ def _grouped_product(
     if rows.ndim != 2 or matrices.ndim != 3 or offs is None or bias is not None:
         return NotImplemented
     count, groups = rows.shape[0], matrices.shape[0]
-    index = torch.arange(count)
-    group = (offs.unsqueeze(0) <= index.unsqueeze(1)).to(COUNTED).sum(1)
+    group = bounds_passed(offs, count)
     own = group.clamp_max(groups - 1)
     if isinstance(count, int) and count <= groups:
         # Fewer matrices are read than there are.
         found = torch.bmm(rows.unsqueeze(1), matrices.index_select(0, own)).squeeze(1)
     else:
         products = torch.matmul(rows.unsqueeze(0), matrices)
-        found = products.flatten(0, 1).index_select(0, own * count + index)
+        found = products.flatten(0, 1).index_select(0, own * count + torch.arange(count))
     found = torch.where((group < groups).unsqueeze(1), found, 0.0)
     return found.to(out_dtype or rows.dtype)
 

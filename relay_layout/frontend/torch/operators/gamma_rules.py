@@ -4,6 +4,7 @@ Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`, and as
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,14 +27,21 @@ def _result(value: Tensor) -> torch.dtype:
     return value.dtype if value.is_floating_point() else torch.get_default_dtype()
 
 
+def _raised(
+    value: Tensor, gather: Callable[[Tensor, Tensor], Tensor], gathered: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A value raised by ones to where series are precise, and what ``gather`` makes of all on the way."""
+    for _ in range(_SHIFT):
+        gathered = torch.where(value < _SHIFT, gather(gathered, value), gathered)
+        value = torch.where(value < _SHIFT, value + 1, value)
+    return value, gathered
+
+
 def _log_of_gamma(value: Tensor) -> Tensor:
     """Above zero by Stirling's series; below, by the reflection."""
     x = _wide(value)
     positive = torch.where(x < 0.5, 1 - x, x)
-    product, moved = torch.ones_like(x), positive
-    for _ in range(_SHIFT):
-        product = torch.where(moved < _SHIFT, product * moved, product)
-        moved = torch.where(moved < _SHIFT, moved + 1, moved)
+    moved, product = _raised(positive, torch.mul, torch.ones_like(x))
     inverse = 1 / moved
     square = inverse * inverse
     series = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680)))
@@ -51,10 +59,7 @@ def _log_of_gamma(value: Tensor) -> Tensor:
 def _derivative_of_log_of_gamma(value: Tensor) -> Tensor:
     x = _wide(value)
     positive = torch.where(x < 0.5, 1 - x, x)
-    sum_, moved = torch.zeros_like(x), positive
-    for _ in range(_SHIFT):
-        sum_ = torch.where(moved < _SHIFT, sum_ + 1 / moved, sum_)
-        moved = torch.where(moved < _SHIFT, moved + 1, moved)
+    moved, sum_ = _raised(positive, lambda sum_, one: sum_ + 1 / one, torch.zeros_like(x))
     square = 1 / (moved * moved)
     series = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square / 240)))
     found = torch.log(moved) - 0.5 / moved - series - sum_

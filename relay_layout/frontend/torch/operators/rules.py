@@ -25,6 +25,11 @@ RULES: dict[Any, Rule] = {}
 """By operation."""
 
 
+def bounds_passed(bounds: Tensor, count: Any) -> Tensor:
+    """For each index below ``count``, how many of the ``bounds`` it is not below."""
+    return (bounds.unsqueeze(0) <= torch.arange(count).unsqueeze(1)).to(COUNTED).sum(1)
+
+
 def _rule(*operations: Any) -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
         RULES.update(dict.fromkeys(operations, rule))
@@ -292,4 +297,4 @@ def _vector_norm(
     return (value != 0).to(dtype or value.dtype).sum(dims, keepdim)
 
 
-__all__ = ["COUNTED", "RULES", "Rule", "aten"]
+__all__ = ["COUNTED", "RULES", "Rule", "aten", "bounds_passed"]
