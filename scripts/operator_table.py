@@ -27,6 +27,7 @@ def page() -> str:
     relay = [
         [f"`{name}`", "carried as it is" if row.carried else _becomes(row.relax_names)]
         for name, row in sorted(RELAY.items())
+        if not row.is_code  # one that a script registered
     ]
     sections = [
         HEADING,

@@ -63,6 +63,15 @@ _CONFIGURATION = {
 }
 
 
+_REGISTRIES = {
+    "FInferCorrectLayout": "register_infer_correct_layout",
+    "FTVMAlterOpLayout": "register_alter_op_layout",
+    "FTVMCompute": "register_compute",
+    "FTVMConvertOpLayout": "register_convert_op_layout",
+}
+"""Attributes of Relay's operators to the functions of ``relay.op`` that take them."""
+
+
 def port_calls(script: Script, bases: Bases) -> None:
     """Rewrites the calls, and notes what has no counterpart."""
     in_use = any(script.chain(node) for node in script.nodes if isinstance(node, ast.Name))
@@ -101,6 +110,8 @@ def _port_call(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> No
         _port_load(script, bases, node, chain)
     elif today is not None and chain.old[0].endswith(".register_op_attr"):
         _note_operator_attribute(script, node)
+    elif chain.old[0] == "tvm.ir.make_node":
+        _port_node(script, node)
 
 
 def _port_target_helper(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> None:
@@ -187,8 +198,17 @@ def _note_operator_attribute(script: Script, node: ast.Call) -> None:
     for argument in node.args[1:2]:
         name = str(argument.value) if isinstance(argument, ast.Constant) else ""
         if name.startswith(("FTVM", "FInferCorrect")):
-            instead = "Relay's operators are not TVM's today; register with relay.op.register_alter_op_layout"
-            script.note(node, name, f"{instead} and the like")
+            instead = _REGISTRIES.get(name, "register_alter_op_layout and the like")
+            script.note(
+                node, name, f"Relay's operators are not TVM's today; register with relay.op.{instead}"
+            )
+
+
+def _port_node(script: Script, node: ast.Call) -> None:
+    """Attributes of a call are another type of TVM's today."""
+    for key in node.args[:1]:
+        if isinstance(key, ast.Constant) and key.value == "DictAttrs":
+            _replace_text(script, key, "ir.DictAttrs")
 
 
 def _port_method(

@@ -122,8 +122,11 @@ _BYOC = "external code generators are gone; leave the line out, relay-layout has
 
 _INTEGERS = "quantized networks are computed in integers as they come; leave the line out"
 _EXPORT = "export the model to ONNX or TensorFlow Lite; use relay.frontend.from_onnx or from_tflite"
-_OWN = "operators of your own are not taken so; docs/extending.md says how to add one"
-_KERNELS = "kernels come from relay-layout; leave the line out, or tune them with relay-layout tune"
+_KERNELS = (
+    "kernels come from relay-layout; leave the line out, or tune them with relay-layout tune; an operator of "
+    "your own takes relay.op.register_compute"
+)
+_FUSION = "what is fused follows from what an operator computes; leave the line out"
 
 _GONE = {
     "tvm.TVMError": _ERROR,
@@ -158,10 +161,14 @@ _GONE = {
     "tvm.relay.expr_functor": _REWRITE,
     "tvm.relay.frontend": _EXPORT,
     "tvm.relay.op.contrib": _BYOC,
-    "tvm.relay.op.register": _OWN,
-    "tvm.relay.op.register_compute": _KERNELS,
+    "tvm.relay.op.OpPattern": _FUSION,
+    "tvm.relay.op.OpStrategy": _KERNELS,
+    "tvm.relay.op.register_broadcast_schedule": _KERNELS,
     "tvm.relay.op.register_injective_schedule": _KERNELS,
+    "tvm.relay.op.register_pattern": _FUSION,
+    "tvm.relay.op.register_reduce_schedule": _KERNELS,
     "tvm.relay.op.register_schedule": _KERNELS,
+    "tvm.relay.op.register_stateful": "operators have no state; leave the line out",
     "tvm.relay.op.register_strategy": _KERNELS,
     "tvm.relay.op.strategy": _KERNELS,
     "tvm.relay.prelude": "algebraic data types are not there; write the model without lists and trees",
@@ -257,6 +264,8 @@ def reason(old: str) -> str:
 
 def known_reason(old: str) -> str | None:
     """The same, None where nothing is known of the name or of a module that it is in."""
+    if _begins(old, "tvm.relay.op.op"):
+        old = old.replace(".op.op", ".op", 1)
     return next((_GONE[prefix] for prefix in _prefixes(old) if prefix in _GONE), None)
 
 

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from relay_layout.errors import LayoutError, RelayLayoutError
+from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
+from relay_layout.relay.asking import ask
 from relay_layout.relay.operators import TABLE, did_you_mean
 
 Callback = TypeVar("Callback", bound=Callable[..., Any])
@@ -49,14 +50,7 @@ class _Registry:
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """What the operator's callback returns. LayoutError with what it raises, but for errors of ours."""
-        try:
-            return self._held[name][1](*arguments)
-        except RelayLayoutError:
-            raise
-        except Exception as error:
-            # Across TVM's passes the type of an error is lost, and so is where it came from.
-            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            raise LayoutError(f"the {self.kind} callback for {name} raised {told}") from error
+        return ask(f"the {self.kind} callback for {name}", LayoutError, self._held[name][1], *arguments)
 
     def _check_arguments(self, name: str, function: Any) -> None:
         expected = ", ".join(self.arguments)

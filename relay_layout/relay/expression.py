@@ -66,12 +66,13 @@ class Call(metaclass=_Kind):
         cls,
         op: str | tree.Expression,
         args: Sequence[Anything],
-        attrs: Mapping[str, tree.AttributeValue] | None = None,
+        attrs: Mapping[str, tree.AttributeValue] | tvm.ir.DictAttrs | None = None,
         type_args: object = None,
         span: tree.Span | None = None,
     ) -> Anything:
         del type_args
-        return tree.Call(op, tuple(map(as_expression, args)), attrs, span)
+        given = {name: _attribute(value) for name, value in attrs.items()} if attrs is not None else None
+        return tree.Call(op, tuple(map(as_expression, args)), given, span)
 
 
 class Tuple(metaclass=_Kind):
@@ -295,6 +296,11 @@ def const(value: Anything, dtype: Anything = None, span: object = None) -> tree.
 def scalar_type(dtype: Anything) -> tree.TensorType:
     """The type of a tensor without dimensions."""
     return tree.TensorType((), dtype_text(dtype))
+
+
+def _attribute(value: Anything) -> Anything:
+    """A list of a script's, or one of TVM's, as the tuple that the tree has."""
+    return tuple(map(_attribute, value)) if isinstance(value, list | tvm.ir.Array) else value
 
 
 def as_expression(value: Anything) -> tree.Expression:

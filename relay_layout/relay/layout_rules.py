@@ -10,7 +10,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.choice.candidates import Rules, table_rule
-from relay_layout.errors import LayoutError
+from relay_layout.errors import LayoutError, ModelError
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.graph.border import dimension_letters
 from relay_layout.ir import Expression, with_attributes
@@ -189,7 +189,11 @@ class _Replaced:
         ]
 
         def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
-            return seen.build(builder, answer, operands)
+            try:
+                return seen.build(builder, answer, operands)
+            except ModelError as error:
+                told = str(error).removeprefix("expression: ")
+                raise LayoutError(f"the callback for {seen.row.name} returned what fails: {told}") from None
 
         return Signature(tuple(layouts), tuple(results), replacement=replacement, by_callback=True)
 

@@ -11,6 +11,7 @@ from relay_layout.relay.compositions import COMPOSITIONS
 from relay_layout.relay.missing import missing
 from relay_layout.relay.operator_functions import operator_function
 from relay_layout.relay.operators import TABLE, did_you_mean
+from relay_layout.relay.registration import registered
 from relay_layout.relay.syntax.tree import OperatorName
 
 
@@ -51,4 +52,4 @@ def get(op_name: str) -> OperatorName:
     """The operator of a name, for ``relay.Call``, with ``name`` as in calls. ModelError if unknown."""
     if op_name not in TABLE:
         raise ModelError(f"there is no operator '{op_name}'{did_you_mean(op_name)}")
-    return OperatorName(op_name)
+    return registered(op_name) or OperatorName(op_name)

@@ -11,15 +11,17 @@ import numpy as np
 import tvm
 
 from relay_layout.relay.expression import TupleWrapper, as_expression, const, dtype_text, operand_beside
-from relay_layout.relay.operators import TABLE, Operator, changed, complete, declared
+from relay_layout.relay.operators import OPEN, TABLE, Operator, changed, complete, declared
 from relay_layout.relay.syntax import tree
 from relay_layout.relay.syntax.attribute_kinds import DATA_TYPE, NODE, REQUIRED, Attribute
 
 _BESIDE = ("lhs", "rhs", "x", "y")
 """Operands of elementwise operators: a number there takes the dtype of the other one."""
 
+_MORE = "_attributes"
+"""The parameter that takes attributes of any name."""
 
-@cache
+
 def operator_function(name: str) -> Callable[..., Any]:
     """The function that makes calls of an operator. KeyError for an operator that Relay does not have.
 
@@ -27,14 +29,20 @@ def operator_function(name: str) -> Callable[..., Any]:
     :class:`relay_layout.relay.expression.TupleWrapper` for several results. TypeError for arguments that
     do not fit its parameters, ModelError for attributes of the wrong kind.
     """
-    row = TABLE[name]
+    return _function_of(TABLE[name])
+
+
+@cache
+def _function_of(row: Operator) -> Callable[..., Any]:
+    name = row.name
     text = row.signature if row.signature is not None else _default_signature(row)
     # Binding with a function of its own gives Python's messages, with the operator's name.
     bind = eval(f"lambda {text}: locals()", {"__builtins__": {"locals": locals}})
     bind.__name__ = bind.__qualname__ = name
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        return _call(row, bind(*args, **kwargs))
+        arguments = bind(*args, **kwargs)
+        return _call(row, {**arguments.pop(_MORE, {}), **arguments})
 
     make.__name__ = make.__qualname__ = name.rsplit(".", 1)[-1]
     make.__module__ = "relay_layout.relay"
@@ -151,6 +159,8 @@ def _default_signature(row: Operator) -> str:
             # Python allows no parameter without a default after one with; leaving it out fails all the same.
             optional = True
             parameters.append(f"{name}={None if required else attribute.default!r}")
+    if row.attributes == OPEN:
+        parameters.append(f"**{_MORE}")
     return ", ".join(parameters)
 
 

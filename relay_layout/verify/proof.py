@@ -293,8 +293,8 @@ class Proof:
                 self._fail(
                     node.name,
                     node.operator,
-                    f"result '{new.name}' of shape {new.shape} is provided, expected {layout} of "
-                    f"'{value.name}' of shape {value.shape}",
+                    f"the layout callback for {placement.node.operator} put '{new.name}' of shape "
+                    f"{new.shape} there, expected {layout} of '{value.name}' of shape {value.shape}",
                 )
             self.new[new] = Held(self.originals.held(value).root, dims, (node.name,))
 

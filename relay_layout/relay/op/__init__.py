@@ -1,4 +1,4 @@
-"""``relay.op``: every operator, those with a prefix in modules, and the registries of layout callbacks."""
+"""``relay.op``: every operator, those with a prefix in modules, and registries of callbacks and operators."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -20,19 +20,25 @@ _MODULES = (
     "vision",
 )
 
-_CALLBACKS = (
-    "InferCorrectLayoutOutput",
-    "register_alter_op_layout",
-    "register_convert_op_layout",
-    "register_infer_correct_layout",
-)
+_HOMES = {
+    **dict.fromkeys(
+        (
+            "InferCorrectLayoutOutput",
+            "register_alter_op_layout",
+            "register_convert_op_layout",
+            "register_infer_correct_layout",
+        ),
+        "callbacks",
+    ),
+    **dict.fromkeys(("register", "register_compute"), "registration"),
+}
 
 _find: Callable[[str], Any] = _namespace(__name__, "")[0]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _CALLBACKS:
-        return getattr(import_module("relay_layout.relay.callbacks"), name)
+    if name in _HOMES:
+        return getattr(import_module(f"relay_layout.relay.{_HOMES[name]}"), name)
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name == "op":
@@ -41,7 +47,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_MODULES, *_CALLBACKS, "get", *members("")})
+    return sorted({*_MODULES, *_HOMES, "get", *members("")})
 
 
 __all__ = ["get"]

@@ -30,6 +30,9 @@ _MOST_ELEMENTS = 65536
 
 _LARGEST = 2**63
 
+OPEN = "DictAttrs"
+"""The declaration of operators that take attributes of any name."""
+
 
 class Attributes(Mapping[str, Any]):
     """Attributes by name, also as Python attributes: ``attrs["strides"]`` and ``attrs.strides``.
@@ -78,7 +81,7 @@ class Attributes(Mapping[str, Any]):
 
 
 def declared(key: str | None) -> Declaration:
-    """The declaration behind a key such as ``"Conv2DAttrs"``; nothing for None."""
+    """The declaration behind a key such as ``"Conv2DAttrs"``; nothing for None and OPEN."""
     return (declaration(f"relay.attrs.{key}") or {}) if key else {}
 
 
@@ -87,6 +90,8 @@ def complete(operator: str, key: str | None, given: Mapping[str, AttributeValue]
 
     ModelError for an attribute that the operator does not have, lacks, or that is of another kind.
     """
+    if key == OPEN:
+        return Attributes({name: _checked_node(operator, name, value) for name, value in given.items()})
     known = declared(key)
     for name in given:
         if name not in known and name not in _BOOKKEEPING:
@@ -106,6 +111,8 @@ def complete(operator: str, key: str | None, given: Mapping[str, AttributeValue]
 
 def changed(key: str | None, attributes: Mapping[str, Any]) -> dict[str, AttributeValue]:
     """The attributes that differ from their default: what Relay prints."""
+    if key == OPEN:
+        return dict(attributes)
     return {
         name: attributes[name]
         for name, attribute in declared(key).items()

@@ -15,7 +15,7 @@ from tvm.ir import Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.ir import Expression
-from relay_layout.relay.operators.attributes import Attributes, declared
+from relay_layout.relay.operators.attributes import OPEN, Attributes, declared
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import Operator, Scope
 
@@ -25,18 +25,24 @@ _ROWS: dict[str, Operator] = {}
 
 
 def register(row: Operator) -> None:
-    """Make the operator of a row known to TVM: its operands and how to infer its type."""
+    """Make the operator of a row known to TVM: its operands and how to infer its type.
+
+    A later row of the same name takes the place of an earlier one.
+    """
     name = f"{PREFIX}{row.name}"
     _ROWS[name] = row
     if name in Op.list_op_names():
         return
     tvm.ir._ffi_api.RegisterOp(name, f"Relay's {row.name}")
     operator = Op.get(name)
-    operator.set_num_inputs(-1 if row.fewest_operands != row.most_operands else row.most_operands)
+    fixed = row.fewest_operands == row.most_operands and not row.is_code
+    operator.set_num_inputs(row.most_operands if fixed else -1)
     for operand in row.operands:
         operator.add_argument(operand.strip("*?"), "Expr", "")
     operator.set_attr("FPurity", True)
     operator.set_attr("FInferType", _infer_type)
+    if row.is_code:
+        operator.set_attr("FLegalize", _legalize)
 
 
 def row_of(expression: Expression) -> Operator | None:
@@ -56,11 +62,12 @@ def attributes_of(expression: relax.Call) -> Attributes:
     """The complete attributes of a carried call."""
     row = _ROWS[str(expression.op.name)]
     held = dict(expression.attrs.items()) if expression.attrs is not None else {}
-    return Attributes({name: plain(held.get(name)) for name in declared(row.attributes)})
+    names = held if row.attributes == OPEN else declared(row.attributes)
+    return Attributes({name: plain(held.get(name)) for name in names})
 
 
 def decompose(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with carried operators replaced by what they stand for."""
+    """The module with carried operators replaced by the operators that they stand for."""
     decomposition = _Decomposition(module)
     for variable, function in module.functions_items():
         if isinstance(function, relax.Function):
@@ -77,15 +84,23 @@ class _Decomposition(PyExprMutator):
         """What the operator stands for."""
         call = super().visit_call_(call)
         row = row_of(call)
-        if row is None:
+        if row is None or row.is_code:
             return call
         return row.build(Scope(self.builder_), list(call.args), attributes_of(call))
 
 
+def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """The code that an operator stands for."""
+    row = _ROWS[str(call.op.name)]
+    return row.build(Scope(builder), list(call.args), attributes_of(call))
+
+
 def _infer_type(call: relax.Call, builder: relax.BlockBuilder) -> Any:
-    """The type of what the operator stands for, found on a builder of its own."""
+    """The type of what the operator stands for, found on a builder of its own where its row has no rule."""
     del builder
     row = _ROWS[str(call.op.name)]
+    if row.result_type is not None:
+        return row.result_type([argument.ty for argument in call.args], attributes_of(call))
     own = relax.BlockBuilder()
     operands = [_stand_in(argument) for argument in call.args]
     own.begin_scope([operand for operand in operands if isinstance(operand, relax.Var)])

@@ -35,6 +35,9 @@ Build = Callable[[Scope, Sequence[Expression], Attributes], Expression]
 """Operands (typed Relax values; a tuple operand is a ``relax.Tuple`` or a variable of tuple type) and
 complete attributes to a Relax expression that computes the operator."""
 
+ResultType = Callable[[Sequence[Any], Attributes], Any]
+"""Relax types of the operands and complete attributes to the Relax type of the result."""
+
 Export = Callable[[relax.Call], "Exported | Mapping[str, Any] | None"]
 """A Relax call back to Relay. A mapping gives the attributes where the operands are the call's own;
 None says that this call is not the operator, or has no form in Relay."""
@@ -81,6 +84,8 @@ class Operator:
     export: Export | None = None
     operand_types: OperandTypes | None = None
     carried: bool = False
+    is_code: bool = False
+    result_type: ResultType | None = None
 
     @property
     def fewest_operands(self) -> int:
@@ -135,6 +140,7 @@ __all__ = [
     "Exported",
     "OperandTypes",
     "Operator",
+    "ResultType",
     "Scope",
     "along",
     "extents",

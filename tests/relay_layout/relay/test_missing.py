@@ -16,7 +16,7 @@ from relay_layout import relay
         ("quantize", "quantize the model before it is imported, as with onnxruntime.quantization"),
         ("autotvm.LocalRunner", "AutoTVM is gone from TVM; tune with relay-layout tune"),
         ("testing.lstm", "it is one of TVM's own test helpers; relay_layout.models has networks"),
-        ("op.register", "operators of your own are not taken so; docs/extending.md says how to add one"),
+        ("op.register_pattern", "what is fused follows from what an operator computes; leave the line out"),
     ],
 )
 def test_what_to_do_instead(name: str, reason: str) -> None:
