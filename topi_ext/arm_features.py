@@ -28,7 +28,7 @@ _BITS = (
 )
 """What the bits of both words stand for (``asm/hwcap.h``) in ``/proc/cpuinfo``; those that LLVM may use."""
 
-_ALIASES = {
+ALIASES = {
     "asimd": "neon",
     "asimddp": "dotprod",
     "asimdfhm": "fp16fml",
@@ -41,7 +41,7 @@ _ALIASES = {
     "jscvt": "jsconv",
     "lrcpc": "rcpc",
 }
-"""LLVM's names, where they are others."""
+"""LLVM's names of what the kernel calls otherwise."""
 
 
 def told_features(words: Sequence[int]) -> frozenset[str] | None:
@@ -54,9 +54,9 @@ def told_features(words: Sequence[int]) -> frozenset[str] | None:
 
 def llvm_names(flags: Collection[str]) -> Iterator[str]:
     """LLVM's names of features that the kernel calls otherwise."""
-    yield from (_ALIASES[flag] for flag in flags if flag in _ALIASES)
+    yield from (ALIASES[flag] for flag in flags if flag in ALIASES)
     if {"sha1", "sha2"} <= set(flags):
         yield "sha2"
 
 
-__all__ = ["CAPABILITY_WORDS", "llvm_names", "told_features"]
+__all__ = ["ALIASES", "CAPABILITY_WORDS", "llvm_names", "told_features"]

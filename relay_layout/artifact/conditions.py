@@ -6,7 +6,7 @@ An input whose name is no identifier is written ``input('x.1').shape[2]``.
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from relay_layout.errors import ArtifactError, InputError
@@ -14,30 +14,59 @@ from relay_layout.errors import ArtifactError, InputError
 Shapes = Mapping[str, Sequence[int]]
 """Shapes of inputs by name."""
 
-_OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.USub: operator.neg,
-    ast.Not: operator.not_,
+_OPERATIONS: dict[type[ast.AST], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.USub: "negative",
+    ast.Not: "not",
+    ast.And: "and",
+    ast.Or: "or",
 }
 
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "negative": operator.neg,
+    "not": operator.not_,
     "ceil": math.ceil,
     "float": float,
     "floor": math.floor,
     "trunc": math.trunc,
 }
-_EXTREMES: dict[str, Callable[[Any], Any]] = {"max": max, "min": min}
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "and": lambda left, right: bool(left and right),
+    "or": lambda left, right: bool(left or right),
+    "max": max,
+    "min": min,
+}
+
+_FUNCTIONS = frozenset(("ceil", "float", "floor", "trunc"))
+_EXTREMES = frozenset(("max", "min"))
+
+Step = float | int | str | tuple[str, int]
+"""Of a condition in postfix order: a number, the size of an input in a dimension, or what is done with the
+last two values, or the last one."""
 
 
 class Condition:
@@ -52,7 +81,7 @@ class Condition:
         self._ranks = ranks
         self._read: dict[str, tuple[str, int]] = {}
         try:
-            self._holds = self._compiled(ast.parse(text, mode="eval").body)
+            self.steps: tuple[Step, ...] = tuple(self._postfix(ast.parse(text, mode="eval").body))
         except ArtifactError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -66,17 +95,32 @@ class Condition:
     def check(self, shapes: Shapes) -> None:
         """InputError where the condition does not hold for these shapes."""
         try:
-            holds = self._holds(shapes)
+            holds = self._value(shapes)
         except ArithmeticError:
             holds = False
         if not holds:
             sizes = ", ".join(f"{name} = {shapes[owner][axis]}" for name, (owner, axis) in self._read.items())
             raise InputError(f"the model was exported for inputs of which {self.text}, got {sizes}")
 
-    def _compiled(self, node: ast.AST) -> Callable[[Shapes], Any]:
+    def _value(self, shapes: Shapes) -> Any:
+        values: list[Any] = []
+        for step in self.steps:
+            if isinstance(step, tuple):
+                name, axis = step
+                values.append(shapes[name][axis])
+            elif not isinstance(step, str):
+                values.append(step)
+            elif step in _UNARY:
+                values.append(_UNARY[step](values.pop()))
+            else:
+                right, left = values.pop(), values.pop()
+                values.append(_BINARY[step](left, right))
+        return values.pop()
+
+    def _postfix(self, node: ast.AST) -> Iterator[Step]:
         match node:
             case ast.Constant(value=int(number) | float(number)):
-                return lambda shapes: number
+                yield number
             case ast.Subscript(
                 value=ast.Attribute(
                     value=ast.Name(id=name)
@@ -86,30 +130,37 @@ class Condition:
                 slice=ast.Constant(value=int(axis)),
             ) if 0 <= axis < self._ranks.get(name, 0):
                 self._read[ast.unparse(node)] = name, axis
-                return lambda shapes: shapes[name][axis]
+                yield name, axis
             case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _OPERATIONS:
-                return self._applied(_OPERATIONS[type(operation)], [left, right])
+                yield from self._folded(_OPERATIONS[type(operation)], [left, right])
             case ast.Compare(left=left, ops=[operation], comparators=[right]) if (
                 type(operation) in _OPERATIONS
             ):
-                return self._applied(_OPERATIONS[type(operation)], [left, right])
+                yield from self._folded(_OPERATIONS[type(operation)], [left, right])
             case ast.UnaryOp(op=operation, operand=operand) if type(operation) in _OPERATIONS:
-                return self._applied(_OPERATIONS[type(operation)], [operand])
+                yield from self._folded(_OPERATIONS[type(operation)], [operand])
             case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
-                return self._applied(_FUNCTIONS[name], [argument])
-            case ast.Call(func=ast.Name(id=name), args=[_, *_] as arguments, keywords=[]) if (
+                yield from self._folded(name, [argument])
+            case ast.Call(func=ast.Name(id=name), args=[_, _, *_] as arguments, keywords=[]) if (
                 name in _EXTREMES
             ):
-                extreme = _EXTREMES[name]
-                return self._applied(lambda *values: extreme(values), arguments)
+                yield from self._folded(name, arguments)
             case ast.BoolOp(op=operation, values=values):
-                every = all if isinstance(operation, ast.And) else any
-                return self._applied(lambda *found: every(found), values)
-        raise ArtifactError(f"{self.text!r} is no condition on the sizes of inputs: {ast.unparse(node)}")
+                yield from self._folded(_OPERATIONS[type(operation)], values)
+            case _:
+                raise ArtifactError(
+                    f"{self.text!r} is no condition on the sizes of inputs: {ast.unparse(node)}"
+                )
 
-    def _applied(self, function: Callable[..., Any], operands: Sequence[ast.AST]) -> Callable[[Shapes], Any]:
-        compiled = [self._compiled(operand) for operand in operands]
-        return lambda shapes: function(*[operand(shapes) for operand in compiled])
+    def _folded(self, operation: str, operands: Sequence[ast.AST]) -> Iterator[Step]:
+        """One operand without a second, or each after the first with what came before."""
+        first, *others = operands
+        yield from self._postfix(first)
+        if not others:
+            yield operation
+        for operand in others:
+            yield from self._postfix(operand)
+            yield operation
 
 
-__all__ = ["Condition", "Shapes"]
+__all__ = ["Condition", "Shapes", "Step"]

@@ -28,6 +28,7 @@ from relay_layout.without_torch import without_torch
 VERBS = {
     "compile": "compile a model into an artifact",
     "run": "run an artifact and measure its latency",
+    "export": "write an artifact as a folder that a C++ program runs without Python",
     "convert": "convert a model's layouts and report the transforms that are left",
     "explain": "tell which layouts were chosen for a model's operators, and why",
     "diff": "compare the reports of two compilations",

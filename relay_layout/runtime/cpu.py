@@ -29,15 +29,28 @@ _LINE_BYTES = 64
 @cache
 def load_runtime() -> None:
     """Load TVM's runtime into this process; RelayLayoutError where it is not installed."""
+    folders = _library_folders()
+    for name in _LIBRARIES:
+        load_lib_ctypes("apache-tvm", name, "RTLD_GLOBAL", extra_lib_paths=folders)
+
+
+def runtime_libraries() -> list[Path]:
+    """The files of TVM's runtime; RelayLayoutError where it is not installed."""
+    candidates = [[folder / f"lib{name}.so" for folder in _library_folders()] for name in _LIBRARIES]
+    found = [next(filter(Path.is_file, paths), None) for paths in candidates]
+    if None in found:
+        raise RelayLayoutError("TVM's runtime is not installed as shared libraries; pip install apache-tvm")
+    return [path for path in found if path is not None]
+
+
+def _library_folders() -> list[Path]:
+    """Those of an installed package, then those of a source tree, as TVM itself looks for them."""
     found = find_spec("tvm")
     package = Path(found.origin).parent if found and found.origin else None
     if package is None:
         raise RelayLayoutError("TVM is not installed; pip install apache-tvm")
     named = os.environ.get("TVM_LIBRARY_PATH")
-    # Those of an installed package, then those of a source tree, as TVM itself looks for them.
-    folders = [*([Path(named)] if named else []), package / "lib", package.parents[1] / "build" / "lib"]
-    for name in _LIBRARIES:
-        load_lib_ctypes("apache-tvm", name, "RTLD_GLOBAL", extra_lib_paths=folders)
+    return [*([Path(named)] if named else []), package / "lib", package.parents[1] / "build" / "lib"]
 
 
 class Cpu:
@@ -101,4 +114,4 @@ def _tensor_over(array: np.ndarray) -> Any:
     return tvm_ffi.from_dlpack(array, require_contiguous=True)
 
 
-__all__ = ["Cpu", "aligned", "load_runtime"]
+__all__ = ["Cpu", "aligned", "load_runtime", "runtime_libraries"]

@@ -1,0 +1,94 @@
+// Runs an exported network: example FOLDER [THREADS [RUNS [INPUT.bin:2,3,224,224 ...]]]
+//
+// Inputs are files of raw numbers, as they lie in memory, with their shape where it is not fixed; ones without
+// them. Each output becomes a file output0.bin, output1.bin, ... in the working folder.
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "relay_layout.hpp"
+
+namespace {
+
+struct Array {
+  std::vector<char> bytes;
+  std::vector<int64_t> shape;
+};
+
+Array array_of(const relay_layout::TensorInfo& info, const std::string& argument) {
+  Array array;
+  const size_t colon = argument.rfind(':');
+  if (colon != std::string::npos) {
+    std::istringstream sizes(argument.substr(colon + 1));
+    for (std::string size; std::getline(sizes, size, ',');) array.shape.push_back(std::stoll(size));
+  } else {
+    for (const relay_layout::Extent& extent : info.shape) array.shape.push_back(extent.size);
+  }
+  size_t count = relay_layout::bytes_of(info.dtype);
+  for (int64_t size : array.shape) {
+    if (size < 0) throw relay_layout::Error("input '" + info.name + "': give its shape, as in x.bin:2,3,224,224");
+    count *= static_cast<size_t>(size);
+  }
+  const std::string path = argument.substr(0, colon);
+  if (path.empty()) {
+    array.bytes.assign(count, 0);
+    return array;
+  }
+  std::ifstream file(path, std::ios::binary);
+  array.bytes.assign(std::istreambuf_iterator<char>(file), {});
+  if (array.bytes.size() != count) {
+    throw relay_layout::Error(path + ": holds " + std::to_string(array.bytes.size()) + " bytes, input '" + info.name +
+                              "' takes " + std::to_string(count));
+  }
+  return array;
+}
+
+int run(int argc, char** argv) {
+  if (argc < 2) throw relay_layout::Error("usage: example FOLDER [THREADS [RUNS [INPUT.bin:SHAPE ...]]]");
+  const int threads = argc > 2 ? std::stoi(argv[2]) : 0;
+  const int runs = argc > 3 ? std::stoi(argv[3]) : 10;
+  relay_layout::Network network(argv[1], threads);
+  std::vector<Array> arrays;
+  std::vector<relay_layout::Input> inputs;
+  for (size_t index = 0; index < network.inputs().size(); ++index) {
+    const int argument = static_cast<int>(index) + 4;
+    arrays.push_back(array_of(network.inputs()[index], argument < argc ? argv[argument] : ""));
+  }
+  for (const Array& array : arrays) inputs.push_back({array.bytes.data(), array.shape});
+  const auto outputs = network.run(inputs);
+  for (size_t index = 0; index < outputs.size(); ++index) {
+    std::cout << "output '" << network.outputs()[index].name << "': " << network.outputs()[index].dtype << " [";
+    const std::vector<int64_t> shape = outputs[index].shape();
+    for (size_t axis = 0; axis < shape.size(); ++axis) std::cout << (axis == 0 ? "" : ", ") << shape[axis];
+    std::cout << "]\n";
+    std::ofstream file("output" + std::to_string(index) + ".bin", std::ios::binary);
+    file.write(outputs[index].data<char>(), static_cast<std::streamsize>(outputs[index].size_bytes()));
+  }
+  std::vector<double> times;
+  for (int call = 0; call < runs; ++call) {
+    const auto start = std::chrono::steady_clock::now();
+    network.run(inputs);
+    times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  }
+  if (!times.empty()) {
+    std::sort(times.begin(), times.end());
+    std::cout << "median of " << runs << " runs: " << times[times.size() / 2] << " ms\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return 2;
+  }
+}

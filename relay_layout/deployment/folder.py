@@ -1,0 +1,140 @@
+"""The files of an exported network, and what a C++ program is built with."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvm_ffi.libinfo import find_dlpack_include_path, find_include_path, find_libtvm_ffi
+
+from relay_layout import host
+from relay_layout.artifact import Build, Content, read_artifact
+from relay_layout.artifact.placement import align, place, stored
+from relay_layout.deployment.description import describe
+from relay_layout.errors import ArtifactError, InputError
+from relay_layout.runtime.cpu import runtime_libraries
+from topi_ext.threads import SET_THREADS
+
+_SOURCES = Path(__file__).with_name("cpp")
+_OF_THE_USER = ("example.cpp", "CMakeLists.txt")
+"""Starting points, which are not written again once they are there."""
+
+_KINDS = ("llvm", "c")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written: the target whose code it is, all bytes, and whether TVM's runtime is among it.
+
+    The runtime of another architecture than this machine's is not at hand, and has to be put into ``lib``.
+    """
+
+    target: str
+    nbytes: int
+    has_runtime: bool
+
+
+def export_folder(
+    artifact: str | os.PathLike[str], folder: str | os.PathLike[str], target: str | None = None
+) -> Exported:
+    """Write the code and weights of one of an artifact's targets, and the C++ sources that run them.
+
+    ``target`` is needed where an artifact has several. Files are replaced one by one, each whole or not at
+    all; ``example.cpp`` and ``CMakeLists.txt`` that are there already are left as they are.
+
+    ArtifactError for an artifact that is damaged or for a GPU, InputError for a target that it was not built
+    for or a folder that takes no files.
+    """
+    held = read_artifact(Path(artifact))
+    build, content = _chosen(held.manifest.builds, held.contents, target, os.fspath(artifact))
+    if build.target["kind"] not in _KINDS:
+        raise ArtifactError(f"{os.fspath(artifact)}: {build.name} is a GPU; exported networks run on CPUs")
+    root = Path(folder)
+    has_runtime = _runs_here(build)
+    try:
+        (root / "cpp").mkdir(parents=True, exist_ok=True)
+        _write_weights(root / "weights.bin", content)
+        with _whole(root / "network.so") as draft:
+            draft.write_bytes(content.library)
+        _write_sources(root / "cpp")
+        if has_runtime:
+            for library in (Path(find_libtvm_ffi()), *runtime_libraries()):
+                _copy(library, root / "cpp" / "lib" / library.name)
+        (entries,) = place([content])
+        size = (root / "weights.bin").stat().st_size
+        # Last, since it is what makes a network of the folder.
+        with _whole(root / "network.txt") as draft:
+            draft.write_text(describe(held.manifest, build, entries, size), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{root}: cannot be written: {error.strerror or error}") from None
+    nbytes = sum(path.stat().st_size for path in root.glob("network.*"))
+    return Exported(build.name, nbytes + size, has_runtime)
+
+
+def _chosen(
+    builds: tuple[Build, ...], contents: tuple[Content, ...], target: str | None, name: str
+) -> tuple[Build, Content]:
+    names = [build.name for build in builds]
+    if target is None and len(names) > 1:
+        raise InputError(f"{name}: --target says which one to export; it was built for {', '.join(names)}")
+    if target is not None and target not in names:
+        raise InputError(f"{name}: not built for {target!r}; it was built for {', '.join(names)}")
+    index = 0 if target is None else names.index(target)
+    return builds[index], contents[index]
+
+
+def _runs_here(build: Build) -> bool:
+    """Whether the machine that it was built for loads the libraries of this one."""
+    triple = str(build.target.get("mtriple") or build.target.get("arch"))
+    same = host.normalize_architecture(triple.split("-", 1)[0]) == host.architecture()
+    return same and ("linux" in triple or "-" not in triple) and host.operating_system() == "linux"
+
+
+def _write_weights(path: Path, content: Content) -> None:
+    (entries,) = place([content])
+    with _whole(path) as draft, draft.open("xb") as file:
+        for entry, array in zip(entries, content.weights.values(), strict=True):
+            # Equal arrays have one place.
+            if entry.offset >= file.tell():
+                file.write(bytes(align(file.tell(), 64) - file.tell()))
+                file.write(stored(array).data)
+
+
+def _write_sources(folder: Path) -> None:
+    for source in sorted(_SOURCES.iterdir()):
+        target = folder / source.name
+        if source.name in _OF_THE_USER and target.exists():
+            continue
+        text = source.read_text(encoding="utf-8").replace("SET_THREADS_NAME", SET_THREADS)
+        with _whole(target) as draft:
+            draft.write_text(text, encoding="utf-8")
+    for include in {Path(find_include_path()), Path(find_dlpack_include_path())}:
+        for package in ("dlpack", "tvm"):
+            for header in sorted((include / package).rglob("*.h")):
+                _copy(header, folder / "include" / header.relative_to(include))
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _whole(target) as draft:
+        shutil.copyfile(source, draft)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A file to write that takes the place of ``path`` at the end, or is gone."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        yield draft
+        os.replace(draft, path)
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
+
+
+__all__ = ["Exported", "export_folder"]
