@@ -40,8 +40,8 @@ def error_of(capsys: pytest.CaptureFixture[str]) -> str:
 def test_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert error_of(capsys) == (
-        "relay-layout: error: no verb given; the verbs are compile, run, export, convert, explain, diff, bench, "
-        "tune, fleet, analyse, log, import-log, port; see relay-layout --help"
+        "relay-layout: error: no verb given; the verbs are compile, run, export, convert, "
+        "explain, diff, bench, tune, fleet, analyse, log, import-log, port; see relay-layout --help"
     )
 
 
@@ -49,8 +49,8 @@ def test_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
 def test_unknown_verb(word: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 2
     assert error_of(capsys) == (
-        f"relay-layout: error: unknown {kind} '{word}'; the verbs are compile, run, export, convert, explain, diff, "
-        "bench, tune, fleet, analyse, log, import-log, port; see relay-layout --help"
+        f"relay-layout: error: unknown {kind} '{word}'; the verbs are compile, run, export, convert, "
+        "explain, diff, bench, tune, fleet, analyse, log, import-log, port; see relay-layout --help"
     )
 
 
