@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from relay_layout.errors import InputError
-from topi_ext.arm_features import ALIASES, CAPABILITY_WORDS, llvm_names, told_features
+from topi_ext.arm_features import CAPABILITY_WORDS, llvm_names, told_features
 from topi_ext.matrix_permission import may_use_matrices
 
 _ARCHITECTURES = {
@@ -151,13 +151,13 @@ def _x86_names(flags: frozenset[str]) -> Iterator[str]:
             yield flag.replace("_", "-")
 
 
-def kernel_words(feature: str) -> tuple[str, ...]:
-    """Words of ``/proc/cpuinfo`` that tell of a feature of LLVM's, by any of which a processor has it.
+def x86_words(feature: str) -> tuple[str, ...]:
+    """Flags of ``/proc/cpuinfo`` that tell of a feature of LLVM's, by any of which a processor has it.
 
     Words that differ from LLVM's in signs between letters alone, as ``sse4_1`` for ``sse4.1``, are left out.
     """
-    aliases = [*_X86_ALIASES.items(), ("sse4_2", "crc32"), *ALIASES.items()]
-    return feature, *(word for word, name in aliases if name == feature)
+    aliases = {**_X86_ALIASES, "sse4_2": "crc32"}
+    return feature, *(word for word, name in aliases.items() if name == feature)
 
 
 def portable_target(features: frozenset[str] | None) -> str:

@@ -28,7 +28,7 @@ _BITS = (
 )
 """What the bits of both words stand for (``asm/hwcap.h``) in ``/proc/cpuinfo``; those that LLVM may use."""
 
-ALIASES = {
+_ALIASES = {
     "asimd": "neon",
     "asimddp": "dotprod",
     "asimdfhm": "fp16fml",
@@ -52,11 +52,20 @@ def told_features(words: Sequence[int]) -> frozenset[str] | None:
     return found | frozenset(llvm_names(found)) if found else None
 
 
+def capability(feature: str) -> tuple[int, int] | None:
+    """The word of :data:`CAPABILITY_WORDS` and the bit in it that tell of a feature; None if none does."""
+    for word, bits in zip(CAPABILITY_WORDS, _BITS, strict=True):
+        for bit, name in bits.items():
+            if feature in (name, _ALIASES.get(name)):
+                return word, bit
+    return None
+
+
 def llvm_names(flags: Collection[str]) -> Iterator[str]:
     """LLVM's names of features that the kernel calls otherwise."""
-    yield from (ALIASES[flag] for flag in flags if flag in ALIASES)
+    yield from (_ALIASES[flag] for flag in flags if flag in _ALIASES)
     if {"sha1", "sha2"} <= set(flags):
         yield "sha2"
 
 
-__all__ = ["ALIASES", "CAPABILITY_WORDS", "llvm_names", "told_features"]
+__all__ = ["CAPABILITY_WORDS", "capability", "llvm_names", "told_features"]

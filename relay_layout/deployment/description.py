@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from relay_layout.artifact import Condition, Manifest, TensorSpec
 from relay_layout.artifact.manifest import Build, WeightEntry
-from relay_layout.host import kernel_words, normalize_architecture
+from relay_layout.host import normalize_architecture, x86_words
+from topi_ext.arm_features import capability
 
 VERSION = 1
 """Of the lines, which the header has as well."""
@@ -22,9 +23,7 @@ def describe(manifest: Manifest, build: Build, weights: Sequence[WeightEntry], s
         str(build.target.get("mtriple") or build.target.get("arch")).split("-")[0]
     )
     lines = [f"relay-layout-network {VERSION}", f"machine {_quoted(build.name)} {machine}"]
-    lines += [
-        " ".join(("feature", feature, *kernel_words(feature))) for feature in build.target.get("features", ())
-    ]
+    lines += [line for name in build.target.get("features", ()) for line in _feature(name, machine)]
     lines += [_tensor("input", spec) for spec in manifest.inputs]
     lines += [_tensor("output", spec) for spec in manifest.outputs]
     lines += [_condition(condition, manifest.inputs) for condition in manifest.conditions]
@@ -33,6 +32,14 @@ def describe(manifest: Manifest, build: Build, weights: Sequence[WeightEntry], s
     ]
     lines += [_words("bytes", size)]
     return "\n".join(lines) + "\n"
+
+
+def _feature(name: str, machine: str) -> Iterator[str]:
+    """How the kernel tells a program of a CPU feature: flags in a file, or a bit in a word of the process."""
+    if machine != "aarch64":
+        yield _words("flags", name, *x86_words(name))
+    elif (place := capability(name)) is not None:
+        yield _words("capability", name, *place)
 
 
 def _tensor(kind: str, spec: TensorSpec) -> str:

@@ -182,6 +182,19 @@ def test_parse_cpuinfo() -> None:
     assert host.parse_cpuinfo("", "x86_64") is None
 
 
+def test_flags_tell_of_every_feature_that_is_found_by_them() -> None:
+    flags = f"{X86_V3} avx512_vnni avx512vl amx_tile sha_ni pclmulqdq"
+
+    def plain(word: str) -> str:
+        return word.translate({ord(sign): None for sign in "_.-"})
+
+    told = {plain(flag) for flag in flags.split()}
+    features = host.parse_cpuinfo(cpuinfo(flags), "x86_64")
+    assert features is not None and len(features) > len(flags.split())
+    assert [name for name in features if not told & set(map(plain, host.x86_words(name)))] == []
+    assert not told & set(map(plain, host.x86_words("avx512bf16")))
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 def test_matrices_count_where_the_system_lets_a_process_use_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, allowed: bool

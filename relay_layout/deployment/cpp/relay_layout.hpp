@@ -11,6 +11,7 @@
 
 #include <dlpack/dlpack.h>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -116,9 +117,12 @@ struct Weight {
   size_t offset = 0;
 };
 
+// A feature of a processor: flags of /proc/cpuinfo, by any of which it is there, or a bit of an auxiliary vector.
 struct Feature {
   std::string name;
-  std::vector<std::string> words;
+  std::vector<std::string> flags;
+  unsigned long word = 0;
+  unsigned bit = 0;
 };
 
 inline tvm::ffi::Tensor tensor_over(const void* data, const std::vector<int64_t>& shape, DLDataType dtype) {
@@ -145,13 +149,13 @@ inline std::string plain_word(std::string word) {
   return word;
 }
 
-inline std::set<std::string> processor_words() {
+inline std::set<std::string> processor_flags() {
   std::ifstream listing("/proc/cpuinfo");
   std::set<std::string> found;
   for (std::string line; std::getline(listing, line);) {
     const size_t colon = line.find(':');
     const std::string field = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
-    if (colon == std::string::npos || (field != "flags" && field != "Features")) continue;
+    if (colon == std::string::npos || field != "flags") continue;
     std::istringstream words(line.substr(colon + 1));
     for (std::string word; words >> word;) found.insert(plain_word(word));
     break;
@@ -298,10 +302,14 @@ class Network {
       words >> word;
       if (word == "machine") {
         words >> std::quoted(target_) >> machine_name_;
-      } else if (word == "feature") {
+      } else if (word == "flags") {
         detail::Feature feature;
         words >> feature.name;
-        for (std::string name; words >> name;) feature.words.push_back(detail::plain_word(name));
+        for (std::string name; words >> name;) feature.flags.push_back(detail::plain_word(name));
+        features_.push_back(feature);
+      } else if (word == "capability") {
+        detail::Feature feature;
+        words >> feature.name >> feature.word >> feature.bit;
         features_.push_back(feature);
       } else if (word == "input" || word == "output") {
         (word == "input" ? inputs_ : outputs_).push_back(read_tensor(words));
@@ -319,7 +327,7 @@ class Network {
         words >> size;
         if (size != weights_file_.size()) throw Error(path + ": weights.bin has another size; export again");
       }
-      if (words.fail() && word != "feature" && word != "condition") throw Error(path + ": damaged: " + line);
+      if (words.fail() && word != "flags" && word != "condition") throw Error(path + ": damaged: " + line);
     }
   }
 
@@ -362,11 +370,14 @@ class Network {
     if (machine_name_ != here.machine) {
       throw Error("the network was built for " + machine_name_ + ", this machine is " + here.machine);
     }
-    const std::set<std::string> words = detail::processor_words();
+    const std::set<std::string> flags = detail::processor_flags();
     for (const detail::Feature& feature : features_) {
-      const bool there = std::any_of(feature.words.begin(), feature.words.end(),
-                                     [&](const std::string& word) { return words.count(word) > 0; });
-      if (!words.empty() && !there) {
+      const bool there =
+          feature.flags.empty()
+              ? (getauxval(feature.word) >> feature.bit & 1) != 0
+              : flags.empty() || std::any_of(feature.flags.begin(), feature.flags.end(),
+                                             [&](const std::string& flag) { return flags.count(flag) > 0; });
+      if (!there) {
         throw Error("the network was built for " + target_ + " and needs the CPU feature " + feature.name +
                     ", which this machine lacks");
       }

@@ -197,7 +197,7 @@ def test_another_machine_is_refused(static: Path, example: Example, tmp_path: Pa
     name = lines[1].rpartition(" ")[0]
     description.write_text("\n".join([lines[0], f"{name} riscv64", *lines[2:]]), encoding="utf-8")
     assert "the network was built for riscv64, this machine is" in example(tmp_path / "net").stderr
-    description.write_text("\n".join([*lines[:2], "feature avx99 avx99", *lines[2:]]), encoding="utf-8")
+    description.write_text("\n".join([*lines[:2], "flags avx99 avx99", *lines[2:]]), encoding="utf-8")
     assert "needs the CPU feature avx99, which this machine lacks" in example(tmp_path / "net").stderr
 
 
@@ -248,7 +248,7 @@ def test_a_target_is_named_where_there_are_several(work: Path, tmp_path: Path) -
     exported = export_folder(artifact, tmp_path / "net", "aarch64-cortex-a76")
     assert not exported.has_runtime and not (tmp_path / "net" / "cpp" / "lib").exists()
     text = (tmp_path / "net" / "network.txt").read_text(encoding="utf-8")
-    assert 'machine "aarch64-cortex-a76" aarch64\n' in text and "feature dotprod dotprod asimddp\n" in text
+    assert 'machine "aarch64-cortex-a76" aarch64\n' in text and "capability dotprod 16 20\n" in text
 
 
 def test_a_gpus_network_is_refused(static: Path, tmp_path: Path) -> None:
