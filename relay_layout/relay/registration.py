@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import tvm
-from tvm import te
+from tvm import relax, te
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression
@@ -84,6 +84,8 @@ class _Definition:
             )
         # The same symbols, which Relay's types do not have.
         same = [known for known in types if to_relay(known) == told]
+        if not same and isinstance(told, TensorType) and None in told.shape:
+            return relax.TensorType(dtype=told.dtype, ndim=len(told.shape))
         return same[0] if same else to_relax(told, f"the result of {self.name}")
 
     def _related(self, types: Sequence[Any], attributes: Attributes) -> RelayType | None:

@@ -172,6 +172,13 @@ def test_a_result_of_unknown_type_is_refused(scaled: RegisteredOperator) -> None
         unary()
 
 
+def test_a_relation_cannot_tell_open_extents_apart(scaled: RegisteredOperator) -> None:
+    scaled.add_type_rel("pair", lambda types, attrs: relay.TensorType((types[0].shape[0], 2), "float32"))
+    data = relay.var("data", shape=(relay.Any(), 3))
+    with pytest.raises(ModelError, match="the result depends on dimensions that are unknown"):
+        tvm.IRModule.from_expr(relay.Function([data], call(data)))
+
+
 def test_building_needs_a_compute(scaled: RegisteredOperator) -> None:
     scaled.add_type_rel("Identity")
     with pytest.raises(ModelError, match=f"{NAME} has nothing that computes it; relay.op.register_compute"):
