@@ -32,6 +32,7 @@ from relay_layout.targets.cuda import cuda_target
 from relay_layout.targets.facts import X86_AVX2, X86_AVX512, X86_SSE
 from relay_layout.targets.records import recorded_kernels
 from relay_layout.targets.target import STORED, BuildTarget, Precision
+from relay_layout.targets.target_strings import READ, description_of, is_target_string
 from relay_layout.targets.x86 import (
     BRAIN_MATRICES,
     INSTRUCTION_SETS,
@@ -46,11 +47,8 @@ from topi_ext.messages import last_line
 from topi_ext.processor import processor_of
 from topi_ext.tune.transforms import TransformTimes
 
-_READ = ("mcpu", "mattr", "mtriple", "num-cores")
-"""Attributes of TVM's targets of kind "llvm" that say what the code is for."""
-
 _KEYS = {
-    *("kind", "keys", "tag", "libs", "device", "model", "host", "opt-level", "cl-opt", "jit", *_READ),
+    *("kind", "keys", "tag", "libs", "device", "model", "host", "opt-level", "cl-opt", "jit", *READ),
     *("fast-math", "mabi", "mfloat-abi", "vector-width", "system-lib", "runtime", "from_device"),
 }
 _FEATURES = ("feature.", "fast-math-")
@@ -163,12 +161,9 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
 
 def _check_spelling(text: str) -> None:
     """Raises :class:`TargetError` for a list, and for a target string of TVM up to 0.18."""
-    kind, *options = text.split() or [""]
-    if kind == "llvm":
-        pairs = (option.lstrip("-").partition("=") for option in options)
-        given = {name: value for name, _, value in pairs if name in _READ and value}
-        fields: dict[str, Any] = given | ({"mattr": given["mattr"].split(",")} if "mattr" in given else {})
-        wanted = json.dumps({"kind": kind, **fields}) if set(fields) - {"num-cores"} else "native"
+    if is_target_string(text):
+        fields = description_of(text)
+        wanted = json.dumps(fields) if set(fields) - {"kind", "num-cores"} else "native"
         raise TargetError(f"target {text!r} is written as TVM up to 0.18 had it; today it is {wanted}")
     if "," in text and not text.startswith("{"):
         raise TargetError(
@@ -219,9 +214,9 @@ def _from_description(name: str, description: dict[str, Any], kind: str, threads
     unknown = sorted(key for key in description if key not in _KEYS and not key.startswith(_FEATURES))
     if unknown:
         raise TargetError(
-            f"target {name}: '{unknown[0]}' is no attribute of it; the attributes are {', '.join(_READ)}"
+            f"target {name}: '{unknown[0]}' is no attribute of it; the attributes are {', '.join(READ)}"
         )
-    attributes = {key: value for key, value in description.items() if key in _READ}
+    attributes = {key: value for key, value in description.items() if key in READ}
     if "num-cores" in attributes:
         cores = attributes.pop("num-cores")
         if not str(cores).isdigit() or not int(cores):
