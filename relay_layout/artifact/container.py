@@ -16,11 +16,9 @@ Since there is only one place where each part may be, parts cannot overlap, what
 import hashlib
 import mmap
 import os
-import secrets
 import stat
 import struct
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -38,6 +36,7 @@ from relay_layout.artifact.manifest import (
 from relay_layout.artifact.placement import Array, Content, align, check_placement, place, stored
 from relay_layout.artifact.target import choose_target
 from relay_layout.errors import ArtifactError
+from topi_ext.whole_file import replaced
 
 Path = str | os.PathLike[str]
 
@@ -98,31 +97,13 @@ def write_artifact(path: Path, manifest: Manifest, contents: Sequence[Content]) 
         Manifest.decode(manifest.encode())
     except ArtifactError as error:
         raise ArtifactError(f"{name}: cannot be written: {error}") from None
-    temporary = None
     try:
-        # Through a link to what it points at, as open() would do.
-        target = os.path.realpath(path)
-        folder = os.path.dirname(target)
-        if os.path.isdir(target):
-            raise ArtifactError(f"{name}: cannot be written: it is a directory")
-        if os.path.exists(target) and not os.path.isfile(target):
-            raise ArtifactError(f"{name}: cannot be written: it is not a regular file")
-        if not os.path.isdir(folder):
-            raise ArtifactError(f"{name}: cannot be written: the folder {_shown(folder)} does not exist")
-        temporary = os.path.join(folder, f".relay-layout-{secrets.token_hex(8)}.tmp")
-        with open(temporary, "xb") as file:
+        with replaced(path) as file:
             _write(file, manifest, contents)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        if temporary is not None:
-            with suppress(OSError):
-                os.unlink(temporary)
-        if isinstance(error, ArtifactError) or not isinstance(error, OSError | ValueError):
-            raise
+    except ArtifactError:
+        raise
+    except (OSError, ValueError) as error:
         raise ArtifactError(f"{name}: cannot be written: {_reason(error)}") from error
-    _sync_folder(folder)
 
 
 def read_artifact(path: Path, *, verify: bool = True) -> Artifact:
@@ -201,16 +182,6 @@ def _write_hashed(file: BinaryIO, data: memoryview, digest: "hashlib._Hash") -> 
 
 def _pad(file: BinaryIO, alignment: int) -> None:
     file.write(bytes(align(file.tell(), alignment) - file.tell()))
-
-
-def _sync_folder(folder: str) -> None:
-    # Some file systems cannot do it, and the file itself is complete by now.
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _map(path: Path, name: str) -> memoryview:
