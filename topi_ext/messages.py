@@ -1,4 +1,9 @@
-"""What other packages' errors say, made fit for one line."""
+"""What errors of the system and of other packages say, made fit for one line."""
+
+import errno
+import os
+
+NO_FILE = "no such file"
 
 _LONGEST_ERROR = 305
 
@@ -10,4 +15,17 @@ def last_line(text: str) -> str:
     return line if len(line) <= _LONGEST_ERROR else f"{line[:100]} ... {line[-200:]}"
 
 
-__all__ = ["last_line"]
+def system_reason(error: OSError) -> str:
+    """Why the system refused something, for a message that names the file in its own way."""
+    if isinstance(error, FileNotFoundError) and error.strerror == os.strerror(errno.ENOENT):
+        return NO_FILE
+    return error.strerror or str(error) or type(error).__name__
+
+
+def system_message(error: OSError) -> str:
+    """The reason behind the name of the file, where the error has one."""
+    where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return f"{where}{system_reason(error)}"
+
+
+__all__ = ["NO_FILE", "last_line", "system_message", "system_reason"]

@@ -36,6 +36,7 @@ from relay_layout.artifact.manifest import (
 from relay_layout.artifact.placement import Array, Content, align, check_placement, place, stored
 from relay_layout.artifact.target import choose_target
 from relay_layout.errors import ArtifactError
+from topi_ext.messages import system_reason
 from topi_ext.whole_file import replaced
 
 Path = str | os.PathLike[str]
@@ -102,8 +103,10 @@ def write_artifact(path: Path, manifest: Manifest, contents: Sequence[Content]) 
             _write(file, manifest, contents)
     except ArtifactError:
         raise
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{name}: cannot be written: {_reason(error)}") from error
+    except OSError as error:
+        raise ArtifactError(f"{name}: cannot be written: {system_reason(error)}") from error
+    except ValueError as error:
+        raise ArtifactError(f"{name}: cannot be written: {fields.first_line(error)}") from error
 
 
 def read_artifact(path: Path, *, verify: bool = True) -> Artifact:
@@ -204,8 +207,10 @@ def _map(path: Path, name: str) -> memoryview:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     except ArtifactError:
         raise
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{name}: cannot be read: {_reason(error)}") from error
+    except OSError as error:
+        raise ArtifactError(f"{name}: {system_reason(error)}") from error
+    except ValueError as error:
+        raise ArtifactError(f"{name}: cannot be read: {fields.first_line(error)}") from error
 
 
 def _no_artifact(name: str) -> ArtifactError:
@@ -281,10 +286,6 @@ def _check_content(manifest: Manifest, data: memoryview, end: int, name: str) ->
 
 def _damaged(name: str, section: str, why: str) -> ArtifactError:
     return ArtifactError(f"{name}: damaged in section {section}: {why}; build or copy the artifact again")
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or fields.first_line(error)
 
 
 def _shown(path: Path) -> str:

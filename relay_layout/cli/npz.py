@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib import format as numpy_format
 
 from relay_layout.errors import InputError
+from topi_ext.messages import system_reason
 from topi_ext.whole_file import replaced
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -40,7 +41,7 @@ def read_arrays(path: str) -> dict[str, Array]:
     except InputError:
         raise
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise InputError(f"{path}: {system_reason(error)}") from None
     except Exception as error:  # zipfile raises more than BadZipFile for a damaged file
         raise InputError(f"{path}: not a readable .npz file: {str(error) or type(error).__name__}") from None
 
@@ -61,7 +62,7 @@ def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
         with replaced(path) as file:
             _write(file, arrays)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise InputError(f"{path}: cannot be written: {system_reason(error)}") from None
 
 
 def _write(file: IO[bytes], arrays: Mapping[str, Array]) -> None:

@@ -17,6 +17,7 @@ from relay_layout.frontend.relay import from_relay
 from relay_layout.frontend.tflite import from_tflite
 from relay_layout.frontend.torch import from_torch
 from relay_layout.verify import verify_module
+from topi_ext.messages import NO_FILE
 
 if TYPE_CHECKING:
     import onnx
@@ -113,7 +114,7 @@ def _read(
         raise ModelError("the model's path is empty")
     path = Path(model)
     if not path.exists():
-        raise ModelError(f"model '{path}': no such file; built-in models are {', '.join(models.names())}")
+        raise ModelError(f"model '{path}': {NO_FILE}; built-in models are {', '.join(models.names())}")
     if path.is_dir():
         raise ModelError(f"model '{path}' is a directory, not a model file")
     suffix = path.suffix.lower()

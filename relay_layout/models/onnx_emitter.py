@@ -37,6 +37,7 @@ from relay_layout.models.operations import (
     TransposedConvolution,
 )
 from relay_layout.models.parameters import Array
+from topi_ext.messages import system_reason
 from topi_ext.whole_file import replaced
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def export_onnx(network: Network | str, path: str | os.PathLike[str]) -> None:
         with replaced(path) as file:
             file.write(model.SerializeToString(deterministic=True))
     except OSError as error:
-        raise ModelError(f"{os.fspath(path)}: cannot be written: {error.strerror}") from None
+        raise ModelError(f"{os.fspath(path)}: cannot be written: {system_reason(error)}") from None
 
 
 def _stored(node: Node) -> Iterator[Array]:
