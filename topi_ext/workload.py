@@ -12,7 +12,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from topi_ext.brain import BITS
+from topi_ext.bfloat16 import BITS
 from topi_ext.indexing import block_of, physical_axes, word_axis
 
 ANNOTATION = "topi_ext.workload"
@@ -154,7 +154,7 @@ class ConvolutionWorkload:
 
     @property
     def data_dtype(self) -> str:
-        """That of the data in memory, where bfloat16 is its bits (:mod:`topi_ext.brain`)."""
+        """That of the data in memory, where bfloat16 is its bits (:mod:`topi_ext.bfloat16`)."""
         return {"bfloat16": BITS, WIDENED: "uint8"}.get(self.dtype, self.dtype)
 
     @property

@@ -34,7 +34,7 @@ from relay_layout.targets.records import recorded_kernels
 from relay_layout.targets.target import STORED, BuildTarget, Precision
 from relay_layout.targets.target_strings import READ, description_of, is_target_string
 from relay_layout.targets.x86 import (
-    BRAIN_MATRICES,
+    BFLOAT16_MATRICES,
     INSTRUCTION_SETS,
     LLVM_NAMES,
     MATRICES,
@@ -115,7 +115,7 @@ def resolve_target(
 def _in_precision(target: CpuTarget, precision: Precision) -> CpuTarget:
     if precision in ("fp16", "tf32"):
         raise TargetError(f"target {target.name}: precision {precision} is for CUDA; use bf16 or fp32")
-    by_matrices = target.processor.matrix_registers and BRAIN_MATRICES in target.features
+    by_matrices = target.processor.matrix_registers and BFLOAT16_MATRICES in target.features
     if precision == "bf16" and not (by_matrices or target.processor.pair_instructions):
         raise TargetError(
             f"target {target.name}: precision bf16 needs a processor that multiplies bfloat16 (AVX512_BF16, "
@@ -197,7 +197,7 @@ def _native(threads: int | None) -> CpuTarget:
         features = tuple(name for name in implied if name in present)
         changed = [f"-{LLVM_NAMES.get(name, name)}" for name in sorted(set(implied) - present)]
         if "avx512vnni" in features and present.issuperset(MATRICES):
-            more = [name for name in (*MATRICES, BRAIN_MATRICES) if name in present - set(features)]
+            more = [name for name in (*MATRICES, BFLOAT16_MATRICES) if name in present - set(features)]
             changed += [f"+{LLVM_NAMES[name]}" for name in more]
             features = tuple(sorted({*features, *more}))
         if changed:
