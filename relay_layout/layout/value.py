@@ -130,13 +130,6 @@ class Layout:
         return layout_of_parts(self.axes, ()) if self.alignments else self
 
     @property
-    def without_blocks(self) -> "Layout":
-        """This layout less its blocks; unlike :attr:`primal_layout` it keeps the alignments."""
-        if not self.is_blocked:
-            return self
-        return layout_of_parts(tuple(map(Axis, self.primal)), self.alignments)
-
-    @property
     def is_blocked(self) -> bool:
         """Whether any axis is split, be it by a block of 1."""
         return len(self.axes) > len(self.primal)

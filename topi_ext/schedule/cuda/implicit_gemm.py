@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.compute.implicit_gemm import flat_index
+from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.cuda.intrinsics import SHARED
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
@@ -93,7 +93,7 @@ def _flatten(sch: Schedule, block: Any, workload: GemmConvolution) -> None:
 
     def rows(*index: Any) -> tuple[Any, ...]:
         *place, channel = index
-        row = flat_index(place, extents)
+        row = number_of_row(place, extents)
         if workload.groups == 1:
             return row, channel
         return channel // columns, row, channel % columns
