@@ -46,10 +46,12 @@ def as_extent(extent: Any) -> Extent:
 
 
 def dtype_of(expression: Expression) -> str:
+    """The data type of a tensor, by TVM's name of it."""
     return str(expression.ty.dtype)
 
 
 def is_static(shape: Sequence[Extent]) -> bool:
+    """Whether all extents are numbers."""
     return all(isinstance(extent, int) for extent in shape)
 
 

@@ -8,6 +8,12 @@ NO_FILE = "no such file"
 _LONGEST_ERROR = 305
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message that says something, or else the kind of error that it is."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
 def last_line(text: str) -> str:
     """The last line that says something, where a traceback has its message; both ends of a long one."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
@@ -28,4 +34,4 @@ def system_message(error: OSError) -> str:
     return f"{where}{system_reason(error)}"
 
 
-__all__ = ["NO_FILE", "last_line", "system_message", "system_reason"]
+__all__ = ["NO_FILE", "first_line", "last_line", "system_message", "system_reason"]

@@ -24,7 +24,6 @@ from typing import BinaryIO
 
 import numpy as np
 
-from relay_layout.artifact import fields
 from relay_layout.artifact.manifest import (
     MAX_MANIFEST_BYTES,
     WEIGHTS,
@@ -36,7 +35,7 @@ from relay_layout.artifact.manifest import (
 from relay_layout.artifact.placement import Array, Content, align, check_placement, place, stored
 from relay_layout.artifact.target import choose_target
 from relay_layout.errors import ArtifactError
-from topi_ext.messages import system_reason
+from topi_ext.messages import first_line, system_reason
 from topi_ext.whole_file import replaced
 
 Path = str | os.PathLike[str]
@@ -106,7 +105,7 @@ def write_artifact(path: Path, manifest: Manifest, contents: Sequence[Content]) 
     except OSError as error:
         raise ArtifactError(f"{name}: cannot be written: {system_reason(error)}") from error
     except ValueError as error:
-        raise ArtifactError(f"{name}: cannot be written: {fields.first_line(error)}") from error
+        raise ArtifactError(f"{name}: cannot be written: {first_line(error)}") from error
 
 
 def read_artifact(path: Path, *, verify: bool = True) -> Artifact:
@@ -210,7 +209,7 @@ def _map(path: Path, name: str) -> memoryview:
     except OSError as error:
         raise ArtifactError(f"{name}: {system_reason(error)}") from error
     except ValueError as error:
-        raise ArtifactError(f"{name}: cannot be read: {fields.first_line(error)}") from error
+        raise ArtifactError(f"{name}: cannot be read: {first_line(error)}") from error
 
 
 def _no_artifact(name: str) -> ArtifactError:

@@ -124,7 +124,8 @@ def _open(
     if remote is None:
         import relay_layout
 
-        here = relay_layout.load(path, permute=arguments.permute or None, **choice)
+        order: dict[str, Any] = {"permute": True} if arguments.permute else {}
+        here = relay_layout.load(path, **choice, **order)
         return here, lambda inputs: measure(lambda: here.run(inputs), repeat)
     from relay_layout.runtime.remote import open_session
 

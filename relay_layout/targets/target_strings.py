@@ -16,21 +16,23 @@ def is_target_string(text: str) -> bool:
     return text.split()[:1] == ["llvm"]
 
 
-def description_of(text: str) -> dict[str, Any]:
+def description_of(text: str, *, with_others: bool = False) -> dict[str, Any]:
     """TVM's description today of such a string: ``{"kind": "llvm", "mcpu": "core-avx2", ...}``.
 
-    Values are as they are written, but lists and whole numbers. TargetError for an option that there is not.
+    Values are as they are written, but lists and whole numbers. TargetError for an option that there is not;
+    ``with_others`` such words are passed over, as logs hold them.
     """
     kind, *words = text.split()
     options: dict[str, Any] = {}
     while words:
         word = words.pop(0)
         name, equals, value = word.lstrip("-").partition("=")
-        if not word.startswith("-") or name not in (*READ, *_PASSED_OVER):
+        is_known = word.startswith("-") and name in (*READ, *_PASSED_OVER)
+        if not is_known and not with_others:
             raise TargetError(f"target {text!r}: '{word}' is not understood; use {', '.join(READ)}")
         if not equals and words and not words[0].startswith("-"):
             value = words.pop(0)
-        if name in READ:
+        if is_known and name in READ:
             options[name] = value
     if "mattr" in options:
         options["mattr"] = options["mattr"].split(",")

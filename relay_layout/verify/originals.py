@@ -230,10 +230,12 @@ def root_key(held: Held) -> Any:
 
 
 def plain_of(value: Value) -> Dims | None:
+    """The dims of a tensor that lies as its shape says; None of an unknown shape or without elements."""
     return plain(extents(value.shape)) if value.shape is not None and not value.is_empty else None
 
 
 def never(dims: Dims) -> bool:
+    """What says of a tensor that it holds the right values in no order."""
     del dims
     return False
 

@@ -1,10 +1,10 @@
-"""What errors of the system say."""
+"""What errors of the system and of other packages say."""
 
 from pathlib import Path
 
 import pytest
 
-from topi_ext.messages import system_message, system_reason
+from topi_ext.messages import first_line, system_message, system_reason
 
 
 def test_a_file_that_is_not_there() -> None:
@@ -25,3 +25,8 @@ def test_errors_without_a_number() -> None:
 
 def test_names_that_are_bytes() -> None:
     assert system_message(PermissionError(13, "Permission denied", b"model")) == "model: Permission denied"
+
+
+def test_the_first_line_of_a_message() -> None:
+    assert first_line(ValueError("\n  of two\nlines")) == "of two"
+    assert first_line(KeyboardInterrupt()) == "KeyboardInterrupt"

@@ -32,6 +32,11 @@ def test_what_is_no_option(word: str) -> None:
     assert str(raised.value) == message
 
 
+def test_what_is_no_option_may_be_passed_over() -> None:
+    found = description_of("llvm -fast -mcpu=skylake mattr=+fma -target x", with_others=True)
+    assert found == {"kind": "llvm", "mcpu": "skylake"}
+
+
 def test_what_is_a_target_string() -> None:
     assert is_target_string(" llvm -mcpu=skylake") and is_target_string("llvm")
     assert not any(map(is_target_string, ("", "native", "llvm-mc", '{"kind": "llvm"}')))
