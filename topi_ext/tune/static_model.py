@@ -13,7 +13,8 @@ import tvm
 from tvm import tirx
 
 from topi_ext.compute.convolution import reduction_axes
-from topi_ext.direct_space import MOST_UNROLLED, imbalance, vector_axes
+from topi_ext.direct_costs import MOST_UNROLLED, imbalance
+from topi_ext.direct_space import vector_axes
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.kernel import EPILOGUE_OPERATIONS, scheduled_kernel
