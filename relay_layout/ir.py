@@ -55,6 +55,11 @@ def is_static(shape: Sequence[Extent]) -> bool:
     return all(isinstance(extent, int) for extent in shape)
 
 
+def is_one(extent: Extent) -> bool:
+    """Whether an extent is known to be 1."""
+    return isinstance(extent, int) and extent == 1
+
+
 def same_extents(one: Sequence[Extent], other: Sequence[Extent]) -> bool:
     """Whether two shapes are written alike; extents that are written otherwise may be equal all the same."""
     return len(one) == len(other) and all(map(same_extent, one, other))

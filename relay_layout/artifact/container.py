@@ -38,7 +38,7 @@ from relay_layout.errors import ArtifactError
 from topi_ext.messages import first_line, system_reason
 from topi_ext.whole_file import replaced
 
-Path = str | os.PathLike[str]
+FilePath = str | os.PathLike[str]
 
 # As in PNG: the high bit and the line ends show a transfer that took the file for text.
 MAGIC = b"\x89RLA\r\n\x1a\n"
@@ -71,7 +71,7 @@ class Artifact:
         return self.manifest.builds[index], self.contents[index]
 
 
-def write_artifact(path: Path, manifest: Manifest, contents: Sequence[Content]) -> None:
+def write_artifact(path: FilePath, manifest: Manifest, contents: Sequence[Content]) -> None:
     """Writes an artifact to ``path``, or, upon any error, leaves what was there.
 
     ``contents`` belong to the manifest's builds, in the same order. The manifest's ``sections`` and the
@@ -108,7 +108,7 @@ def write_artifact(path: Path, manifest: Manifest, contents: Sequence[Content]) 
         raise ArtifactError(f"{name}: cannot be written: {first_line(error)}") from error
 
 
-def read_artifact(path: Path, *, verify: bool = True) -> Artifact:
+def read_artifact(path: FilePath, *, verify: bool = True) -> Artifact:
     """Maps the artifact at ``path``.
 
     Header, manifest and the bounds of everything are always checked; with ``verify`` also the content of
@@ -186,7 +186,7 @@ def _pad(file: BinaryIO, alignment: int) -> None:
     file.write(bytes(align(file.tell(), alignment) - file.tell()))
 
 
-def _map(path: Path, name: str) -> memoryview:
+def _map(path: FilePath, name: str) -> memoryview:
     try:
         # Opening a pipe would wait for a writer.
         mode = os.stat(path).st_mode
@@ -287,7 +287,7 @@ def _damaged(name: str, section: str, why: str) -> ArtifactError:
     return ArtifactError(f"{name}: damaged in section {section}: {why}; build or copy the artifact again")
 
 
-def _shown(path: Path) -> str:
+def _shown(path: FilePath) -> str:
     text = os.fspath(path)
     # Messages are one line, and a file name may hold a line end.
     return text if text and text.isprintable() else repr(text)

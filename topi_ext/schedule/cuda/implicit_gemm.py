@@ -37,14 +37,9 @@ def schedule_product(
     workload: GemmConvolution,
     knobs: GemmKnobs,
     multiprocessor: Multiprocessor,
-    *,
-    tensorize: bool = True,
 ) -> Schedule | None:
     """Arrange a function around ``partial_products``; None where what follows them is no epilogue. Data that
     are converted while they are gathered are copied by every thread, whatever the knobs say.
-
-    Without ``tensorize`` the loops of each fragment stay as they are, which any target can run: what is left
-    to trust are the descriptions of the instructions.
     """
     sch = open_schedule(func)
     found = annotated_block(sch)
@@ -77,7 +72,7 @@ def schedule_product(
     sch.reverse_compute_at(out, tiles.block_loop, preserve_unit_loops=True)
     tiles.store_results(out, result_run(workload.columns if not is_partial else knobs.block_n))
     init = sch.decompose_reduction(tiles.outer, tiles.tile_loop)
-    tiles.finish(store, init, tensorize)
+    tiles.finish(store, init)
     tiles.pipeline()
     if knobs.copies == "bulk":
         return open_schedule(with_bulk_copies(sch.mod["main"], workload, knobs))
