@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from tvm import IRModule
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 MAIN = "main"
 """The function that a model is."""
+
+Model: TypeAlias = "str | os.PathLike[str] | IRModule | onnx.ModelProto | torch.export.ExportedProgram"
+"""What :func:`load_model` takes: a path or a name, or a model as it is in Python."""
 
 Shapes = Mapping[str, Sequence[int]]
 Params = Mapping[str, np.ndarray] | str | os.PathLike[str]
@@ -68,7 +71,7 @@ _NO_MODELS = {
 
 
 def load_model(
-    model: "str | os.PathLike[str] | IRModule | onnx.ModelProto | torch.export.ExportedProgram",
+    model: Model,
     *,
     input_shapes: Shapes | None = None,
     params: Params | None = None,
@@ -91,7 +94,7 @@ def load_model(
 
 
 def _read(
-    model: "str | os.PathLike[str] | IRModule | onnx.ModelProto | torch.export.ExportedProgram",
+    model: Model,
     input_shapes: Shapes | None,
     params: Params | None,
 ) -> IRModule:

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import tvm
 from tvm.target import codegen
@@ -47,6 +47,9 @@ from topi_ext.messages import last_line
 from topi_ext.processor import processor_of
 from topi_ext.tune.transforms import TransformTimes
 
+TargetLike: TypeAlias = "str | Mapping[str, Any] | tvm.target.Target | BuildTarget"
+"""What :func:`resolve_target` takes."""
+
 _KEYS = {
     *("kind", "keys", "tag", "libs", "device", "model", "host", "opt-level", "cl-opt", "jit", *READ),
     *("fast-math", "mabi", "mfloat-abi", "vector-width", "system-lib", "runtime", "from_device"),
@@ -56,7 +59,7 @@ _FEATURES = ("feature.", "fast-math-")
 
 
 def resolve_target(
-    target: "str | Mapping[str, Any] | tvm.target.Target | BuildTarget" = "native",
+    target: TargetLike = "native",
     *,
     threads: int | None = None,
     tuning_records: Sequence[str | os.PathLike[str]] = (),
@@ -272,4 +275,4 @@ def _build(
     )
 
 
-__all__ = ["resolve_target"]
+__all__ = ["TargetLike", "resolve_target"]
