@@ -57,7 +57,7 @@ class ConvolutionWorkload:
 
     What is known of the weights: of bytes in words ``pairs_fit``, whether products with two neighbouring ones
     always add up to an int16 (:func:`topi_ext.word_forms.pairs_fit`); of int16 ``spare_bits``, how many bits
-    of int32 their sums leave free (:func:`topi_ext.word_forms.spare_bits`).
+    of int32 their sums leave free (:attr:`topi_ext.word_forms.ByteWeight.spare_bits`).
     """
 
     batch: Any

@@ -44,7 +44,7 @@ OVERLAP = 0.75
 
 
 class KernelModel:
-    """A measurer (:class:`topi_ext.tune.measure.Measurer`) that compiles kernels and runs none.
+    """A measurer (:class:`topi_ext.tune.measurement.Measurer`) that compiles kernels and runs none.
 
     ``gigahertz`` is the processor's clock. Raises RelayLayoutError where the analyser is missing or there is
     no scheduling model of the processor.
