@@ -1,6 +1,7 @@
 """Whether parsed JSON has the fields and types of a TypedDict."""
 
 import types
+from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from relay_layout.errors import InputError
@@ -56,13 +57,9 @@ def _check_union(value: Any, kinds: tuple[Any, ...], where: str) -> None:
     raise errors[0]
 
 
-_KNOWN: dict[Any, dict[str, Any]] = {}
-
-
+@cache
 def _fields(kind: Any) -> dict[str, Any]:
-    if kind not in _KNOWN:
-        _KNOWN[kind] = get_type_hints(kind)
-    return _KNOWN[kind]
+    return get_type_hints(kind)
 
 
 def _expect(holds: bool, where: str, expected: str) -> None:

@@ -21,7 +21,7 @@ from relay_layout.artifact import (
 )
 from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
-from relay_layout.frontend import Params, load_model
+from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph.border import size_conditions
 from relay_layout.lower.kernel_calls import called_functions, calls_left, renamed, variants_of
 from relay_layout.lower.link import link_command
@@ -35,7 +35,7 @@ from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.conversion import convert_network
 from relay_layout.rewrite.convert_layout import ConversionReport
-from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.targets import BuildTarget, TargetLike, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 from relay_layout.tensor_specs import Border, border_of, tensor_specs
 from relay_layout.versions import __version__
@@ -81,9 +81,9 @@ class CompiledModel:
 
 
 def convert(
-    model: Any,
+    model: Model,
     *,
-    target: Any = "native",
+    target: TargetLike = "native",
     desired_layout: str = "auto",
     desired_layout_ops: Sequence[str] | None = None,
     desired_layouts: Mapping[str, Sequence[str]] | None = None,
@@ -139,9 +139,9 @@ def convert(
 
 
 def compile(
-    model: Any,
+    model: Model,
     *,
-    target: Any = "native",
+    target: "TargetLike | Sequence[TargetLike]" = "native",
     desired_layout: str = "auto",
     desired_layout_ops: Sequence[str] | None = None,
     desired_layouts: Mapping[str, Sequence[str]] | None = None,
@@ -255,7 +255,7 @@ def _built(
 
 
 def _in_precision(
-    wanted: Sequence[Any], precision: str, resolve: Callable[..., BuildTarget]
+    wanted: Sequence[TargetLike], precision: str, resolve: Callable[..., BuildTarget]
 ) -> list[BuildTarget]:
     """The targets, of which those that do not compute in ``precision`` do in float32 if any other does."""
     targets, refused = [], []

@@ -46,11 +46,18 @@ def as_extent(extent: Any) -> Extent:
 
 
 def dtype_of(expression: Expression) -> str:
+    """The data type of a tensor, by TVM's name of it."""
     return str(expression.ty.dtype)
 
 
 def is_static(shape: Sequence[Extent]) -> bool:
+    """Whether all extents are numbers."""
     return all(isinstance(extent, int) for extent in shape)
+
+
+def is_one(extent: Extent) -> bool:
+    """Whether an extent is known to be 1."""
+    return isinstance(extent, int) and extent == 1
 
 
 def same_extents(one: Sequence[Extent], other: Sequence[Extent]) -> bool:

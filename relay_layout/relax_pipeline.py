@@ -1,7 +1,5 @@
 """``relay_layout.pipeline``: our conversion and lowering as a pipeline of stock TVM."""
 
-from typing import Any
-
 import tvm
 
 from relay_layout.lower.passes import machine_passes
@@ -9,14 +7,14 @@ from relay_layout.lower.stages import lower, plan_memory
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.conversion import convert_network
-from relay_layout.targets import require_cpu, resolve_target
+from relay_layout.targets import TargetLike, require_cpu, resolve_target
 
 _FOR_CPUS = (
     "pipeline() is for CPUs, whose code stock TVM generates; compile for a GPU with relay_layout.compile"
 )
 
 
-def pipeline(target: Any = "native", *, desired_layout: str = "auto") -> tvm.transform.Pass:
+def pipeline(target: TargetLike = "native", *, desired_layout: str = "auto") -> tvm.transform.Pass:
     """A ``relax_pipeline`` for stock TVM.
 
     ``tvm.compile(mod, target, relax_pipeline=pipeline(target), tir_pipeline="topi_ext")``: without the second

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from topi_ext.direct_space import direct_knobs, traffic_cycles
+from topi_ext.direct_costs import traffic_cycles
+from topi_ext.direct_space import direct_knobs
 from topi_ext.knobs import ConvolutionKnobs, Knobs, fuses_rows, lanes_are_pixels, tiled_channels
 from topi_ext.processor import Processor
 from topi_ext.usual_sizes import overrun

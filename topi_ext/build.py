@@ -16,13 +16,13 @@ from tvm.target import Target
 from tvm.tirx.buffer import buffer_data_pointer_type
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.bindings import flatten_bindings, inline_casts
-from topi_ext.brain import lower_brain_floats
+from topi_ext.bfloat16 import lower_bfloat16
 from topi_ext.byte_lookups import lower_byte_lookups
 from topi_ext.comparisons import exact_comparisons
 from topi_ext.dot_products import lower_dot_products
 from topi_ext.identities import begin_with_infinity
 from topi_ext.interleave import interleave_stores
+from topi_ext.let_bindings import flatten_bindings, inline_casts
 from topi_ext.llvm_functions import import_functions
 from topi_ext.processor import is_aarch64
 from topi_ext.remainders import hide_remainders
@@ -72,7 +72,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 inline_casts(),
                 interleave_stores(),
                 lower_dot_products(),
-                lower_brain_floats(),
+                lower_bfloat16(),
                 exact_comparisons(),
                 lower_rounded_bytes(),
                 lower_byte_lookups(),

@@ -19,7 +19,7 @@ from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.brain import BITS, without_conversion
+from topi_ext.bfloat16 import BITS, without_conversion
 from topi_ext.indexing import WORD_BYTES
 from topi_ext.llvm_functions import has_pair_sums, neon_pair_sums, pair_sums
 from topi_ext.processor import is_aarch64
@@ -65,7 +65,7 @@ def dot(
 
     It is int32 of four ``values`` of uint8 or int8 with int8, where which of the two has instructions is for
     a processor to say (:attr:`Processor.signed_words`), or of two and two int16. It is float32 of two and two
-    bfloat16, each of them widened from its bits (:func:`topi_ext.brain.widened`). With ``pairs_fit`` the
+    bfloat16, each of them widened from its bits (:func:`topi_ext.bfloat16.widened`). With ``pairs_fit`` the
     products of the first two bytes add up to an int16 whatever the ``values`` are, and so do those of the
     others; x86 without VNNI has an instruction for that, which saturates otherwise.
     """
@@ -126,7 +126,7 @@ class _Lowering:
         values, factors = operands(call)
         lanes = lanes_of(call)
         if str(call.ty.dtype).startswith("float"):
-            return self._lowered_brain(addend, values, factors)
+            return self._lowered_bfloat16(addend, values, factors)
         element = _element(values[0])
         width = _width(self._target, lanes, element)
         if not width:
@@ -139,7 +139,7 @@ class _Lowering:
             left = _in_a_lane(left)
         return _by_vectors(kind, width, addend, left, right)
 
-    def _lowered_brain(self, addend: Any, values: Sequence[Any], factors: Sequence[Any]) -> Any:
+    def _lowered_bfloat16(self, addend: Any, values: Sequence[Any], factors: Sequence[Any]) -> Any:
         """As :meth:`_lowered`, of pairs of bfloat16."""
         lanes = lanes_of(addend)
         words = [self._words([_bits(element) for element in side]) for side in (values, factors)]

@@ -55,11 +55,6 @@ def cheapest(
     return min([direct, *others], key=lambda found: found[0])
 
 
-def default_knobs(workload: ConvolutionWorkload, processor: Processor) -> Knobs:
-    """The knobs that a workload without a record gets."""
-    return cheapest(workload, processor)[1]
-
-
 def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[tuple[int, ...], str]]:
     """Shape and dtype of data, weight, bias and result, as the kernel takes them.
 
@@ -190,7 +185,6 @@ __all__ = [
     "Knobs",
     "cheapest",
     "convolve",
-    "default_knobs",
     "direct_convolution",
     "estimated_cycles",
     "kernel_arguments",

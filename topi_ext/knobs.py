@@ -10,7 +10,7 @@ import numpy as np
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
-from topi_ext.matrices import REGISTERS, ROW_BYTES, ROWS, registers_held
+from topi_ext.matrix_registers import REGISTERS, ROW_BYTES, ROWS, registers_held
 from topi_ext.winograd import INTEGER_POINTS, KERNEL, POINTS, tile_grid, winograd_matrices
 from topi_ext.workload import PLANES, WIDENED, ConvolutionWorkload, SeparableWorkload
 

@@ -1,4 +1,4 @@
-"""Leave to use registers of matrices (:mod:`topi_ext.matrices`), which a process must ask Linux for."""
+"""Leave to use :mod:`topi_ext.matrix_registers`, which a process must ask Linux for."""
 
 import ctypes
 import functools

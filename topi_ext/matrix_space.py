@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from topi_ext.indexing import WORD_BYTES
 from topi_ext.knobs import fuses_rows, suits_matrices
-from topi_ext.matrices import ROW_BYTES, ROWS, registers_held
+from topi_ext.matrix_registers import ROW_BYTES, ROWS, registers_held
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
 

@@ -1,6 +1,17 @@
-"""What other packages' errors say, made fit for one line."""
+"""What errors of the system and of other packages say, made fit for one line."""
+
+import errno
+import os
+
+NO_FILE = "no such file"
 
 _LONGEST_ERROR = 305
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message that says something, or else the kind of error that it is."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
 
 
 def last_line(text: str) -> str:
@@ -10,4 +21,17 @@ def last_line(text: str) -> str:
     return line if len(line) <= _LONGEST_ERROR else f"{line[:100]} ... {line[-200:]}"
 
 
-__all__ = ["last_line"]
+def system_reason(error: OSError) -> str:
+    """Why the system refused something, for a message that names the file in its own way."""
+    if isinstance(error, FileNotFoundError) and error.strerror == os.strerror(errno.ENOENT):
+        return NO_FILE
+    return error.strerror or str(error) or type(error).__name__
+
+
+def system_message(error: OSError) -> str:
+    """The reason behind the name of the file, where the error has one."""
+    where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return f"{where}{system_reason(error)}"
+
+
+__all__ = ["NO_FILE", "first_line", "last_line", "system_message", "system_reason"]

@@ -36,7 +36,7 @@ class Processor:
     ``pixel_words``: bytes of four neighbouring vectors are made words of by one permutation.
     ``store_operations``: what storing a vector takes of the units that multiply and add.
     ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
-    of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.matrices`.
+    of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.matrix_registers`.
     ``pair_instructions``: as ``word_instructions``, of two bfloat16; 0 where there is none.
     ``pair_latency``: as ``fma_latency``, of these.
     """

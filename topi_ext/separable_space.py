@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from topi_ext.direct_space import direct_knobs, imbalance, vector_axes
+from topi_ext.direct_costs import imbalance
+from topi_ext.direct_space import direct_knobs, vector_axes
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
 from topi_ext.processor import Processor
 from topi_ext.workload import SeparableWorkload

@@ -8,7 +8,7 @@ from math import prod
 from typing import get_args
 
 from topi_ext.arithmetic_costs import step_costs
-from topi_ext.direct_space import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
+from topi_ext.direct_costs import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
 from topi_ext.divisors import divisors
 from topi_ext.indexing import block_of
 from topi_ext.knobs import (

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -20,6 +21,33 @@ _SUM_BITS = 31
 """Of int32, but the sign."""
 _EXACT_IN_FLOAT = 1 << 24
 """Integers up to this are float32, and so are all sums on the way to them."""
+
+
+class ByteWeight:
+    """A constant weight with the outputs first, and what its elements of int8 allow, which is found once."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    @cached_property
+    def spare_bits(self) -> int:
+        """How many bits of int32 are free whatever bytes are summed.
+
+        They are as many as some tile of Winograd's convolution needs, so that there are few numbers of them.
+        """
+        axes = tuple(range(1, self.array.ndim))
+        positive = np.maximum(self.array, 0).sum(axis=axes, dtype="int64")
+        negative = positive - self.array.sum(axis=axes, dtype="int64")
+        largest = _LARGEST_BYTE * int(max(positive.max(initial=0), negative.max(initial=0)))
+        free = _SUM_BITS - largest.bit_length()
+        needed = (winograd_matrices(tile, integers=True).spare_bits for tile in INTEGER_POINTS)
+        return max((bits for bits in needed if bits <= free), default=0)
+
+    @cached_property
+    def pairs_fit(self) -> bool:
+        """As :func:`pairs_fit`, whichever elements a layout makes neighbours."""
+        largest = max(int(self.array.max(initial=0)), -int(self.array.min(initial=0)))
+        return PAIR * largest * _LARGEST_BYTE <= np.iinfo("int16").max
 
 
 def integer_form(
@@ -59,13 +87,13 @@ def integer_form(
 def integer_forms(
     workload: ConvolutionWorkload,
     processor: Processor,
-    weight: np.ndarray | None = None,
+    weight: ByteWeight | None = None,
     stored: Callable[[ConvolutionWorkload], np.ndarray] | None = None,
 ) -> list[ConvolutionWorkload]:
     """Of what :func:`integer_form` gives, that at which a processor may be the fastest.
 
-    ``weight`` is of int8 with the outputs first and the rest in any layout, ``stored`` gives it as the kernel
-    of a form stores it. Without them it may be any.
+    ``weight`` is of int8 in any layout, ``stored`` gives it as the kernel of a form stores it. Without them
+    it may be any.
     """
     form = integer_form(workload, signed_words=processor.signed_words, pixel_words=processor.pixel_words)
     if form is workload or processor.word_instructions == 1:
@@ -73,38 +101,20 @@ def integer_forms(
     if processor.signed_words:
         # Products of int16 are as many an instruction, so they pay by Winograd's alone.
         wide = replace(workload, dtype=WIDENED)
-        return (
-            [form] if weight is None or not suits_winograd(wide) else [form, _with_spare_bits(wide, weight)]
-        )
+        if weight is None or not suits_winograd(wide):
+            return [form]
+        return [form, replace(wide, spare_bits=weight.spare_bits)]
     wide = integer_form(workload, wide_words=True)
     if weight is None:
         return [wide]
     if suits_winograd(wide):
-        wide = _with_spare_bits(wide, weight)
+        wide = replace(wide, spare_bits=weight.spare_bits)
     if not processor.byte_pairs or not form.word_axis:
         return [wide]
-    fit = pairs_fit(stored(form)) if stored else pairs_fit_in_any_layout(weight)
+    fit = pairs_fit(stored(form)) if stored else weight.pairs_fit
     if not fit:
         return [wide]
     return [replace(form, pairs_fit=True), *([wide] if wide.spare_bits else [])]
-
-
-def _with_spare_bits(workload: ConvolutionWorkload, weight: np.ndarray) -> ConvolutionWorkload:
-    return replace(workload, spare_bits=spare_bits(weight))
-
-
-def spare_bits(weight: np.ndarray) -> int:
-    """How many bits of int32 are free whatever bytes are summed by a weight of int8 with the outputs first.
-
-    They are as many as some tile of Winograd's convolution needs, so that there are few numbers of them.
-    """
-    axes = tuple(range(1, weight.ndim))
-    positive = np.maximum(weight, 0).sum(axis=axes, dtype="int64")
-    negative = positive - weight.sum(axis=axes, dtype="int64")
-    largest = _LARGEST_BYTE * int(max(positive.max(initial=0), negative.max(initial=0)))
-    free = _SUM_BITS - largest.bit_length()
-    needed = (winograd_matrices(tile, integers=True).spare_bits for tile in INTEGER_POINTS)
-    return max((bits for bits in needed if bits <= free), default=0)
 
 
 def pairs_fit(stored: np.ndarray) -> bool:
@@ -116,22 +126,16 @@ def pairs_fit(stored: np.ndarray) -> bool:
     return most * _LARGEST_BYTE <= np.iinfo("int16").max
 
 
-def pairs_fit_in_any_layout(weight: np.ndarray) -> bool:
-    """As :func:`pairs_fit`, whichever elements of a weight of int8 a layout makes neighbours."""
-    largest = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
-    return PAIR * largest * _LARGEST_BYTE <= np.iinfo("int16").max
-
-
-def brain_form(workload: ConvolutionWorkload, *, vectors: bool = True) -> ConvolutionWorkload:
+def bfloat16_form(workload: ConvolutionWorkload, *, vectors: bool = True) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of float32, of bfloat16 and adds in float32.
 
-    Without ``vectors`` of words it is for registers of matrices (:mod:`topi_ext.matrices`) alone. What suits
-    neither stays as it is.
+    Without ``vectors`` of words it is for :mod:`topi_ext.matrix_registers` alone. What suits neither stays
+    as it is.
     """
     if (workload.dtype, workload.out_dtype) != ("float32", "float32") or workload.depth:
         return workload
-    brain = replace(workload, dtype="bfloat16")
-    worded = _in_words(brain, word_elements(brain.dtype, brain.out_dtype))
+    bfloat16 = replace(workload, dtype="bfloat16")
+    worded = _in_words(bfloat16, word_elements(bfloat16.dtype, bfloat16.out_dtype))
     return worded if worded is not None and (vectors or suits_matrices(worded)) else workload
 
 
@@ -203,10 +207,9 @@ def _text(name: str, factor: int) -> str:
 
 
 __all__ = [
-    "brain_form",
+    "ByteWeight",
+    "bfloat16_form",
     "integer_form",
     "integer_forms",
     "pairs_fit",
-    "pairs_fit_in_any_layout",
-    "spare_bits",
 ]

@@ -12,7 +12,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from topi_ext.brain import BITS
+from topi_ext.bfloat16 import BITS
 from topi_ext.indexing import block_of, physical_axes, word_axis
 
 ANNOTATION = "topi_ext.workload"
@@ -57,7 +57,7 @@ class ConvolutionWorkload:
 
     What is known of the weights: of bytes in words ``pairs_fit``, whether products with two neighbouring ones
     always add up to an int16 (:func:`topi_ext.word_forms.pairs_fit`); of int16 ``spare_bits``, how many bits
-    of int32 their sums leave free (:func:`topi_ext.word_forms.spare_bits`).
+    of int32 their sums leave free (:attr:`topi_ext.word_forms.ByteWeight.spare_bits`).
     """
 
     batch: Any
@@ -154,7 +154,7 @@ class ConvolutionWorkload:
 
     @property
     def data_dtype(self) -> str:
-        """That of the data in memory, where bfloat16 is its bits (:mod:`topi_ext.brain`)."""
+        """That of the data in memory, where bfloat16 is its bits (:mod:`topi_ext.bfloat16`)."""
         return {"bfloat16": BITS, WIDENED: "uint8"}.get(self.dtype, self.dtype)
 
     @property

@@ -8,7 +8,7 @@ from relay_layout.artifact.container import Artifact, read_artifact, write_artif
 from relay_layout.artifact.manifest import Build, Manifest, Producer, Section, WeightEntry
 from relay_layout.artifact.placement import Content
 from relay_layout.artifact.quantization import Quantization
-from relay_layout.artifact.target import check_runnable, choose_target, host_features, obstacle_here
+from relay_layout.artifact.target import check_runnable, choose_target, obstacle_here
 from relay_layout.artifact.tensors import TensorSpec, check_inputs
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "check_inputs",
     "check_runnable",
     "choose_target",
-    "host_features",
     "obstacle_here",
     "read_artifact",
     "write_artifact",

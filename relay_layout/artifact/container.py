@@ -16,17 +16,14 @@ Since there is only one place where each part may be, parts cannot overlap, what
 import hashlib
 import mmap
 import os
-import secrets
 import stat
 import struct
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import numpy as np
 
-from relay_layout.artifact import fields
 from relay_layout.artifact.manifest import (
     MAX_MANIFEST_BYTES,
     WEIGHTS,
@@ -38,8 +35,10 @@ from relay_layout.artifact.manifest import (
 from relay_layout.artifact.placement import Array, Content, align, check_placement, place, stored
 from relay_layout.artifact.target import choose_target
 from relay_layout.errors import ArtifactError
+from topi_ext.messages import first_line, system_reason
+from topi_ext.whole_file import replaced
 
-Path = str | os.PathLike[str]
+FilePath = str | os.PathLike[str]
 
 # As in PNG: the high bit and the line ends show a transfer that took the file for text.
 MAGIC = b"\x89RLA\r\n\x1a\n"
@@ -72,7 +71,7 @@ class Artifact:
         return self.manifest.builds[index], self.contents[index]
 
 
-def write_artifact(path: Path, manifest: Manifest, contents: Sequence[Content]) -> None:
+def write_artifact(path: FilePath, manifest: Manifest, contents: Sequence[Content]) -> None:
     """Writes an artifact to ``path``, or, upon any error, leaves what was there.
 
     ``contents`` belong to the manifest's builds, in the same order. The manifest's ``sections`` and the
@@ -98,34 +97,18 @@ def write_artifact(path: Path, manifest: Manifest, contents: Sequence[Content]) 
         Manifest.decode(manifest.encode())
     except ArtifactError as error:
         raise ArtifactError(f"{name}: cannot be written: {error}") from None
-    temporary = None
     try:
-        # Through a link to what it points at, as open() would do.
-        target = os.path.realpath(path)
-        folder = os.path.dirname(target)
-        if os.path.isdir(target):
-            raise ArtifactError(f"{name}: cannot be written: it is a directory")
-        if os.path.exists(target) and not os.path.isfile(target):
-            raise ArtifactError(f"{name}: cannot be written: it is not a regular file")
-        if not os.path.isdir(folder):
-            raise ArtifactError(f"{name}: cannot be written: the folder {_shown(folder)} does not exist")
-        temporary = os.path.join(folder, f".relay-layout-{secrets.token_hex(8)}.tmp")
-        with open(temporary, "xb") as file:
+        with replaced(path) as file:
             _write(file, manifest, contents)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        if temporary is not None:
-            with suppress(OSError):
-                os.unlink(temporary)
-        if isinstance(error, ArtifactError) or not isinstance(error, OSError | ValueError):
-            raise
-        raise ArtifactError(f"{name}: cannot be written: {_reason(error)}") from error
-    _sync_folder(folder)
+    except ArtifactError:
+        raise
+    except OSError as error:
+        raise ArtifactError(f"{name}: cannot be written: {system_reason(error)}") from error
+    except ValueError as error:
+        raise ArtifactError(f"{name}: cannot be written: {first_line(error)}") from error
 
 
-def read_artifact(path: Path, *, verify: bool = True) -> Artifact:
+def read_artifact(path: FilePath, *, verify: bool = True) -> Artifact:
     """Maps the artifact at ``path``.
 
     Header, manifest and the bounds of everything are always checked; with ``verify`` also the content of
@@ -203,17 +186,7 @@ def _pad(file: BinaryIO, alignment: int) -> None:
     file.write(bytes(align(file.tell(), alignment) - file.tell()))
 
 
-def _sync_folder(folder: str) -> None:
-    # Some file systems cannot do it, and the file itself is complete by now.
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _map(path: Path, name: str) -> memoryview:
+def _map(path: FilePath, name: str) -> memoryview:
     try:
         # Opening a pipe would wait for a writer.
         mode = os.stat(path).st_mode
@@ -233,8 +206,10 @@ def _map(path: Path, name: str) -> memoryview:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     except ArtifactError:
         raise
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{name}: cannot be read: {_reason(error)}") from error
+    except OSError as error:
+        raise ArtifactError(f"{name}: {system_reason(error)}") from error
+    except ValueError as error:
+        raise ArtifactError(f"{name}: cannot be read: {first_line(error)}") from error
 
 
 def _no_artifact(name: str) -> ArtifactError:
@@ -312,11 +287,7 @@ def _damaged(name: str, section: str, why: str) -> ArtifactError:
     return ArtifactError(f"{name}: damaged in section {section}: {why}; build or copy the artifact again")
 
 
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or fields.first_line(error)
-
-
-def _shown(path: Path) -> str:
+def _shown(path: FilePath) -> str:
     text = os.fspath(path)
     # Messages are one line, and a file name may hold a line end.
     return text if text and text.isprintable() else repr(text)

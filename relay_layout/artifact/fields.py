@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from relay_layout.errors import ArtifactError
+from topi_ext.messages import first_line
 
 DTYPES = (
     "float32",
@@ -76,12 +77,6 @@ def check_json(value: object) -> None:
                 raise ArtifactError("JSON integer does not fit 64 bits")
         elif node is not None:
             raise ArtifactError(f"JSON cannot carry a {type(node).__name__}")
-
-
-def first_line(error: BaseException) -> str:
-    """The error's message cut to one line, for messages that must be one line."""
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def record(value: object, where: str, keys: Sequence[str]) -> dict[str, Any]:
@@ -219,7 +214,6 @@ __all__ = [
     "boolean",
     "check_json",
     "dtype",
-    "first_line",
     "instance",
     "integer",
     "mapping",

@@ -94,11 +94,6 @@ def choose_target(
     raise ArtifactError(f"{name}: this machine runs none of its targets: {reasons}; {remedy}")
 
 
-def host_features() -> frozenset[str]:
-    """The CPU features of this machine, to check or fill a target's ``features``; empty where unknown."""
-    return host.cpu_features() or frozenset()
-
-
 def _obstacle(target: Mapping[str, Any]) -> tuple[str, str] | None:
     """Why this machine cannot run what was built for ``target``, and what to do; None if it can."""
     remedy = "compile it with --target native here"
@@ -146,4 +141,4 @@ def _system(target: Mapping[str, Any]) -> str:
     return ""
 
 
-__all__ = ["check_runnable", "check_target", "choose_target", "host_features", "obstacle_here"]
+__all__ = ["check_runnable", "check_target", "choose_target", "obstacle_here"]

@@ -20,7 +20,7 @@ from relay_layout.bench.results import BenchResult, ModelResult, PeerResult
 from relay_layout.bench.table import align
 from relay_layout.checking import check
 from relay_layout.errors import InputError
-from relay_layout.whole_file import write_whole
+from topi_ext.whole_file import replaced
 
 KIND = "relay-layout benchmark"
 SCHEMA = 1
@@ -60,7 +60,8 @@ def save(path: str, result: BenchResult) -> None:
     """Write a benchmark as JSON; nothing half-written is left."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     saved = Saved(kind=KIND, schema=SCHEMA, time=now, result=result)
-    write_whole(path, json.dumps(saved, allow_nan=False) + "\n")
+    with replaced(path) as file:
+        file.write(f"{json.dumps(saved, allow_nan=False)}\n".encode())
 
 
 def load(path: str) -> Saved:

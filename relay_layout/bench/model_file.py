@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from relay_layout.errors import InputError, ModelError
+from topi_ext.messages import system_message
 
 if TYPE_CHECKING:
     import onnx
@@ -122,10 +123,10 @@ def is_quantized(onnx_path: Path) -> bool:
 def _load(path: Path, with_weights: bool) -> onnx.ModelProto:
     import onnx
 
-    if not path.is_file():
-        raise ModelError(f"{path}: no such file")
     try:
         return onnx.load(path, load_external_data=with_weights)
+    except OSError as error:
+        raise ModelError(system_message(error)) from None
     except Exception as error:  # onnx raises whatever its parser or the file system raise
         raise ModelError(f"{path}: not a readable ONNX model: {error}") from error
 

@@ -70,13 +70,9 @@ def _interpolate_mode(
     return None
 
 
-def resize(node: Node) -> Operation:
-    """Resize and Upsample: nearest and linear."""
+def _check_supported(node: Node, kind: str, coordinates: str) -> None:
+    """Raises what :meth:`Node.unsupported` gives for a mode or an attribute that is not computed here."""
     attributes = node.attributes
-    is_old = node.op_type == "Upsample" or node.opset < 11
-    coordinates = "asymmetric" if is_old else attributes.get("coordinate_transformation_mode", "half_pixel")
-    rounding = "floor" if is_old else attributes.get("nearest_mode", "round_prefer_floor")
-    kind = attributes.get("mode", "nearest")
     if kind not in ("nearest", "linear"):
         raise node.unsupported(f"{node.op_type} with mode {kind}")
     if coordinates not in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"):
@@ -86,6 +82,37 @@ def resize(node: Node) -> Operation:
             raise node.unsupported(f"{node.op_type} with {name}")
     if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise node.unsupported(f"{node.op_type} with keep_aspect_ratio_policy")
+
+
+def _whole_at_once(
+    data: Tensor, new_sizes: list[int], scales: list[float], linear: bool, coordinates: str, rounding: str
+) -> Tensor | None:
+    """All axes of an image by torch's own function; None where it has none that computes the same."""
+    sizes = list(data.shape)
+    changes = [
+        (size, scale, new) for size, scale, new in zip(sizes, scales, new_sizes, strict=True) if scale != 1.0
+    ]
+    exact = all(math.isclose(size * scale, new, rel_tol=1e-6) for size, scale, new in changes)
+    whole = all(new % size == 0 for size, _, new in changes)
+    if not exact or new_sizes[:2] != sizes[:2] or not 3 <= data.dim() <= 5:
+        return None
+    # The two kinds of half pixel differ in outputs of one element only.
+    is_half = coordinates == "pytorch_half_pixel" and 1 not in new_sizes[2:]
+    known = _interpolate_mode(linear, "half_pixel" if is_half else coordinates, rounding, data.dim(), whole)
+    if known is None:
+        return None
+    mode, align_corners = known
+    return functional.interpolate(data, new_sizes[2:], mode=mode, align_corners=align_corners)
+
+
+def resize(node: Node) -> Operation:
+    """Resize and Upsample: nearest and linear."""
+    attributes = node.attributes
+    is_old = node.op_type == "Upsample" or node.opset < 11
+    coordinates = "asymmetric" if is_old else attributes.get("coordinate_transformation_mode", "half_pixel")
+    rounding = "floor" if is_old else attributes.get("nearest_mode", "round_prefer_floor")
+    kind = attributes.get("mode", "nearest")
+    _check_supported(node, kind, coordinates)
     linear = kind == "linear"
     scales_index = 1 if is_old else 2
 
@@ -113,21 +140,9 @@ def resize(node: Node) -> Operation:
         else:
             new_sizes = node.integers(3, tensors)
             scales = [new / old for new, old in zip(new_sizes, sizes, strict=True)]
-        changes = [
-            (size, scale, new)
-            for size, scale, new in zip(sizes, scales, new_sizes, strict=True)
-            if scale != 1.0
-        ]
-        exact = all(math.isclose(size * scale, new, rel_tol=1e-6) for size, scale, new in changes)
-        whole = all(new % size == 0 for size, _, new in changes)
-        if exact and new_sizes[:2] == sizes[:2] and 3 <= data.dim() <= 5:
-            # The two kinds of half pixel differ in outputs of one element only.
-            is_half = coordinates == "pytorch_half_pixel" and 1 not in new_sizes[2:]
-            same = "half_pixel" if is_half else coordinates
-            known = _interpolate_mode(linear, same, rounding, data.dim(), whole)
-            if known is not None:
-                mode, align_corners = known
-                return functional.interpolate(data, new_sizes[2:], mode=mode, align_corners=align_corners)
+        resized = _whole_at_once(data, new_sizes, scales, linear, coordinates, rounding)
+        if resized is not None:
+            return resized
         for axis, (size, new, scale) in enumerate(zip(sizes, new_sizes, scales, strict=True)):
             if new != size or scale != 1.0:
                 positions = _source_positions(coordinates, size, new, scale)

@@ -26,6 +26,7 @@ import numpy as np
 
 from relay_layout.bench.peers import Runner, find_peer
 from relay_layout.errors import RelayLayoutError
+from topi_ext.messages import first_line
 
 Clock = Callable[[], float]
 
@@ -46,7 +47,7 @@ class Worker:
         except RelayLayoutError as error:
             return {"error": str(error)}
         except Exception as error:  # whatever a peer raises is its own failure, not the benchmark's
-            return {"error": f"{type(error).__name__}: {_first_line(error)}"}
+            return {"error": f"{type(error).__name__}: {first_line(error)}"}
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
         peer = find_peer(request["peer"])
@@ -98,11 +99,6 @@ def serve(requests: Iterable[str], replies: TextIO, worker: Worker) -> None:
         wait_until_quiet()
         replies.write(json.dumps(reply) + "\n")
         replies.flush()
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else "no message"
 
 
 def main() -> None:

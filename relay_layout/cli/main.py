@@ -1,7 +1,6 @@
 """The command: finds the verb, and turns every way it can end into output and an exit status."""
 
 import importlib
-import os
 import sys
 import traceback
 import warnings
@@ -24,6 +23,7 @@ from relay_layout.cli.output import (
 from relay_layout.errors import InputError, RelayLayoutError, RelayLayoutWarning
 from relay_layout.versions import __version__
 from relay_layout.without_torch import without_torch
+from topi_ext.messages import system_message
 
 VERBS = {
     "compile": "compile a model into an artifact",
@@ -161,10 +161,7 @@ def _verdict(error: BaseException, with_traceback: bool) -> tuple[str, int]:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-        return f"{where}{error.strerror}"
-    return str(error)
+    return system_message(error) if isinstance(error, OSError) else str(error)
 
 
 def _help() -> str:

@@ -5,16 +5,16 @@ an array that is called "file" and leaves half a file upon an error.
 """
 
 import os
-import secrets
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as numpy_format
 
 from relay_layout.errors import InputError
+from topi_ext.messages import system_reason
+from topi_ext.whole_file import replaced
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,7 +41,7 @@ def read_arrays(path: str) -> dict[str, Array]:
     except InputError:
         raise
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise InputError(f"{path}: {system_reason(error)}") from None
     except Exception as error:  # zipfile raises more than BadZipFile for a damaged file
         raise InputError(f"{path}: not a readable .npz file: {str(error) or type(error).__name__}") from None
 
@@ -58,23 +58,11 @@ def _read_member(path: str, archive: zipfile.ZipFile, name: str) -> Array:
 
 def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     """Writes an .npz file, complete or not at all. Raises InputError if it cannot be written."""
-    target = os.path.realpath(path)
-    # Beside the target, since os.replace is atomic only within one file system.
-    unfinished = os.path.join(os.path.dirname(target), f".relay-layout-{secrets.token_hex(8)}.tmp")
     try:
-        # Replacing a device or a pipe would remove it.
-        if os.path.exists(target) and not os.path.isfile(target):
-            raise InputError(f"{path}: cannot be written: it is not a regular file")
-        with open(unfinished, "xb") as file:
+        with replaced(path) as file:
             _write(file, arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, target)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            os.unlink(unfinished)
+        raise InputError(f"{path}: cannot be written: {system_reason(error)}") from None
 
 
 def _write(file: IO[bytes], arrays: Mapping[str, Array]) -> None:

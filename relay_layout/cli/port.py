@@ -1,14 +1,13 @@
 """``relay-layout port SCRIPT``: a script written for Relay, rewritten for today's TVM."""
 
 import os
-import secrets
 import stat
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
 
 from relay_layout.cli import options
 from relay_layout.cli.output import Outcome, note, one_line
 from relay_layout.errors import InputError
+from topi_ext.whole_file import replaced
 
 _MOST_BYTES = 16 << 20
 
@@ -81,18 +80,8 @@ def _write(path: str, source: bytes, script: str, force: bool) -> None:
                 return
         if not force:
             raise InputError(f"-o: {path} exists and differs; --force writes over it")
-    temporary = os.path.join(os.path.dirname(target), f".relay-layout-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(source)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, stat.S_IMODE(os.stat(script).st_mode) & 0o777)
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with replaced(target, stat.S_IMODE(os.stat(script).st_mode) & 0o777) as file:
+        file.write(source)
 
 
 __all__ = ["add_arguments", "run"]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from relay_layout.artifact import TensorSpec
     from relay_layout.runtime.remote import RemoteSession
     from relay_layout.runtime.session import Session
+    from topi_ext.tune.tracker import RemoteDevice
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -59,49 +60,20 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """Runs the artifact; the outputs are those of the first run, the times those of later ones."""
-    if arguments.outputs is not None:
-        sources = [arguments.artifact, *([arguments.inputs] if arguments.inputs is not None else [])]
-        options.check_writable("--outputs", arguments.outputs, sources)
-        if not arguments.outputs.endswith(".npz"):
-            raise InputError(f"--outputs: {arguments.outputs} must end in .npz (arrays by name)")
     remote = options.remote_device(arguments)
-    if remote is not None and (arguments.profile or arguments.permute):
-        option = "--profile" if arguments.profile else "--permute"
-        raise InputError(f"{option} works on this machine only; leave it out with --rpc-tracker")
-    known = None
-    if arguments.report is not None:
-        if not arguments.profile:
-            raise InputError("--report needs --profile, which measures what goes into it")
-        options.check_writable("--report", arguments.report, [arguments.artifact])
-        check_report_path(arguments.report)
-        if arguments.outputs is not None:
-            options.check_apart("--outputs", arguments.outputs, "--report", arguments.report)
-        known = read_report(arguments.report)
+    _check(arguments, remote)
+    known = None if arguments.report is None else read_report(arguments.report)
     from relay_layout.cli.npz import read_arrays, write_arrays
 
     given = None if arguments.inputs is None else read_arrays(arguments.inputs)
-    session: Session | RemoteSession
-    time_runs: Callable[[], dict[str, float]]
-    if remote is None:
-        import relay_layout
-
-        order = {"permute": True} if arguments.permute else {}
-        here = relay_layout.load(
-            arguments.artifact, threads=arguments.threads, target=arguments.target, **order
-        )
-        session, time_runs = here, lambda: measure(lambda: here.run(inputs), arguments.repeat)
-    else:
-        from relay_layout.runtime.remote import open_session
-
-        board = open_session(arguments.artifact, remote, threads=arguments.threads, target=arguments.target)
-        session, time_runs = board, lambda: summary(board.seconds(inputs, arguments.repeat))
+    session, time_runs = _open(arguments, remote)
     inputs = random_inputs(session.inputs) if given is None else given
     progress("running")
     try:
         outputs = session.run(inputs)
     except InputError as error:
         raise InputError(f"{arguments.inputs}: {error}" if given is not None else str(error)) from None
-    latency = time_runs()
+    latency = time_runs(inputs)
     if arguments.outputs is not None:
         write_arrays(arguments.outputs, outputs)
     found = [
@@ -122,6 +94,43 @@ def run(arguments: Namespace) -> Outcome:
     if known is not None:
         write_report(arguments.report, known)
     return Outcome(report, format_report(report))
+
+
+def _check(arguments: Namespace, remote: "RemoteDevice | None") -> None:
+    """Raises InputError for options that contradict one another and for files that cannot be written."""
+    if arguments.outputs is not None:
+        sources = [arguments.artifact, *([arguments.inputs] if arguments.inputs is not None else [])]
+        options.check_writable("--outputs", arguments.outputs, sources)
+        if not arguments.outputs.endswith(".npz"):
+            raise InputError(f"--outputs: {arguments.outputs} must end in .npz (arrays by name)")
+    if remote is not None and (arguments.profile or arguments.permute):
+        option = "--profile" if arguments.profile else "--permute"
+        raise InputError(f"{option} works on this machine only; leave it out with --rpc-tracker")
+    if arguments.report is not None:
+        if not arguments.profile:
+            raise InputError("--report needs --profile, which measures what goes into it")
+        options.check_writable("--report", arguments.report, [arguments.artifact])
+        check_report_path(arguments.report)
+        if arguments.outputs is not None:
+            options.check_apart("--outputs", arguments.outputs, "--report", arguments.report)
+
+
+def _open(
+    arguments: Namespace, remote: "RemoteDevice | None"
+) -> "tuple[Session | RemoteSession, Callable[[Mapping[str, Array]], dict[str, float]]]":
+    """The artifact, loaded here or on a board, and what times it with given inputs."""
+    path, repeat = arguments.artifact, arguments.repeat
+    choice: dict[str, Any] = {"threads": arguments.threads, "target": arguments.target}
+    if remote is None:
+        import relay_layout
+
+        order: dict[str, Any] = {"permute": True} if arguments.permute else {}
+        here = relay_layout.load(path, **choice, **order)
+        return here, lambda inputs: measure(lambda: here.run(inputs), repeat)
+    from relay_layout.runtime.remote import open_session
+
+    board = open_session(path, remote, **choice)
+    return board, lambda inputs: summary(board.seconds(inputs, repeat))
 
 
 def random_inputs(specs: "Sequence[TensorSpec]") -> "dict[str, Array]":

@@ -3,27 +3,26 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.reasons import COSTS_MORE
 from relay_layout.explanation.words import place_of
-from relay_layout.frontend import Params, load_model
+from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph import Node
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.conversion import inference_form
-from relay_layout.targets import resolve_target
+from relay_layout.targets import TargetLike, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 
 
 def explain(
-    model: Any,
+    model: Model,
     node: str | int | None = None,
     *,
-    target: Any = "native",
+    target: TargetLike = "native",
     desired_layout: str = "auto",
     desired_layout_ops: Sequence[str] | None = None,
     desired_layouts: Mapping[str, Sequence[str]] | None = None,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from relay_layout.errors import ModelError
+from topi_ext.messages import system_reason
 
 
 def read_bytes(file: Path, kind: str = "model") -> bytes:
@@ -11,7 +12,5 @@ def read_bytes(file: Path, kind: str = "model") -> bytes:
         raise ModelError(f"{kind} '{file}' is a directory, not a {kind} file")
     try:
         return file.read_bytes()
-    except FileNotFoundError:
-        raise ModelError(f"{kind} '{file}': no such file") from None
     except OSError as error:
-        raise ModelError(f"{kind} '{file}' cannot be read: {error.strerror}") from None
+        raise ModelError(f"{kind} '{file}': {system_reason(error)}") from None

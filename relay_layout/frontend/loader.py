@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from tvm import IRModule
@@ -17,6 +17,7 @@ from relay_layout.frontend.relay import from_relay
 from relay_layout.frontend.tflite import from_tflite
 from relay_layout.frontend.torch import from_torch
 from relay_layout.verify import verify_module
+from topi_ext.messages import NO_FILE
 
 if TYPE_CHECKING:
     import onnx
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 MAIN = "main"
 """The function that a model is."""
+
+Model: TypeAlias = "str | os.PathLike[str] | IRModule | onnx.ModelProto | torch.export.ExportedProgram"
+"""What :func:`load_model` takes: a path or a name, or a model as it is in Python."""
 
 Shapes = Mapping[str, Sequence[int]]
 Params = Mapping[str, np.ndarray] | str | os.PathLike[str]
@@ -67,7 +71,7 @@ _NO_MODELS = {
 
 
 def load_model(
-    model: "str | os.PathLike[str] | IRModule | onnx.ModelProto | torch.export.ExportedProgram",
+    model: Model,
     *,
     input_shapes: Shapes | None = None,
     params: Params | None = None,
@@ -90,7 +94,7 @@ def load_model(
 
 
 def _read(
-    model: "str | os.PathLike[str] | IRModule | onnx.ModelProto | torch.export.ExportedProgram",
+    model: Model,
     input_shapes: Shapes | None,
     params: Params | None,
 ) -> IRModule:
@@ -113,7 +117,7 @@ def _read(
         raise ModelError("the model's path is empty")
     path = Path(model)
     if not path.exists():
-        raise ModelError(f"model '{path}': no such file; built-in models are {', '.join(models.names())}")
+        raise ModelError(f"model '{path}': {NO_FILE}; built-in models are {', '.join(models.names())}")
     if path.is_dir():
         raise ModelError(f"model '{path}' is a directory, not a model file")
     suffix = path.suffix.lower()

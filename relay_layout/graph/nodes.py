@@ -44,6 +44,11 @@ class Value:
         """The layout in which the original module holds the value."""
         return Layout.generic(self.rank)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no elements, so that nothing can be wrong with them."""
+        return any(isinstance(extent, int) and extent == 0 for extent in self.shape or ())
+
 
 @dataclass(eq=False)
 class Node:

@@ -130,13 +130,6 @@ class Layout:
         return layout_of_parts(self.axes, ()) if self.alignments else self
 
     @property
-    def without_blocks(self) -> "Layout":
-        """This layout less its blocks; unlike :attr:`primal_layout` it keeps the alignments."""
-        if not self.is_blocked:
-            return self
-        return layout_of_parts(tuple(map(Axis, self.primal)), self.alignments)
-
-    @property
     def is_blocked(self) -> bool:
         """Whether any axis is split, be it by a block of 1."""
         return len(self.axes) > len(self.primal)
@@ -266,6 +259,7 @@ class Layout:
         return self.project([name for name in self.primal if name not in axes])
 
     def require_axes(self, *names: str) -> None:
+        """Raises LayoutError for axes that the layout has not; ``*`` has none."""
         if self.is_any:
             raise LayoutError("layout '*': any layout has no axes; give a definite one, e.g. 'NCHW'")
         for name in names:
@@ -290,6 +284,10 @@ class Layout:
     def extents(
         self, primal_shape: Sequence[Dimension], primal_order: "str | Layout"
     ) -> dict[str, Dimension]:
+        """The extent of each primal axis of a shape whose dimensions lie in ``primal_order``, a plain layout.
+
+        LayoutError where the order has other axes, and for another number of dimensions or a negative one.
+        """
         order = self._order(primal_order)
         if len(primal_shape) != len(order.primal):
             raise LayoutError(
@@ -306,6 +304,7 @@ class Layout:
         return extents
 
     def physical_shape(self, extents: Mapping[str, Dimension]) -> tuple[Dimension | int, ...]:
+        """The shape of a tensor in this layout whose primal axes have these extents, its padding included."""
         return tuple(
             self._outer_extent(axis.name, extents[axis.name]) if axis.factor is None else axis.factor
             for axis in self.axes
@@ -363,11 +362,13 @@ def layout_of_parts(axes: tuple[Axis, ...], alignments: tuple[tuple[str, int], .
 
 
 def show_shape(shape: Sequence[object]) -> str:
+    """A shape for messages: ``(1, n, 3)``."""
     # str of each: repr of numpy ints and of symbolic expressions is longer and no clearer.
     return f"({', '.join(map(str, shape))})"
 
 
 def letters_of(layout: Layout) -> str:
+    """The axes of a layout for messages: ``N, C``."""
     return ", ".join(layout.primal) or "none"
 
 

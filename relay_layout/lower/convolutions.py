@@ -33,7 +33,7 @@ from relay_layout.targets.convolutions import (
     packed_kernel,
 )
 from topi_ext.any_size_space import suits_any_size
-from topi_ext.brain import BITS
+from topi_ext.bfloat16 import BITS
 from topi_ext.chooser import KernelChooser
 from topi_ext.compute.convolution import as_image, workload_of
 from topi_ext.compute.geometry import geometry_of

@@ -13,9 +13,9 @@ from relay_layout.lower.attention import join_attention
 from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.legalize import legalization_map
 from relay_layout.lower.lowering import Lowering
-from relay_layout.lower.parts import merge_parts
 from relay_layout.lower.pixel_rows import by_pixel_rows
 from relay_layout.lower.recurrent_layers import unroll_layers
+from relay_layout.lower.rejoined_parts import merge_parts
 from relay_layout.lower.scattering import scatter_rows
 from relay_layout.lower.separable import Decide, has_separable, is_faster, join_separable
 from relay_layout.lower.views import merge_views

@@ -15,8 +15,8 @@ from relay_layout.lower.cuda_legalize import cuda_legalization_map
 from relay_layout.lower.device_code import device_code
 from relay_layout.lower.integers import lower_integers
 from relay_layout.lower.lowering import Lowering
-from relay_layout.lower.parts import merge_parts
 from relay_layout.lower.recurrent_layers import unroll_layers
+from relay_layout.lower.rejoined_parts import merge_parts
 from relay_layout.lower.separable import Decide
 from relay_layout.lower.views import merge_views
 from relay_layout.targets import CudaTarget

@@ -39,7 +39,7 @@ from relay_layout.targets import CpuTarget, dense
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import direct_convolution
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.word_forms import integer_form
+from topi_ext.word_forms import ByteWeight, integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarray, int], Expression]
@@ -130,7 +130,9 @@ class _Lowering(PyExprMutator):
         """
         if not isinstance(self.by, CpuTarget):
             return self.by(self.builder_, workload, data, weight, pad_value)
-        form = self.by.kernel_form(workload, weight, partial(stored_weight, weight), any_size=is_open)
+        form = self.by.kernel_form(
+            workload, ByteWeight(weight), partial(stored_weight, weight), any_size=is_open
+        )
         knobs = chosen_knobs(form, self.by.kernels, is_open)
         if isinstance(knobs, WinogradKnobs):
             return call_winograd(

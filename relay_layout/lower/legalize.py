@@ -45,8 +45,8 @@ from relay_layout.lower.elementwise import (
 )
 from relay_layout.lower.image_tiles import tiled_call
 from relay_layout.lower.in_place import CONCAT, SLICE
-from relay_layout.lower.parts import slice_bounds
 from relay_layout.lower.reductions import softmax_call
+from relay_layout.lower.rejoined_parts import slice_bounds
 from relay_layout.lower.resizing import resize2d_call
 from relay_layout.lower.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.sampling import grid_sample_call

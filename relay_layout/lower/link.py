@@ -14,6 +14,7 @@ from typing import Any
 
 from relay_layout.errors import TargetError
 from relay_layout.lower.device_code import assembly
+from topi_ext.messages import system_reason
 from topi_ext.threads import COMPILING, LINKING, MATRICES
 
 COMPILERS = ("cc", "gcc", "clang", "g++", "clang++")
@@ -75,7 +76,7 @@ def link_executable(
     Its parallel loops have threads of their own (:mod:`topi_ext.threads`), or those of TVM's pool where the
     driver has no system root to compile for. ``machine`` is as for :func:`link_command`, ``device_code``
     machine code for GPUs; see :mod:`relay_layout.lower.device_code`. ``matrices``: its kernels may use the
-    registers of :mod:`topi_ext.matrices`.
+    registers of :mod:`topi_ext.matrix_registers`.
     """
     command = link_command(machine)
 
@@ -109,7 +110,7 @@ def _drive(words: list[str], machine: str) -> None:
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise TargetError(f"linking with {words[0]} failed: {error.strerror}") from None
+        raise TargetError(f"linking with {words[0]} failed: {system_reason(error)}") from None
     if done.returncode != 0:
         reason = _reason(done.stderr, machine) or done.returncode
         raise TargetError(f"linking with {words[0]} failed: {reason}")

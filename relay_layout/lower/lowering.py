@@ -56,7 +56,7 @@ class Lowering(ABC):
     @property
     @abstractmethod
     def uses_matrices(self) -> bool:
-        """May kernels use the registers of :mod:`topi_ext.matrices`?"""
+        """May kernels use the registers of :mod:`topi_ext.matrix_registers`?"""
 
 
 __all__ = ["Lowering"]

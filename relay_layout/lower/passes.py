@@ -7,10 +7,10 @@ from relay_layout.lower.apart import keep_parts_apart
 from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.chains import keep_chains_short
 from relay_layout.lower.definitions import define_before_use
-from relay_layout.lower.growing import keep_growing_apart
+from relay_layout.lower.growing_broadcasts import keep_growing_apart
 from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.in_place import compute_in_place
-from relay_layout.lower.introduced import keep_introducing_apart
+from relay_layout.lower.introduced_extents import keep_introducing_apart
 from relay_layout.lower.kinds import lowering_for
 from relay_layout.lower.lookups import fuse_lookups
 from relay_layout.lower.separable import Decide

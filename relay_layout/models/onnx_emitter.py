@@ -2,8 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +37,8 @@ from relay_layout.models.operations import (
     TransposedConvolution,
 )
 from relay_layout.models.parameters import Array
+from topi_ext.messages import system_reason
+from topi_ext.whole_file import replaced
 
 if TYPE_CHECKING:
     import onnx
@@ -109,17 +109,11 @@ def export_onnx(network: Network | str, path: str | os.PathLike[str]) -> None:
     or where the file cannot be written.
     """
     model = to_onnx(build(network) if isinstance(network, str) else network)
-    target = Path(path)
-    # Beside the target, since os.replace is atomic only within one file system.
-    unfinished = target.parent / f".{target.name}.{os.getpid()}.unfinished"
     try:
-        unfinished.write_bytes(model.SerializeToString(deterministic=True))
-        os.replace(unfinished, target)
+        with replaced(path) as file:
+            file.write(model.SerializeToString(deterministic=True))
     except OSError as error:
-        raise ModelError(f"cannot write '{target}': {error.strerror}") from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
+        raise ModelError(f"{os.fspath(path)}: cannot be written: {system_reason(error)}") from None
 
 
 def _stored(node: Node) -> Iterator[Array]:

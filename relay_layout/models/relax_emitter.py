@@ -76,113 +76,103 @@ def _input(value: Value, symbols: dict[str, Any]) -> Any:
 
 
 def _expression(
-    builder: Any, operation: Operation, name: str, inputs: list[Any], weights: list[Array]
+    builder: relax.BlockBuilder, operation: Operation, name: str, inputs: list[Any], weights: list[Array]
 ) -> Any:
+    """The call that computes an operation; others that it needs are bound under names after ``name``."""
+    data = inputs[0]
     match operation:
-        case Convolution():
-            result = relax.op.nn.conv2d(
-                inputs[0],
-                relax.const(weights[0]),
-                strides=operation.strides,
-                padding=operation.padding,
-                dilation=operation.dilation,
-                groups=operation.groups,
-                data_layout="NCHW",
-                kernel_layout="OIHW",
-            )
-            if len(weights) == 1:
-                return result
-            return _biased(builder, result, name, weights[1].reshape(1, -1, 1, 1))
-        case TransposedConvolution():
-            result = relax.op.nn.conv2d_transpose(
-                inputs[0],
-                relax.const(weights[0]),
-                strides=operation.strides,
-                padding=operation.padding,
-                data_layout="NCHW",
-                kernel_layout="IOHW",
-            )
-            if len(weights) == 1:
-                return result
-            return _biased(builder, result, name, weights[1].reshape(1, -1, 1, 1))
+        case Convolution() | TransposedConvolution():
+            result = _convolution(data, operation, relax.const(weights[0]))
+            return _biased(builder, result, name, weights[1].reshape(1, -1, 1, 1)) if weights[1:] else result
         case BatchNormalization():
             statistics = [relax.const(weight) for weight in weights]
             result = relax.op.nn.batch_norm(
-                inputs[0], *statistics, axis=1, epsilon=operation.epsilon, training=False
+                data, *statistics, axis=1, epsilon=operation.epsilon, training=False
             )
             return relax.TupleGetItem(builder.emit(result, name_hint=f"{name}_tuple"), 0)
         case LayerNormalization():
             gamma, beta = (relax.const(weight) for weight in weights)
             return relax.op.nn.layer_norm(
-                inputs[0], gamma, beta, axes=[len(inputs[0].ty.shape) - 1], epsilon=operation.epsilon
+                data, gamma, beta, axes=[len(data.ty.shape) - 1], epsilon=operation.epsilon
             )
         case Relu():
-            return relax.op.nn.relu(inputs[0])
+            return relax.op.nn.relu(data)
         case Clip():
-            return relax.op.clip(inputs[0], operation.minimum, operation.maximum)
+            return relax.op.clip(data, operation.minimum, operation.maximum)
         case Sigmoid():
-            return relax.op.sigmoid(inputs[0])
+            return relax.op.sigmoid(data)
         case HardSigmoid():
-            return _hard_sigmoid(inputs[0])
+            return _hard_sigmoid(data)
         case HardSwish():
-            gate = builder.emit(_hard_sigmoid(inputs[0]), name_hint=f"{name}_gate")
-            return relax.op.multiply(inputs[0], gate)
+            return relax.op.multiply(data, builder.emit(_hard_sigmoid(data), name_hint=f"{name}_gate"))
         case Gelu():
-            return relax.op.nn.gelu(inputs[0])
+            return relax.op.nn.gelu(data)
         case Scale():
-            return relax.op.multiply(inputs[0], relax.const(weights[0]))
-        case MaxPool():
-            return relax.op.nn.max_pool2d(
-                inputs[0],
-                pool_size=operation.kernel,
-                strides=operation.strides,
-                padding=operation.padding,
-                dilation=operation.dilation,
-                ceil_mode=operation.ceil_mode,
-                layout="NCHW",
-            )
-        case AveragePool():
-            return relax.op.nn.avg_pool2d(
-                inputs[0],
-                pool_size=operation.kernel,
-                strides=operation.strides,
-                padding=operation.padding,
-                count_include_pad=operation.count_include_pad,
-                layout="NCHW",
-            )
+            return relax.op.multiply(data, relax.const(weights[0]))
+        case MaxPool() | AveragePool():
+            return _pooling(data, operation)
         case GlobalAveragePool():
-            return relax.op.mean(inputs[0], axis=[2, 3], keepdims=True)
+            return relax.op.mean(data, axis=[2, 3], keepdims=True)
         case Resize():
-            nearest = operation.method == "nearest"
-            height, width = (int(extent) * operation.factor for extent in list(inputs[0].ty.shape)[2:])
-            return relax.op.image.resize2d(
-                inputs[0],
-                size=(height, width),
-                layout="NCHW",
-                method="nearest_neighbor" if nearest else "linear",
-                coordinate_transformation_mode="asymmetric" if nearest else "half_pixel",
-                rounding_method="floor" if nearest else "",
-            )
+            return _resized(data, operation)
         case Add():
-            return relax.op.add(inputs[0], inputs[1])
+            return relax.op.add(data, inputs[1])
         case Multiply():
-            return relax.op.multiply(inputs[0], inputs[1])
+            return relax.op.multiply(data, inputs[1])
         case Concatenate():
             return relax.op.concat(inputs, axis=1)
         case Slice():
-            return relax.op.strided_slice(
-                inputs[0], [1], [operation.start], [operation.end], [1], assume_inbound=True
-            )
+            bounds = [operation.start], [operation.end]
+            return relax.op.strided_slice(data, [1], *bounds, [1], assume_inbound=True)
         case Transpose():
-            return relax.op.permute_dims(inputs[0], operation.axes)
+            return relax.op.permute_dims(data, operation.axes)
         case Flatten():
-            return relax.op.reshape(inputs[0], (inputs[0].ty.shape[0], -1))
+            return relax.op.reshape(data, (data.ty.shape[0], -1))
         case Dense() | PixelwiseDense():
-            product = relax.op.matmul(inputs[0], relax.const(np.ascontiguousarray(weights[0].T)))
+            product = relax.op.matmul(data, relax.const(np.ascontiguousarray(weights[0].T)))
             return _biased(builder, product, name, weights[1])
 
 
-def _biased(builder: Any, result: Any, name: str, bias: Array) -> Any:
+def _convolution(data: Any, operation: Convolution | TransposedConvolution, weight: Any) -> Any:
+    window = {"strides": operation.strides, "padding": operation.padding, "data_layout": "NCHW"}
+    if isinstance(operation, TransposedConvolution):
+        return relax.op.nn.conv2d_transpose(data, weight, kernel_layout="IOHW", **window)
+    return relax.op.nn.conv2d(
+        data,
+        weight,
+        dilation=operation.dilation,
+        groups=operation.groups,
+        kernel_layout="OIHW",
+        **window,
+    )
+
+
+def _pooling(data: Any, operation: MaxPool | AveragePool) -> Any:
+    window = {
+        "pool_size": operation.kernel,
+        "strides": operation.strides,
+        "padding": operation.padding,
+        "layout": "NCHW",
+    }
+    if isinstance(operation, AveragePool):
+        return relax.op.nn.avg_pool2d(data, count_include_pad=operation.count_include_pad, **window)
+    return relax.op.nn.max_pool2d(data, dilation=operation.dilation, ceil_mode=operation.ceil_mode, **window)
+
+
+def _resized(data: Any, operation: Resize) -> Any:
+    nearest = operation.method == "nearest"
+    height, width = (int(extent) * operation.factor for extent in list(data.ty.shape)[2:])
+    return relax.op.image.resize2d(
+        data,
+        size=(height, width),
+        layout="NCHW",
+        method="nearest_neighbor" if nearest else "linear",
+        coordinate_transformation_mode="asymmetric" if nearest else "half_pixel",
+        rounding_method="floor" if nearest else "",
+    )
+
+
+def _biased(builder: relax.BlockBuilder, result: Any, name: str, bias: Array) -> Any:
     return relax.op.add(builder.emit(result, name_hint=f"{name}_unbiased"), relax.const(bias))
 
 

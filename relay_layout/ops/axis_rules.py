@@ -204,6 +204,7 @@ def positions(layout: Layout, labels: Iterable[str]) -> list[int]:
 
 
 def letters(rank: int) -> str:
+    """A label for each of ``rank`` dimensions: ``ABC`` for three."""
     return ascii_uppercase[:rank]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from tvm import tirx
 
 from relay_layout.graph import Node
-from relay_layout.ir import ints
+from relay_layout.ir import ints, is_one
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import Labels, letters, outer_position
 
@@ -119,7 +119,7 @@ def _gone_labels(node: Node) -> str:
     shape, axes = node.operands[0].shape or (), node.attributes.axis
     if axes is None:
         # A symbolic extent is not known to be one, whatever it will be.
-        return "".join(letters(len(shape))[axis] for axis in range(len(shape)) if _is_one(shape[axis]))
+        return "".join(letters(len(shape))[axis] for axis in range(len(shape)) if is_one(shape[axis]))
     return "".join(letters(len(shape))[axis % len(shape)] for axis in ints(axes))
 
 
@@ -191,7 +191,3 @@ def along_given_axis(node: Node) -> Labels | None:
     text = letters(rank)
     whole = frozenset(text[int(axis) % rank])
     return Labels((text,) * len(node.operands), (text,) * len(node.results), whole)
-
-
-def _is_one(extent: Any) -> bool:
-    return isinstance(extent, int) and extent == 1

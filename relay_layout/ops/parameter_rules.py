@@ -10,7 +10,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.graph import Node, Value
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, is_one
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import Labels, letters, positions
 from relay_layout.ops.signature import Replacement
@@ -117,7 +117,7 @@ def rectified_expansion(node: Node, layout: Layout) -> Replacement | None:
 
 def is_single(value: Value) -> bool:
     """Whether a parameter is one number, for all indices."""
-    return value.shape is not None and all(isinstance(extent, int) and extent == 1 for extent in value.shape)
+    return value.shape is not None and all(map(is_one, value.shape))
 
 
 def in_type(tensor: Expression, dtype: str) -> Expression:

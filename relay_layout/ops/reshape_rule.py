@@ -11,7 +11,7 @@ from math import prod
 from tvm.sym import Analyzer
 
 from relay_layout.graph import Node
-from relay_layout.ir import Expression, Extent, with_attributes
+from relay_layout.ir import Expression, Extent, is_one, with_attributes
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import letters, rebuild_arguments
 from relay_layout.ops.signature import Offers, Signature, Wanted
@@ -149,12 +149,8 @@ def _core(letters_of_side: str, units: str) -> str:
 
 def _units(shape: Sequence[Extent]) -> str:
     return "".join(
-        letter for letter, extent in zip(letters(len(shape)), shape, strict=True) if _is_one(extent)
+        letter for letter, extent in zip(letters(len(shape)), shape, strict=True) if is_one(extent)
     )
-
-
-def _is_one(extent: Extent) -> bool:
-    return isinstance(extent, int) and extent == 1
 
 
 def fits(layout: Layout, shape: Sequence[Extent]) -> bool:

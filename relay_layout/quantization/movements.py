@@ -27,6 +27,7 @@ REARRANGEMENTS = frozenset(MOVEMENTS) - {"image.resize2d", "nn.max_pool2d", "str
 
 
 def picks_pixels(call: relax.Call) -> bool:
+    """Whether an image is resized to elements that it has, without new ones between them."""
     return str(call.attrs.method) == "nearest_neighbor"
 
 

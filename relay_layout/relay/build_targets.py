@@ -10,9 +10,10 @@ import tvm
 from relay_layout.errors import TargetError
 from relay_layout.relay.autotvm import logs_applied
 from relay_layout.targets import BuildTarget, resolve_target
+from relay_layout.targets.target_strings import READ, description_of, is_target_string
 
-_TAKEN = ("mcpu", "mtriple", "mattr", "num-cores")
-_IGNORED = ("device", "keys", "libs", "link-params", "model", "opt-level", "runtime", "system-lib", "tag")
+_KINDS = ("c", "cuda", "hexagon", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu")
+"""Kinds of targets that Relay built for, and that are refused by their name."""
 
 
 def build_target(target: Any) -> BuildTarget:
@@ -30,7 +31,7 @@ def build_target(target: Any) -> BuildTarget:
     if isinstance(target, list | tuple) or (isinstance(target, Mapping) and "kind" not in target):
         raise TargetError("one target is needed: networks are not divided between devices")
     if isinstance(target, tvm.target.Target):
-        given = {name: value for name, value in target.attrs.items() if name in _TAKEN}
+        given = {name: value for name, value in target.attrs.items() if name in READ}
         # TVM fills in the triple of this machine.
         if str(target.kind.name) == "llvm" and set(given) <= {"mtriple"}:
             return _with_triple(str(given.get("mtriple", "")))
@@ -41,38 +42,17 @@ def build_target(target: Any) -> BuildTarget:
 
 
 def _from_text(text: str) -> BuildTarget:
-    words = text.split()
-    if not words:
+    kind = text.split()[:1]
+    if not kind:
         raise TargetError("the target is empty; use 'llvm'")
-    if words[0] != "llvm":
-        return _resolved({"kind": words[0]} if words[0] in _KINDS else text)
-    options: dict[str, Any] = {}
-    rest = words[1:]
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.lstrip("-").partition("=")
-        if not word.startswith("-") or name not in (*_TAKEN, *_IGNORED):
-            raise TargetError(f"target {text!r}: '{word}' is not understood; use {', '.join(_TAKEN)}")
-        if not equals and rest and not rest[0].startswith("-"):
-            value = rest.pop(0)
-        if name in _TAKEN:
-            options[name] = value
-    if "mattr" in options:
-        options["mattr"] = options["mattr"].split(",")
-    if "num-cores" in options:
-        if not options["num-cores"].isdigit():
-            raise TargetError(f"target {text!r}: num-cores is a number, not '{options['num-cores']}'")
-        options["num-cores"] = int(options["num-cores"])
-    if not options:
-        return _resolved("native")
-    return _resolved({"kind": "llvm", **options})
+    if not is_target_string(text):
+        return _resolved({"kind": kind[0]} if kind[0] in _KINDS else text)
+    description = description_of(text)
+    return _resolved(description if len(description) > 1 else "native")
 
 
 def _resolved(target: Any) -> BuildTarget:
     return resolve_target(target, tuning_records=logs_applied())
-
-
-_KINDS = ("c", "cuda", "hexagon", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu")
 
 
 def _with_triple(triple: str) -> BuildTarget:

@@ -35,13 +35,12 @@ from relay_layout.report.schema import (
 )
 
 
-def model_report(model: Any, producer: Producer, targets: Sequence[Target]) -> Report:
+def model_report(model: object, producer: Producer, targets: Sequence[Target]) -> Report:
     """The report of a model that was compiled for ``targets``."""
-    named = isinstance(model, str | os.PathLike)
     return Report(
         kind=KIND,
         schema=SCHEMA,
-        model=os.path.basename(os.fspath(model)) if named else type(model).__name__,
+        model=os.path.basename(model) if isinstance(model, str | os.PathLike) else type(model).__name__,
         relay_layout=producer.relay_layout,
         tvm=producer.tvm,
         targets=list(targets),

@@ -9,7 +9,7 @@ from relay_layout.checking import check
 from relay_layout.errors import InputError
 from relay_layout.report.page import DATA_BEGIN, DATA_END, page_of
 from relay_layout.report.schema import KIND, SCHEMA, Report
-from relay_layout.whole_file import write_whole
+from topi_ext.whole_file import replaced
 
 MOST_BYTES = 256 << 20
 
@@ -32,7 +32,8 @@ def write_report(path: FilePath, report: Report) -> None:
         text = page_of(report)
     else:
         text = json.dumps(report, allow_nan=False, separators=(",", ":"))
-    write_whole(place, text)
+    with replaced(place) as file:
+        file.write(text.encode())
 
 
 def read_report(path: FilePath) -> Report:

@@ -16,7 +16,7 @@ from relay_layout.ir import with_main
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import rewrite
-from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, LayoutBackend, resolve_target
+from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, LayoutBackend, TargetLike, resolve_target
 from relay_layout.targets.transform_cost import PRICE_SOURCES
 from relay_layout.verify import verify
 
@@ -130,7 +130,7 @@ class ConvertLayout:
         self,
         desired_layouts: Mapping[str, Sequence[str]] | str | None = None,
         *,
-        target: Any = "native",
+        target: TargetLike = "native",
         skip_layers: Sequence[int] = (),
         backend: LayoutBackend | None = None,
         input_layouts: Mapping[str, str] | None = None,

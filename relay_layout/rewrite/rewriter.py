@@ -171,7 +171,7 @@ class _Rewriter:
             return forms[layout]
         for present, expression in forms.items():
             # A reshape reads an extent of 0 as "as before", so that an empty tensor is transposed.
-            if not _is_empty(value) and same_memory(value, present, layout):
+            if not value.is_empty and same_memory(value, present, layout):
                 forms[layout] = self._reshape(expression, value, layout, f"{value.name}_view")
                 return forms[layout]
         written, expression = next(iter(forms.items()))
@@ -230,10 +230,6 @@ def _name_of(expression: Expression) -> str:
     if isinstance(expression, relax.TupleGetItem):
         return f"{_name_of(expression.tuple_value)}.{expression.index}"
     return str(expression.name)
-
-
-def _is_empty(value: Value) -> bool:
-    return any(isinstance(extent, int) and extent == 0 for extent in value.shape or ())
 
 
 def _are_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:

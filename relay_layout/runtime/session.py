@@ -13,12 +13,12 @@ import numpy as np
 import tvm_ffi
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
-from relay_layout.artifact.fields import first_line
 from relay_layout.artifact.functions import MAIN, WORKSPACE
 from relay_layout.errors import InputError
 from relay_layout.host import check_threads, cpu_count
 from relay_layout.runtime.cpu import Cpu, load_runtime
 from relay_layout.runtime.machine import Machine
+from topi_ext.messages import first_line
 from topi_ext.threads import SET_THREADS
 
 WORKER_GROUP_BIG = 1

@@ -5,7 +5,7 @@ from relay_layout.targets.convolutions import CONVOLUTION_AXES, DEPTHWISE
 from relay_layout.targets.cpu import CpuTarget, require_cpu
 from relay_layout.targets.cuda import CudaTarget, require_cuda
 from relay_layout.targets.offers import COUNTED, TRANSPOSED, DesiredOffers, TargetOffers
-from relay_layout.targets.resolve import resolve_target
+from relay_layout.targets.resolve import TargetLike, resolve_target
 from relay_layout.targets.target import BuildTarget
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "LayoutBackend",
     "OperatorView",
     "Requirement",
+    "TargetLike",
     "TargetOffers",
     "TensorView",
     "require_cpu",

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from relay_layout.graph import Node
-from relay_layout.ir import constant_array, ints, is_static, size_in_bytes
+from relay_layout.ir import ints, is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, merged, packed_kernel
@@ -69,7 +67,7 @@ def _tiled_us(
     """
     facts = target.facts
     rank = len(convolution.spatial)
-    weight = node.operands[1].constant
+    weight = convolution.weight
     if weight is not None:
         convolution, layouts = merged(convolution, layouts)
     packed = packed_kernel(convolution, layouts.kernel, layouts.out)
@@ -96,8 +94,7 @@ def _tiled_us(
         planes = (convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0])
         workload = in_depth(workload, planes)
     if weight is not None:
-        outputs = str(node.attributes.kernel_layout).index("O")
-        workload = target.kernel_form(workload, np.moveaxis(constant_array(weight), outputs, 0))
+        workload = target.kernel_form(workload, weight)
     # Winograd's weights are transformed when compiling.
     choice = target.kernels.choose(workload, direct=weight is None)
     microseconds = choice.microseconds

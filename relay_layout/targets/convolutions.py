@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from relay_layout.graph import Node
-from relay_layout.ir import Extent, is_static
+from relay_layout.ir import Extent, constant_array, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
+from topi_ext.word_forms import ByteWeight
 
 CONVOLUTION_AXES = {
     "nn.conv1d": "NCW",
@@ -58,6 +61,8 @@ class Convolution:
     image: tuple[Extent, ...]
     kernel: tuple[int, ...]
     groups: int
+    weight: ByteWeight | None = field(default=None, compare=False, repr=False)
+    """A constant one, for costs that its elements decide; known where it is read off a graph."""
 
     @property
     def spatial(self) -> str:
@@ -89,7 +94,12 @@ class Convolution:
 
 def convolution_of(node: Node) -> Convolution | None:
     """The extents of ``node``; None for other operators, symbolic channels or kernels, blocked layouts."""
-    return convolution_with(node.operator, node.attributes, node.operand_shapes())
+    found = convolution_with(node.operator, node.attributes, node.operand_shapes())
+    if found is None or node.operands[1].constant is None:
+        return found
+    outputs = str(node.attributes.kernel_layout).index("O")
+    weight = np.moveaxis(constant_array(node.operands[1].constant), outputs, 0)
+    return replace(found, weight=ByteWeight(weight))
 
 
 def convolution_with(

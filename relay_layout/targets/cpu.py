@@ -15,7 +15,7 @@ from relay_layout.targets.dense import cpu_matmul_us
 from relay_layout.targets.target import BuildTarget
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor, triple_of
-from topi_ext.word_forms import brain_form, integer_forms
+from topi_ext.word_forms import ByteWeight, bfloat16_form, integer_forms
 from topi_ext.workload import ConvolutionWorkload
 
 
@@ -60,7 +60,7 @@ class CpuTarget(BuildTarget):
     def kernel_form(
         self,
         workload: ConvolutionWorkload,
-        weight: np.ndarray | None = None,
+        weight: ByteWeight | None = None,
         stored: Callable[[ConvolutionWorkload], np.ndarray] | None = None,
         *,
         any_size: bool = False,
@@ -68,8 +68,8 @@ class CpuTarget(BuildTarget):
         """The workload whose kernel computes a convolution by a constant weight: of bytes, int16 or bfloat16,
         in words or not, whichever the processor is fastest at; where ``any_size``, of images of any size.
 
-        Of integers ``weight`` has the outputs first, and ``stored`` gives it as a kernel stores it; without
-        these, its elements are taken for any (:func:`topi_ext.word_forms.integer_forms`).
+        ``stored`` gives a weight of integers as a kernel stores it; without these, its elements are taken for
+        any (:func:`topi_ext.word_forms.integer_forms`).
         """
         forms = integer_forms(workload, self.processor, weight, stored)
         return self.float_form(self.kernels.fastest(forms, any_size=any_size))
@@ -78,10 +78,10 @@ class CpuTarget(BuildTarget):
         """As :meth:`kernel_form`, with convolutions of bytes as they are."""
         if self.precision != "bf16":
             return workload
-        brain = brain_form(workload, vectors=self.processor.pair_instructions > 0)
-        if brain is workload:
+        bfloat16 = bfloat16_form(workload, vectors=self.processor.pair_instructions > 0)
+        if bfloat16 is workload:
             return workload
-        return self.kernels.fastest((brain, workload))
+        return self.kernels.fastest((bfloat16, workload))
 
     def multiply_adds_per_us(self, dtype: str) -> float:
         """The peak of all threads, in elements of a data type."""

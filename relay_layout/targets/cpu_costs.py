@@ -2,10 +2,9 @@
 
 from typing import Protocol
 
-import numpy as np
-
 from relay_layout.targets.facts import TargetFacts
 from topi_ext.chooser import KernelChooser
+from topi_ext.word_forms import ByteWeight
 from topi_ext.workload import ConvolutionWorkload
 
 
@@ -26,9 +25,9 @@ class CpuCosts(Protocol):
         ...
 
     def kernel_form(
-        self, workload: ConvolutionWorkload, weight: np.ndarray | None = None
+        self, workload: ConvolutionWorkload, weight: ByteWeight | None = None
     ) -> ConvolutionWorkload:
-        """The workload whose kernel computes a convolution by a constant weight, outputs first."""
+        """The workload whose kernel computes a convolution by a constant weight."""
         ...
 
     def multiply_adds_per_us(self, dtype: str) -> float:

@@ -9,6 +9,7 @@ from relay_layout.ir import Extent, constant_array, size_in_bytes
 from relay_layout.targets.convolutions import output_lanes
 from relay_layout.targets.cpu_costs import CpuCosts
 from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.word_forms import ByteWeight
 from topi_ext.workload import ConvolutionWorkload
 
 ROWS = {2: "WC", 3: "NWC", 4: "NHWC"}
@@ -32,7 +33,7 @@ def cpu_matmul_us(node: Node, target: CpuCosts) -> float:
     facts = target.facts
     workload = _workload(left, right, result)
     if workload is not None and right.constant is not None:
-        form = target.kernel_form(workload, constant_array(right.constant).T)
+        form = target.kernel_form(workload, ByteWeight(constant_array(right.constant).T))
         return target.kernels.choose(form).microseconds + facts.launch_us
     multiply_adds = prod(result.shape or ()) * int((left.shape or (1,))[-1])
     moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (left, right, result))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import tuning_logs
 from relay_layout.errors import InputError, RelayLayoutWarning
+from topi_ext.messages import system_message
 from topi_ext.tune.database import Database
 from topi_ext.tune.log import Problem, is_log, load, read
 from topi_ext.tune.record import Record
@@ -34,14 +35,11 @@ def recorded_kernels(
     if not paths:
         return _shipped(processor, cpu) if shipped else RecordedKernels(Database())
     own = tuple(Path(path) for path in paths)
-    for path in own:
-        if not path.is_file():
-            raise InputError(f"tuning records: there is no file {path}")
     try:
         check_logs(own)
         records, problems = load(own)
     except OSError as error:
-        raise InputError(f"tuning records: {error.filename}: {error.strerror}") from None
+        raise InputError(f"tuning records: {system_message(error)}") from None
     if problems:
         named = "; ".join(map(str, problems[:_MOST_NAMED]))
         more = len(problems) - _MOST_NAMED

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import tvm
 from tvm.target import codegen
@@ -32,8 +32,9 @@ from relay_layout.targets.cuda import cuda_target
 from relay_layout.targets.facts import X86_AVX2, X86_AVX512, X86_SSE
 from relay_layout.targets.records import recorded_kernels
 from relay_layout.targets.target import STORED, BuildTarget, Precision
+from relay_layout.targets.target_strings import READ, description_of, is_target_string
 from relay_layout.targets.x86 import (
-    BRAIN_MATRICES,
+    BFLOAT16_MATRICES,
     INSTRUCTION_SETS,
     LLVM_NAMES,
     MATRICES,
@@ -46,11 +47,11 @@ from topi_ext.messages import last_line
 from topi_ext.processor import processor_of
 from topi_ext.tune.transforms import TransformTimes
 
-_READ = ("mcpu", "mattr", "mtriple", "num-cores")
-"""Attributes of TVM's targets of kind "llvm" that say what the code is for."""
+TargetLike: TypeAlias = "str | Mapping[str, Any] | tvm.target.Target | BuildTarget"
+"""What :func:`resolve_target` takes."""
 
 _KEYS = {
-    *("kind", "keys", "tag", "libs", "device", "model", "host", "opt-level", "cl-opt", "jit", *_READ),
+    *("kind", "keys", "tag", "libs", "device", "model", "host", "opt-level", "cl-opt", "jit", *READ),
     *("fast-math", "mabi", "mfloat-abi", "vector-width", "system-lib", "runtime", "from_device"),
 }
 _FEATURES = ("feature.", "fast-math-")
@@ -58,7 +59,7 @@ _FEATURES = ("feature.", "fast-math-")
 
 
 def resolve_target(
-    target: "str | Mapping[str, Any] | tvm.target.Target | BuildTarget" = "native",
+    target: TargetLike = "native",
     *,
     threads: int | None = None,
     tuning_records: Sequence[str | os.PathLike[str]] = (),
@@ -117,7 +118,7 @@ def resolve_target(
 def _in_precision(target: CpuTarget, precision: Precision) -> CpuTarget:
     if precision in ("fp16", "tf32"):
         raise TargetError(f"target {target.name}: precision {precision} is for CUDA; use bf16 or fp32")
-    by_matrices = target.processor.matrix_registers and BRAIN_MATRICES in target.features
+    by_matrices = target.processor.matrix_registers and BFLOAT16_MATRICES in target.features
     if precision == "bf16" and not (by_matrices or target.processor.pair_instructions):
         raise TargetError(
             f"target {target.name}: precision bf16 needs a processor that multiplies bfloat16 (AVX512_BF16, "
@@ -163,12 +164,9 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
 
 def _check_spelling(text: str) -> None:
     """Raises :class:`TargetError` for a list, and for a target string of TVM up to 0.18."""
-    kind, *options = text.split() or [""]
-    if kind == "llvm":
-        pairs = (option.lstrip("-").partition("=") for option in options)
-        given = {name: value for name, _, value in pairs if name in _READ and value}
-        fields: dict[str, Any] = given | ({"mattr": given["mattr"].split(",")} if "mattr" in given else {})
-        wanted = json.dumps({"kind": kind, **fields}) if set(fields) - {"num-cores"} else "native"
+    if is_target_string(text):
+        fields = description_of(text)
+        wanted = json.dumps(fields) if set(fields) - {"kind", "num-cores"} else "native"
         raise TargetError(f"target {text!r} is written as TVM up to 0.18 had it; today it is {wanted}")
     if "," in text and not text.startswith("{"):
         raise TargetError(
@@ -202,7 +200,7 @@ def _native(threads: int | None) -> CpuTarget:
         features = tuple(name for name in implied if name in present)
         changed = [f"-{LLVM_NAMES.get(name, name)}" for name in sorted(set(implied) - present)]
         if "avx512vnni" in features and present.issuperset(MATRICES):
-            more = [name for name in (*MATRICES, BRAIN_MATRICES) if name in present - set(features)]
+            more = [name for name in (*MATRICES, BFLOAT16_MATRICES) if name in present - set(features)]
             changed += [f"+{LLVM_NAMES[name]}" for name in more]
             features = tuple(sorted({*features, *more}))
         if changed:
@@ -219,9 +217,9 @@ def _from_description(name: str, description: dict[str, Any], kind: str, threads
     unknown = sorted(key for key in description if key not in _KEYS and not key.startswith(_FEATURES))
     if unknown:
         raise TargetError(
-            f"target {name}: '{unknown[0]}' is no attribute of it; the attributes are {', '.join(_READ)}"
+            f"target {name}: '{unknown[0]}' is no attribute of it; the attributes are {', '.join(READ)}"
         )
-    attributes = {key: value for key, value in description.items() if key in _READ}
+    attributes = {key: value for key, value in description.items() if key in READ}
     if "num-cores" in attributes:
         cores = attributes.pop("num-cores")
         if not str(cores).isdigit() or not int(cores):
@@ -277,4 +275,4 @@ def _build(
     )
 
 
-__all__ = ["resolve_target"]
+__all__ = ["TargetLike", "resolve_target"]

@@ -12,7 +12,7 @@ from relay_layout.ir import is_static
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.facts import TargetFacts
-from topi_ext.brain import BITS
+from topi_ext.bfloat16 import BITS
 from topi_ext.chooser import KernelChooser
 from topi_ext.family import Machine
 from topi_ext.tune.transforms import TransformTimes

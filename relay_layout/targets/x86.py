@@ -25,12 +25,12 @@ LLVM_NAMES = {
 MATRICES = ("amx_int8", "amx_tile")
 """Products of matrices of bytes, which kernels use also where the processor's name does not imply them."""
 
-BRAIN_MATRICES = "amx_bf16"
+BFLOAT16_MATRICES = "amx_bf16"
 """Those of bfloat16."""
 
 _BEYOND_LEVELS = {
     *MATRICES,
-    BRAIN_MATRICES,
+    BFLOAT16_MATRICES,
     "avx512bf16",
     "avx512bitalg",
     "avx512fp16",
@@ -88,7 +88,7 @@ def with_full_vectors(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 __all__ = [
-    "BRAIN_MATRICES",
+    "BFLOAT16_MATRICES",
     "INSTRUCTION_SETS",
     "LLVM_NAMES",
     "MATRICES",

@@ -1,12 +1,12 @@
 """AutoTVM's records, version 0.2: reading one line, strictly."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from relay_layout.errors import InputError
+from topi_ext.tune.record import is_time
 
 VERSION = 0.2
 
@@ -70,7 +70,7 @@ def parse_line(text: str) -> AutoTvmRecord:
         _refuse("result: expected the number of an error")
     seconds: tuple[float, ...] = ()
     if error_number == 0:
-        if not isinstance(costs, list) or not costs or not all(map(_is_time, costs)):
+        if not isinstance(costs, list) or not costs or not all(map(is_time, costs)):
             _refuse("result: expected a list of run times above 0")
         seconds = tuple(map(float, costs))
     return AutoTvmRecord(
@@ -80,7 +80,7 @@ def parse_line(text: str) -> AutoTvmRecord:
         knobs=_knobs(found.get("config")),
         seconds=seconds,
         error=_ERRORS.get(error_number, f"error {error_number}") if error_number else "",
-        timestamp=float(timestamp) if _is_time(timestamp) else 0.0,
+        timestamp=float(timestamp) if is_time(timestamp) else 0.0,
         tvm_version=str(found.get("tvm_version", "")),
     )
 
@@ -118,12 +118,6 @@ def _knobs(config: Any) -> dict[str, Any]:
             _refuse("config: expected a name, a kind and a value for each knob")
         knobs[item[0]] = item[2]
     return knobs
-
-
-def _is_time(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return 0 < value < math.inf
 
 
 def _shown(value: Any) -> str:

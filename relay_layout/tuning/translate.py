@@ -16,8 +16,10 @@ from tvm.target import Target
 from relay_layout.errors import InputError
 from relay_layout.targets import dense
 from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel
+from relay_layout.targets.target_strings import description_of, is_target_string
 from relay_layout.tuning.autotvm import AutoTvmRecord, is_extent, tensor_of
 from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.messages import last_line
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune.space import Candidate, Space
 from topi_ext.workload import ConvolutionWorkload
@@ -59,22 +61,16 @@ def nearest(translation: Translation, processor: Processor) -> Candidate:
 @lru_cache(maxsize=256)
 def processor_named(target: str, threads: int) -> Processor:
     """The kind of processor of an AutoTVM target such as ``llvm -mcpu=cascadelake``."""
-    words = target.split()
-    if not words or words[0] != "llvm":
+    if not is_target_string(target):
         raise InputError(f"target {target[:60]!r} is no CPU")
-    given = dict(word[1:].partition("=")[::2] for word in words[1:] if word.startswith("-"))
-    triple = given.get("mtriple", "")
+    description = description_of(target, with_others=True)
+    triple = description.get("mtriple", "")
     if triple and not triple.startswith(("x86_64", "aarch64", "arm64")):
         raise InputError(f"target {target[:60]!r}: there are no kernels for {triple.split('-')[0]}")
-    attributes: dict[str, Any] = {"kind": "llvm", "num-cores": threads}
-    attributes |= {name: given[name] for name in ("mcpu", "mtriple") if given.get(name)}
-    if given.get("mattr"):
-        attributes["mattr"] = given["mattr"].split(",")
     try:
-        return processor_of(Target(attributes))
+        return processor_of(Target(description | {"num-cores": threads}))
     except Exception as error:
-        lines = str(error).strip().splitlines()
-        raise InputError(f"target {target[:60]!r}: {lines[-1] if lines else 'unknown'}") from None
+        raise InputError(f"target {target[:60]!r}: {last_line(str(error))}") from None
 
 
 @lru_cache(maxsize=64)

@@ -5,6 +5,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.graph import Node
+from relay_layout.ir import is_one
 from relay_layout.verify.reading import (
     Kind,
     Label,
@@ -149,9 +150,7 @@ def broadcast(node: Node) -> Reading | None:
     rank, before = known[1][0], known[0][0]
     source = (1,) * (rank - before) + tuple(node.operands[0].shape or ())
     special = {
-        place: Label(Name("broadcast", place))
-        for place, extent in enumerate(source)
-        if isinstance(extent, int) and extent == 1
+        place: Label(Name("broadcast", place)) for place, extent in enumerate(source) if is_one(extent)
     }
     labels = with_names(free(rank), special)
     operand = tuple(

@@ -33,11 +33,6 @@ class Provided:
     holds: Callable[[Dims], bool]
 
 
-def is_empty(value: Value) -> bool:
-    """Whether a tensor is known to have no elements, so that nothing can be wrong with them."""
-    return any(isinstance(extent, int) and extent == 0 for extent in value.shape or ())
-
-
 def by_origin(name: str, origin: Sequence[str]) -> str:
     """Which bindings decided how a tensor lies, if that is not its own."""
     others = [f"'{other}'" for other in origin if other != name]

@@ -10,7 +10,6 @@ from relay_layout.verify.comparing import (
     Provided,
     by_origin,
     constant_differs,
-    is_empty,
     kind_of,
     lies_wrong,
     require_arguments,
@@ -320,7 +319,7 @@ class _Match:
         value, original = self.new.results[place], self.old.results[place]
         if value.dtype != original.dtype:
             raise Mismatch(f"result '{value.name}' is provided as {value.dtype}, expected {original.dtype}")
-        if is_empty(value) and is_empty(original):
+        if value.is_empty and original.is_empty:
             return ()
         shape = extents(value.shape or ())
         labels, frame = self.after.results[place], frame_of(self.before.results[place], original)

@@ -9,7 +9,7 @@ from tvm import relax
 from tvm_ffi import structural_hash
 
 from relay_layout.graph import MATCH_CAST, Graph, Node, Tree, Value, leaves
-from relay_layout.verify.comparing import Mismatch, Provided, is_empty
+from relay_layout.verify.comparing import Mismatch, Provided
 from relay_layout.verify.digits import Dims, over, plain, regrouped, shape_of_dims, through
 from relay_layout.verify.expansions import expansion, passed_on
 from relay_layout.verify.matching import result_dims
@@ -224,16 +224,18 @@ def is_pure(node: Node) -> bool:
 
 def root_key(held: Held) -> Any:
     """By what calls on a tensor are found: constants, and tensors without elements, are all alike there."""
-    if is_empty(held.root):
+    if held.root.is_empty:
         return "empty"
     return "constant" if held.root.constant is not None else held.root
 
 
 def plain_of(value: Value) -> Dims | None:
-    return plain(extents(value.shape)) if value.shape is not None and not is_empty(value) else None
+    """The dims of a tensor that lies as its shape says; None of an unknown shape or without elements."""
+    return plain(extents(value.shape)) if value.shape is not None and not value.is_empty else None
 
 
 def never(dims: Dims) -> bool:
+    """What says of a tensor that it holds the right values in no order."""
     del dims
     return False
 

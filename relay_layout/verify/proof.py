@@ -15,7 +15,7 @@ from relay_layout.layout import Layout
 from relay_layout.rewrite.rewriter import Placement
 from relay_layout.verify.borders import Borders
 from relay_layout.verify.casts import Casts
-from relay_layout.verify.comparing import Mismatch, Provided, by_origin, is_empty, same_tree
+from relay_layout.verify.comparing import Mismatch, Provided, by_origin, same_tree
 from relay_layout.verify.contents import Contents
 from relay_layout.verify.digits import Dims, describe, of_layout, plain, regrouped, shape_of_dims, through
 from relay_layout.verify.matching import result_dims
@@ -99,7 +99,7 @@ class Proof:
             self._cross(node, border)
             return
         held = [self._new(value) for value in node.operands]
-        if node.results and all(map(is_empty, node.results)) and is_pure(node):
+        if node.results and all(result.is_empty for result in node.results) and is_pure(node):
             origin = (*(name for entry in held for name in entry.origin), node.name)[-LONGEST_ORIGIN:]
             self.new.update({value: Held(value, None, origin) for value in node.results})
             return
@@ -186,7 +186,7 @@ class Proof:
     def _beside(self, value: Value, original: Value, old: Held) -> Provided:
         """A tensor of the converted function beside an original one that lies as ``old``."""
         new = self._new(value)
-        if is_empty(original) and is_empty(value) and value.dtype == original.dtype:
+        if original.is_empty and value.is_empty and value.dtype == original.dtype:
             shape = extents(value.shape or ())
             return Provided(value, original, None, new.origin, lambda dims: shape_of_dims(dims) == shape)
         if new.root.constant is not None and old.root.constant is not None:
@@ -358,7 +358,7 @@ class Proof:
             for value, original in zip(node.operands, old.operands, strict=True):
                 new, expected = self._new(value), self.originals.held(original)
                 if root_key(new) != root_key(expected):
-                    found = "without elements" if is_empty(new.root) else f"as '{new.root.name}'"
+                    found = "without elements" if new.root.is_empty else f"as '{new.root.name}'"
                     by = by_origin(value.name, new.origin)
                     problem = (
                         f"tensor '{value.name}' is provided {found}{by}, expected '{expected.root.name}'"

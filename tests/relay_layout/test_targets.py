@@ -301,6 +301,10 @@ def test_tvm_targets_and_json_are_taken() -> None:
             "target 'llvm -mcpu=skylake -mattr=+fma' is written as TVM up to 0.18 had it; today it is "
             '{"kind": "llvm", "mcpu": "skylake", "mattr": ["+fma"]}',
         ),
+        (
+            "llvm -fast",
+            "target 'llvm -fast': '-fast' is not understood; use mcpu, mattr, mtriple, num-cores",
+        ),
         ("llvm", "target 'llvm' is written as TVM up to 0.18 had it; today it is native"),
         (
             "cuda-sm_80,native",

@@ -18,7 +18,7 @@ from topi_ext.knobs import WinogradKnobs
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.weights import winograd_weight
-from topi_ext.word_forms import integer_form, spare_bits
+from topi_ext.word_forms import ByteWeight, integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 LAYOUTS = [
@@ -158,7 +158,7 @@ def images_and_weight(workload: ConvolutionWorkload, rng: np.random.Generator) -
     weight = rng.integers(-128, 128, weights, dtype="int8")
     weight[0], weight[-1] = 127, -128
     weight[:: max(2, workload.out_channels // 5)] //= 2
-    while spare_bits(weight) < workload.spare_bits:
+    while ByteWeight(weight).spare_bits < workload.spare_bits:
         weight //= 2
     return image, weight
 

@@ -9,7 +9,7 @@ from tvm.target import Target
 
 from topi_ext.arithmetic_costs import step_costs
 from topi_ext.processor import Processor, processor_of
-from topi_ext.word_forms import integer_forms
+from topi_ext.word_forms import ByteWeight, integer_forms
 from topi_ext.workload import ConvolutionWorkload
 
 FLOATS = workload_for((64, 64, 14, 3, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
@@ -22,7 +22,7 @@ def _processor(cpu: str) -> Processor:
 
 def _form(processor: Processor, fit: bool) -> ConvolutionWorkload:
     """Of bytes, by weights whose pairs of products fit or do not."""
-    weight = np.full((1, 1), 64 if fit else 127, "int8")
+    weight = ByteWeight(np.full((1, 1), 64 if fit else 127, "int8"))
     return integer_forms(BYTES, processor, weight)[0]
 
 

@@ -15,16 +15,15 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from topi_ext.dot_products import dot
-from topi_ext.kernel import default_knobs, direct_convolution, kernel_arguments, scheduled_kernel
+from topi_ext.kernel import cheapest, direct_convolution, kernel_arguments, scheduled_kernel
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.convolution import Convolution
 from topi_ext.weights import fill_vectors
 from topi_ext.word_forms import (
+    ByteWeight,
     integer_form,
     integer_forms,
     pairs_fit,
-    pairs_fit_in_any_layout,
-    spare_bits,
 )
 from topi_ext.workload import ConvolutionWorkload
 
@@ -99,7 +98,7 @@ def filled(weight: Array, form: ConvolutionWorkload) -> Array:
 
 def form_of(case: ConvolutionWorkload, cpu: str, *, fit: bool = False) -> ConvolutionWorkload:
     """The direct form for a processor, of weights whose pairs of products fit or do not."""
-    weight = np.full((1, 1), 64 if fit else 127, "int8")
+    weight = ByteWeight(np.full((1, 1), 64 if fit else 127, "int8"))
     return replace(integer_forms(case, processor_of(target_for(cpu)), weight)[0], spare_bits=0)
 
 
@@ -120,7 +119,7 @@ def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0, *, bits: int 
     stored = filled(np.pad(weight, ((0, 0), (0, 0), (0, 0), (0, wider))), form)
     if form.pairs_fit:
         assert pairs_fit(pack(stored, "OIHW", form.kernel_layout))
-    arguments = kernel_arguments(form, default_knobs(form, processor_of(target_for(cpu))))
+    arguments = kernel_arguments(form, cheapest(form, processor_of(target_for(cpu)))[1])
     data_tensor, weight_tensor = (te.placeholder(shape, dtype) for shape, dtype in arguments[:2])
     result = direct_convolution(data_tensor, weight_tensor, form, pad_value)
     check_kernel(
@@ -177,7 +176,7 @@ def test_pairs_of_a_word_that_add_up_to_16_bits(word: list[int], fits: bool) -> 
     ("weight", "fits"), [([64, -64, 3], True), ([65, 0, 0], False), ([0, -65, 0], False)]
 )
 def test_pairs_that_add_up_to_16_bits_whichever_they_are(weight: list[int], fits: bool) -> None:
-    assert pairs_fit_in_any_layout(np.array(weight, "int8")) == fits
+    assert ByteWeight(np.array(weight, "int8")).pairs_fit == fits
 
 
 SMALL = workload(16, 16, (4, 4), (7, 7), "NHWC HWIO NHWC", padding=(3, 3, 3, 3), groups=16)
@@ -197,7 +196,7 @@ def test_instructions(cpu: str) -> None:
     target = target_for(cpu)
     block = 16 if cpu in ("znver5", "x86-64-v4") else processor_of(target).lanes(4)
     form = form_of(workload(32, 32, (8, 8), (1, 1), f"NCHW16c OIHW16i{block}o NCHW{block}c"), cpu)
-    assembly = compile_function(scheduled_kernel(form, default_knobs(form, processor_of(target))), target)
+    assembly = compile_function(scheduled_kernel(form, cheapest(form, processor_of(target))[1]), target)
     text = assembly.mod.inspect_source("asm")
     assert text.count(CPUS[cpu][1]) >= 12
     assert "vpmulld" not in text and "pmuludq" not in text
@@ -210,7 +209,7 @@ def test_instructions_of_weights_of_seven_bits(cpu: str, instruction: str) -> No
     target = target_for(cpu)
     block = processor_of(target).lanes(4)
     form = form_of(workload(32, 32, (8, 8), (1, 1), f"NCHW16c OIHW16i{block}o NCHW{block}c"), cpu, fit=True)
-    knobs = default_knobs(form, processor_of(target))
+    knobs = cheapest(form, processor_of(target))[1]
     data, weight = (te.placeholder(shape, dtype) for shape, dtype in kernel_arguments(form, knobs)[:2])
     function = prim_func([data, weight, direct_convolution(data, weight, form)])
     scheduled = Convolution().apply(function, target, False)
@@ -225,7 +224,7 @@ def test_words_of_more_lanes_than_a_register_are_multiplied_in_parts(cpu: str) -
     target = target_for(cpu)
     form = form_of(workload(32, 32, (8, 8), (1, 1), "NCHW16c OIHW16i16o NCHW16c"), cpu)
     assert processor_of(target).lanes(4) < 16
-    assembly = compile_function(scheduled_kernel(form, default_knobs(form, processor_of(target))), target)
+    assembly = compile_function(scheduled_kernel(form, cheapest(form, processor_of(target))[1]), target)
     text = assembly.mod.inspect_source("asm")
     assert text.count("pmaddwd") >= 2 * 16 // processor_of(target).lanes(4)
     assert "pmulld" not in text and "pmuludq" not in text and "pmullw" not in text
@@ -242,7 +241,7 @@ def test_instructions_of_arm(cpu: str, instruction: str, count: int) -> None:
     case = workload(32, 32, (8, 8), (1, 1), "NCHW8c OIHW8i8o NCHW8c")
     form = integer_form(case, signed_words=processor.signed_words)
     assert (form.dtype, form.kernel_layout) == ("uint8" if cpu == "neoverse-n2" else "int8", "OIHW2i8o4i")
-    compiled = compile_function(scheduled_kernel(form, default_knobs(form, processor)), target)
+    compiled = compile_function(scheduled_kernel(form, cheapest(form, processor)[1]), target)
     text = compiled.mod.inspect_source("asm")
     found = re.findall(rf"\t{instruction}2?\tv.*", text)
     assert len(found) >= count
@@ -343,7 +342,7 @@ def test_other_depthwise_convolutions_have_no_words_of_pixels(change: dict[str, 
 def test_words_of_pixels_are_one_permutation() -> None:
     processor = processor_of(target_for("znver4"))
     form = integer_form(DEPTHWISE[0], pixel_words=processor.pixel_words)
-    kernel = scheduled_kernel(form, default_knobs(form, processor))
+    kernel = scheduled_kernel(form, cheapest(form, processor)[1])
     text = compile_function(kernel, target_for("znver4")).mod.inspect_source("asm")
     assert text.count("vpdpbusd") >= 3
     assert re.search(r"\bvpermb\b", text)
@@ -400,17 +399,17 @@ def test_spare_bits_are_those_that_no_sum_of_bytes_reaches(total: int, bits: int
     weight = np.zeros((2, -(-total // 127)), "int8")
     weight[1] = sign * 127
     weight[1, 0] = sign * (total - 127 * (weight.shape[1] - 1))
-    assert spare_bits(weight) == bits
+    assert ByteWeight(weight).spare_bits == bits
 
 
 def test_sums_of_both_signs_count_apart() -> None:
     weight = np.array([[127, -127] * 1000], "int8")
-    assert spare_bits(weight) == spare_bits(weight[:, ::2])
+    assert ByteWeight(weight).spare_bits == ByteWeight(weight[:, ::2]).spare_bits
 
 
 def test_weights_of_seven_bits_have_two_forms_where_winograd_has_one() -> None:
     processor = processor_of(target_for("x86-64-v3"))
-    weight = np.full((32, 32, 3, 3), 63, "int8")
+    weight = ByteWeight(np.full((32, 32, 3, 3), 63, "int8"))
     pairs, wide = integer_forms(CASES[0], processor, weight)
     assert (pairs.dtype, pairs.pairs_fit, wide.dtype, wide.spare_bits) == ("uint8", True, "int16", 6)
     assert [form.dtype for form in integer_forms(CASES[1], processor, weight)] == ["uint8"]

@@ -11,7 +11,7 @@ from tvm.target import Target
 from topi_ext import kernel
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
-from topi_ext.kernel import cheapest, default_knobs
+from topi_ext.kernel import cheapest
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs, check_knobs, lanes_are_pixels, may_prefetch
 from topi_ext.processor import Processor, processor_of
 from topi_ext.workload import ConvolutionWorkload
@@ -88,7 +88,7 @@ def test_tiles_of_a_row_are_wide_where_loads_are_instructions_of_their_own() -> 
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_default_knobs_of_the_networks_fit(name: str) -> None:
     for workload in WORKLOADS:
-        check_knobs(workload, default_knobs(workload, PROCESSORS[name]))
+        check_knobs(workload, cheapest(workload, PROCESSORS[name])[1])
         check_knobs(workload, direct_knobs(workload, PROCESSORS[name]))
 
 
@@ -101,10 +101,10 @@ def forget_knobs() -> None:
 def test_default_knobs_are_deterministic() -> None:
     processor = PROCESSORS["avx512"]
     forget_knobs()
-    first = [default_knobs(workload, processor) for workload in WORKLOADS]
+    first = [cheapest(workload, processor)[1] for workload in WORKLOADS]
     forget_knobs()
     again = [
-        default_knobs(ConvolutionWorkload.from_json(workload.to_json()), processor)
+        cheapest(ConvolutionWorkload.from_json(workload.to_json()), processor)[1]
         for workload in reversed(WORKLOADS)
     ]
     assert first == again[::-1]
@@ -143,7 +143,7 @@ def test_blocked_layouts_fix_the_lanes() -> None:
 @pytest.mark.parametrize("batch", [4, "n"])
 def test_any_batch_has_knobs(batch: int | str) -> None:
     for workload in WORKLOADS[::5]:
-        check_knobs(workload, default_knobs(replace(workload, batch=batch), PROCESSORS["avx512"]))
+        check_knobs(workload, cheapest(replace(workload, batch=batch), PROCESSORS["avx512"])[1])
 
 
 BLOCKED = workload_for((32, 64, 14, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
@@ -241,6 +241,6 @@ def test_first_layers_leave_registers_for_the_pixels_that_taps_share(stride: int
 def test_large_images_of_winograd_are_taken_in_chunks() -> None:
     """Transformed whole, they would go to memory and come back."""
     workload = workload_for((64, 64, 256, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
-    knobs = default_knobs(workload, PROCESSORS["avx512"])
+    knobs = cheapest(workload, PROCESSORS["avx512"])[1]
     assert isinstance(knobs, WinogradKnobs)
     assert (knobs.order, knobs.pad_at) == ("pixels", "chunk")

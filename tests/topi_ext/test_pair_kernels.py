@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from kernel_brain import check_brain, floats
+from kernel_bfloat16 import check_bfloat16, floats
 from kernel_harness import compile_function, cpu_features, target_for
 from test_integer_kernels import CASES as BYTES
 from test_integer_kernels import workload
@@ -12,7 +12,7 @@ from tvm.target import Target
 from topi_ext.kernel import knob_space, scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import processor_of
-from topi_ext.word_forms import brain_form
+from topi_ext.word_forms import bfloat16_form
 from topi_ext.workload import ConvolutionWorkload
 
 CPUS = {
@@ -24,7 +24,7 @@ CPUS = {
 """Processors with the features that running their code needs; the first multiplies pairs."""
 
 CASES = [
-    *(floats(case) for case in BYTES if brain_form(floats(case)).dtype == "bfloat16"),
+    *(floats(case) for case in BYTES if bfloat16_form(floats(case)).dtype == "bfloat16"),
     floats(workload(6, 16, (9, 8), (3, 3), "NHWC OHWI16o NHWC", padding=(1, 1, 1, 1))),
     floats(workload(16, 8, (7, 9), (3, 3), "NCHW16c OIHW16i8o NCHW8c", padding=(1, 1, 1, 1))),
     floats(workload(8, 4, (7, 9), (2, 2), "NCHW4c OIHW4i4o NCHW4c")),
@@ -55,9 +55,9 @@ def some(form: ConvolutionWorkload, target: Target, step: int) -> list[Convoluti
     "case", CASES, ids=lambda case: f"{case.data_layout}-{case.in_channels}-{case.kernel}"
 )
 def test_numbers(case: ConvolutionWorkload) -> None:
-    form, target = brain_form(case), target_for(fastest())
+    form, target = bfloat16_form(case), target_for(fastest())
     for chosen in some(form, target, 150)[:6]:
-        check_brain(case, form, chosen, target)
+        check_bfloat16(case, form, chosen, target)
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[6]], ids=["channels", "rows"])
@@ -65,8 +65,8 @@ def test_numbers(case: ConvolutionWorkload) -> None:
 def test_numbers_of_every_instruction_set(cpu: str, case: ConvolutionWorkload) -> None:
     if not CPUS[cpu] <= cpu_features():
         pytest.skip(f"this machine cannot run code for {cpu}")
-    form, target = brain_form(case), target_for(cpu)
-    check_brain(case, form, some(form, target, 1)[0], target)
+    form, target = bfloat16_form(case), target_for(cpu)
+    check_bfloat16(case, form, some(form, target, 1)[0], target)
 
 
 def products(cpu: str, form: ConvolutionWorkload) -> tuple[int, int]:
@@ -81,13 +81,13 @@ def products(cpu: str, form: ConvolutionWorkload) -> tuple[int, int]:
 @pytest.mark.parametrize("cpu", ["znver4", "cooperlake", "sapphirerapids"])
 @pytest.mark.parametrize("case", [CASES[0], CASES[6], CASES[-3], CASES[-2]], ids=lambda case: case.to_json())
 def test_an_instruction_multiplies_pairs(cpu: str, case: ConvolutionWorkload) -> None:
-    pairs, single = products(cpu, brain_form(case))
+    pairs, single = products(cpu, bfloat16_form(case))
     assert pairs > 0 == single
 
 
 @pytest.mark.parametrize("cpu", ["x86-64-v4", "x86-64-v3"])
 def test_without_it_halves_of_words_are_multiplied(cpu: str) -> None:
-    pairs, single = products(cpu, brain_form(CASES[0]))
+    pairs, single = products(cpu, bfloat16_form(CASES[0]))
     assert single > 0 == pairs
 
 
@@ -97,7 +97,7 @@ def test_without_it_halves_of_words_are_multiplied(cpu: str) -> None:
 def test_words_that_are_read_once_are_asked_for(order: str, prefetch: bool, asked: int) -> None:
     """A cache line for each row of 16 words of each of two vectors."""
     chosen = ConvolutionKnobs(16, 4, 2, order, prefetch=prefetch)  # type: ignore[arg-type]
-    assert scheduled_kernel(brain_form(CASES[0]), chosen).script().count("T.prefetch") == asked
+    assert scheduled_kernel(bfloat16_form(CASES[0]), chosen).script().count("T.prefetch") == asked
 
 
 ARM_LOOP = re.compile(r"^\s+(bfdot|fmla|dup|bfcvtn2?)\b.*", re.MULTILINE)
@@ -106,7 +106,7 @@ ARM_LOOP = re.compile(r"^\s+(bfdot|fmla|dup|bfcvtn2?)\b.*", re.MULTILINE)
 def arm_instructions(cpu: str, case: ConvolutionWorkload) -> list[str]:
     """Those of a kernel for ARM that multiply, repeat a word or round."""
     target = Target({"kind": "llvm", "num-cores": 2, "mtriple": "aarch64-linux-gnu", "mcpu": cpu})
-    form = brain_form(case)
+    form = bfloat16_form(case)
     kernel = compile_function(scheduled_kernel(form, some(form, target, 1)[0]), target)
     return [found.group(0).strip() for found in ARM_LOOP.finditer(kernel.mod.inspect_source("asm"))]
 
@@ -129,7 +129,7 @@ def test_first_layers_leave_registers_for_words_that_several_taps_meet() -> None
         workload(3, 64, (224, 224), (7, 7), "NCHW OIHW16o NCHW16c", strides=(2, 2), padding=(3, 3, 3, 3))
     )
     target = Target({"kind": "llvm", "num-cores": 2, "mtriple": "x86_64-linux-gnu", "mcpu": "znver5"})
-    (chosen, *_) = some(brain_form(case), target, 1)
+    (chosen, *_) = some(bfloat16_form(case), target, 1)
     assert chosen.tile_channels * (chosen.tile_pixels + 1) + chosen.tile_pixels <= 28
 
 
@@ -145,7 +145,7 @@ def test_first_layers_leave_registers_for_words_that_several_taps_meet() -> None
 )
 def test_forms(layouts: str, channels: int, groups: int, expected: str) -> None:
     case = floats(workload(channels, 32, (9, 9), (3, 3), layouts, groups=groups))
-    form = brain_form(case)
+    form = bfloat16_form(case)
     assert (form.dtype, form.out_dtype, form.kernel_layout) == ("bfloat16", "float32", expected)
     assert form.kernel[1] == (4 if "w" in expected else 3)
 
@@ -161,4 +161,4 @@ def test_forms(layouts: str, channels: int, groups: int, expected: str) -> None:
     ids=["odd", "pixels", "depthwise", "dilated"],
 )
 def test_what_has_no_words_stays_float32(case: ConvolutionWorkload) -> None:
-    assert brain_form(floats(case)) == floats(case)
+    assert bfloat16_form(floats(case)) == floats(case)

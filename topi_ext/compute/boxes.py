@@ -1,6 +1,7 @@
 """Non-maximum suppression: of boxes that overlap, the one with the best score."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx, topi
@@ -71,11 +72,32 @@ def suppress_every_class(
     there is room for ``most``, by default for all. Of equal scores the first counts as the better.
     Gives int64 (images * classes * most, 3), of which the first rows are filled, and int64 of one element.
     """
-    images, classes, count = scores.shape
-    groups, dtype = images * classes, boxes.dtype
+    candidates = _candidates(scores, lowest)
     # Of the tensor itself: symbols of the graph have no value inside the function.
-    most = count if most is None else most
-    room = most + _CHUNK
+    most = scores.shape[2] if most is None else most
+    chosen, number = _choose(boxes, candidates, limit, threshold, most, suppresses, sides)
+    return _gather(chosen, number, candidates.classes, most)
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Boxes of each class of each image, ``valid`` of them: int32 (groups,), groups being images * classes.
+
+    Their ``scores``, their int32 ``indices`` among the boxes and the ``order`` of falling scores are (groups,
+    boxes).
+    """
+
+    classes: Any
+    scores: te.Tensor
+    indices: te.Tensor
+    valid: te.Tensor
+    order: te.Tensor
+
+
+def _candidates(scores: te.Tensor, lowest: te.Tensor) -> _Candidates:
+    """The boxes whose scores are above ``lowest``."""
+    images, classes, count = scores.shape
+    groups = images * classes
 
     def collect(scores: Any, lowest: Any, found: Any, indices: Any, valid: Any) -> None:
         with T.parallel(0, groups) as group:
@@ -92,6 +114,21 @@ def suppress_every_class(
     listed = [((groups, count), scores.dtype), ((groups, count), "int32"), ((groups,), "int32")]
     found, indices, valid = written("candidates", [scores, lowest], listed, collect)
     order = topi.argsort(found, valid_count=valid, axis=1, is_ascend=False, dtype="int32")
+    return _Candidates(classes, found, indices, valid, order)
+
+
+def _choose(
+    boxes: te.Tensor,
+    candidates: _Candidates,
+    limit: te.Tensor,
+    threshold: te.Tensor,
+    most: Any,
+    suppresses: Rule,
+    sides: Callable[[Sequence[Any]], list[Any]],
+) -> tuple[te.Tensor, te.Tensor]:
+    """The indices of the boxes that each class keeps, int32 (groups, at least most), and int64 (groups,)."""
+    classes, groups, dtype = candidates.classes, candidates.valid.shape[0], boxes.dtype
+    room = most + _CHUNK
 
     def choose(
         boxes: Any,
@@ -135,8 +172,15 @@ def suppress_every_class(
                 candidate[0] = candidate[0] + 1
 
     per_group = [((groups, 4, room), dtype), ((groups, room), "int32"), ((groups,), "int64")]
-    inputs = [boxes, found, indices, valid, order, limit, threshold]
+    found = [candidates.scores, candidates.indices, candidates.valid, candidates.order]
+    inputs = [boxes, *found, limit, threshold]
     _, chosen, number = written("chosen", inputs, per_group, choose)
+    return chosen, number
+
+
+def _gather(chosen: te.Tensor, number: te.Tensor, classes: Any, most: Any) -> list[te.Tensor]:
+    """Rows (image, class, box) of all that is chosen, one after the other, and how many there are."""
+    groups = number.shape[0]
 
     def gather(chosen: Any, number: Any, rows: Any, total: Any) -> None:
         total[0] = T.int64(0)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.brain import widened as float_of
+from topi_ext.bfloat16 import widened as float_of
 from topi_ext.compute.geometry import (
     Geometry,
     flat,

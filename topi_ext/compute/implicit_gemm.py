@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 
+from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.cuda.annotation import describe_kernel
 from topi_ext.cuda.knobs import GemmKnobs, padded_depth
 from topi_ext.cuda.workload import GemmConvolution
@@ -128,7 +129,7 @@ def result_of(sums: te.Tensor, workload: GemmConvolution, extents: Sequence[int]
 
     def element(*index: Any) -> Any:
         *place, channel = index
-        row = flat_index(place, extents)
+        row = number_of_row(place, extents)
         group = channel // workload.columns if workload.groups > 1 else 0
         column = channel % workload.columns if workload.groups > 1 else channel
         total = sums[group, row, column]
@@ -154,14 +155,6 @@ def rows_as_image(data: te.Tensor) -> te.Tensor:
     return te.compute((prod(extents), 1, 1, channels), element, name=ROWS)
 
 
-def flat_index(index: Sequence[Any], extents: Sequence[int]) -> Any:
-    """The row of an element, first axis slowest."""
-    row: Any = 0
-    for place, extent in zip(index, extents, strict=True):
-        row = row * extent + place
-    return row
-
-
 def _up(extent: int, step: int) -> int:
     return -(-extent // step) * step
 
@@ -170,7 +163,6 @@ __all__ = [
     "GATHER",
     "PRODUCT",
     "ROWS",
-    "flat_index",
     "pack_weight",
     "padded",
     "partial_products",

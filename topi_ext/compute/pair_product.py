@@ -5,7 +5,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.brain import BITS, rounded, widened
+from topi_ext.bfloat16 import BITS, rounded, widened
 from topi_ext.compute.geometry import is_one
 from topi_ext.dot_products import PAIR, dot, halves_of, word_of
 

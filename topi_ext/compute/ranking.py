@@ -25,6 +25,25 @@ def top_of_rows(data: te.Tensor, count: Any, *, largest: bool, index_dtype: str 
     Each row's elements are counted by the leading bits of their order, as in a radix sort; those in buckets
     that reach the first ``count``, which are few more, are sorted.
     """
+    outer = data.shape[:-1]
+    found, places, valid = _candidates(data, count, largest)
+    order = topi.argsort(found, valid_count=valid, axis=1, is_ascend=not largest, dtype="int32")
+    shape = (*outer, count)
+
+    def ranked(source: te.Tensor, index: Any) -> Any:
+        row = number_of_row(index[:-1], outer)
+        return source[row, order[row, index[-1]]]
+
+    values = te.compute(shape, lambda *index: ranked(found, index), name="top_values")
+    indices = te.compute(shape, lambda *index: ranked(places, index).astype(index_dtype), name="top_places")
+    return [values, indices]
+
+
+def _candidates(data: te.Tensor, count: Any, largest: bool) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """Elements of each row with all of its first ``count`` among them, their places, and how many they are.
+
+    Float32 and int32 (rows, elements), in the order of the row, and int32 (rows,).
+    """
     *outer, length = data.shape
     rows: Any = prod(outer)
 
@@ -77,17 +96,7 @@ def top_of_rows(data: te.Tensor, count: Any, *, largest: bool, index_dtype: str 
         ((rows,), "int32"),
     ]
     _, _, found, places, valid = written("candidates", [data], per_row, select)
-    order = topi.argsort(found, valid_count=valid, axis=1, is_ascend=not largest, dtype="int32")
-
-    shape = (*outer, count)
-
-    def ranked(source: te.Tensor, index: Any) -> Any:
-        row = number_of_row(index[:-1], outer)
-        return source[row, order[row, index[-1]]]
-
-    values = te.compute(shape, lambda *index: ranked(found, index), name="top_values")
-    indices = te.compute(shape, lambda *index: ranked(places, index).astype(index_dtype), name="top_places")
-    return [values, indices]
+    return found, places, valid
 
 
 def _key(element: Any, largest: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 
-from topi_ext.compute.implicit_gemm import flat_index
+from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.cuda.multiprocessor import LANES
 
 ROWS = "topi_ext.row_product"
@@ -55,7 +55,7 @@ def row_product(data: te.Tensor, weight: te.Tensor, extents: Sequence[int]) -> t
 
     def element(*index: Any) -> Any:
         *place, output = index
-        left = rows[flat_index(place, extents), vector, lane].astype("float32")
+        left = rows[number_of_row(place, extents), vector, lane].astype("float32")
         return te.sum(left * weight[output, vector, lane].astype("float32"), axis=[vector, lane])
 
     return te.compute((*extents, outputs), element, name="row_product", attrs={ROWS: 1})

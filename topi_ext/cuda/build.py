@@ -8,7 +8,6 @@ import tvm
 from tvm import tirx
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 
-from topi_ext.bindings import flatten_bindings
 from topi_ext.cuda.approximations import approximate, approximate_functions
 from topi_ext.cuda.byte_vectors import pack_bytes
 from topi_ext.cuda.copy_order import order_copies
@@ -23,6 +22,7 @@ from topi_ext.cuda.warpgroups import order_warpgroups
 from topi_ext.cuda.wide_copies import widen_copies
 from topi_ext.cuda.zero_copies import copy_or_zeros
 from topi_ext.identities import begin_with_infinity
+from topi_ext.let_bindings import flatten_bindings
 
 PIPELINE = "topi_ext.cuda"
 """For ``relax.build(..., tir_pipeline=PIPELINE)``."""

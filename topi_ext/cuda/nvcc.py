@@ -89,17 +89,16 @@ def code_architecture(source: str, arch: str) -> str:
 
 
 def compile_cubin(source: str, arch: str) -> Cubin:
-    """Machine code for ``arch`` ("sm_80"); raises CudaError with the compiler's first error."""
-    code, log = _compile(source, arch, "cubin")
+    """Machine code for ``arch`` ("sm_80"); CudaError as of :func:`compile_source`."""
+    code, log = compile_source(source, arch, "cubin")
     return Cubin(code, parse_resources(log), _SERIALIZED in log)
 
 
-def compile_ptx(source: str, arch: str) -> str:
-    """PTX text for ``arch``; raises CudaError with the compiler's first error."""
-    return _compile(source, arch, "ptx")[0].decode()
+def compile_source(source: str, arch: str, kind: str) -> tuple[bytes, str]:
+    """A source as "cubin" or "ptx" for ``arch`` ("sm_80"), and what the compiler said.
 
-
-def _compile(source: str, arch: str, kind: str) -> tuple[bytes, str]:
+    Raises CudaError with the compiler's first error, and where there is no compiler.
+    """
     compiler = find_compiler()
     if compiler is None:
         only = {"nvcc": "nvcc is not", "nvrtc": "NVRTC is not"}.get(os.environ.get(_MODE, ""))
@@ -188,7 +187,7 @@ __all__ = [
     "Resources",
     "code_architecture",
     "compile_cubin",
-    "compile_ptx",
+    "compile_source",
     "digest",
     "find_compiler",
     "find_nvcc",

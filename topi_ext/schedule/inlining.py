@@ -30,6 +30,7 @@ from topi_ext.schedule.blocks import (
     loads_of,
     open_schedule,
 )
+from topi_ext.schedule.nests import nests_of
 from topi_ext.schedule.overlap import substitute
 
 SHARED_BY = 16
@@ -82,7 +83,7 @@ def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
     """
     if not isinstance(func.body, SBlockRealize) or has_reduction(func):
         return None
-    realizes = [_around_one_block(nest) for nest in _nests(func)]
+    realizes = [_around_one_block(nest) for nest in nests_of(func)]
     blocks: list[SBlockNode] = []
     written: list[Any] = []
     for realize in realizes:
@@ -102,11 +103,6 @@ def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
         written.append(store.buffer)
         blocks.append(block)
     return blocks if all(_reads_alone(block, written) for block in blocks) else None
-
-
-def _nests(func: tirx.PrimFunc) -> list[Any]:
-    body = func.body.block.body
-    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
 
 
 def _around_one_block(nest: Any) -> SBlockRealize | None:
@@ -151,7 +147,7 @@ def _inlined_at_once(func: tirx.PrimFunc, blocks: Sequence[SBlockNode]) -> tirx.
             inside[block.body.buffer] = new
     left = [
         structural_map(nest, (SBlockNode, lambda block: made[block.body.buffer]))
-        for nest, block in zip(_nests(func), blocks, strict=True)
+        for nest, block in zip(nests_of(func), blocks, strict=True)
         if block.body.buffer not in inside
     ]
     kept = [buffer for buffer in root.alloc_buffers if buffer not in inside]

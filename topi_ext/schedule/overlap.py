@@ -176,6 +176,7 @@ def conjuncts(predicate: Any) -> list[Any]:
 
 
 def uses(expression: Any, variable: tirx.Var) -> bool:
+    """Whether a variable stands anywhere in ``expression``."""
     found: list[tirx.Var] = []
     structural_walk(expression, (tirx.Var, found.append))
     return any(other.same_as(variable) for other in found)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 
-from topi_ext.brain import BITS
+from topi_ext.bfloat16 import BITS
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import cheapest, kernel_arguments
 from topi_ext.knobs import Knobs, WinogradKnobs

@@ -22,6 +22,8 @@ _PARAMETERS = {
     "verbosity": 0,
 }
 _ROUNDS = 60
+_OTHERS_WEIGHT = 0.25
+"""Of a trial of another task, where one of its own counts 1."""
 _PRIOR = 1.0
 """How much evidence the belief in the estimate is worth: about ten trials."""
 
@@ -77,9 +79,9 @@ class CostModel:
         self._names: list[str] = []
         self._trust = 1.0
 
-    def fit(self, own: Samples, others: Sequence[Samples] = (), *, others_weight: float = 0.25) -> None:
+    def fit(self, own: Samples, others: Sequence[Samples] = ()) -> None:
         """Learn from a task's own trials, and with less weight from those of other tasks."""
-        tasks = [(own, 1.0), *((samples, others_weight) for samples in others)]
+        tasks = [(own, 1.0), *((samples, _OTHERS_WEIGHT) for samples in others)]
         # Of a single trial nothing can be said but how good the task's other kernels are.
         tasks = [(samples, weight) for samples, weight in tasks if len(samples) > 1]
         self._booster, self._trust = None, 1.0

@@ -14,13 +14,12 @@ from topi_ext.workload import TransformWorkload
 class Database:
     """Records by workload and processor.
 
-    ``misfits`` counts the records that a lookup left out because their knobs do not fit the workload any
-    more. ``cpu`` is the model that is compiled for: what was measured on it comes before what was measured on
-    other models of the same kind of processor, which may be faster at everything.
+    Lookups leave out those whose knobs do not fit the workload any more. ``cpu`` is the model that is
+    compiled for: what was measured on it comes before what was measured on other models of the same kind of
+    processor, which may be faster at everything.
     """
 
     def __init__(self, records: Iterable[Record] = (), cpu: str = "") -> None:
-        self.misfits = 0
         self._cpu = cpu
         self._records: dict[tuple[str, str], list[TuningRecord]] = {}
         self._best: dict[tuple[str, Machine, bool], TuningRecord | None] = {}
@@ -134,7 +133,6 @@ class Database:
             try:
                 family_of(workload).knobs_from_dict(workload, processor, record.knobs)
             except RelayLayoutError:
-                self.misfits += 1
                 continue
             yield record
 

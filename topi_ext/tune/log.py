@@ -1,7 +1,6 @@
 """Logs: files of one record per line, that several tuners append to and that survive being killed."""
 
 import os
-import tempfile
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import BinaryIO
 from topi_ext.errors import RelayLayoutError
 from topi_ext.tune.ranking import best_repeated, rank_records
 from topi_ext.tune.record import Record, TransformRecord, TuningRecord, record_from_json
+from topi_ext.whole_file import replaced
 
 LONGEST_LINE = 64 << 10
 """Bytes; a record takes about 1000."""
@@ -49,7 +49,8 @@ def append(path: Path, record: Record) -> None:
             raise OSError(None, "only part of a record could be written; is the disk full?", str(path))
         os.fsync(descriptor)
     except OSError as error:
-        _name(error, path)
+        # That of a full disk names no file.
+        error.filename = str(path)
         raise
     finally:
         os.close(descriptor)
@@ -126,32 +127,9 @@ def merged(records: Iterable[Record]) -> list[Record]:
 
 
 def write(path: Path, records: Iterable[Record]) -> None:
-    """Replace ``path`` by a log of ``records``, whole or not at all."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            for record in records:
-                file.write(record.to_json().encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException as error:
-        os.unlink(name)
-        _name(error, path)
-        raise
-
-
-def _name(error: BaseException, path: Path) -> None:
-    """Puts the log's name into an error; that of a full disk has none."""
-    if isinstance(error, OSError):
-        error.filename, error.filename2 = str(path), None
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+    """Replace ``path`` by a log of ``records``, whole or not at all; OSError where it cannot be written."""
+    with replaced(path) as file:
+        file.writelines(record.to_json().encode() + b"\n" for record in records)
 
 
 def _skip_line(file: BinaryIO, line: bytes) -> None:

@@ -193,7 +193,7 @@ def _measured(found: Mapping[str, Any], least_threads: int) -> dict[str, Any]:
     if not found["processor"]:
         refuse("processor: expected a name")
     seconds = found["seconds"]
-    if not isinstance(seconds, list) or not all(map(_is_time, seconds)):
+    if not isinstance(seconds, list) or not all(map(is_time, seconds)):
         refuse("seconds: expected a list of run times above 0")
     if bool(seconds) == bool(found["error"]):
         refuse("expected either seconds or an error")
@@ -201,7 +201,8 @@ def _measured(found: Mapping[str, Any], least_threads: int) -> dict[str, Any]:
     return {**found, "seconds": tuple(map(float, seconds)), "versions": versions}
 
 
-def _is_time(value: Any) -> bool:
+def is_time(value: Any) -> bool:
+    """Whether a value that a log holds is a time, in whatever unit: a number above 0 and finite."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return 0 < value < math.inf
@@ -224,6 +225,7 @@ __all__ = [
     "Record",
     "TransformRecord",
     "TuningRecord",
+    "is_time",
     "knobs_key",
     "record_from_json",
     "utc_now",

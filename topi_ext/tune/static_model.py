@@ -13,11 +13,13 @@ import tvm
 from tvm import tirx
 
 from topi_ext.compute.convolution import reduction_axes
-from topi_ext.direct_space import MOST_UNROLLED, imbalance, vector_axes
+from topi_ext.direct_costs import MOST_UNROLLED, imbalance
+from topi_ext.direct_space import vector_axes
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.kernel import EPILOGUE_OPERATIONS, scheduled_kernel
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, Knobs, WinogradKnobs
+from topi_ext.messages import last_line
 from topi_ext.processor import Processor
 from topi_ext.tune import workers
 from topi_ext.tune.assembly import Loop, hot_loop, innermost_loops
@@ -42,7 +44,7 @@ OVERLAP = 0.75
 
 
 class KernelModel:
-    """A measurer (:class:`topi_ext.tune.measure.Measurer`) that compiles kernels and runs none.
+    """A measurer (:class:`topi_ext.tune.measurement.Measurer`) that compiles kernels and runs none.
 
     ``gigahertz`` is the processor's clock. Raises RelayLayoutError where the analyser is missing or there is
     no scheduling model of the processor.
@@ -69,8 +71,7 @@ class KernelModel:
             try:
                 yield Measurement((self.seconds(workload, one),))
             except (RelayLayoutError, RuntimeError) as error:
-                lines = str(error).strip().splitlines()
-                yield Measurement((), f"model: {lines[-1] if lines else type(error).__name__}")
+                yield Measurement((), f"model: {last_line(str(error))}")
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
         """Errors: there is a model of convolutions alone."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.messages import last_line
+from topi_ext.messages import last_line, system_reason
 
 WAIT = 300.0
 """Seconds to wait for a machine when none is left, where nothing else is said."""
@@ -159,8 +159,7 @@ def _open(host: str, port: int) -> socket.socket:
     try:
         connection = socket.create_connection((host, port), timeout=_ANSWER_TIMEOUT)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise RelayLayoutError(f"no RPC tracker at {host}:{port}: {reason}") from None
+        raise RelayLayoutError(f"no RPC tracker at {host}:{port}: {system_reason(error)}") from None
     try:
         connection.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
         if struct.unpack("<i", base.recvall(connection, 4))[0] != base.RPC_TRACKER_MAGIC:

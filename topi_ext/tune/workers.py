@@ -18,7 +18,7 @@ from typing import Any, Literal
 import tvm
 
 from topi_ext.build import PIPELINE, unchecked
-from topi_ext.direct_space import CACHED_BYTES
+from topi_ext.direct_costs import CACHED_BYTES
 from topi_ext.matrix_permission import may_use_matrices
 from topi_ext.messages import last_line
 from topi_ext.tune.library import ENTRY, Library

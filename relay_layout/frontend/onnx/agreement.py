@@ -8,7 +8,7 @@ from tvm import relax, tirx
 from relay_layout.frontend.extent_arithmetic import same
 from relay_layout.frontend.onnx.node import Node, identifier
 from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
-from relay_layout.ir import Extent, is_static
+from relay_layout.ir import Extent, is_one, is_static
 
 BROADCASTING = frozenset(
     (
@@ -47,7 +47,7 @@ def _agreeing(node: Node, *, broadcasts: bool, but: int = 0) -> tuple[Value, ...
     for axis in range(-max(map(len, shapes), default=0), 0):
         extents = [shape[axis] for shape in shapes if len(shape) >= -axis]
         if axis != but:
-            goals[axis] = _goal(node, [each for each in extents if not (broadcasts and _is_one(each))])
+            goals[axis] = _goal(node, [each for each in extents if not (broadcasts and is_one(each))])
     return tuple(_agreed(node, value, shape, goals) for value, shape in zip(node.inputs, shapes, strict=True))
 
 
@@ -72,16 +72,12 @@ def _agreed(node: Node, value: Value, shape: Sequence[Extent], goals: dict[int, 
     """``value`` with the extents of ``goals``, by axis counted from the last, None where they are right."""
     found = list(shape)
     for axis, goal in goals.items():
-        if goal is not None and len(shape) >= -axis and not _is_one(shape[axis]):
+        if goal is not None and len(shape) >= -axis and not is_one(shape[axis]):
             found[axis] = goal
     if all(map(same, shape, found)):
         return value
     kind = relax.TensorType(found, dtype_of(value))
     return node.builder.match_cast(node.expression(value), kind, identifier(f"{node.outputs[0]}_agreeing"))
-
-
-def _is_one(extent: Extent) -> bool:
-    return isinstance(extent, int) and extent == 1
 
 
 def joinable(node: Node, left: Value, right: Value) -> tuple[Value, Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx, topi
@@ -32,10 +33,10 @@ def suppress(
     ``data`` has rows of ``score``, four ``coordinates`` and maybe a class (``identity``, -1 for none). Gives
     indices and how many there are, or the rows; what is dropped is -1.
     """
-    batch, count, length = data.shape
-    kind = data.dtype
+    batch, count, _ = data.shape
     scores = te.compute((batch, count), lambda i, j: data[i, j, score], name="scores")
     order = topi.argsort(scores, valid_count=valid_count, axis=1, is_ascend=False, dtype="int32")
+    columns = _Columns(score, coordinates, identity)
 
     def body(
         data: Any,
@@ -48,37 +49,9 @@ def suppress(
         found: Any,
         total: Any,
     ) -> None:
-        def clear(i: Any, j: Any) -> None:
-            with T.serial(0, length) as k:
-                rows[i, j, k] = tirx.const(-1.0, kind)
-            found[i, j] = T.int32(-1)
-
-        def copy(i: Any, j: Any, source: Any) -> None:
-            with T.serial(0, length) as k:
-                rows[i, j, k] = data[i, source, k]
-            found[i, j] = source
-
-        def drop_overlapping(i: Any, j: Any, kept: Any, good: Any) -> None:
-            good[0] = T.int32(1)
-            with T.serial(0, j) as k:
-                conditions = [good[0] == 1, rows[i, k, score] > 0]
-                if identity >= 0:
-                    conditions.append(rows[i, k, identity] >= 0)
-                    if not force:
-                        conditions.append(rows[i, j, identity] == rows[i, k, identity])
-                with T.If(tirx.all(*conditions)), T.Then():
-                    corners = [[rows[i, row, coordinates + corner] for corner in range(4)] for row in (j, k)]
-                    boxes = [from_corners(box) for box in corners]
-                    with T.If(overlap(boxes[0], boxes[1], kind) >= threshold[()]), T.Then():
-                        good[0] = T.int32(0)
-            with T.If(good[0] == 0):
-                with T.Then():
-                    clear(i, j)
-                with T.Else():
-                    kept[0] = kept[0] + 1
-
         with T.parallel(0, batch) as i:
             kept, good, present = variable(), variable(), variable()
+            result = _Result(i, rows, found, columns)
             kept[0] = T.int32(0)
             present[0] = te.max(te.min(valid[i].astype("int32"), count.astype("int32")), T.int32(0))
             considered = tirx.Select(
@@ -87,37 +60,99 @@ def suppress(
             with T.serial(0, count) as j, T.If(threshold[()] > 0):
                 with T.Then(), T.If(j < considered):
                     with T.Then():
-                        copy(i, j, order[i, j])
+                        result.copy(j, data, order[i, j])
                     with T.Else():
-                        clear(i, j)
+                        result.clear(j)
                 with T.Else(), T.If(j < present[0]):
                     with T.Then():
-                        copy(i, j, j.astype("int32"))
+                        result.copy(j, data, j.astype("int32"))
                     with T.Else():
-                        clear(i, j)
+                        result.clear(j)
             with T.If(threshold[()] > 0), T.Then(), T.serial(0, present[0]) as j:
                 full = kept[0] == limit[()]
                 with T.If(full):
                     with T.Then():
-                        clear(i, j)
+                        result.clear(j)
                     with T.Else(), T.If(rows[i, j, score] > 0), T.Then():
-                        drop_overlapping(i, j, kept, good)
+                        result.drop_overlapping(j, kept, good, threshold, force=force)
             if return_indices:
-                kept[0] = T.int32(0)
-                with T.serial(0, count) as j, T.If(found[i, j] >= 0), T.Then():
-                    good[0] = indices[i, found[i, j]].astype("int32")
-                    found[i, kept[0]] = good[0]
-                    kept[0] = kept[0] + 1
-                with T.serial(0, count) as j, T.If(j >= kept[0]), T.Then():
-                    found[i, j] = T.int32(-1)
+                result.list_indices(count, indices, kept, good)
             total[i, 0] = kept[0]
 
-    outputs = [(data.shape, kind), ((batch, count), "int32"), ((batch, 1), "int32")]
+    outputs = [(data.shape, data.dtype), ((batch, count), "int32"), ((batch, 1), "int32")]
     inputs = [data, order, valid_count, indices, limit, threshold]
     rows, found, total = written("non_max_suppression", inputs, outputs, body)
     if return_indices:
         return [found, total]
     return _moved_to_top(rows) if to_top else rows
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Where a row has its score, its four coordinates from there on, and its class, or -1."""
+
+    score: int
+    coordinates: int
+    identity: int
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What is found of one ``image``, as statements write it: rows of boxes, and their places in the data."""
+
+    image: Any
+    rows: Any
+    found: Any
+    columns: _Columns
+
+    def clear(self, place: Any) -> None:
+        """No box at a place."""
+        with T.serial(0, self.rows.shape[2]) as k:
+            self.rows[self.image, place, k] = tirx.const(-1.0, self.rows.dtype)
+        self.found[self.image, place] = T.int32(-1)
+
+    def copy(self, place: Any, data: Any, source: Any) -> None:
+        """The box that is the data's ``source``."""
+        with T.serial(0, self.rows.shape[2]) as k:
+            self.rows[self.image, place, k] = data[self.image, source, k]
+        self.found[self.image, place] = source
+
+    def drop_overlapping(self, place: Any, kept: Any, good: Any, threshold: Any, *, force: bool) -> None:
+        """No box where one before overlaps it, and otherwise one more that is ``kept``.
+
+        Only those of the same class count, unless ``force``.
+        """
+        i, rows, columns = self.image, self.rows, self.columns
+        good[0] = T.int32(1)
+        with T.serial(0, place) as k:
+            conditions = [good[0] == 1, rows[i, k, columns.score] > 0]
+            if columns.identity >= 0:
+                conditions.append(rows[i, k, columns.identity] >= 0)
+                if not force:
+                    conditions.append(rows[i, place, columns.identity] == rows[i, k, columns.identity])
+            with T.If(tirx.all(*conditions)), T.Then():
+                box, other = (
+                    from_corners([rows[i, row, columns.coordinates + corner] for corner in range(4)])
+                    for row in (place, k)
+                )
+                with T.If(overlap(box, other, rows.dtype) >= threshold[()]), T.Then():
+                    good[0] = T.int32(0)
+        with T.If(good[0] == 0):
+            with T.Then():
+                self.clear(place)
+            with T.Else():
+                kept[0] = kept[0] + 1
+
+    def list_indices(self, count: Any, indices: Any, kept: Any, index: Any) -> None:
+        """``found`` becomes the ``indices`` of boxes that are left, without gaps, and ``kept`` how many."""
+        i, found = self.image, self.found
+        kept[0] = T.int32(0)
+        with T.serial(0, count) as j, T.If(found[i, j] >= 0), T.Then():
+            index[0] = indices[i, found[i, j]].astype("int32")
+            found[i, kept[0]] = index[0]
+            kept[0] = kept[0] + 1
+        with T.serial(0, count) as j, T.If(j >= kept[0]), T.Then():
+            found[i, j] = T.int32(-1)
 
 
 def _moved_to_top(rows: te.Tensor) -> te.Tensor:

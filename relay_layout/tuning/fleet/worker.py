@@ -18,6 +18,7 @@ from relay_layout.tuning.fleet.messages import Failed, Finished, Started, Told, 
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from relay_layout.tuning.measurers import remote_measurer
 from relay_layout.tuning.tasks import describe
+from topi_ext.messages import system_message
 from topi_ext.tune.measurement import Measurement, Measurer
 from topi_ext.tune.tracker import RemoteDevice
 from topi_ext.workload import ConvolutionWorkload
@@ -53,8 +54,7 @@ def work(job: TuningJob, remote: RemoteDevice, builders: int, connection: Connec
     except RelayLayoutError as error:
         connection.send(Failed(str(error)))
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        connection.send(Failed(f"{where}{error.strerror or error}"))
+        connection.send(Failed(system_message(error)))
     except Exception as error:
         connection.send(Failed(f"{type(error).__name__}: {error}", internal=True))
 

@@ -46,7 +46,7 @@ def test_files_that_are_none() -> None:
     Path("text").write_text("hello\n")
     np.save("one.npy", np.zeros(3))
     Path("folder").mkdir()
-    assert error_of("gone") == "gone: cannot be read: No such file or directory"
+    assert error_of("gone") == "gone: no such file"
     assert error_of("empty") == "empty: not a readable .npz file: File is not a zip file"
     assert error_of("text") == "text: not a readable .npz file: File is not a zip file"
     assert error_of("folder") == "folder: not a file"

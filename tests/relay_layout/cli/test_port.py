@@ -129,7 +129,7 @@ def test_a_script_that_does_not_parse(script: Path, capsys: pytest.CaptureFixtur
 
 def test_a_script_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["port", "absent.py"]) == 2
-    assert error_of(capsys) == "relay-layout: error: absent.py: No such file or directory"
+    assert error_of(capsys) == "relay-layout: error: absent.py: no such file"
 
 
 def test_a_folder(capsys: pytest.CaptureFixture[str]) -> None:

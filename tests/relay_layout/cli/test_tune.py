@@ -216,7 +216,7 @@ def test_a_second_interrupt_stops_at_once(measurer: MadeUp, capsys: pytest.Captu
             "see relay-layout tune --help",
         ),
         ("-o missing/log.jsonl", "-o: the folder {folder}/missing does not exist"),
-        ("--tuning-records missing.jsonl", "tuning records: there is no file missing.jsonl"),
+        ("--tuning-records missing.jsonl", "tuning records: missing.jsonl: no such file"),
         ("--tuning-records a.jsonl -o a.jsonl", "-o: a.jsonl would overwrite what is being read"),
     ],
 )

@@ -71,4 +71,4 @@ def test_a_log_that_is_there_is_not_replaced(capsys: pytest.CaptureFixture[str])
 
 def test_a_log_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import-log", "none.log", "-o", "new.jsonl"]) == 2
-    assert capsys.readouterr().err == "relay-layout: error: none.log: No such file or directory\n"
+    assert capsys.readouterr().err == "relay-layout: error: none.log: no such file\n"

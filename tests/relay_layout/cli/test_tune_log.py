@@ -108,7 +108,7 @@ def test_checking_a_bad_log(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("merge a.jsonl", "log merge needs -o OUT, the log to write"),
         ("merge a.jsonl -o a.jsonl", "-o: a.jsonl would overwrite what is being read"),
-        ("merge c.jsonl -o out.jsonl", "c.jsonl: No such file or directory"),
+        ("merge c.jsonl -o out.jsonl", "c.jsonl: no such file"),
         ("check a.jsonl -o out.jsonl", "log check writes nothing; leave out -o"),
         (
             "sort a.jsonl",

@@ -40,8 +40,6 @@ def test_alignment() -> None:
     assert not layout.is_blocked and not layout.is_plain
     assert layout.shape((1, 40, 5, 6), "NCHW") == (1, 64, 5, 6)
     assert str(layout.primal_layout) == "NCHW"
-    assert layout.without_blocks is layout
-    assert str(Layout.parse("NC[a=32]HW8w").without_blocks) == "NC[a=32]HW"
 
 
 def test_an_alignment_of_one_is_none() -> None:
@@ -60,7 +58,7 @@ def test_any() -> None:
     layout = Layout.parse("*")
     assert layout.is_any and not layout.is_plain and not layout.is_blocked
     assert str(layout) == "*" and layout == Layout.of("*") and layout != Layout.generic(0)
-    assert layout.primal_layout == layout.without_blocks == layout.relabel({"N": "A"}) == layout
+    assert layout.primal_layout == layout.relabel({"N": "A"}) == layout
     expected = "layout '*': any layout has no axes; give a definite one, e.g. 'NCHW'"
     assert message(lambda: layout.rank) == expected
     assert message(layout.block, "C") == expected

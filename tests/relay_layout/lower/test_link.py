@@ -82,7 +82,7 @@ class Executable:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("no-such-compiler", "linking with no-such-compiler failed: No such file or directory"),
+        ("no-such-compiler", "linking with no-such-compiler failed: no such file"),
         ("sh -c 'echo ld: wrong format >&2; exit 3'", "linking with sh failed: ld: wrong format"),
     ],
 )

@@ -5,7 +5,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.ir import operator_name
-from relay_layout.lower.growing import keep_growing_apart
+from relay_layout.lower.growing_broadcasts import keep_growing_apart
 from relay_layout.lower.patterns import PATTERN
 from relay_layout.lower.views import merge_views
 

@@ -298,8 +298,8 @@ def test_target_attributes_of_the_processor():
     [
         ("cuda", "kind 'cuda' has no kernels yet"),
         ("opencl -device=mali", "kind 'opencl' has no kernels yet"),
-        ("llvm -fast", "'-fast' is not understood; use mcpu, mtriple, mattr, num-cores"),
-        ("llvm -num-cores=all", "num-cores is a number, not 'all'"),
+        ("llvm -fast", "'-fast' is not understood; use mcpu, mattr, mtriple, num-cores"),
+        ("llvm -num-cores=all", "num-cores: expected a whole number from 1 on, got 'all'"),
         ("", "the target is empty; use 'llvm'"),
         ("nothing", "target 'nothing' is not known"),
         (["llvm", "llvm"], "networks are not divided between devices"),

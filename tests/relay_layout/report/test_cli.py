@@ -127,7 +127,7 @@ def test_explain_one_operator_of_a_report(page: str, capsys: pytest.CaptureFixtu
             ["diff", "model.html", "model.rla"],
             "model.rla: not a report of relay-layout: it is no text in UTF-8; compile --report writes one",
         ),
-        (["diff", "model.html", "missing.html"], "missing.html: No such file or directory"),
+        (["diff", "model.html", "missing.html"], "missing.html: no such file"),
         (
             ["diff", "model.html", "model.html", "--targets", "a"],
             "diff: argument --targets: expected two names with a comma between them, got 'a'; "

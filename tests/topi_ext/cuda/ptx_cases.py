@@ -13,11 +13,11 @@ from gpu_cases import shared_size
 from ptx_bulk import ENCODERS
 from ptx_machine import ORDERS, Launch, Program
 from ptx_module import parse_kernels
+from ptx_text import compile_ptx
 from tvm import tirx
 
 from topi_ext.cuda.build import cuda_source, device_passes
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.nvcc import compile_ptx
 
 _SIGNATURE = re.compile(r"main_kernel\(([^)]*)\)")
 _TAGS = tuple(f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from gpu_cases import lowered, scheduled_product, workload
+from ptx_text import compile_ptx
 from tvm import tirx
 from tvm_ffi import structural_walk
 
@@ -11,7 +12,7 @@ from topi_ext.cuda.build import cuda_source
 from topi_ext.cuda.copy_order import COMMIT_COPIES, WAIT_FOR_COPIES
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.nvcc import compile_ptx, find_nvcc
+from topi_ext.cuda.nvcc import find_nvcc
 from topi_ext.cuda.statements import flat, is_barrier
 
 SM_80 = MULTIPROCESSORS["sm_80"]

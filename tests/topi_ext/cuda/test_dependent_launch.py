@@ -12,6 +12,7 @@ from gpu_cases import bound, product_error, scheduled_product, workload
 from gpu_memory import SimulationError
 from machine_listing import find_nvdisasm
 from ptx_cases import program, run_ptx
+from ptx_text import compile_ptx
 from tvm import te
 
 from topi_ext.compute.implicit_gemm import padded, partial_products, result_of
@@ -20,7 +21,7 @@ from topi_ext.cuda.dependent_launch import CONSTANT, WAIT
 from topi_ext.cuda.kernel import compile_module
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
+from topi_ext.cuda.nvcc import compile_cubin, find_nvcc
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product
 from topi_ext.tune.workers import export

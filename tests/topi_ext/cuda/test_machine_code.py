@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from gpu_cases import depthwise, scheduled_depthwise, scheduled_product, workload
 from machine_listing import find_nvdisasm
+from ptx_text import compile_ptx
 
 from topi_ext.cuda.build import cuda_source
 from topi_ext.cuda.depthwise import DepthwiseKnobs
@@ -17,7 +18,7 @@ from topi_ext.cuda.depthwise_space import cheapest_depthwise
 from topi_ext.cuda.knobs import GemmKnobs, registers
 from topi_ext.cuda.multiplication import extents, multiplication
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
-from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
+from topi_ext.cuda.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.space import cheapest_gemm, gemm_knobs
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 

@@ -14,13 +14,14 @@ from gpu_winograd import (
     scheduled_transform,
     winograd_error,
 )
+from ptx_text import compile_ptx
 from tvm import te, topi
 
 from topi_ext.compute.winograd_nhwc import products_shape, transformed_products
 from topi_ext.cuda.build import cuda_source
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.nvcc import compile_cubin, compile_ptx, find_nvcc
+from topi_ext.cuda.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.winograd import (
     WinogradGemmKnobs,

@@ -13,7 +13,7 @@ from tvm import te, tirx, topi
 from tvm_ffi import structural_walk
 
 from topi_ext.compute import max_pool2d, transcendental
-from topi_ext.kernel import default_knobs, kernel_function, schedule
+from topi_ext.kernel import cheapest, kernel_function, schedule
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor, processor_of
 
@@ -81,7 +81,7 @@ def test_what_is_written_twice_is_counted_once() -> None:
 
 
 def defaults(workload: Any, processor: Processor = AVX512) -> ConvolutionKnobs:
-    knobs = default_knobs(workload, processor)
+    knobs = cheapest(workload, processor)[1]
     assert isinstance(knobs, ConvolutionKnobs)
     return knobs
 

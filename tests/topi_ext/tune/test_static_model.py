@@ -19,7 +19,7 @@ from topi_ext.tune.static_model import KernelModel
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneOptions, Tuner
 from topi_ext.tune.workers import build, named
-from topi_ext.word_forms import brain_form, integer_form
+from topi_ext.word_forms import bfloat16_form, integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 TARGETS = {
@@ -207,7 +207,7 @@ def test_words_take_as_many_fewer_steps(layout: str, kernel_layout: str) -> None
     target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n2", "num-cores": 4})
     model = KernelModel(target, processor_of(target), 2.8)
     floats = workload(layout, kernel_layout)
-    forms = (floats, brain_form(floats), integer_form(replace(floats, dtype="uint8", out_dtype="int32")))
+    forms = (floats, bfloat16_form(floats), integer_form(replace(floats, dtype="uint8", out_dtype="int32")))
     seconds = [model.seconds(form, direct(8, 14, 1)) for form in forms]
     assert [form.word for form in forms] == [1, 2, 4]
     assert seconds[1] == pytest.approx(seconds[0] / 2, rel=0.15)

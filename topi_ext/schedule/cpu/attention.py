@@ -27,15 +27,6 @@ from topi_ext.schedule.blocks import (
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange, arrange_block, finished
-from topi_ext.schedule.cpu.nests import (
-    fused_loops,
-    inside,
-    nests_of,
-    outer_loops,
-    sequence,
-    stored_by,
-    with_nests,
-)
 from topi_ext.schedule.cpu.product import (
     Tile,
     arrange_product,
@@ -48,6 +39,15 @@ from topi_ext.schedule.cpu.product import (
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rows import common_rows, inline_cheap
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.nests import (
+    fused_loops,
+    inside,
+    nests_of,
+    outer_loops,
+    sequence,
+    stored_by,
+    with_nests,
+)
 from topi_ext.schedule.overlap import conjuncts, substitute, uses
 from topi_ext.schedule.work import block_cycles
 

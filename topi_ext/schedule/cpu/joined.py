@@ -25,11 +25,11 @@ from topi_ext.schedule.blocks import (
 from topi_ext.schedule.choices import Part, choices, range_of, within
 from topi_ext.schedule.cpu.interleaved import Interleaved
 from topi_ext.schedule.cpu.loops import LoopNest
-from topi_ext.schedule.cpu.nests import is_plain, nest_of
 from topi_ext.schedule.cpu.rows import Rows
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.cpu.transpose import Transpose
 from topi_ext.schedule.inlining import inlined
+from topi_ext.schedule.nests import is_plain, nest_of
 from topi_ext.schedule.overlap import substitute
 
 MOST_PARTS = 16

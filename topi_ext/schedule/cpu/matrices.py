@@ -1,8 +1,8 @@
 """Register tiles of matrices: the innermost loops of a convolution of words as instructions of AMX.
 
 Schedules arrange the loops as they do for vectors and leave marks; then the loops of a tile become
-instructions on all of its matrices (:mod:`topi_ext.matrices`), and sums are stored where the epilogue reads
-them.
+instructions on all of its matrices (:mod:`topi_ext.matrix_registers`), and sums are stored where the
+epilogue reads them.
 """
 
 from typing import Any
@@ -14,15 +14,15 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.brain import without_conversion
+from topi_ext.bfloat16 import without_conversion
 from topi_ext.dot_products import is_dot, operands
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
-from topi_ext.matrices import Matrices
+from topi_ext.matrix_registers import Matrices
 from topi_ext.schedule.blocks import SBlock
 from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 
 _CONFIGURED, _ZERO, _SUM, _PRODUCT = _MARKS = tuple(
-    f"topi_ext.matrices.{part}" for part in ("configured", "zero", "sum", "product")
+    f"topi_ext.matrix_registers.{part}" for part in ("configured", "zero", "sum", "product")
 )
 """Loop annotations: around all tiles; around a tile of zeros, all its products, and one step of them."""
 

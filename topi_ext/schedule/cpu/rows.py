@@ -24,10 +24,10 @@ from topi_ext.schedule.blocks import (
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import arrange, finished
-from topi_ext.schedule.cpu.nests import one_loop
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import is_shared
+from topi_ext.schedule.nests import one_loop
 from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4

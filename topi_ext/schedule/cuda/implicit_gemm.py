@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.compute.implicit_gemm import flat_index
+from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.cuda.intrinsics import SHARED
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
@@ -37,14 +37,9 @@ def schedule_product(
     workload: GemmConvolution,
     knobs: GemmKnobs,
     multiprocessor: Multiprocessor,
-    *,
-    tensorize: bool = True,
 ) -> Schedule | None:
     """Arrange a function around ``partial_products``; None where what follows them is no epilogue. Data that
     are converted while they are gathered are copied by every thread, whatever the knobs say.
-
-    Without ``tensorize`` the loops of each fragment stay as they are, which any target can run: what is left
-    to trust are the descriptions of the instructions.
     """
     sch = open_schedule(func)
     found = annotated_block(sch)
@@ -77,7 +72,7 @@ def schedule_product(
     sch.reverse_compute_at(out, tiles.block_loop, preserve_unit_loops=True)
     tiles.store_results(out, result_run(workload.columns if not is_partial else knobs.block_n))
     init = sch.decompose_reduction(tiles.outer, tiles.tile_loop)
-    tiles.finish(store, init, tensorize)
+    tiles.finish(store, init)
     tiles.pipeline()
     if knobs.copies == "bulk":
         return open_schedule(with_bulk_copies(sch.mod["main"], workload, knobs))
@@ -93,7 +88,7 @@ def _flatten(sch: Schedule, block: Any, workload: GemmConvolution) -> None:
 
     def rows(*index: Any) -> tuple[Any, ...]:
         *place, channel = index
-        row = flat_index(place, extents)
+        row = number_of_row(place, extents)
         if workload.groups == 1:
             return row, channel
         return channel // columns, row, channel % columns

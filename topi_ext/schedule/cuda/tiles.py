@@ -96,7 +96,7 @@ class Tiles:
         self.sch.reverse_compute_at(store, self.thread_loop, preserve_unit_loops=True)
         return store
 
-    def finish(self, store: Any, init: Any, tensorize: bool) -> None:
+    def finish(self, store: Any, init: Any) -> None:
         """What is inside a turn of the tile loop, the clearing of the sums, and their way out."""
         raise NotImplementedError
 
@@ -152,7 +152,7 @@ class TensorTiles(Tiles):
         for fragment in (self.left, self.right):
             sch.compute_at(fragment, self.step_loop, preserve_unit_loops=True)
 
-    def finish(self, store: Any, init: Any, tensorize: bool) -> None:
+    def finish(self, store: Any, init: Any) -> None:
         sch, names = self.sch, self.intrinsics
         zero = sch.get_child_blocks(init)[0]
         pieces = [_pieces(sch, block, self.depth) for block in (self.left, self.right)]
@@ -166,8 +166,6 @@ class TensorTiles(Tiles):
             sch.unroll(loop)
         stored = sch.blockize(pieces[2])
         sch.storage_align(stored, 0, axis=-2, factor=32, offset=RESULT_PAD)
-        if not tensorize:
-            return
         sch.tensorize(pieces[0], names.load_left)
         sch.tensorize(pieces[1], names.load_right)
         sch.tensorize(stored, names.store)
@@ -210,7 +208,7 @@ class WarpgroupTiles(Tiles):
             self.left = self.sch.cache_read(self.outer, 0, FRAGMENT)
             self.sch.compute_at(self.left, self.turn, preserve_unit_loops=True)
 
-    def finish(self, store: Any, init: Any, tensorize: bool) -> None:
+    def finish(self, store: Any, init: Any) -> None:
         sch, dtype = self.sch, self.workload.dtype
         names = intrinsics("mma", dtype)
         zero = sch.get_child_blocks(init)[0]
@@ -222,8 +220,6 @@ class WarpgroupTiles(Tiles):
         sch.unroll(self.step_loop)
         stored = sch.blockize(stored)
         sch.storage_align(stored, 0, axis=-2, factor=32, offset=RESULT_PAD)
-        if not tensorize:
-            return
         row_bytes = self.knobs.block_k * self.workload.element_bytes
         sch.tensorize(stored, names.store)
         if self.left is not None:
@@ -276,10 +272,10 @@ class ScalarTiles(Tiles):
             copy, ("write", 0), lambda b, row, k: (b, row // (run * lanes), row % run, row // run % lanes, k)
         )
 
-    def finish(self, store: Any, init: Any, tensorize: bool) -> None:
+    def finish(self, store: Any, init: Any) -> None:
         sch = self.sch
         sch.storage_align(store, 0, axis=-2, factor=32, offset=PAD_BYTES // 4)
-        dot = tensorize and self.knobs.instruction == "dp4a"
+        dot = self.knobs.instruction == "dp4a"
         if not dot:
             sch.unroll(self.step)
         for loop in (*self.square, *sch.get_loops(init)[-2:], *sch.get_loops(store)[-2:]):

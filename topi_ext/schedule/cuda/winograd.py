@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.compute.implicit_gemm import flat_index
+from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.compute.winograd import DATA, DATA_ROWS, RESULT_COLUMNS
 from topi_ext.compute.winograd_nhwc import SPREAD, TRANSFORM, WINDOW
 from topi_ext.cuda.annotation import described_kernel
@@ -50,7 +50,7 @@ def _image(sch: Schedule, out: Any, workload: GemmConvolution, knobs: WinogradGe
 
     def places_apart(*index: Any) -> tuple[Any, ...]:
         *tile, element = index
-        return flat_index(tile, extents), element // channels, element % channels
+        return number_of_row(tile, extents), element // channels, element % channels
 
     moved = tirx.IndexMap.from_func(places_apart, ndim=len(extents) + 1, index_dtype="int32")
     sch.transform_block_layout(out, moved)

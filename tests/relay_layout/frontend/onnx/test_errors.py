@@ -73,7 +73,7 @@ def test_truncated_file(folder: Path) -> None:
 def test_unreadable_file(folder: Path) -> None:
     Path("m.onnx").write_bytes(b"x")
     Path("m.onnx").chmod(0)
-    assert _message("m.onnx") == "model 'm.onnx' cannot be read: Permission denied"
+    assert _message("m.onnx") == "model 'm.onnx': Permission denied"
 
 
 def test_without_the_onnx_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ def with_nests(func: tirx.PrimFunc, nests: list[Any]) -> tirx.PrimFunc:
 
 
 def sequence(statements: list[Any]) -> Any:
+    """One statement that does one or more in turn."""
     return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
 
 

@@ -9,7 +9,7 @@ import tvm
 from tvm import relax, tirx
 
 from relay_layout.ir import operator_name
-from relay_layout.lower.parts import merge_parts
+from relay_layout.lower.rejoined_parts import merge_parts
 
 Emit = Callable[[Any], Any]
 CHANNELS = 12

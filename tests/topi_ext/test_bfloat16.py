@@ -11,7 +11,7 @@ from tvm import te
 from tvm.target import Target
 from tvm_ffi import structural_walk
 
-from topi_ext.brain import BITS, rounded, widened, without_detour
+from topi_ext.bfloat16 import BITS, rounded, widened, without_detour
 from topi_ext.schedule.rules import LoopNest
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, 1.00390625, 1.01171875, 65504.0]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_brain import check_brain, floats
+from kernel_bfloat16 import check_bfloat16, floats
 from kernel_harness import check_kernel, compile_function, cpu_features
 from kernel_reference import convolve as reference
 from kernel_reference import pack
@@ -22,11 +22,11 @@ from topi_ext.kernel import (
 )
 from topi_ext.kernel import schedule as arrange
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, knobs_from_dict
-from topi_ext.matrices import REGISTERS, Matrices, registers_held
 from topi_ext.matrix_permission import may_use_matrices
+from topi_ext.matrix_registers import REGISTERS, Matrices, registers_held
 from topi_ext.processor import processor_of
 from topi_ext.tune.measure import KernelMeasurer
-from topi_ext.word_forms import brain_form, integer_form
+from topi_ext.word_forms import bfloat16_form, integer_form
 
 TARGET = Target({"kind": "llvm", "num-cores": 2, "mcpu": "sapphirerapids", "mattr": ["-prefer-256-bit"]})
 PROCESSOR = processor_of(TARGET)
@@ -35,7 +35,7 @@ runs_here = pytest.mark.skipif(
     reason="this machine has no AMX",
 )
 
-multiplies_brain = pytest.mark.skipif(
+multiplies_bfloat16 = pytest.mark.skipif(
     not ({"amx_bf16", "avx512_vnni"} <= cpu_features() and may_use_matrices()),
     reason="this machine has no AMX for bfloat16",
 )
@@ -116,23 +116,23 @@ def check(case: object, chosen: object) -> None:
     )
 
 
-@multiplies_brain
+@multiplies_bfloat16
 @pytest.mark.parametrize(
     "case", [PADDED, POINTWISE, ODD, DILATED, FILLED, SMALL], ids=lambda case: case.to_json()
 )
 def test_numbers_of_bfloat16(case: object) -> None:
     """Every thirtieth of the knobs with matrices, and a kernel of vectors."""
-    form = brain_form(floats(case))
+    form = bfloat16_form(floats(case))
     assert form.dtype == "bfloat16"
     found = [chosen for _, chosen in knob_space(form, PROCESSOR) if getattr(chosen, "matrix_rows", 0)]
     assert found
     for chosen in [*found[::30], ConvolutionKnobs(16, 2, 1)]:
-        check_brain(floats(case), form, chosen, TARGET)
+        check_bfloat16(floats(case), form, chosen, TARGET)
 
 
 @pytest.mark.parametrize("case", [PADDED, POINTWISE], ids=lambda case: str(case.kernel))
 def test_bfloat16_has_an_instruction_of_its_own(case: object) -> None:
-    form = brain_form(floats(case))
+    form = bfloat16_form(floats(case))
     source = compile_function(scheduled_kernel(form, knobs(7, 2, 7, 4)), TARGET).mod.inspect_source("asm")
     counts = [len(re.findall(rf"^\s+{name}\b", source, re.MULTILINE)) for name in ("tdpbf16ps", "tdpbusd")]
     assert counts[0] > 0 == counts[1]
@@ -140,14 +140,14 @@ def test_bfloat16_has_an_instruction_of_its_own(case: object) -> None:
 
 @pytest.mark.parametrize(("case", "copies"), [(PADDED, True), (POINTWISE, False)])
 def test_bits_without_a_border_are_not_copied(case: object, copies: bool) -> None:
-    form = brain_form(floats(case))
+    form = bfloat16_form(floats(case))
     assert ("data_pad" in scheduled_kernel(form, knobs(7, 2, 7, 4)).script()) == copies
 
 
 @pytest.mark.parametrize("case", [PADDED, POINTWISE])
 def test_weights_are_asked_for_where_matrices_read_them_once(case: object) -> None:
     """Sixteen words of each vector for each step; by order of pixels all of them are read again and again."""
-    form, chosen = brain_form(floats(case)), knobs(7, 2, 7, 4)
+    form, chosen = bfloat16_form(floats(case)), knobs(7, 2, 7, 4)
     scripts = [
         scheduled_kernel(form, replace(chosen, **change)).script()  # type: ignore[arg-type]
         for change in ({}, {"prefetch": False}, {"order": "pixels"})
@@ -164,7 +164,7 @@ def test_weights_are_asked_for_where_matrices_read_them_once(case: object) -> No
     ],
 )
 def test_forms_of_bfloat16(change: dict[str, object], kernel_layout: str) -> None:
-    form = brain_form(replace(floats(PADDED), **change))  # type: ignore[arg-type]
+    form = bfloat16_form(replace(floats(PADDED), **change))  # type: ignore[arg-type]
     assert (form.dtype, form.out_dtype, form.kernel_layout) == ("bfloat16", "float32", kernel_layout)
     assert form.weight_dtype == "uint16"
 
@@ -183,7 +183,7 @@ def test_forms_of_bfloat16(change: dict[str, object], kernel_layout: str) -> Non
 )
 def test_what_does_not_suit_matrices_stays_float32(change: dict[str, object]) -> None:
     case = replace(floats(PADDED), **change)  # type: ignore[arg-type]
-    assert brain_form(case, vectors=False) is case
+    assert bfloat16_form(case, vectors=False) is case
 
 
 def test_instructions() -> None:

@@ -18,8 +18,8 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 from tvm_ffi import structural_equal, structural_walk
 
-from topi_ext.bindings import flatten_bindings, inline_casts
 from topi_ext.compute import transcendental
+from topi_ext.let_bindings import flatten_bindings, inline_casts
 from topi_ext.schedule.rules import LoopNest
 
 

@@ -17,7 +17,7 @@ from topi_ext.scalar_operations import lanes_of, scalar_operation, vector_of
 
 BITS = "uint16"
 
-_ROUNDED, _WIDENED = "topi_ext.brain_bits", "topi_ext.brain_float"
+_ROUNDED, _WIDENED = "topi_ext.bfloat16_bits", "topi_ext.bfloat16_float"
 CONVERSIONS = (scalar_operation(_ROUNDED), scalar_operation(_WIDENED))
 """Both operators."""
 
@@ -50,7 +50,7 @@ def without_conversion(value: Any) -> Any:
     return value.args[0] if isinstance(value, Call) and value.op.name == _WIDENED else value
 
 
-def lower_brain_floats() -> tvm.transform.Pass:
+def lower_bfloat16() -> tvm.transform.Pass:
     """Every conversion in functions that are vectorized, as arithmetic."""
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
@@ -72,7 +72,7 @@ def lower_brain_floats() -> tvm.transform.Pass:
 
         return func.with_body(structural_map(func.body, (Call, on_call)))
 
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_brain_floats")
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_bfloat16")
 
 
 def _float_of(bits: Any, lanes: int) -> Any:
@@ -92,7 +92,7 @@ def _bits_of(value: Any, lanes: int) -> Any:
 __all__ = [
     "BITS",
     "CONVERSIONS",
-    "lower_brain_floats",
+    "lower_bfloat16",
     "rounded",
     "widened",
     "without_conversion",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tvm import IRModule, relax, te, tirx
 
-from relay_layout.lower.introduced import keep_introducing_apart
+from relay_layout.lower.introduced_extents import keep_introducing_apart
 from relay_layout.lower.patterns import OPAQUE, PATTERN
 
 

@@ -2,7 +2,7 @@
 
 from tvm import IRModule, relax
 
-from relay_layout.lower.growing import keep_growing_apart
+from relay_layout.lower.growing_broadcasts import keep_growing_apart
 from relay_layout.lower.patterns import BROADCAST, INJECTIVE, PATTERN
 
 FLOAT = "float32"

@@ -22,14 +22,14 @@ def floats(case: ConvolutionWorkload) -> ConvolutionWorkload:
     return replace(case, dtype="float32", out_dtype="float32")
 
 
-def check_brain(case: ConvolutionWorkload, form: ConvolutionWorkload, chosen: Any, target: Target) -> None:
+def check_bfloat16(case: ConvolutionWorkload, form: ConvolutionWorkload, chosen: Any, target: Target) -> None:
     """The kernel of a form of ``case``, whose data of float32 it rounds, with bias and ReLU beside numpy."""
     rng = np.random.default_rng(case.in_channels)
     data = rng.standard_normal((case.batch, case.in_channels, case.in_height, case.in_width), "float32")
     weight = rng.standard_normal((case.out_channels, case.group_in_channels, *case.kernel), "float32")
     bias = rng.standard_normal(case.out_channels, "float32")
-    brains = [array.astype(ml_dtypes.bfloat16) for array in (data, weight)]
-    rounded = [array.astype("float64") for array in brains]
+    bfloats = [array.astype(ml_dtypes.bfloat16) for array in (data, weight)]
+    rounded = [array.astype("float64") for array in bfloats]
     sums = reference(*rounded, case.strides, case.padding, case.dilation, case.groups)
     expected = np.maximum(sums + bias[:, None, None], 0)
     parameters = [
@@ -38,7 +38,7 @@ def check_brain(case: ConvolutionWorkload, form: ConvolutionWorkload, chosen: An
     ]
     result = topi.nn.relu(topi.add(direct_convolution(*parameters[:2], form), parameters[2]))
     wider = form.kernel[1] - case.kernel[1]
-    stored = np.pad(brains[1].view("uint16"), ((0, 0), (0, 0), (0, 0), (0, wider)))
+    stored = np.pad(bfloats[1].view("uint16"), ((0, 0), (0, 0), (0, 0), (0, wider)))
     if form.padded_lanes:
         stored = fill_vectors(stored, 1, form.padded_lanes)
     check_kernel(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from topi_ext.brain import BITS
+from topi_ext.bfloat16 import BITS
 from topi_ext.indexing import WORD_BYTES
 
 REGISTERS, ROWS, ROW_BYTES = 8, 16, 64
