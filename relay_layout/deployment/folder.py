@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +15,7 @@ from relay_layout.deployment.description import describe
 from relay_layout.errors import ArtifactError, InputError
 from relay_layout.runtime.cpu import runtime_libraries
 from topi_ext.threads import SET_THREADS
+from topi_ext.whole_file import replaced
 
 _SOURCES = Path(__file__).with_name("cpp")
 _OF_THE_USER = ("example.cpp", "CMakeLists.txt")
@@ -59,8 +56,8 @@ def export_folder(
     try:
         (root / "cpp").mkdir(parents=True, exist_ok=True)
         _write_weights(root / "weights.bin", content)
-        with _whole(root / "network.so") as draft:
-            draft.write_bytes(content.library)
+        with replaced(root / "network.so") as file:
+            file.write(content.library)
         _write_sources(root / "cpp")
         if has_runtime:
             for library in (Path(find_libtvm_ffi()), *runtime_libraries()):
@@ -68,8 +65,8 @@ def export_folder(
         (entries,) = place([content])
         size = (root / "weights.bin").stat().st_size
         # Last, since it is what makes a network of the folder.
-        with _whole(root / "network.txt") as draft:
-            draft.write_text(describe(held.manifest, build, entries, size), encoding="utf-8")
+        with replaced(root / "network.txt") as file:
+            file.write(describe(held.manifest, build, entries, size).encode())
     except OSError as error:
         raise InputError(f"{root}: cannot be written: {error.strerror or error}") from None
     nbytes = sum(path.stat().st_size for path in root.glob("network.*"))
@@ -97,7 +94,7 @@ def _runs_here(build: Build) -> bool:
 
 def _write_weights(path: Path, content: Content) -> None:
     (entries,) = place([content])
-    with _whole(path) as draft, draft.open("xb") as file:
+    with replaced(path) as file:
         for entry, array in zip(entries, content.weights.values(), strict=True):
             # Equal arrays have one place.
             if entry.offset >= file.tell():
@@ -111,8 +108,8 @@ def _write_sources(folder: Path) -> None:
         if source.name in _OF_THE_USER and target.exists():
             continue
         text = source.read_text(encoding="utf-8").replace("SET_THREADS_NAME", SET_THREADS)
-        with _whole(target) as draft:
-            draft.write_text(text, encoding="utf-8")
+        with replaced(target) as file:
+            file.write(text.encode())
     for include in {Path(find_include_path()), Path(find_dlpack_include_path())}:
         for package in ("dlpack", "tvm"):
             for header in sorted((include / package).rglob("*.h")):
@@ -121,20 +118,8 @@ def _write_sources(folder: Path) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _whole(target) as draft:
-        shutil.copyfile(source, draft)
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file to write that takes the place of ``path`` at the end, or is gone."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        yield draft
-        os.replace(draft, path)
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
+    with replaced(target) as file:
+        file.write(source.read_bytes())
 
 
 __all__ = ["Exported", "export_folder"]
