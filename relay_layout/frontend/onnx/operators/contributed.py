@@ -12,7 +12,14 @@ from tvm import relax
 from relay_layout.frontend.extent_arithmetic import least
 from relay_layout.frontend.onnx.agreement import added
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators import attention, diffusion, own, packed_weights, rotary
+from relay_layout.frontend.onnx.operators import (
+    attention,
+    diffusion,
+    grouped_attention,
+    own,
+    packed_weights,
+    rotary,
+)
 from relay_layout.frontend.onnx.operators.channels_last import channels_last, maybe_channels_last
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
 from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
@@ -225,6 +232,7 @@ def _quick_gelu(node: Node) -> Value:
 CONVERTERS: dict[str, Converter] = {
     **attention.CONVERTERS,
     **diffusion.CONVERTERS,
+    **grouped_attention.CONVERTERS,
     **packed_weights.CONVERTERS,
     **rotary.CONVERTERS,
     "DequantizeLinear": own.CONVERTERS["DequantizeLinear"],
