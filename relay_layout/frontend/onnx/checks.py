@@ -7,7 +7,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.input_shapes import Input
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx import fallback
-from relay_layout.frontend.onnx.functions import weightless
+from relay_layout.frontend.onnx.functions import in_one_opset, weightless
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, with_subgraphs
 from relay_layout.frontend.onnx.operators import converter_of, early
 from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
@@ -97,7 +97,7 @@ def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":
     """The model without weights, and without what the checker alone is strict about."""
     from onnx import TensorProto
 
-    light = weightless(model)
+    light = in_one_opset(weightless(model))
     light.graph.name = light.graph.name or "graph"
     for place in (*light.opset_import, *with_subgraphs(light.graph.node)):
         if place.domain in OWN_DOMAINS:

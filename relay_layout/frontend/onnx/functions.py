@@ -40,6 +40,7 @@ def expanded(
     try:
         light = weightless(model)
         if model.functions:
+            light = in_one_opset(light)
             _state_one_opset(light.functions, opset_version(light) or 1)
             light = inliner.inline_local_functions(light)
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
@@ -67,10 +68,27 @@ def expanded(
     return light.graph.node
 
 
+def in_one_opset(light: "onnx.ModelProto") -> "onnx.ModelProto":
+    """The model without functions of another opset than its own, whose operators are converted.
+
+    It is left as it is where it has none of those, or where they cannot be converted.
+    """
+    from onnx import inliner
+
+    version = opset_version(light)
+    entries = [entry for function in light.functions for entry in function.opset_import]
+    if all(entry.version == version for entry in entries if entry.domain in OWN_DOMAINS):
+        return light
+    try:
+        return inliner.inline_local_functions(light, True)
+    except Exception:
+        return light
+
+
 def _state_one_opset(functions: Iterable["onnx.FunctionProto"], version: int) -> None:
     """Have functions name the model's opset: the inliner leaves those of others where they are.
 
-    The checker has refused those whose operators are others in the model's opset.
+    The checker has refused those that cannot be converted and whose operators are others in that opset.
     """
     for entry in (entry for function in functions for entry in function.opset_import):
         if entry.domain in OWN_DOMAINS:

@@ -167,12 +167,23 @@ def test_sparse_tensors(places: list[Any]) -> None:
     np.testing.assert_array_equal(constant, wanted)
 
 
-def test_functions_of_another_opset_whose_operators_are_the_same() -> None:
+@pytest.mark.parametrize(
+    ("opset", "body", "operators"),
+    [
+        # As it is in the model's opset.
+        (18, "c = Relu(a)", {"nn.relu": 1}),
+        # Axes were an attribute.
+        (11, "b = Unsqueeze <axes=[0]> (a)  c = Neg(b)", {"expand_dims": 1, "negative": 1}),
+        # No converter goes back from 18, but what there is is the same.
+        (18, "i = Constant <value_ints=[0]> ()  c = Gather(a, i)", {"take": 1}),
+    ],
+)
+def test_functions_of_another_opset(opset: int, body: str, operators: dict[str, int]) -> None:
     model = parser.parse_model(
-        '<ir_version: 9, opset_import: ["" : 17, "own" : 1]> g (float[2,3] x) => (float[2,3] y)'
-        ' { y = own.f(x) } <domain: "own", opset_import: ["" : 18]> f (a) => (c) { c = Relu(a) }'
+        '<ir_version: 9, opset_import: ["" : 17, "own" : 1]> g (float[2,3] x) => (float[unknown] y)'
+        f' {{ y = own.f(x) }} <domain: "own", opset_import: ["" : {opset}]> f (a) => (c) {{ {body} }}'
     )
-    assert _calls(from_onnx(model)) == {"nn.relu": 1}
+    assert _calls(from_onnx(model)) == operators
 
 
 def test_outputs_need_no_more_than_a_name() -> None:
