@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from tvm import relax, tirx
 
@@ -35,6 +36,12 @@ def agreeing(node: Node) -> Node:
     if node.operator in BROADCASTING and node.opset >= _LINED_UP_BEFORE:
         return replace(node, inputs=_agreeing(node, broadcasts=True))
     return node
+
+
+def added(node: Node, left: Value, right: Value) -> Any:
+    """The sum of two tensors that broadcast, bound to a variable, with extents as in :func:`agreeing`."""
+    operands = _agreeing(replace(node, inputs=(left, right)), broadcasts=True)
+    return node.emit(relax.op.add(*map(node.expression, operands)), "sum")
 
 
 def _agreeing(node: Node, *, broadcasts: bool, but: int = 0) -> tuple[Value, ...]:
@@ -101,4 +108,4 @@ def joinable(node: Node, left: Value, right: Value) -> tuple[Value, Value]:
     return _agreed(node, left, columns, {-1: count}), _agreed(node, right, rows, {place: count})
 
 
-__all__ = ["agreeing", "joinable"]
+__all__ = ["added", "agreeing", "joinable"]

@@ -7,8 +7,8 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.input_shapes import Input
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx import fallback
-from relay_layout.frontend.onnx.functions import weightless
-from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, subgraphs, with_subgraphs
+from relay_layout.frontend.onnx.functions import in_one_opset, weightless
+from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, with_subgraphs
 from relay_layout.frontend.onnx.operators import converter_of, early
 from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
 
@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 _NOT_NUMERIC = (0, 8, 14, 15)
 """TensorProto UNDEFINED, STRING, COMPLEX64 and COMPLEX128."""
 
-_STILL_READ = frozenset({"GroupNormalization", "SimplifiedLayerNormalization", *early.CONVERTERS})
+_STILL_READ = frozenset(
+    {"GroupNormalization", "SimplifiedLayerNormalization", "ThresholdedRelu", *early.CONVERTERS}
+)
 _STILL_READ_DOMAIN = "relay_layout.still_read"
 """Operators that the checker refuses although files have them: one is deprecated in some opsets, one is ONNX
-Runtime's in ONNX's own domain, and others are older than what it knows."""
+Runtime's in ONNX's own domain, and others are older than what it knows, one of them only in early opsets."""
 
 _WALKED = frozenset({"Constant", *SUBGRAPHS})
 """Operators the importer handles while walking the graph."""
 
+
+_NO_NAMES = frozenset({"?", "-1", "None", "none"})
+"""What converters write for an extent of which they know nothing."""
 
 _OF_ONE_PROCESSOR = frozenset({"com.microsoft.nchwc", "com.ms.internal.nhwc"})
 """Domains in which ONNX Runtime writes weights in the memory order of the processor it ran on."""
@@ -82,9 +87,6 @@ def check_structure(model: "onnx.ModelProto", label: str) -> None:
             f"{label} uses opset {opset}, while the installed onnx package knows those up to {newest}: "
             "upgrade onnx, or export the model with an older opset"
         )
-    inner = [graph for node in with_subgraphs(model.graph.node) for graph in subgraphs(node)]
-    if any(graph.sparse_initializer for graph in (model.graph, *inner)):
-        raise ModelError(f"{label} has sparse initializers, which is not supported: store them as dense ones")
     try:
         checker.check_model(_checkable(model))
     except Exception as error:
@@ -93,12 +95,22 @@ def check_structure(model: "onnx.ModelProto", label: str) -> None:
 
 def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":
     """The model without weights, and without what the checker alone is strict about."""
-    light = weightless(model)
+    from onnx import TensorProto
+
+    light = in_one_opset(weightless(model))
+    light.graph.name = light.graph.name or "graph"
+    for place in (*light.opset_import, *with_subgraphs(light.graph.node)):
+        if place.domain in OWN_DOMAINS:
+            place.domain = ""
     for node in with_subgraphs(light.graph.node):
         if node.op_type in _STILL_READ and not node.domain:
             # A domain the checker does not know: it looks at the node's place only.
             node.domain = _STILL_READ_DOMAIN
     light.opset_import.add(domain=_STILL_READ_DOMAIN, version=1)
+    for value in light.graph.output:
+        if not value.type.WhichOneof("value"):
+            # Other readers take an output that only has a name, as tools add them to look inside of a model.
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
     for value in [*light.graph.input, *light.graph.output]:
         if value.type.HasField("tensor_type"):
             # Other readers take a tensor of undeclared rank.
@@ -109,7 +121,8 @@ def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":
 def read_inputs(graph: "onnx.GraphProto", label: str) -> dict[str, Input]:
     """The true inputs of a graph by name, in order; initializers are none.
 
-    An extent without number or name gets the name "INPUT_dim_AXIS".
+    An extent without number or name gets the name "INPUT_dim_AXIS", as do those that files name "None" and
+    the like: they say nothing of which are equal.
     """
     weights = {tensor.name for tensor in graph.initializer}
     result = {}
@@ -125,8 +138,12 @@ def read_inputs(graph: "onnx.GraphProto", label: str) -> dict[str, Input]:
         shape: tuple[int | str, ...] | None = None
         if tensor.HasField("shape"):
             shape = tuple(
-                extent.dim_value if extent.dim_value > 0 else extent.dim_param or f"{value.name}_dim_{axis}"
+                extent.dim_value if extent.dim_value > 0 else _name(extent) or f"{value.name}_dim_{axis}"
                 for axis, extent in enumerate(tensor.shape.dim)
             )
         result[value.name] = Input(value.name, tensor.elem_type, shape)
     return result
+
+
+def _name(extent: "onnx.TensorShapeProto.Dimension") -> str:
+    return "" if extent.dim_param in _NO_NAMES else str(extent.dim_param)

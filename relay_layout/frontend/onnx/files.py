@@ -1,7 +1,7 @@
 """Reading an ONNX file, with the data it keeps in other files."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,7 +85,13 @@ def _external_tensors(model: "onnx.ModelProto") -> Iterator["onnx.TensorProto"]:
     functions = [node for function in model.functions for node in function.node]
     nodes = list(with_subgraphs([*model.graph.node, *functions]))
     for graph in (model.graph, *(graph for node in nodes for graph in subgraphs(node))):
-        yield from (tensor for tensor in graph.initializer if tensor.data_location == tensor.EXTERNAL)
-    for attribute in (attribute for node in nodes for attribute in node.attribute):
-        tensors = [attribute.t, *attribute.tensors]
+        tensors = [*graph.initializer, *_parts(graph.sparse_initializer)]
         yield from (tensor for tensor in tensors if tensor.data_location == tensor.EXTERNAL)
+    for attribute in (attribute for node in nodes for attribute in node.attribute):
+        tensors = [attribute.t, *attribute.tensors, *_parts([attribute.sparse_tensor])]
+        yield from (tensor for tensor in tensors if tensor.data_location == tensor.EXTERNAL)
+
+
+def _parts(sparse: Iterable["onnx.SparseTensorProto"]) -> Iterator["onnx.TensorProto"]:
+    for tensor in sparse:
+        yield from (tensor.values, tensor.indices)

@@ -50,10 +50,13 @@ _FLATTENING = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 """Operators of all axes from one on before opset 13, which onnx's reference implementation takes for one."""
 
 
-def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str, int]) -> list[Array] | None:
+def fold(
+    proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str, int]
+) -> list[Array | None] | None:
     """The outputs of a node whose inputs are all constants, by onnx's reference implementation.
 
-    None where it has none for this node; Unsupported where the result is out of proportion.
+    An output without a name is None. None where there is no implementation for this node; Unsupported where
+    the result is out of proportion.
     """
     fixed = all(value is None or isinstance(value, np.ndarray) for value in inputs)
     flattened = proto.op_type in _FLATTENING and opsets.get("", 1) < 13
@@ -72,7 +75,8 @@ def fold(proto: "onnx.NodeProto", inputs: tuple[Value, ...], opsets: Mapping[str
     arrays = [np.asarray(result) for result in results if isinstance(result, np.ndarray | np.generic)]
     if len(arrays) != len(results) or any(array.dtype.kind in "OSU" for array in arrays):
         return None
-    return arrays
+    computed = iter(arrays)
+    return [next(computed) if name else None for name in proto.output]
 
 
 def _as_function(

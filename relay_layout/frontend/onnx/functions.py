@@ -1,11 +1,11 @@
 """Operators that are defined by others: functions a model brings along, and those ONNX itself defines so."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.messages import reason
-from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, subgraphs, with_subgraphs
+from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, in_order, opset_version, subgraphs, with_subgraphs
 
 if TYPE_CHECKING:
     import onnx
@@ -35,11 +35,13 @@ def expanded(
 
     operators = sorted({node.op_type for node in with_subgraphs(model.graph.node) if wanted(node)})
     if not model.functions and not operators:
-        return model.graph.node
+        return in_order(model.graph.node)
     light = model
     try:
         light = weightless(model)
         if model.functions:
+            light = in_one_opset(light)
+            _state_one_opset(light.functions, opset_version(light) or 1)
             light = inliner.inline_local_functions(light)
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
         # Some are defined by others that are defined so as well, and some for some shapes alone.
@@ -64,6 +66,33 @@ def expanded(
             "export the model with fixed shapes"
         )
     return light.graph.node
+
+
+def in_one_opset(light: "onnx.ModelProto") -> "onnx.ModelProto":
+    """The model without functions of another opset than its own, whose operators are converted.
+
+    It is left as it is where it has none of those, or where they cannot be converted.
+    """
+    from onnx import inliner
+
+    version = opset_version(light)
+    entries = [entry for function in light.functions for entry in function.opset_import]
+    if all(entry.version == version for entry in entries if entry.domain in OWN_DOMAINS):
+        return light
+    try:
+        return inliner.inline_local_functions(light, True)
+    except Exception:
+        return light
+
+
+def _state_one_opset(functions: Iterable["onnx.FunctionProto"], version: int) -> None:
+    """Have functions name the model's opset: the inliner leaves those of others where they are.
+
+    The checker has refused those that cannot be converted and whose operators are others in that opset.
+    """
+    for entry in (entry for function in functions for entry in function.opset_import):
+        if entry.domain in OWN_DOMAINS:
+            entry.version = version
 
 
 def _without_gaps(
@@ -121,7 +150,7 @@ def _state_defaults(node: "onnx.NodeProto", version: int) -> None:
 
 
 def weightless(model: "onnx.ModelProto") -> "onnx.ModelProto":
-    """A copy with inputs in place of initializers: weights can exceed what protobuf serializes at once."""
+    """A copy in order and with inputs in place of initializers, which can exceed what protobuf serializes."""
     from onnx import ModelProto, helper
 
     light = ModelProto()
@@ -129,12 +158,13 @@ def weightless(model: "onnx.ModelProto") -> "onnx.ModelProto":
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
     light.graph.name = model.graph.name
-    light.graph.node.extend(model.graph.node)
+    light.graph.node.extend(in_order(model.graph.node))
     light.graph.input.extend(model.graph.input)
     light.graph.output.extend(model.graph.output)
     declared = {value.name for value in model.graph.input}
-    for tensor in model.graph.initializer:
+    weights = [(tensor, tensor.dims) for tensor in model.graph.initializer]
+    weights += [(tensor.values, tensor.dims) for tensor in model.graph.sparse_initializer]
+    for tensor, shape in weights:
         if tensor.name not in declared:
-            value = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            light.graph.input.append(value)
+            light.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, shape))
     return light

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from relay_layout.errors import ModelError
 from relay_layout.frontend.messages import reason
 
@@ -44,6 +46,24 @@ def used_names(node: "onnx.NodeProto") -> set[str]:
     return names
 
 
+def in_order(nodes: Sequence["onnx.NodeProto"]) -> Sequence["onnx.NodeProto"]:
+    """Nodes, each after those whose outputs it reads, as ONNX asks for; circles are left as they are."""
+    missing = {name for node in nodes for name in node.output if name}
+    ordered, pending = [], list(nodes)
+    while pending:
+        later = []
+        for node in pending:
+            if missing.isdisjoint(used_names(node)):
+                missing.difference_update(node.output)
+                ordered.append(node)
+            else:
+                later.append(node)
+        if len(later) == len(pending):
+            return nodes
+        pending = later
+    return ordered
+
+
 def needed(nodes: Sequence["onnx.NodeProto"], outputs: Iterable[str]) -> list["onnx.NodeProto"]:
     """The nodes that ``outputs`` depend on, in the given order."""
     wanted = set(outputs)
@@ -70,19 +90,21 @@ def dependent(
     return depending, others
 
 
-def read_tensors(tensors: Iterable["onnx.TensorProto"], label: str) -> dict[str, Any]:
+def read_tensors(graph: "onnx.GraphProto", label: str) -> dict[str, Any]:
     """Initializers as numpy arrays; ModelError for one that is damaged or holds strings."""
     from onnx import TensorProto, numpy_helper
 
     result = {}
-    for tensor in tensors:
+    sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
+    for tensor in (*graph.initializer, *(tensor.values for tensor in sparse.values())):
         place = f"{label}: initializer '{tensor.name}'"
         if tensor.data_type not in TensorProto.DataType.values():
             raise ModelError(f"{place} has the unknown element type {tensor.data_type}")
         if any(extent < 0 for extent in tensor.dims):
             raise ModelError(f"{place} is damaged: it has the shape {list(tensor.dims)}")
         try:
-            array = numpy_helper.to_array(tensor)
+            known = sparse.get(tensor.name)
+            array = numpy_helper.to_array(tensor) if known is None else dense(known)
         except Exception as error:
             raise ModelError(f"{place} is damaged: {reason(error)}") from None
         if array.dtype.kind in "OSUc":
@@ -92,3 +114,15 @@ def read_tensors(tensors: Iterable["onnx.TensorProto"], label: str) -> dict[str,
             )
         result[tensor.name] = array
     return result
+
+
+def dense(tensor: "onnx.SparseTensorProto") -> Any:
+    """A sparse tensor as a numpy array; its places are [N], through the whole tensor, or [N, rank]."""
+    from onnx import numpy_helper
+
+    values, places = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
+    array = np.zeros(tuple(tensor.dims), values.dtype)
+    if places.ndim > 1:
+        places = np.ravel_multi_index(tuple(places.T), array.shape)
+    array.reshape(-1)[places] = values
+    return array

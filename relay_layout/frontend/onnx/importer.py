@@ -16,7 +16,7 @@ from relay_layout.frontend.onnx.agreement import agreeing
 from relay_layout.frontend.onnx.arithmetic import arithmetic, empty_extent
 from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
 from relay_layout.frontend.onnx.folding import fold
-from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, needed
+from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, dense, needed
 from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.node import Expressions, Node, identifier
 from relay_layout.frontend.onnx.operators import converter_of
@@ -213,6 +213,8 @@ def _attributes(proto: "onnx.NodeProto") -> dict[str, Any]:
             value = [text.decode("utf-8", errors="replace") for text in value]
         elif attribute.type == AttributeProto.TENSOR:
             value = numpy_helper.to_array(value)
+        elif attribute.type == AttributeProto.SPARSE_TENSOR:
+            value = dense(value)
         elif attribute.type == AttributeProto.FLOAT:
             value = _decimal(value)
         elif attribute.type == AttributeProto.FLOATS:
@@ -233,11 +235,8 @@ def _constant(node: Node) -> list[Any]:
     dtypes = dict.fromkeys(("value_float", "value_floats"), "float32")
     dtypes |= dict.fromkeys(("value_int", "value_ints"), "int64")
     for name, value in node.attributes.items():
-        if name == "value" and value.dtype.kind not in "OSUc":
+        if name in ("value", "sparse_value") and value.dtype.kind not in "OSUc":
             return [value]
         if name in dtypes:
             return [np.array(value, dtype=dtypes[name])]
-    raise Unsupported(
-        "holds strings, complex numbers or a sparse tensor, which is not supported: "
-        "use a dense tensor of numbers"
-    )
+    raise Unsupported("holds strings or complex numbers, which is not supported: use a tensor of numbers")

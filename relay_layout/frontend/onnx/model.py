@@ -105,7 +105,7 @@ def _import(model: "onnx.ModelProto", label: str, input_shapes: Mapping[str, Seq
         if isinstance(extent, str)
     }
     assumptions = Assumptions(open_sizes.values())
-    tensors = read_tensors(model.graph.initializer, label)
+    tensors = read_tensors(model.graph, label)
     outputs = [output.name for output in model.graph.output]
 
     def variable(name: str) -> relax.Var:

@@ -83,7 +83,7 @@ class Surroundings:
 
     def tensors(self, graph: "onnx.GraphProto") -> Mapping[str, Value]:
         """The initializers of a graph, the same ones each time."""
-        return self._tensors.kept(graph, lambda graph: read_tensors(graph.initializer, self.label))
+        return self._tensors.kept(graph, lambda graph: read_tensors(graph, self.label))
 
 
 class _Body:

@@ -12,6 +12,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.frontend.onnx.agreement import added
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
 from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
@@ -149,8 +150,8 @@ def _attended(node: Node, triple: list[Any], mask: int, bias: int | None, earlie
     scale = node.attributes.get("scale", 0.0) or 1 / math.sqrt(depth)
     scores = node.emit(relax.op.multiply(scores, node.like(scale, scores)), "scores")
     before = shape_of(earlier[0])[2] if earlier else 0
-    for added in _added(node, scores, mask, bias, before):
-        scores = node.emit(relax.op.add(scores, added), "scores")
+    for term in _terms(node, scores, mask, bias, before):
+        scores = added(node, scores, term)
     shares = node.emit(relax.op.nn.softmax(scores, -1), "shares")
     together = node.emit(relax.op.matmul(shares, value), "together")
     apart = node.emit(relax.op.permute_dims(together, [0, 2, 1, 3]), "apart")
@@ -169,7 +170,7 @@ def _heads(node: Node, tensor: Any) -> Any:
     return node.emit(relax.op.permute_dims(node.emit(parts, "parts"), [0, 2, 1, 3]), "heads")
 
 
-def _added(node: Node, scores: Any, mask: int, bias: int | None, before: Extent) -> list[Any]:
+def _terms(node: Node, scores: Any, mask: int, bias: int | None, before: Extent) -> list[Any]:
     """What is added to scores [N, H, S, T]: the bias, and a number far below zero where a mask holds zero.
 
     Before the key of the first query there are ``before`` others.

@@ -10,8 +10,16 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import least
+from relay_layout.frontend.onnx.agreement import added
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.operators import attention, own, packed_weights, rotary
+from relay_layout.frontend.onnx.operators import (
+    attention,
+    diffusion,
+    grouped_attention,
+    own,
+    packed_weights,
+    rotary,
+)
 from relay_layout.frontend.onnx.operators.channels_last import channels_last, maybe_channels_last
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
 from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
@@ -52,6 +60,11 @@ def _between(operator: str, operands: int = 1) -> Converter:
     return convert
 
 
+def _own(operator: str) -> Converter:
+    """An operator that was here before ONNX had it."""
+    return lambda node: own.CONVERTERS[operator](replace(node, operator=operator, opset=_OPSET))
+
+
 def _quantized_concatenation(node: Node) -> Value:
     places = range(2, len(node.inputs), 3)
     result = _inner(node, "Concat", [_real(node, place) for place in places])
@@ -74,7 +87,7 @@ def _quantized_product(node: Node) -> Value:
         unit = unit.reshape(()) if unit.size == 1 else unit
         zero = np.zeros(unit.shape, "int32")
         bias = node.emit(dequantized(node, node.input(6), unit.astype("float32"), zero, 0), "bias")
-        result = node.emit(relax.op.add(result, bias), "biased")
+        result = added(node, result, bias)
     return _quantized(node, result, 7, dtype_of(node.input(0))) if node.has(7) else result
 
 
@@ -117,7 +130,7 @@ def _fused(operator: str) -> Converter:
     def convert(node: Node) -> Value:
         result = _inner(node, operator, [node.optional(place) for place in range(3)])
         if operator == "Conv" and node.has(3):
-            result = node.emit(relax.op.add(result, node.tensor(3)), "sum")
+            result = added(node, result, node.input(3))
         activation = node.attributes.get("activation", "")
         if not activation:
             return result
@@ -166,9 +179,9 @@ def _normalized_sum(operator: str, weights: int) -> Converter:
                 "has its mean or its deviation in use, which is not supported: "
                 "compute them by operators of their own"
             )
-        total = node.emit(relax.op.add(node.tensor(0), node.tensor(1)), "sum")
+        total = added(node, node.input(0), node.input(1))
         if node.has(2 + weights):
-            total = node.emit(relax.op.add(total, node.tensor(2 + weights)), "sum")
+            total = added(node, total, node.input(2 + weights))
         return [_norm(node, operator, [total, *map(node.optional, range(2, 2 + weights))]), None, None, total]
 
     return convert
@@ -193,9 +206,9 @@ def _embedding_norm(node: Node) -> Value:
         rows, width = shape_of(node.input(3))
         node.requirements.assume_equal(identifiers[1], least(identifiers[1], rows))
         positions = block(node.emit, node.tensor(3), [0, 0], [node.plain(identifiers[1]), width])
-    total = node.emit(relax.op.add(total, positions), "sum")
+    total = added(node, total, positions)
     if node.has(1):
-        total = node.emit(relax.op.add(total, _rows(node, 4, node.tensor(1))), "sum")
+        total = added(node, total, _rows(node, 4, node.tensor(1)))
     words: Value = None
     if any(node.outputs[1:2]):
         mask = node.cast(node.input(7), "int32") if node.has(7) else node.like(0, np.zeros((), "int32"))
@@ -218,17 +231,22 @@ def _quick_gelu(node: Node) -> Value:
 
 CONVERTERS: dict[str, Converter] = {
     **attention.CONVERTERS,
+    **diffusion.CONVERTERS,
+    **grouped_attention.CONVERTERS,
     **packed_weights.CONVERTERS,
     **rotary.CONVERTERS,
     "DequantizeLinear": own.CONVERTERS["DequantizeLinear"],
     "DynamicQuantizeLSTM": _lstm,
     "DynamicQuantizeMatMul": _dynamic_product,
     "EmbedLayerNormalization": _embedding_norm,
+    "ExpandDims": _own("Unsqueeze"),
     "FusedConv": _fused("Conv"),
     "FusedGemm": _fused("Gemm"),
     "FusedMatMul": _fused_matrix_product,
+    "GatherND": _own("GatherND"),
     "MatMulIntegerToFloat": product_to_real,
     "NhwcMaxPool": channels_last(own.CONVERTERS["MaxPool"]),
+    "Pad": _own("Pad"),
     "QGemm": _quantized_product,
     "QLinearAdd": _between("Add", 2),
     "QLinearAveragePool": maybe_channels_last(_between("AveragePool")),
@@ -237,11 +255,14 @@ CONVERTERS: dict[str, Converter] = {
     "QLinearGlobalAveragePool": maybe_channels_last(_between("GlobalAveragePool")),
     "QLinearLeakyRelu": _between("LeakyRelu"),
     "QLinearMul": _between("Mul", 2),
+    "QLinearReduceMean": _between("ReduceMean"),
     "QLinearSigmoid": _between("Sigmoid"),
     "QLinearSoftmax": _between("Softmax"),
     "QLinearWhere": _quantized_choice,
     "QuantizeLinear": own.CONVERTERS["QuantizeLinear"],
     "QuickGelu": _quick_gelu,
+    "Range": _own("Range"),
     "SkipLayerNormalization": _normalized_sum("LayerNormalization", 2),
     "SkipSimplifiedLayerNormalization": _normalized_sum("RMSNormalization", 1),
+    "TransposeMatMul": _fused_matrix_product,
 }

@@ -3,6 +3,7 @@
 Converters of Core ML and Caffe2 models wrote them.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tvm import relax
 from relay_layout import activations
 from relay_layout.frontend.extent_arithmetic import simplify
 from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.operators import slicing
 from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
 
 
@@ -51,6 +53,30 @@ def _cropped(node: Node) -> Value:
     return relax.op.strided_slice(node.tensor(0), [2, 3], *bounds, assume_inbound=True)
 
 
+def _filled(node: Node) -> Value:
+    """One number everywhere, in a shape that is given, or is that of a tensor, or what a tensor holds."""
+    from onnx import TensorProto
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    if not node.has(0):
+        shape = list(node.attributes.get("shape", ()))
+    else:
+        shape = node.extents(0) if node.attributes.get("input_as_shape", 0) else shape_of(node.input(0))
+    shape += node.attributes.get("extra_shape", ())
+    dtype = tensor_dtype_to_np_dtype(node.attributes.get("dtype", TensorProto.FLOAT))
+    number = np.array(node.attributes.get("value", 0.0)).astype(dtype)
+    return relax.op.full(relax.ShapeExpr(shape), node.expression(number), str(dtype))
+
+
+def _slice(node: Node) -> Value:
+    """A slice by inputs, as it later became the operator Slice."""
+    return slicing.CONVERTERS["Slice"](replace(node, operator="Slice", opset=10))
+
+
+def _times_number(node: Node) -> Value:
+    return _scaled(node, node.tensor(0), node.attributes.get("scale", 1.0))
+
+
 def _parametric_softplus(node: Node) -> Value:
     """alpha times the softplus of beta times the data."""
     inner = node.emit(_scaled(node, node.tensor(0), node.attributes["beta"]), "inner")
@@ -65,8 +91,11 @@ def _scaled_tanh(node: Node) -> Value:
 
 CONVERTERS: dict[str, Converter] = {
     "Affine": _affine,
+    "ConstantFill": _filled,
     "Crop": _cropped,
+    "DynamicSlice": _slice,
     "ImageScaler": _scaled_image,
     "ParametricSoftplus": _parametric_softplus,
+    "Scale": _times_number,
     "ScaledTanh": _scaled_tanh,
 }

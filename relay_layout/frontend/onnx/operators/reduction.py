@@ -69,6 +69,20 @@ def _log_of_sum_of_exponentials(node: Node) -> Value:
     return result if node.attributes.get("keepdims", 1) else relax.op.squeeze(result, axes)
 
 
+def _whole_part(converter: Converter) -> Converter:
+    """Of integers the whole part of what is computed of them as float64, as ONNX Runtime gives it."""
+
+    def convert(node: Node) -> Value:
+        dtype = dtype_of(node.input(0))
+        if not dtype.startswith(("int", "uint")):
+            return converter(node)
+        real = node.emit(node.cast(node.input(0), "float64"), "real")
+        found = converter(replace(node, inputs=(real, *node.inputs[1:])))
+        return relax.op.astype(node.emit(found, "found"), dtype)
+
+    return convert
+
+
 def _absolute(node: Node, data: Any) -> Any:
     return relax.op.abs(data)
 
@@ -109,9 +123,9 @@ CONVERTERS: dict[str, Converter] = {
     "ArgMax": _arg(relax.op.argmax),
     "ArgMin": _arg(relax.op.argmin),
     "ReduceL1": _reduction(relax.op.sum, before=_absolute),
-    "ReduceL2": _reduction(relax.op.sum, before=_square, after=relax.op.sqrt),
-    "ReduceLogSum": _reduction(relax.op.sum, after=relax.op.log),
-    "ReduceLogSumExp": _log_of_sum_of_exponentials,
+    "ReduceL2": _whole_part(_reduction(relax.op.sum, before=_square, after=relax.op.sqrt)),
+    "ReduceLogSum": _whole_part(_reduction(relax.op.sum, after=relax.op.log)),
+    "ReduceLogSumExp": _whole_part(_log_of_sum_of_exponentials),
     "ReduceMax": _extremum(relax.op.max),
     "ReduceMean": _mean,
     "ReduceMin": _extremum(relax.op.min),

@@ -104,6 +104,31 @@ CASES: dict[str, dict[str, Any]] = {
     "global_average_pool_of_channels_last": _quantized(
         "QLinearGlobalAveragePool", ROWS, attributes="<channels_last=1>"
     ),
+    "reduced_mean": {
+        **_quantized("QLinearReduceMean", X, attributes="<axes=[1, 3], keepdims=0>"),
+        "oracle": "r = DequantizeLinear (a, sa, za)  m = ReduceMean <axes=[1, 3], keepdims=0> (r)"
+        f"  i = QuantizeLinear (m, so, zo)  {_REAL}",
+    },
+    "expanded": _case("y = com.microsoft.ExpandDims (x, a)", {"x": _random(2, 3)}, a=np.array(1, "int32")),
+    "gathered": _case(
+        "y = com.microsoft.GatherND (x, i)", {"x": _random(2, 3)}, i=np.array([[1, 2], [0, 0]])
+    ),
+    "padded": _case(
+        "y = com.microsoft.Pad (x, p, v)",
+        {"x": _random(2, 3)},
+        p=np.array([0, 1, 0, 2]),
+        v=np.array([3.0], "f"),
+    ),
+    "range": _case(
+        "r = com.microsoft.Range (a, b, c)  y = Mul (x, r)",
+        {"x": _random(2, 3)},
+        a=_number(0),
+        b=_number(6),
+        c=_number(2),
+    ),
+    "transposed_product": _case(
+        "y = com.microsoft.TransposeMatMul <transB=1> (x, w)", {"x": _random(2, 3)}, w=_random(4, 3)
+    ),
     "max_pool_of_channels_last": {
         **_case(
             "y = com.microsoft.NhwcMaxPool <kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1> (x)",
@@ -250,6 +275,19 @@ CASES: dict[str, dict[str, Any]] = {
     "embedding_norm_of_positions": _embedding('i, ""', ', "", p'),
     "embedding_norm_and_its_sum": _embedding("i, s", "", "y, n, z")
     | {"outputs": {"y": "float32", "n": "int32", "z": "float32"}},
+    # As many positions as the sequence is long, of a table that may have fewer.
+    "embedding_norm_of_positions_cut": _case(
+        "j = Transpose <perm=[1, 0]> (i)  h = Shape <start=1> (j)  p = Slice (r, zero, h, one)"
+        '  k = Cast <to=6> (p)  y, n = com.microsoft.EmbedLayerNormalization (j, "", w, q, "", g, b, "", k)',
+        {"i": RANDOM.integers(0, 9, (3, 2)).astype("int32")},
+        r=np.arange(4)[None],
+        zero=np.array([0]),
+        one=np.array([1]),
+        w=_random(9, 8),
+        q=_random(4, 8),
+        g=_random(8),
+        b=_random(8),
+    ),
     "quick_gelu": _case("y = com.microsoft.QuickGelu <alpha=1.5> (x)", {"x": _random(*X)}),
     "quantize_16_bits": _case(
         "i = com.microsoft.QuantizeLinear(x, s, z)  y = com.microsoft.DequantizeLinear(i, s, z)",

@@ -48,6 +48,22 @@ CASES: dict[str, tuple[str, dict[str, Any], list[np.ndarray], int, list[np.ndarr
     ),
     "softplus": ("ParametricSoftplus", {"alpha": 2.0, "beta": 0.5}, [], 7, [2 * np.log1p(np.exp(0.5 * X))]),
     "tanh": ("ScaledTanh", {"alpha": 2.0, "beta": 0.5}, [], 7, [2 * np.tanh(0.5 * X)]),
+    "scale": ("Scale", {"scale": 2.5}, [], 7, [2.5 * X]),
+    "slice": (
+        "DynamicSlice",
+        {},
+        [np.array([1, -2]), np.array([2**31, -1]), np.array([1, 2])],
+        9,
+        [X[:, 1:, -2:-1]],
+    ),
+    "filled": (
+        "ConstantFill",
+        {"value": 2.0, "dtype": 7, "extra_shape": [2]},
+        [],
+        7,
+        [np.full((*X.shape, 2), 2, "int64")],
+    ),
+    "thresholded relu": ("ThresholdedRelu", {"alpha": 0.5}, [], 7, [np.where(X > 0.5, X, 0)]),
     "upsample": (
         "Upsample",
         {"height_scale": 2.0, "width_scale": 3.0, "mode": "nearest"},

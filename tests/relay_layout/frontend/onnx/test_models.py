@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 import tvm
 import tvm_ffi
-from onnx import parser
+from onnx import helper, numpy_helper, parser
 from tvm import relax
 
 from relay_layout import models
@@ -19,6 +19,7 @@ from relay_layout.frontend import from_onnx
 HEADER = '<ir_version: 8, opset_import: ["" : 17]> g '
 DIGITS = Path(__file__).resolve().parents[3] / "data" / "digits"
 TARGET = tvm.target.Target({"kind": "llvm"})
+RANDOM = np.random.default_rng(29)
 
 
 def _shapes(module: tvm.IRModule) -> list[list[Any]]:
@@ -129,6 +130,77 @@ def test_unnamed_extents_are_symbolic() -> None:
     graph = "(float[?,3] a, float[?,3] b) => (float[?,3] c, float[?,3] d) { c = Relu(a)  d = Relu(b) }"
     module = from_onnx(parser.parse_model(HEADER + graph))
     assert _shapes(module) == [["a_dim_0", 3], ["b_dim_0", 3]]
+
+
+def test_extents_whose_names_say_nothing_may_differ() -> None:
+    graph = "(float[N,3] a, float[N,3] b) => (float[?,3] c, float[?,3] d) { c = Relu(a)  d = Relu(b) }"
+    model = parser.parse_model(HEADER + graph)
+    for value in model.graph.input:
+        value.type.tensor_type.shape.dim[0].dim_param = "None"
+    assert _shapes(from_onnx(model)) == [["a_dim_0", 3], ["b_dim_0", 3]]
+
+
+def test_what_other_readers_take_as_well() -> None:
+    """Nodes out of order, a graph without a name, and ONNX's own domain by its long name."""
+    model = parser.parse_model(HEADER + "(float[2,3] a) => (float[2,3] c) { b = Relu(a)  c = Neg(b) }")
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(reversed(nodes))
+    model.graph.name = ""
+    model.opset_import[0].domain = model.graph.node[0].domain = "ai.onnx"
+    assert _calls(from_onnx(model)) == {"nn.relu": 1, "negative": 1}
+
+
+@pytest.mark.parametrize("places", [[1, 5], [[0, 1], [2, 1]]])
+def test_sparse_tensors(places: list[Any]) -> None:
+    """As an initializer and as a constant."""
+    graph = "(float[2,3] a) => (float[2,2] b, float[3,2] c) { b = MatMul(a, w) }"
+    model = parser.parse_model(HEADER + graph)
+    sparse = model.graph.sparse_initializer.add(dims=[3, 2])
+    sparse.values.CopyFrom(numpy_helper.from_array(np.array([2, 3], "float32"), "w"))
+    sparse.indices.CopyFrom(numpy_helper.from_array(np.array(places), "places"))
+    model.graph.node.append(helper.make_node("Constant", [], ["c"], sparse_value=sparse))
+    given = RANDOM.standard_normal((2, 3)).astype("float32")
+    wanted = np.array([[0, 2], [0, 0], [0, 3]], "float32")
+    product, constant = _run(from_onnx(model), given)
+    np.testing.assert_allclose(product, given @ wanted, rtol=1e-6)
+    np.testing.assert_array_equal(constant, wanted)
+
+
+@pytest.mark.parametrize(
+    ("opset", "body", "operators"),
+    [
+        # As it is in the model's opset.
+        (18, "c = Relu(a)", {"nn.relu": 1}),
+        # Axes were an attribute.
+        (11, "b = Unsqueeze <axes=[0]> (a)  c = Neg(b)", {"expand_dims": 1, "negative": 1}),
+        # No converter goes back from 18, but what there is is the same.
+        (18, "i = Constant <value_ints=[0]> ()  c = Gather(a, i)", {"take": 1}),
+    ],
+)
+def test_functions_of_another_opset(opset: int, body: str, operators: dict[str, int]) -> None:
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17, "own" : 1]> g (float[2,3] x) => (float[unknown] y)'
+        f' {{ y = own.f(x) }} <domain: "own", opset_import: ["" : {opset}]> f (a) => (c) {{ {body} }}'
+    )
+    assert _calls(from_onnx(model)) == operators
+
+
+def test_outputs_need_no_more_than_a_name() -> None:
+    model = parser.parse_model(HEADER + "(float[N,3] a) => (float[N,3] c) { b = Relu(a)  c = Neg(b) }")
+    model.graph.output.add().name = "b"
+    results = _run(from_onnx(model), np.array([[-1, 0, 2]], "float32"))
+    np.testing.assert_array_equal(results, [[[0, 0, -2]], [[0, 0, 2]]])
+
+
+def test_outputs_of_constants_that_are_left_out() -> None:
+    nodes = "y, , inverse = Unique(a)"
+    model = parser.parse_model(
+        f"{HEADER} (float[3] x) => (int64[N] y, int64[3] inverse) <int64[3] a = {{7, 5, 7}}> {{ {nodes} }}"
+    )
+    results = _run(from_onnx(model), np.zeros(3, "float32"))
+    np.testing.assert_array_equal(results[0], [5, 7])
+    np.testing.assert_array_equal(results[1], [1, 0, 1])
 
 
 def test_the_models_own_functions_are_expanded() -> None:

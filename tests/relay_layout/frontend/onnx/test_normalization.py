@@ -156,6 +156,10 @@ CASES: dict[str, dict[str, Any]] = {
         )
         for kind in ("Max", "Min")
     },
+    "reduce_l2_integers": _nodes("y = ReduceL2 <axes=[1]> (x)", INTEGERS, outputs={"y": "int32"}),
+    "reduce_log_sum_integers": _nodes(
+        "s = Mul (x, x)  y = ReduceLogSum <axes=[-1]> (s)", INTEGERS, outputs={"y": "int32"}
+    ),
     "reduce_max_integers": _nodes("y = ReduceMax(x)", INTEGERS, outputs={"y": "int32"}),
     **{
         f"reduce_mean_of_{dtype}": _nodes(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import parser
@@ -31,7 +32,38 @@ def _case(attributes: str, inputs: str, rows: int, /, **constants: np.ndarray) -
     }
 
 
+def _codes(kind: int, rows: int, columns: int) -> dict[str, Any]:
+    """A product by codes of four bits in blocks that run through rows; a byte may be of two rows."""
+    case = _case(
+        f"K={rows}", "", rows, w=_bytes(-(-rows * columns // 2)), s=np.abs(_scale(-(-rows * columns // 16)))
+    )
+    nodes = (
+        f"y = com.microsoft.MatMulBnb4 <K={rows}, N={columns}, block_size=16, quant_type={kind}> (x, w, s)"
+    )
+    return {**case, "nodes": nodes}
+
+
+def _table(attributes: str, points: np.ndarray | None, table: np.ndarray) -> dict[str, Any]:
+    """Rows of a table whose rows are of three blocks."""
+    given = {} if points is None else {"z": points}
+    return {
+        "nodes": f"y = com.microsoft.GatherBlockQuantized <block_size=16{attributes}> "
+        f"(w, x, s{', z' if given else ''})",
+        "inputs": {"x": np.array([[0, 2, -1], [1, 1, 4]])},
+        "constants": {"w": table, "s": _scale(5, 3), **given},
+        "domains": {"com.microsoft": 1},
+    }
+
+
 CASES: dict[str, dict[str, Any]] = {
+    "fp4": _codes(0, 32, 5),
+    "nf4": _codes(1, 17, 3),
+    "table_of_bytes": _table(", bits=8", _bytes(5, 3), _bytes(5, 40)),
+    "table_of_packed_bytes": _table("", None, _bytes(5, 20)),
+    "table_of_packed_bytes_with_points": _table(", bits=4", _bytes(5, 2), _bytes(5, 20)),
+    "table_of_four_bits": _table(
+        ", gather_axis=1", _bytes(5, 3).astype(ml_dtypes.int4), _bytes(5, 40).astype(ml_dtypes.int4)
+    ),
     "4_bits": _case("K=32, bits=4, block_size=16", "", 32, w=_bytes(5, 2, 8), s=_scale(10)),
     "last_block_is_short": _case(
         "K=37, bits=4, block_size=16", ", z", 37, w=_bytes(5, 3, 8), s=_scale(15), z=_bytes(10)
@@ -109,3 +141,26 @@ def test_what_is_refused(attributes: str, inputs: str, message: str) -> None:
     with pytest.raises(ModelError) as caught:
         from_onnx(model)
     assert str(caught.value) == f"ONNX model 'case': node 'y' (MatMulNBits) {message}"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ("quant_type=0, transB=0", "has transB=0, which is not supported: quantize the matrix transposed"),
+        (
+            "quant_type=2",
+            "has a matrix of 8 bytes and 1 factors of quant_type 2 for 1 columns of 16 elements "
+            "in blocks of 16",
+        ),
+    ],
+)
+def test_codes_that_are_refused(attributes: str, message: str) -> None:
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+        " case (float[2,16] x) => (float[a,b] y) "
+        f"<uint8[8] w = {{{', '.join(['7'] * 8)}}}, float[1] s = {{1}}> "
+        f"{{ y = com.microsoft.MatMulBnb4 <K=16, N=1, block_size=16, {attributes}> (x, w, s) }}"
+    )
+    with pytest.raises(ModelError) as caught:
+        from_onnx(model)
+    assert str(caught.value) == f"ONNX model 'case': node 'y' (MatMulBnb4) {message}"
