@@ -1,5 +1,6 @@
 """Graphs of an ONNX file and those that their nodes hold: which nodes there are, and what they need."""
 
+import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,20 +49,25 @@ def used_names(node: "onnx.NodeProto") -> set[str]:
 
 def in_order(nodes: Sequence["onnx.NodeProto"]) -> Sequence["onnx.NodeProto"]:
     """Nodes, each after those whose outputs it reads, as ONNX asks for; circles are left as they are."""
-    missing = {name for node in nodes for name in node.output if name}
-    ordered, pending = [], list(nodes)
-    while pending:
-        later = []
-        for node in pending:
-            if missing.isdisjoint(used_names(node)):
-                missing.difference_update(node.output)
-                ordered.append(node)
-            else:
-                later.append(node)
-        if len(later) == len(pending):
-            return nodes
-        pending = later
-    return ordered
+    producers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    awaited = [{producers[name] for name in used_names(node) if name in producers} for node in nodes]
+    if all(max(found, default=-1) < place for place, found in enumerate(awaited)):
+        return nodes
+    readers: dict[int, list[int]] = {}
+    for place, found in enumerate(awaited):
+        for producer in found:
+            readers.setdefault(producer, []).append(place)
+    # Of the nodes that may come next the first one, so that an order that is right is kept.
+    ready = [place for place, found in enumerate(awaited) if not found]
+    ordered = []
+    while ready:
+        place = heapq.heappop(ready)
+        ordered.append(nodes[place])
+        for reader in readers.get(place, ()):
+            awaited[reader].discard(place)
+            if not awaited[reader]:
+                heapq.heappush(ready, reader)
+    return ordered if len(ordered) == len(nodes) else nodes
 
 
 def needed(nodes: Sequence["onnx.NodeProto"], outputs: Iterable[str]) -> list["onnx.NodeProto"]:
