@@ -57,7 +57,9 @@ def apart(program: Any, label: str) -> Any:
     for operation in _WHOLE:
         table.pop(operation, None)
     rules = _with_rules(table)
-    program = in_real_numbers(without_checks(_decomposed(program, rules)), rules, label)
+    program = without_checks(_decomposed(program, rules))
+    if in_real_numbers(program, label):
+        program = _decomposed(program, rules)
     for _ in range(_MOST_ROUNDS):
         called = {node.target for node in program.graph.nodes if node.op == "call_function"}
         lacking = {one for one in called if not is_convertible(getattr(one, "__name__", ""))}

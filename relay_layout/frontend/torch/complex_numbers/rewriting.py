@@ -1,6 +1,6 @@
 """Programs of complex numbers as programs of real ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from operator import getitem
 from typing import Any
@@ -20,16 +20,16 @@ from relay_layout.frontend.torch.operators.rules import aten
 _RULES = {**arithmetic.RULES, **fourier.RULES, **products.RULES, **structure.RULES}
 
 
-def in_real_numbers(program: Any, decompositions: Mapping[Any, Any], label: str) -> Any:
-    """The program with a pair of real tensors for each complex one that depends on an input, in place.
+def in_real_numbers(program: Any, label: str) -> bool:
+    """Puts a pair of real tensors for each complex one that depends on an input; whether there was any.
 
-    What rules make of the operations is taken apart by ``decompositions``. Complex tensors that depend on
-    constants alone stay, to be computed before the program runs.
+    What rules make of the operations is not taken apart. Complex tensors that depend on constants alone stay,
+    to be computed before the program runs.
 
     ModelError for inputs and outputs that are complex, and for operations without a rule.
     """
     _check_border(program, label)
-    rewriter = _Rewriter(program, decompositions)
+    rewriter = _Rewriter(program)
     for node in _dependent(program):
         try:
             rewriter.rewrite(node)
@@ -38,7 +38,7 @@ def in_real_numbers(program: Any, decompositions: Mapping[Any, Any], label: str)
     if rewriter.changed:
         program.graph.eliminate_dead_code()
         program.graph_module.recompile()
-    return program
+    return rewriter.changed
 
 
 def _dependent(program: Any) -> list[Any]:
@@ -76,9 +76,8 @@ def _check_border(program: Any, label: str) -> None:
 class _Rewriter:
     """Puts nodes for the parts of complex results in front of the nodes that they replace."""
 
-    def __init__(self, program: Any, decompositions: Mapping[Any, Any]) -> None:
+    def __init__(self, program: Any) -> None:
         self._graph = program.graph
-        self._decompositions = decompositions
         self._mode = detect_fake_mode([node.meta.get("val") for node in program.graph.nodes])
         self._values: dict[Any, Any] = {}
         """For complex nodes a Pair of nodes, for lists of complex tensors a list."""
@@ -161,7 +160,7 @@ class _Rewriter:
 
         values = [one.meta["val"] for one in inputs]
         with torch.no_grad(), self._mode or nullcontext():
-            traced = make_fx(compute, dict(self._decompositions))(*values)
+            traced = make_fx(compute)(*values)
         nodes = iter(self._inlined(traced.graph, list(inputs)))
         return _in_structure(structures[-1], nodes)
 

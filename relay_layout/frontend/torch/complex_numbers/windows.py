@@ -47,7 +47,8 @@ def _forward(
     found = torch.nn.functional.conv1d(batch, weight, stride=hop_length or n_fft // 4)
     found = found if signal.ndim == 2 else found.squeeze(0)
     real, imaginary = found.split(weight.shape[0] // 2, -2)
-    return torch.complex(real, imaginary) if return_complex else torch.stack([real, imaginary], -1)
+    joined = signal.is_complex() if return_complex is None else return_complex
+    return torch.complex(real, imaginary) if joined else torch.stack([real, imaginary], -1)
 
 
 def _forward_centered(
@@ -86,11 +87,11 @@ def _backward(
     """``istft``: the windows added where they lie, over the sum of the squares of their weights."""
     _check(n_fft)
     hop = hop_length or n_fft // 4
-    given = spectrum.shape[-2]
-    onesided = given != n_fft if onesided is None else onesided
-    # Unless they are asked for, imaginary parts are not computed.
-    ends = 2 if return_complex else 1
-    rows = matrix(given, 2, n_fft, inverse=True, onesided=onesided)[:ends]
+    if not return_complex:
+        # Real results are those of one half, whatever the other one is.
+        spectrum = spectrum.narrow(-2, 0, n_fft // 2 + 1)
+    given, ends = spectrum.shape[-2], 2 if return_complex else 1
+    rows = matrix(given, 2, n_fft, inverse=True, onesided=not return_complex)
     weights = _window(window, win_length, n_fft)
     scale = n_fft**-0.5 if normalized else 1 / n_fft
     # To the weight of a transposed convolution, [parts * frequencies, parts of results, places].

@@ -32,6 +32,7 @@ MOVED: Functions = {
     "picked": lambda x: x[:, PLACES] - x.index_select(1, PLACES),
     "gathered": lambda x: x.gather(2, PLACES.reshape(1, 3, 1).expand(2, 3, 2)),
     "padded": lambda x: torch.nn.functional.pad(x, (1, 2), value=2.0),
+    "padded in circles": lambda x: torch.nn.functional.pad(x, (1, 2), "circular"),
     "summed": lambda x: x.sum(1) + x.mean(1) + x.cumsum(1)[:, 2] + x.sum() - x.mean(),
     "chosen": lambda x: torch.where(MASK, x, x.real) + torch.where(MASK, 0, x),
     "masked": lambda x: x.masked_fill(MASK, 3),
