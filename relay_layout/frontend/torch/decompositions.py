@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
+from relay_layout.frontend.torch.complex_numbers import products, windows
 from relay_layout.frontend.torch.complex_numbers.rewriting import in_real_numbers
-from relay_layout.frontend.torch.complex_numbers.windows import RULES as WINDOW_RULES
 from relay_layout.frontend.torch.converters import is_convertible
 from relay_layout.frontend.torch.memory import without_checks
 from relay_layout.frontend.torch.operators import (
@@ -31,7 +31,8 @@ _RULES = {
     **gamma_rules.RULES,
     **recurrent_rules.RULES,
     **type_rules.RULES,
-    **WINDOW_RULES,
+    **windows.RULES,
+    **products.TAKEN_APART,
 }
 
 _WHOLE = (

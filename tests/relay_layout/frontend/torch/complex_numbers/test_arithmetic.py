@@ -23,19 +23,15 @@ TWO: Functions = {
 }
 NUMBERS: Functions = {
     "sums": lambda x: (x + 2) - (1j + x * 3) + (0.5 - x),
-    "turned": lambda x: x * 1j,
     "quotients": lambda x: x / 2 + x / (1 + 2j),
     "quotients of numbers": lambda x: 2 / (x + 5) + 1j / (x + 5),
     "beside reals": lambda x: (x + REAL) * REAL - REAL / (x + 5) + (REAL - x) / REAL,
     "reals made complex": lambda x: x.real * 1j + x.imag + 2j,
-    "integers made complex": lambda x: x.real.to(torch.int32) * 2j,
     "conjugate": lambda x: x.conj() * x,
     "negative": lambda x: -x,
     "root of the square": lambda x: torch.sqrt(x * x),
     "inverse root": lambda x: torch.rsqrt(x + 5),
     "powers": lambda x: x**2 - x**5 + x**0 + (x + 5) ** -3,
-    "power of a fraction": lambda x: (x + 5) ** 1.5,
-    "square": torch.square,
 }
 FUNCTIONS: Functions = {
     "magnitude": torch.abs,
@@ -44,13 +40,10 @@ FUNCTIONS: Functions = {
     "exponential": torch.exp,
     "logarithm": lambda x: torch.log(x + 5),
     "sine": torch.sin,
-    "cosine": torch.cos,
     "hyperbolic tangent": torch.tanh,
     "sigmoid": torch.sigmoid,
-    "direction": torch.sgn,
     "polar": lambda x: torch.polar(x.real.abs(), x.imag),
     "finite": lambda x: torch.isfinite(x) & ~torch.isnan(x) & ~torch.isinf(x),
-    "norm": torch.linalg.vector_norm,
     "norm along": lambda x: torch.linalg.vector_norm(x, 1, dim=1, keepdim=True),
 }
 

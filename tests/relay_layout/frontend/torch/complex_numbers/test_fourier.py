@@ -26,18 +26,9 @@ TRANSFORMS: Functions = {
     "forward": lambda x: torch.fft.fft(x, dim=1),
     "inverse": lambda x: torch.fft.ifft(x, norm="ortho"),
     "longer": lambda x: torch.fft.fft(x, n=17, norm="forward"),
-    "shorter": lambda x: torch.fft.ifft(x, n=7, norm="forward"),
-    "of images": lambda x: torch.fft.fft2(x) + torch.fft.ifft2(x),
-    "of volumes": lambda x: torch.fft.fftn(x, norm="ortho") - torch.fft.ifftn(x),
     "shifted": lambda x: torch.fft.fftshift(x, dim=(1, 2)) + torch.fft.ifftshift(x),
     "of reals": lambda x: torch.fft.rfft(x.real, dim=1),
-    "all of reals": lambda x: torch.fft.fft(x.real),
-    "images of reals": lambda x: torch.fft.rfft2(x.real, norm="ortho"),
-    "volumes of reals": lambda x: torch.fft.rfftn(x.real, dim=(0, 2)),
     "to reals": lambda x: torch.fft.irfft(x) + torch.fft.irfft(x[..., :-1], n=22),
-    "to reals of odd lengths": lambda x: torch.fft.irfft(x, n=9, norm="ortho"),
-    "to images": lambda x: torch.fft.irfft2(x, s=(6, 11)),
-    "hermitian": lambda x: torch.fft.hfft(x) + torch.fft.ihfft(x.real, n=22).abs().sum(),
 }
 
 

@@ -24,6 +24,7 @@ PRODUCTS: Functions = {
     "of adjoints": lambda x: x[0, 0] @ x[0, 0].mH,
     "sum with a product": lambda x: torch.addmm(x[0, 0, 0, :3], x[0, 0], x[0, 0, :3].mT, beta=2, alpha=0.5),
     "ignored sum": lambda x: torch.baddbmm(x[0, ..., :3] / 0, x[0], x[0, :, :3].mT, beta=0),
+    "sum of products": lambda x: torch.addbmm(x[0, 0, :, :3], x[0], x[0, :, :3].mT, beta=0.5, alpha=2j),
     "linear": lambda x: F.linear(x, WEIGHT, BIAS[:5]),
     "einsum": lambda x: torch.einsum("bchw,ocij->bow", x, KERNEL),
     "convolution": lambda x: F.conv2d(x, KERNEL, BIAS, stride=2, padding=1),

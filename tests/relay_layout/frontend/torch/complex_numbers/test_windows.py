@@ -20,33 +20,13 @@ def there_and_back(x: torch.Tensor) -> torch.Tensor:
 
 
 FUNCTIONS = {
-    "parts": lambda x: torch.view_as_real(torch.stft(x, 8, window=WINDOW, return_complex=True)),
     "not centered": lambda x: torch.stft(x, 8, 4, window=WINDOW, center=False, return_complex=True).abs(),
-    "both sides": lambda x: torch.stft(x, 8, onesided=False, normalized=True, return_complex=True).real,
     "one signal": lambda x: torch.stft(x[0], 8, pad_mode="constant", return_complex=True).imag,
     "parts as results": lambda x: torch.stft(x, 8, window=WINDOW, return_complex=False),
-    "complex signals": lambda x: torch.stft(
-        x * 1j + x.flip(1), 8, window=WINDOW, center=True, onesided=False
-    ).abs(),
     "back": there_and_back,
-    "back from both sides": lambda x: torch.istft(
-        torch.stft(x, 8, onesided=False, normalized=True, return_complex=True),
-        8,
-        onesided=False,
-        normalized=True,
-    ),
     "back from halves that do not mirror one another": lambda x: torch.istft(
         torch.complex(x[0].reshape(8, 5), x[1].reshape(8, 5)), 8, onesided=False
     ),
-    "back to one signal": lambda x: torch.istft(torch.stft(x[0], 8, return_complex=True), 8),
-    "back from the beginning": lambda x: torch.istft(
-        torch.stft(x, 8, 4, window=WINDOW, center=False, return_complex=True),
-        8,
-        4,
-        window=WINDOW,
-        center=False,
-    ),
-    "back to a longer signal": lambda x: torch.istft(torch.stft(x, 8, return_complex=True), 8, length=48),
     "back to complex signals": lambda x: (
         torch.istft(
             torch.stft(x, 8, onesided=False, return_complex=True), 8, onesided=False, return_complex=True
