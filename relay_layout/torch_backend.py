@@ -47,7 +47,7 @@ class _Compiled:
     def __init__(self, graph: torch.fx.GraphModule, options: Mapping[str, Any]) -> None:
         self._graph = _with_autocasts(graph)
         self._numbers = _read_as_numbers(graph)
-        self._narrow = _narrow_outputs(graph)
+        self._types = _types_of_outputs(graph)
         self._options = options
         self._sessions: dict[tuple[Any, ...], Session] = {}
         self._weights: list[_Weight] = []
@@ -72,11 +72,8 @@ class _Compiled:
         found = [torch.from_numpy(array) for array in outputs.values()]
         results = found[: len(found) - len(self._written)]
         for place, value in zip(sorted(self._written), found[len(results) :], strict=True):
-            arguments[place].copy_(value)
-        return tuple(
-            tensor.to(torch.bfloat16) if narrow else tensor
-            for tensor, narrow in zip(results, self._narrow, strict=True)
-        )
+            arguments[place].copy_(_in_type(value, arguments[place].dtype))
+        return tuple(map(_in_type, results, self._types))
 
     def _new_session(self, arguments: Sequence[Any]) -> Session:
         fixed = self._fixed(arguments)
@@ -127,8 +124,9 @@ class _Compiled:
 class _Program(torch.nn.Module):
     """A graph with some of its arguments held as buffers, a function of the others.
 
-    Others, and results, are float32 where the graph has bfloat16, which numpy lacks. Arguments at the places
-    of ``written`` are among the others, and what the graph leaves in them comes behind its results.
+    Others, and results, are float32 where the graph has bfloat16, which numpy lacks, and real where it has
+    complex numbers, whose parts are the last dimension. Arguments at the places of ``written`` are among the
+    others, and what the graph leaves in them comes behind its results.
     """
 
     def __init__(
@@ -150,7 +148,7 @@ class _Program(torch.nn.Module):
         self._dtypes = [argument.dtype for argument, kept in zip(arguments, fixed, strict=True) if not kept]
 
     def forward(self, *given: torch.Tensor) -> Any:
-        remaining = (tensor.to(dtype) for tensor, dtype in zip(given, self._dtypes, strict=True))
+        remaining = iter([*map(_in_type, given, self._dtypes)])
         arguments = [
             getattr(self, f"held_{place}", held) if kept else next(remaining)
             for place, (held, kept) in enumerate(zip(self._held, self._fixed, strict=True))
@@ -166,17 +164,27 @@ def _listed(results: Any) -> Sequence[Any]:
 
 
 def _wide(value: Any) -> Any:
-    """Tensors of bfloat16 as float32, which has all of its numbers."""
-    narrow = isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16
-    return value.float() if narrow else value
+    """Tensors of bfloat16 as float32, which has all of its numbers, and complex ones by their parts."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_complex():
+        return torch.view_as_real(value.resolve_conj())
+    return value.float() if value.dtype == torch.bfloat16 else value
 
 
-def _narrow_outputs(graph: torch.fx.GraphModule) -> list[bool]:
-    """Which of the outputs that are not None are of bfloat16."""
+def _in_type(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """What :func:`_wide` made of a tensor in its type again; None is one that it leaves as it is."""
+    if dtype is not None and dtype.is_complex:
+        return torch.view_as_complex(tensor)
+    return tensor if dtype is None else tensor.to(dtype)
+
+
+def _types_of_outputs(graph: torch.fx.GraphModule) -> list[torch.dtype | None]:
+    """The types of the outputs that are not None, which None stands for where Dynamo does not say them."""
     (output,) = (node for node in graph.graph.nodes if node.op == "output")
     given = [one for one in _listed(output.args[0]) if one is not None]
     examples = [getattr(one, "meta", {}).get("example_value") for one in given]
-    return [getattr(example, "dtype", None) == torch.bfloat16 for example in examples]
+    return [getattr(example, "dtype", None) for example in examples]
 
 
 def _with_autocasts(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -241,3 +241,24 @@ def test_the_entry_point() -> None:
     ((name, value),) = tomllib.loads(text)["project"]["entry-points"][group].items()
     assert name == "relay_layout"
     assert EntryPoint(name, value, group).load() is torch_backend.relay_layout
+
+
+@torch.no_grad()
+def test_complex_numbers() -> None:
+    """Arguments, buffers and results; a conjugate is one in name alone."""
+    torch._dynamo.reset()
+
+    class Turned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("turns", torch.polar(torch.ones(4), torch.arange(4.0)))
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            found = x * self.turns
+            return found + y, found.abs()
+
+    model = Turned().eval()
+    compiled = torch.compile(model, backend=torch_backend.relay_layout)
+    inputs = torch.randn(3, 4, dtype=torch.complex64).conj(), torch.randn(3, 4)
+    for ours, theirs in zip(compiled(*inputs), model(*inputs), strict=True):
+        torch.testing.assert_close(ours, theirs)

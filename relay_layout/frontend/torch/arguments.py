@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
-from torch.utils._pytree import tree_leaves
 
 from relay_layout.errors import ModelError
 
@@ -57,22 +56,6 @@ def without_constants(program: Any) -> Any:
     return program
 
 
-def check_no_complex(program: Any, label: str) -> None:
-    """ModelError for complex numbers that depend on an input; those that do not are computed before."""
-    dependent = set(input_names(program))
-    for node in program.graph.nodes:
-        if node.name not in dependent and not any(one.name in dependent for one in node.all_input_nodes):
-            continue
-        dependent.add(node.name)
-        for value in tree_leaves(node.meta.get("val")):
-            if isinstance(value, torch.Tensor) and value.is_complex():
-                what = "input" if node.op == "placeholder" else "node"
-                raise ModelError(
-                    f"{label}: {what} '{node.name}' is of complex numbers, which are not supported; compute "
-                    "with their real and imaginary parts"
-                )
-
-
 def check_arguments(program: Any, label: str) -> None:
     """ModelError where the program takes or gives anything but tensors, or writes to what is not its own."""
     held = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
@@ -117,7 +100,6 @@ _NORMS = torch.ops.aten.batch_norm.default, torch.ops.aten.instance_norm.default
 __all__ = [
     "all_names",
     "check_arguments",
-    "check_no_complex",
     "input_names",
     "outputs",
     "without_constants",

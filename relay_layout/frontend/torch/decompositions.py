@@ -6,7 +6,10 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
+from relay_layout.frontend.torch.complex_numbers import products, windows
+from relay_layout.frontend.torch.complex_numbers.rewriting import in_real_numbers
 from relay_layout.frontend.torch.converters import is_convertible
+from relay_layout.frontend.torch.memory import without_checks
 from relay_layout.frontend.torch.operators import (
     attention_rules,
     bag_rules,
@@ -28,6 +31,8 @@ _RULES = {
     **gamma_rules.RULES,
     **recurrent_rules.RULES,
     **type_rules.RULES,
+    **windows.RULES,
+    **products.TAKEN_APART,
 }
 
 _WHOLE = (
@@ -42,12 +47,20 @@ _MOST_ROUNDS = 8
 """How often what operations are taken apart into is taken apart again."""
 
 
-def apart(program: Any) -> Any:
-    """The exported program by operations that have converters, as far as our rules or PyTorch's allow."""
+def apart(program: Any, label: str) -> Any:
+    """The exported program by operations that have converters, as far as our rules or PyTorch's allow.
+
+    It is left without operations that only check what its shapes say.
+
+    ModelError for complex numbers that cannot be computed of real ones.
+    """
     table = torch.export.default_decompositions()
     for operation in _WHOLE:
         table.pop(operation, None)
-    program = _decomposed(program, _with_rules(table))
+    rules = _with_rules(table)
+    program = without_checks(_decomposed(program, rules))
+    if in_real_numbers(program, label):
+        program = _decomposed(program, rules)
     for _ in range(_MOST_ROUNDS):
         called = {node.target for node in program.graph.nodes if node.op == "call_function"}
         lacking = {one for one in called if not is_convertible(getattr(one, "__name__", ""))}
@@ -80,8 +93,8 @@ def _decomposed(program: Any, table: dict[Any, Rule]) -> Any:
 
 def _with_rules(table: Mapping[Any, Rule]) -> dict[Any, Rule]:
     """Our rules, and those of ``table`` for what ours leave as it is."""
-    rules = {**_RULES, **expert_rules.rules()}
-    return {**table, **{operation: _first(rule, table.get(operation)) for operation, rule in rules.items()}}
+    own = {**_RULES, **expert_rules.rules()}
+    return {**table, **{operation: _first(rule, table.get(operation)) for operation, rule in own.items()}}
 
 
 def _first(rule: Rule, other: Rule | None) -> Rule:

@@ -34,7 +34,20 @@ def fold_constants(program: Any) -> Any:
         if isinstance(values[node], torch.Tensor) and any(user not in values for user in node.users):
             _replace(program, node, values[node], f"folded_{place}")
     program.graph.eliminate_dead_code()
+    _drop_unread(program)
     return program
+
+
+def _drop_unread(program: Any) -> None:
+    """Takes constants away that nothing reads any longer, which may be of types that cannot be imported."""
+    signature = program.graph_signature
+    specs = {spec.arg.name: spec for spec in signature.input_specs if spec.kind in _HELD}
+    for node in list(program.graph.nodes):
+        if node.op == "placeholder" and node.name in specs and not node.users:
+            spec = specs[node.name]
+            program.graph.erase_node(node)
+            signature.input_specs.remove(spec)
+            program.constants.pop(spec.target, None)
 
 
 def _constants(program: Any) -> Iterator[tuple[Any, torch.Tensor]]:

@@ -65,7 +65,6 @@ def from_torch(
     from relay_layout.frontend.torch.arguments import (
         all_names,
         check_arguments,
-        check_no_complex,
         input_names,
         without_constants,
     )
@@ -76,15 +75,13 @@ def from_torch(
         check_outputs,
         check_strides,
         declared_orders,
-        without_checks,
     )
     from relay_layout.frontend.torch.multiples import ask_for_multiples
     from relay_layout.frontend.torch.repetitions import once
 
     try:
         with _quiet():
-            check_no_complex(program, label)
-            decomposed = once(without_constants(without_checks(apart(program))))
+            decomposed = once(without_constants(apart(program, label)))
             check_strides(program, decomposed, label)
             folding.fold_constants(decomposed)
             check_operations(decomposed, known_names(decomposed), label)

@@ -1,7 +1,6 @@
 """ONNX ``DFT`` and ``STFT``: a product with the matrix of the transform, a convolution with its rows.
 
-Signals in networks are short: a matrix takes more arithmetic than the fast transform, at many times its
-speed. The last dimension of a tensor is the real part of its numbers, or the real and the imaginary part.
+The last dimension of a tensor is the real part of its numbers, or the real and the imaginary part.
 """
 
 from math import prod
@@ -9,12 +8,10 @@ from math import prod
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.fourier import LARGEST_MATRIX, matrix_shape, transform_matrix
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent
-
-LARGEST_MATRIX = 1 << 24
-"""Numbers in the matrix of a transform that is compiled."""
 
 
 def _transform(node: Node) -> Value:
@@ -92,17 +89,10 @@ def _matrix(extent: int, parts: int, length: int, *, inverse: bool, onesided: bo
     """(extent, parts, results, parts of results) of ``length`` places, the first ``extent`` given."""
     if length < 1:
         raise Unsupported(f"transforms {length} elements")
-    results = length if inverse or not onesided else length // 2 + 1
-    ends = 1 if inverse and onesided else 2
+    *_, results, ends = matrix_shape(extent, parts, length, inverse=inverse, onesided=onesided)
     if extent * parts * results * ends > LARGEST_MATRIX:
         raise Unsupported(f"transforms {extent} elements to {results}, whose matrix is too large")
-    unit = np.eye(extent)
-    if inverse and onesided:
-        return np.stack([np.fft.irfft(unit, length), np.fft.irfft(1j * unit, length)], 1)[..., None]
-    transform = np.fft.ifft if inverse else np.fft.rfft if onesided else np.fft.fft
-    of_real = transform(unit, length)
-    columns = [of_real, 1j * of_real][:parts]
-    return np.stack([np.stack([column.real, column.imag], -1) for column in columns], 1)
+    return transform_matrix(extent, parts, length, inverse=inverse, onesided=onesided)
 
 
 CONVERTERS: dict[str, Converter] = {"DFT": _transform, "STFT": _windowed_transform}

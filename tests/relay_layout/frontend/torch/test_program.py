@@ -227,11 +227,6 @@ class Writing(nn.Module):
         return x.add_(1) * 2
 
 
-class Complex(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.complex(x, x).abs()
-
-
 class Counted(nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
         return x + 1, 3
@@ -325,12 +320,6 @@ def test_what_draws_at_random_is_refused(draw: Callable[[torch.Tensor], torch.Te
             Writing().eval(),
             (torch.zeros(2),),
             "torch program: it writes to its input 'x', which is not supported; let it write to a clone() of",
-        ),
-        (
-            Complex().eval(),
-            (torch.zeros(2),),
-            "torch program: node 'complex_1' is of complex numbers, which are not supported; compute with "
-            "their real and imaginary parts",
         ),
         (
             Counted().eval(),
