@@ -2,7 +2,7 @@
 
 VENV ?= .venv
 # The first of these that is new enough makes $(VENV).
-PYTHON ?= python3.13 python3.12 python3.11 python3.10 python3 python
+PYTHON ?= python3.14 python3.13 python3.12 python3.11 python3.10 python3 python
 MODEL ?= resnet50
 
 # Without a C compiler the package ziglang links what is compiled.

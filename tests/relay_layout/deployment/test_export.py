@@ -239,16 +239,18 @@ def test_what_a_user_changed_is_left(static: Path, tmp_path: Path) -> None:
     assert changed.read_text(encoding="utf-8") == "int main() {}\n"
 
 
-def test_a_target_is_named_where_there_are_several(work: Path, tmp_path: Path) -> None:
-    artifact = compiled(STATIC, work / "two.rla", target=["x86-64-v2", "aarch64-cortex-a76"])
-    with pytest.raises(
-        InputError, match="--target says which one to export; it was built for x86-64-v2, aarch"
-    ):
-        export_folder(artifact, tmp_path / "net")
-    exported = export_folder(artifact, tmp_path / "net", "aarch64-cortex-a76")
+def test_a_target_is_named_where_there_are_several(static: Path, tmp_path: Path) -> None:
+    artifact = read_artifact(static)
+    (build,), (content,) = artifact.manifest.builds, artifact.contents
+    target = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "features": ["dotprod"]}
+    builds = replace(build, name="here"), replace(build, name="board", target=target)
+    write_artifact(tmp_path / "net.rla", replace(artifact.manifest, builds=builds), [content, content])
+    with pytest.raises(InputError, match="--target says which one to export; it was built for here, board"):
+        export_folder(tmp_path / "net.rla", tmp_path / "net")
+    exported = export_folder(tmp_path / "net.rla", tmp_path / "net", "board")
     assert not exported.has_runtime and not (tmp_path / "net" / "cpp" / "lib").exists()
     text = (tmp_path / "net" / "network.txt").read_text(encoding="utf-8")
-    assert 'machine "aarch64-cortex-a76" aarch64\n' in text and "capability dotprod 16 20\n" in text
+    assert 'machine "board" aarch64\n' in text and "capability dotprod 16 20\n" in text
 
 
 def test_a_gpus_network_is_refused(static: Path, tmp_path: Path) -> None:
