@@ -112,7 +112,7 @@ def test_paths_that_are_not_files(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert "is not a regular file" in refusal(pipe)
-    with pytest.raises(ArtifactError, match="null (byte|character)"):
+    with pytest.raises(ArtifactError, match=r"null (byte|character)"):
         read_artifact("a\0b")
     with pytest.raises(ArtifactError, match=r"^'line\\nend': no such file$"):
         read_artifact("line\nend")
