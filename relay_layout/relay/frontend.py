@@ -149,7 +149,7 @@ def _initializers(model: Any) -> dict[tuple[str, tuple[int, ...], bytes], str]:
     """Names of initializers by their dtype, shape and values."""
     from relay_layout.frontend.onnx.graphs import read_tensors
 
-    return {_key(array): name for name, array in read_tensors(model.graph.initializer, "model").items()}
+    return {_key(array): name for name, array in read_tensors(model.graph, "model").items()}
 
 
 def _key(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
