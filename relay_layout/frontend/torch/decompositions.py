@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
-from relay_layout.frontend.torch.complex_numbers import products, windows
+from relay_layout.frontend.torch.complex_numbers import windows
 from relay_layout.frontend.torch.complex_numbers.rewriting import in_real_numbers
 from relay_layout.frontend.torch.converters import is_convertible
 from relay_layout.frontend.torch.memory import without_checks
@@ -32,7 +32,6 @@ _RULES = {
     **recurrent_rules.RULES,
     **type_rules.RULES,
     **windows.RULES,
-    **products.TAKEN_APART,
 }
 
 _WHOLE = (

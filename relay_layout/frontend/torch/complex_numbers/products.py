@@ -62,19 +62,6 @@ def _convolution(
     return add(found, shaped)
 
 
-def _sum_of_products(
-    addend: Tensor, left: Tensor, right: Tensor, *, beta: complex = 1, alpha: complex = 1
-) -> Any:
-    # PyTorch's own rule makes whole numbers of the factors of complex tensors.
-    if not left.is_complex():
-        return NotImplemented
-    found = alpha * torch.bmm(left, right).sum(0)
-    return beta * addend + found if beta != 0 else found
-
-
-TAKEN_APART: dict[Any, Callable[..., Any]] = {aten.addbmm.default: _sum_of_products}
-"""By operation: rules as those of :mod:`relay_layout.frontend.torch.operators.rules`."""
-
 RULES: dict[Any, Callable[..., Any]] = {
     aten.addmm.default: _sum_with_product(torch.mm),
     aten.baddbmm.default: _sum_with_product(torch.bmm),
@@ -84,4 +71,4 @@ RULES: dict[Any, Callable[..., Any]] = {
 }
 """By operation: functions of its arguments, with a Pair for every complex tensor."""
 
-__all__ = ["RULES", "TAKEN_APART", "bilinear"]
+__all__ = ["RULES", "bilinear"]

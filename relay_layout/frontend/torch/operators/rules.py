@@ -177,11 +177,11 @@ _COMPLEMENT = (
 
 @_rule(aten.addbmm.default)
 def _sum_of_products(
-    addend: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
+    addend: Tensor, left: Tensor, right: Tensor, *, beta: complex = 1, alpha: complex = 1
 ) -> Tensor:
-    if not left.is_floating_point():
+    if not left.is_floating_point() and not left.is_complex():
         # Of integers, PyTorch takes fractions of these without what is behind the point.
-        beta, alpha = int(beta), int(alpha)
+        beta, alpha = int(beta.real), int(alpha.real)
     total = alpha * torch.bmm(left, right).sum(0, dtype=left.dtype)
     return total if beta == 0 else beta * addend + total
 
