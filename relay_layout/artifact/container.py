@@ -32,7 +32,7 @@ from relay_layout.artifact.manifest import (
     Section,
     WeightEntry,
 )
-from relay_layout.artifact.placement import Array, Content, align, check_placement, place, stored
+from relay_layout.artifact.placement import Array, Content, align, check_placement, pieces, place
 from relay_layout.artifact.target import choose_target
 from relay_layout.errors import ArtifactError
 from topi_ext.messages import first_line, system_reason
@@ -154,16 +154,13 @@ def _write(file: BinaryIO, manifest: Manifest, contents: Sequence[Content]) -> N
     _pad(file, _WEIGHTS_ALIGNMENT)
     start = file.tell()
     digest = hashlib.sha256()
-    for build, content in zip(manifest.builds, contents, strict=True):
-        for entry in build.weights:
-            gap = start + entry.offset - file.tell()
-            if gap < 0 or (gap == 0 and entry.nbytes == 0):
-                continue
-            array = content.weights[entry.name]
-            if array.shape != entry.shape or array.dtype.name != entry.dtype:
-                raise ArtifactError(f"the weight {entry.name!r} changed while it was being written")
-            _write_hashed(file, memoryview(bytes(gap)), digest)
-            _write_hashed(file, stored(array).data, digest)
+    weights = (
+        (entry, content.weights[entry.name])
+        for build, content in zip(manifest.builds, contents, strict=True)
+        for entry in build.weights
+    )
+    for piece in pieces(weights):
+        _write_hashed(file, piece, digest)
     sections.append(Section(WEIGHTS, start, file.tell() - start, digest.hexdigest()))
 
     _pad(file, _ALIGNMENT)

@@ -1,7 +1,7 @@
 """Where each array lies in the section of weights: one after the other, equal bytes only once."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,23 @@ def place(contents: Sequence[Content]) -> list[tuple[WeightEntry, ...]]:
                 raise ArtifactError(f"weight {name!r}: {error}") from None
         tables.append(tuple(entries))
     return tables
+
+
+def pieces(weights: Iterable[tuple[WeightEntry, Array]]) -> Iterator[memoryview]:
+    """The bytes of a section of weights, in order: gaps of zeros, and each array that has a place of its own.
+
+    ArtifactError for an array that is not what its entry says any more.
+    """
+    position = 0
+    for entry, array in weights:
+        gap = entry.offset - position
+        if gap < 0 or (gap == 0 and entry.nbytes == 0):
+            continue
+        if array.shape != entry.shape or array.dtype.name != entry.dtype:
+            raise ArtifactError(f"the weight {entry.name!r} changed while it was being written")
+        yield memoryview(bytes(gap))
+        yield stored(array).data
+        position = entry.offset + entry.nbytes
 
 
 def check_placement(builds: Sequence[Build], size: int) -> None:

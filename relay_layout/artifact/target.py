@@ -37,7 +37,7 @@ def check_target(target: object) -> dict[str, Any]:
     for key in _TEXTS:
         if key in found:
             fields.text(found[key], f"target.{key}", empty=key == "mcpu")
-    if not _machine(found):
+    if not architecture_of(found):
         raise ArtifactError("target: says no mtriple, so it cannot be told which machines can load it")
     if found["kind"] == "cuda" and "arch" not in found:
         raise ArtifactError("target: says no arch, so it cannot be told which GPUs run it")
@@ -98,12 +98,12 @@ def _obstacle(target: Mapping[str, Any]) -> tuple[str, str] | None:
     """Why this machine cannot run what was built for ``target``, and what to do; None if it can."""
     remedy = "compile it with --target native here"
     here = host.architecture()
-    built_for = host.normalize_architecture(_machine(target))
+    built_for = architecture_of(target)
     if built_for != here:
         mcpu = target.get("mcpu")
         model = f" ({mcpu})" if mcpu else ""
         return f"built for {built_for}{model}, this machine is {here}", remedy
-    system, system_here = _system(target), host.operating_system()
+    system, system_here = system_of(target), host.operating_system()
     if system and system_here and system != system_here:
         return f"built for {system}, this machine runs {system_here}", remedy
     if target.get("kind") == "cuda":
@@ -126,14 +126,21 @@ def _obstacle(target: Mapping[str, Any]) -> tuple[str, str] | None:
     )
 
 
-def _machine(target: Mapping[str, Any]) -> str:
+def architecture_of(target: Mapping[str, Any]) -> str:
+    """The architecture of the machine that loads what was built, such as ``x86_64``; empty if unknown."""
     triple = target.get("mtriple")
     if triple:
-        return str(triple).split("-", 1)[0]
-    return str(target.get("arch", "")) if target.get("kind") in _HOST_KINDS else ""
+        return host.normalize_architecture(str(triple).split("-", 1)[0])
+    return host.normalize_architecture(str(target.get("arch", ""))) if runs_on_host(target) else ""
 
 
-def _system(target: Mapping[str, Any]) -> str:
+def runs_on_host(target: Mapping[str, Any]) -> bool:
+    """Whether the code is for the processor of the machine that loads it, and not for an accelerator."""
+    return target.get("kind") in _HOST_KINDS
+
+
+def system_of(target: Mapping[str, Any]) -> str:
+    """The operating system of that machine as :func:`host.operating_system` calls it; empty if unknown."""
     for part in str(target.get("mtriple", "")).lower().split("-")[1:]:
         for prefix, system in _SYSTEMS.items():
             if part.startswith(prefix):

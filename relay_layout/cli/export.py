@@ -5,7 +5,6 @@ from pathlib import Path
 
 from relay_layout.cli import options
 from relay_layout.cli.output import Outcome, size_text, table
-from relay_layout.errors import InputError
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -20,10 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> Outcome:
     """Writes code, weights, and the sources of a program in C++ that runs them."""
     folder = Path(arguments.output)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"-o: {folder} is a file, not a folder")
-    if not folder.exists():
-        options.check_writable("-o", arguments.output)
+    options.check_folder("-o", arguments.output)
     from relay_layout.deployment import export_folder
 
     exported = export_folder(arguments.artifact, folder, arguments.target)

@@ -88,10 +88,7 @@ def _jobs(arguments: Namespace, asked: options.ModelOptions) -> "list[FleetJob]"
 
     host, port = arguments.rpc_tracker
     folder = Path(arguments.output)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"-o: {folder} is a file, not a folder")
-    if not folder.exists():
-        options.check_writable("-o", arguments.output)
+    options.check_folder("-o", arguments.output)
     seen: set[tuple[str, str]] = set()
     jobs = []
     for key, target in arguments.boards:

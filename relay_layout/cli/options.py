@@ -6,6 +6,7 @@ import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from relay_layout.cli import values
@@ -271,6 +272,15 @@ def check_writable(option: str, path: str, sources: Sequence[str] = ()) -> None:
     for source in sources:
         if os.path.exists(source) and os.path.exists(path) and os.path.samefile(source, path):
             raise InputError(f"{option}: {path} would overwrite what is being read")
+
+
+def check_folder(option: str, path: str) -> None:
+    """Raises InputError if ``path`` neither is a folder nor can become one."""
+    folder = Path(path)
+    if not folder.exists():
+        check_writable(option, path)
+    elif not folder.is_dir():
+        raise InputError(f"{option}: {folder} is a file, not a folder")
 
 
 def _takes_files(folder: str) -> bool:

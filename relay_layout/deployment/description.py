@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from relay_layout.artifact import Condition, Manifest, TensorSpec
 from relay_layout.artifact.manifest import Build, WeightEntry
-from relay_layout.host import normalize_architecture, x86_words
+from relay_layout.artifact.target import architecture_of
+from relay_layout.host import x86_words
 from topi_ext.arm_features import capability
 
 VERSION = 1
@@ -19,9 +20,7 @@ def describe(manifest: Manifest, build: Build, weights: Sequence[WeightEntry], s
     Shapes and axes are those that tensors have in memory. Names and texts are in quotes, with backslashes
     before quotes and backslashes inside; everything else is a word without spaces.
     """
-    machine = normalize_architecture(
-        str(build.target.get("mtriple") or build.target.get("arch")).split("-")[0]
-    )
+    machine = architecture_of(build.target)
     lines = [f"relay-layout-network {VERSION}", f"machine {_quoted(build.name)} {machine}"]
     lines += [line for name in build.target.get("features", ()) for line in _feature(name, machine)]
     lines += [_tensor("input", spec) for spec in manifest.inputs]

@@ -10,18 +10,18 @@ from tvm_ffi.libinfo import find_dlpack_include_path, find_include_path, find_li
 
 from relay_layout import host
 from relay_layout.artifact import Build, Content, read_artifact
-from relay_layout.artifact.placement import align, place, stored
+from relay_layout.artifact.placement import pieces, place
+from relay_layout.artifact.target import architecture_of, runs_on_host, system_of
 from relay_layout.deployment.description import describe
 from relay_layout.errors import ArtifactError, InputError
 from relay_layout.runtime.cpu import runtime_libraries
+from topi_ext.messages import system_reason
 from topi_ext.threads import SET_THREADS
 from topi_ext.whole_file import replaced
 
 _SOURCES = Path(__file__).with_name("cpp")
 _OF_THE_USER = ("example.cpp", "CMakeLists.txt")
 """Starting points, which are not written again once they are there."""
-
-_KINDS = ("llvm", "c")
 
 
 @dataclass(frozen=True)
@@ -49,26 +49,27 @@ def export_folder(
     """
     held = read_artifact(Path(artifact))
     build, content = _chosen(held.manifest.builds, held.contents, target, os.fspath(artifact))
-    if build.target["kind"] not in _KINDS:
+    if not runs_on_host(build.target):
         raise ArtifactError(f"{os.fspath(artifact)}: {build.name} is a GPU; exported networks run on CPUs")
     root = Path(folder)
     has_runtime = _runs_here(build)
     try:
         (root / "cpp").mkdir(parents=True, exist_ok=True)
-        _write_weights(root / "weights.bin", content)
+        (entries,) = place([content])
+        with replaced(root / "weights.bin") as file:
+            file.writelines(pieces(zip(entries, content.weights.values(), strict=True)))
         with replaced(root / "network.so") as file:
             file.write(content.library)
         _write_sources(root / "cpp")
         if has_runtime:
             for library in (Path(find_libtvm_ffi()), *runtime_libraries()):
                 _copy(library, root / "cpp" / "lib" / library.name)
-        (entries,) = place([content])
         size = (root / "weights.bin").stat().st_size
         # Last, since it is what makes a network of the folder.
         with replaced(root / "network.txt") as file:
             file.write(describe(held.manifest, build, entries, size).encode())
     except OSError as error:
-        raise InputError(f"{root}: cannot be written: {error.strerror or error}") from None
+        raise InputError(f"{root}: cannot be written: {system_reason(error)}") from None
     nbytes = sum(path.stat().st_size for path in root.glob("network.*"))
     return Exported(build.name, nbytes + size, has_runtime)
 
@@ -87,19 +88,8 @@ def _chosen(
 
 def _runs_here(build: Build) -> bool:
     """Whether the machine that it was built for loads the libraries of this one."""
-    triple = str(build.target.get("mtriple") or build.target.get("arch"))
-    same = host.normalize_architecture(triple.split("-", 1)[0]) == host.architecture()
-    return same and ("linux" in triple or "-" not in triple) and host.operating_system() == "linux"
-
-
-def _write_weights(path: Path, content: Content) -> None:
-    (entries,) = place([content])
-    with replaced(path) as file:
-        for entry, array in zip(entries, content.weights.values(), strict=True):
-            # Equal arrays have one place.
-            if entry.offset >= file.tell():
-                file.write(bytes(align(file.tell(), 64) - file.tell()))
-                file.write(stored(array).data)
+    system, here = system_of(build.target), host.operating_system()
+    return architecture_of(build.target) == host.architecture() and system in ("", here) and here == "linux"
 
 
 def _write_sources(folder: Path) -> None:
