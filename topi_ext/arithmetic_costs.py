@@ -18,6 +18,12 @@ multiply, and vectors of 32 bytes have other units that add."""
 WIDE_OPERATIONS = {16: 2, 32: 1, 64: 2}
 """Of a vector of words of two int16, in multiply-adds: one multiplies and one adds, as of pairs."""
 
+LONG_PRODUCTS = 2
+"""Instructions that multiply the bytes of four words to int16."""
+
+LONG_SUMS, FITTING_LONG_SUMS = 2, 1
+"""Those that add such products to int32: each, or both at once where they fit into int16."""
+
 WIDENED_PAIR_INSTRUCTIONS = 4
 """For a vector of pairs of bfloat16 where no instruction multiplies them: halves of words become float32
 first."""
@@ -34,6 +40,11 @@ class StepCosts:
     registers: int = 0
 
 
+def multiplies_long(workload: ConvolutionWorkload, processor: Processor) -> bool:
+    """Are its words of bytes multiplied to int16 (:attr:`topi_ext.processor.Processor.long_products`)?"""
+    return processor.long_products and workload.dtype in BYTES and bool(workload.word_axis)
+
+
 def step_costs(workload: ConvolutionWorkload, processor: Processor, accumulators: int) -> StepCosts:
     """Of a tile of so many vectors of sums."""
     latency = processor.fma_latency
@@ -48,7 +59,11 @@ def step_costs(workload: ConvolutionWorkload, processor: Processor, accumulators
     if workload.pairs_fit and processor.wide_words:
         operations = PAIR_OPERATIONS[processor.vector_bytes]
         return StepCosts(accumulators * operations / processor.fma_per_cycle, latency, PAIRS_LIVE)
+    if multiplies_long(workload, processor):
+        operations = LONG_PRODUCTS + (FITTING_LONG_SUMS if workload.pairs_fit else LONG_SUMS)
+        cycles = max(LONG_PRODUCTS / processor.fma_per_cycle, operations / processor.operations_per_cycle)
+        return StepCosts(accumulators * cycles, latency)
     return StepCosts(accumulators * processor.word_instructions / processor.fma_per_cycle, latency)
 
 
-__all__ = ["StepCosts", "step_costs"]
+__all__ = ["LONG_PRODUCTS", "StepCosts", "multiplies_long", "step_costs"]

@@ -8,7 +8,7 @@ between threads, and the traffic to the level-2 cache. :mod:`topi_ext.direct_spa
 import math
 from collections import Counter
 
-from topi_ext.arithmetic_costs import step_costs
+from topi_ext.arithmetic_costs import multiplies_long, step_costs
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, fuses_rows, lanes_are_pixels, met_share
 from topi_ext.processor import LINE_BYTES, Processor
@@ -20,6 +20,14 @@ SHARED_LINE_PENALTY = 4.0
 STREAM_PENALTY = 0.06
 """Measured: tiles of two vectors of channels come closest to their estimate; with one, every multiply-add
 reads memory, and with more, the streams of weights compete for cache sets."""
+
+LONG_STREAMS = 4
+"""Modelled: as many are best where bytes are multiplied to int16, since each pixel is loaded into all lanes
+twice.
+"""
+
+IN_ORDER_LOAD_CYCLES = 0.5
+"""Modelled: what a load takes of such a loop on a core that executes in order, beside the products."""
 
 CACHED_BYTES = 128 << 10
 """Weights up to this size stay in the level-2 cache from one run of a network to the next."""
@@ -74,6 +82,8 @@ def tile_cycles(
             loads = tile_pixels * lanes + tile_channels
     elif workload.is_depthwise:
         loads = tile_pixels * tile_channels * registers + tile_channels * registers
+    elif multiplies_long(workload, processor):
+        loads = 2 * (tile_pixels + tile_channels * registers)
     else:
         loads = tile_pixels / steps_at_once + tile_channels * registers
     taps = workload.taps * met_share(workload, 0)
@@ -86,13 +96,16 @@ def tile_cycles(
         steps /= workload.word
     costs = step_costs(workload, processor, accumulators)
     cycles = max(costs.cycles, loads / processor.loads_per_cycle, costs.latency)
+    if multiplies_long(workload, processor) and processor.registers_in_flight:
+        cycles += IN_ORDER_LOAD_CYCLES * loads
     if lanes_are_pixels(workload):
         cycles *= PIXEL_LANE_PENALTY
     elif workload.is_depthwise and workload.kernel[1] > 1:
         # The compiler keeps data that several taps share, beside the accumulators.
         cycles += max(0, 2 * accumulators + tile_channels * registers - processor.vector_registers)
     elif not workload.is_depthwise:
-        cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - 2)
+        best = LONG_STREAMS if multiplies_long(workload, processor) else 2
+        cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - best)
         again = tile_pixels > 1 and processor.memory_operands
         if again and _outgrow_l1(workload, processor, lanes * tile_channels):
             cycles = max(cycles, L2_CYCLES_PER_VECTOR * tile_channels * registers)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from topi_ext.arithmetic_costs import multiplies_long
 from topi_ext.direct_costs import (
     chunk_count,
     has_byte_pixels,
@@ -32,6 +33,12 @@ from topi_ext.knobs import (
 from topi_ext.matrix_space import CONFIGURATION_CYCLES, LANES, matrix_tiles
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
+
+LONG_WEIGHTS = 2
+"""Registers of weights for four sums of products of bytes to int16."""
+
+LONG_LIVE, LONG_LIVE_IN_ORDER = 9, 8
+"""Modelled: those for data and products that wait, in the second case but for one of each vector of sums."""
 
 WIDEST_ROW = 12
 """Vectors of one pixel that are summed at once where loads are instructions of their own: as many as hide the
@@ -185,13 +192,18 @@ def _register_tiles(
             continue
         accumulators = tile_channels * tile_pixels * registers
         streams = tile_channels * registers
+        in_flight = processor.registers_in_flight
         # One vector of channels lets the compiler broadcast from memory inside the multiply-add.
         operands = streams + 1 if streams > 1 else 3
         if lanes_are_pixels(workload):
             operands = streams + tile_pixels
         elif workload.is_depthwise and not processor.memory_operands:
             operands = streams + accumulators
-        if accumulators + operands + processor.registers_in_flight <= processor.vector_registers:
+        elif multiplies_long(workload, processor):
+            # For a core that executes in order the compiler multiplies all, and then adds.
+            waiting = LONG_LIVE_IN_ORDER + accumulators if in_flight else LONG_LIVE
+            operands, in_flight = LONG_WEIGHTS * streams + waiting, 0
+        if accumulators + operands + in_flight <= processor.vector_registers:
             tiles.append((tile_pixels, tile_channels))
     return tiles or [(1, 1)]
 

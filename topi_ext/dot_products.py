@@ -134,8 +134,10 @@ class _Lowering:
         kind = _instructions(self._target, width, element)
         if kind == "sums" and call.op.name != _FITTING:
             return _one_by_one(addend, values, factors)
+        if kind == "long":
+            return self._long_products(addend, values, factors, fit=call.op.name == _FITTING)
         left, right = self._words(values), self._words(factors)
-        if kind in ("signed", "mixed", "long"):
+        if kind in ("signed", "mixed"):
             left = _in_a_lane(left)
         return _by_vectors(kind, width, addend, left, right)
 
@@ -152,6 +154,40 @@ class _Lowering:
             addend = addend + left * right
         return addend
 
+    def _long_products(self, addend: Any, values: Sequence[Any], factors: Sequence[Any], *, fit: bool) -> Any:
+        """``addend`` and the products of words, by products of bytes to int16 whose neighbours are added.
+
+        Four sums take two products of eight bytes. Where they ``fit`` into int16 these are added up first.
+        """
+        parts = zip(_in_vectors(addend), self._halves(values), self._halves(factors), strict=True)
+        sums = []
+        for total, *sides in parts:
+            products = [
+                tirx.call_llvm_pure_intrin("int16x8", "llvm.aarch64.neon.smull.v8i16", *both)
+                for both in zip(*sides, strict=True)
+            ]
+            for pairs in [products[0] + products[1]] if fit else products:
+                total += tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.saddlp.v4i32.v8i16", pairs)
+            sums.append(total)
+        return _joined(sums)
+
+    def _halves(self, elements: Sequence[Any]) -> list[list[Any]]:
+        """Of each four words of four bytes the lower halves and the upper ones, as vectors of eight bytes.
+
+        Those that lie side by side are loaded by themselves: the upper half of a register would have to be
+        moved to where products take it from.
+        """
+        lanes = lanes_of(elements[0])
+        halves = [elements[:PAIR], elements[PAIR:]]
+        if all(isinstance(element, tirx.Broadcast) for element in elements):
+            runs = [self._runs([element.value for element in half], PAIR) for half in halves]
+            words = [tirx.Broadcast(tirx.reinterpret("int16", run[0]), _NEON_LANES) for run in runs if run]
+            parts = [[tirx.reinterpret("int8x8", word) for word in words]] * (lanes // _NEON_LANES)
+        else:
+            runs = [self._runs(half, PAIR * _NEON_LANES) for half in halves]
+            parts = [list(part) for part in zip(*runs, strict=False)]
+        return parts if all(runs) else [_halves_of_words(part) for part in _in_vectors(self._words(elements))]
+
     def _words(self, elements: Sequence[Any]) -> Any:
         """Vectors of the elements of a word as one vector of 32-bit words, the first element lowest."""
         lanes, count = lanes_of(elements[0]), len(elements)
@@ -160,10 +196,9 @@ class _Lowering:
         word = _whole_word(elements)
         if word is not None:
             return tirx.reinterpret(vector_of("int32", lanes), word)
-        start = self._start_of_run(elements)
-        if start is not None:
-            run = tirx.BufferLoad(elements[0].source, [tirx.Ramp(start, 1, count * lanes)])
-            return tirx.reinterpret(vector_of("int32", lanes), run)
+        run = self._runs(elements, count * lanes)
+        if run:
+            return tirx.reinterpret(vector_of("int32", lanes), run[0])
         if lanes > 1:
             vectors = self._neighbours(elements) or list(elements)
             order = [place * lanes + lane for lane in range(lanes) for place in range(count)]
@@ -192,6 +227,14 @@ class _Lowering:
         if not all(self._is_constant(place - places[0], step) for step, place in enumerate(places)):
             return []
         return [tirx.BufferLoad(first.source, [tirx.Ramp(first.indices[0], 1, len(elements))])]
+
+    def _runs(self, elements: Sequence[Any], length: int) -> list[Any]:
+        """All elements in loads of such a length, lane after lane; none where they do not lie in a run."""
+        start = self._start_of_run(elements)
+        if start is None:
+            return []
+        places = range(0, len(elements) * lanes_of(elements[0]), length)
+        return [tirx.BufferLoad(elements[0].source, [tirx.Ramp(start + at, 1, length)]) for at in places]
 
     def _start_of_run(self, elements: Sequence[Any]) -> Any:
         """The index of the first element where all lie side by side in one buffer, lane after lane."""
@@ -304,22 +347,34 @@ def _by_vectors(kind: str, width: int, addend: Any, left: Any, right: Any) -> An
         vectors = [tirx.reinterpret(f"int16x{PAIR * lanes}", words) for words in (left, right)]
         return _with_pairs(addend, *vectors)
     left, right = (tirx.reinterpret("int8x16", words) for words in (left, right))
-    if kind in _NEON_SUMS:
-        # The lane of a word must be the last operand, and data without signs the first.
-        factors = (right, left) if kind == "signed" else (left, right)
-        return tirx.call_llvm_pure_intrin("int32x4", f"{_NEON_SUMS[kind]}.v4i32.v16i8", addend, *factors)
-    # The sum of two products may not fit int16, so pairs are added as int32.
-    pairs = [
-        tirx.call_llvm_pure_intrin(
-            "int32x4",
-            "llvm.aarch64.neon.saddlp.v4i32.v8i16",
-            tirx.call_llvm_pure_intrin(
-                "int16x8", "llvm.aarch64.neon.smull.v8i16", half("int8x8", left), half("int8x8", right)
-            ),
-        )
-        for half in (tirx.vectorlow, tirx.vectorhigh)
-    ]
-    return addend + tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.addp.v4i32", *pairs)
+    # The lane of a word must be the last operand, and data without signs the first.
+    factors = (right, left) if kind == "signed" else (left, right)
+    return tirx.call_llvm_pure_intrin("int32x4", f"{_NEON_SUMS[kind]}.v4i32.v16i8", addend, *factors)
+
+
+def _in_vectors(operand: Any) -> list[Any]:
+    """A vector of 32-bit lanes as vectors of ARM."""
+    lanes = lanes_of(operand)
+    if lanes == _NEON_LANES:
+        return [operand]
+    halves = [_half(half, operand, lanes) for half in (tirx.vectorlow, tirx.vectorhigh)]
+    return [part for half in halves for part in _in_vectors(half)]
+
+
+def _joined(vectors: Sequence[Any]) -> Any:
+    """One vector of those that :func:`_in_vectors` gave."""
+    if len(vectors) == 1:
+        return vectors[0]
+    middle = len(vectors) // 2
+    dtype = vector_of(_element(vectors[0]), len(vectors) * _NEON_LANES)
+    return tirx.vectorcombine(dtype, _joined(vectors[:middle]), _joined(vectors[middle:]))
+
+
+def _halves_of_words(words: Any) -> list[Any]:
+    """The lower halves of four words and the upper ones, as vectors of eight bytes."""
+    halves = tirx.reinterpret("int16x8", words)
+    lanes = range(PAIR * _NEON_LANES)
+    return [tirx.reinterpret("int8x8", tirx.Shuffle([halves], list(lanes[at::PAIR]))) for at in range(PAIR)]
 
 
 def _half(half: Any, operand: Any, lanes: int) -> Any:

@@ -54,11 +54,40 @@ def block_of(layout: str, axis: str) -> int:
 WORD_BYTES = 4
 """Of a word, of whose elements one instruction makes a dot product."""
 
+HALF_WORD = WORD_BYTES // 2
+
 
 def word_axis(kernel_layout: str, elements: int) -> str:
-    """I or W where a kernel layout stores a word of so many elements along it innermost; "" elsewhere."""
+    """I or W where a kernel layout stores a word of so many elements along it innermost; "" elsewhere.
+
+    Words of four bytes may be apart in :func:`halves <in_halves>`.
+    """
     axis, factor = physical_axes(kernel_layout)[-1]
-    return axis if factor == elements > 1 and axis in "IW" else ""
+    if axis not in "IW" or not factor:
+        return ""
+    apart = elements == WORD_BYTES and factor == HALF_WORD and _lies_apart(kernel_layout)
+    return axis if factor == elements > 1 or apart else ""
+
+
+def in_halves(kernel_layout: str, axis: str) -> str:
+    """``kernel_layout`` with words of bytes along ``axis`` taken apart: the lower halves of the innermost run
+    of O, then the upper ones, such as "OIHW2i8o2i" of "OIHW8o".
+    """
+    parts = list(physical_axes(kernel_layout))
+    place = max(place for place, (name, _) in enumerate(parts) if name == "O")
+    half = (axis, HALF_WORD)
+    return layout_of([*parts[:place], half, *parts[place:], half])
+
+
+def _lies_apart(kernel_layout: str) -> bool:
+    """Is there half a word on both sides of the innermost run of O?"""
+    *_, before, middle, last = ("", 0), ("", 0), *physical_axes(kernel_layout)
+    return before == last and middle[0] == "O"
+
+
+def layout_of(parts: Sequence[tuple[str, int]]) -> str:
+    """The layout of such :func:`physical_axes`."""
+    return "".join(f"{factor}{name.lower()}" if factor else name for name, factor in parts)
 
 
 def physical_index(layout: str, coordinates: Mapping[str, Coordinate]) -> list[Expression]:

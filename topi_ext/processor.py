@@ -34,6 +34,7 @@ class Processor:
     ``dotprod``. ``byte_pairs``: there is an instruction that adds products of two bytes to an int16, which
     saturates. ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
     ``pixel_words``: bytes of four neighbouring vectors are made words of by one permutation.
+    ``vector_units``: as ``fma_per_cycle``, of other arithmetic, where they differ (0 where not).
     ``store_operations``: what storing a vector takes of the units that multiply and add.
     ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
     of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.matrix_registers`.
@@ -66,6 +67,12 @@ class Processor:
     matrix_registers: int = 0
     pair_instructions: int = 0
     pair_latency: int = 4
+    vector_units: int = 0
+
+    @property
+    def operations_per_cycle(self) -> int:
+        """Operations on whole vectors that begin in a cycle, multiply-adds or others."""
+        return self.vector_units or self.fma_per_cycle
 
     @property
     def parallel_cycles(self) -> float:
@@ -76,6 +83,11 @@ class Processor:
     def wide_words(self) -> bool:
         """Are bytes multiplied as int16, since nothing adds up products of uint8 and int8?"""
         return self.word_instructions > 1 and not self.signed_words
+
+    @property
+    def long_products(self) -> bool:
+        """Are bytes multiplied to int16, eight at once, for want of dot products?"""
+        return self.signed_words and self.word_instructions > 1
 
     def lanes(self, dtype_bytes: int) -> int:
         """Elements of that size in one vector register."""
@@ -119,6 +131,7 @@ class _ArmCore(NamedTuple):
     """What sets a core apart: fields are those of :class:`Processor`, the caches' sizes in KiB.
 
     ``in_order``: it executes in order. ``store_unit``: stores take none of the units that multiply and add.
+    ``vector_units``: of which one alone multiplies whole vectors.
     """
 
     fma_per_cycle: int
@@ -131,6 +144,7 @@ class _ArmCore(NamedTuple):
     scheduling_model: str
     in_order: bool = False
     store_unit: bool = False
+    vector_units: int = 0
 
     def processor(self, name: str) -> Processor:
         """The facts of the core that LLVM calls ``name``."""
@@ -150,13 +164,14 @@ class _ArmCore(NamedTuple):
             registers_in_flight=6 if self.in_order else 0,
             scheduling_model=self.scheduling_model,
             store_operations=0 if self.store_unit else 1,
+            vector_units=self.vector_units,
         )
 
 
 _CORES = {
     "cortex-a53": _ArmCore(1, 8, 1, 32, 512, 4.0, 0.5, "cortex-a55", in_order=True, store_unit=True),
     "cortex-a55": _ArmCore(1, 4, 1, 32, 128, 6.0, 0.8, "cortex-a55", in_order=True, store_unit=True),
-    "cortex-a72": _ArmCore(1, 7, 1, 32, 1024, 6.0, 0.7, "cortex-a72", store_unit=True),
+    "cortex-a72": _ArmCore(1, 7, 1, 32, 1024, 6.0, 0.7, "cortex-a72", store_unit=True, vector_units=2),
     "cortex-a76": _ArmCore(2, 4, 2, 64, 512, 16.0, 1.3, "neoverse-n1"),
     "cortex-a78": _ArmCore(2, 4, 2, 64, 512, 16.0, 1.7, "neoverse-n1"),
     "cortex-x1": _ArmCore(4, 4, 2, 64, 1024, 20.0, 7.0, "neoverse-v1"),

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
+from topi_ext.indexing import WORD_BYTES, block_of, in_halves, layout_of, physical_axes
 from topi_ext.knobs import suits_matrices, suits_winograd
 from topi_ext.processor import Processor
 from topi_ext.winograd import INTEGER_POINTS, winograd_matrices
@@ -16,6 +16,8 @@ PAIR = 2
 """Products that are added to 16 bits."""
 
 _LARGEST_BYTE = 255
+_LARGEST_SIGNED_BYTE = 128
+"""In magnitude."""
 _LARGEST_PRODUCT = _LARGEST_BYTE * 128
 _SUM_BITS = 31
 """Of int32, but the sign."""
@@ -46,8 +48,16 @@ class ByteWeight:
     @cached_property
     def pairs_fit(self) -> bool:
         """As :func:`pairs_fit`, whichever elements a layout makes neighbours."""
+        return self._fit_in_pairs(_LARGEST_BYTE)
+
+    @cached_property
+    def signed_pairs_fit(self) -> bool:
+        """The same of data of int8: all weights but -128 do."""
+        return self._fit_in_pairs(_LARGEST_SIGNED_BYTE)
+
+    def _fit_in_pairs(self, byte: int) -> bool:
         largest = max(int(self.array.max(initial=0)), -int(self.array.min(initial=0)))
-        return PAIR * largest * _LARGEST_BYTE <= np.iinfo("int16").max
+        return PAIR * largest * byte <= np.iinfo("int16").max
 
 
 def integer_form(
@@ -56,6 +66,7 @@ def integer_form(
     signed_words: bool = False,
     pixel_words: bool = False,
     wide_words: bool = False,
+    halves: bool = False,
     words: bool = True,
 ) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of uint8 data that accumulates int32.
@@ -65,7 +76,8 @@ def integer_form(
     exactly are made of float32. Other workloads, and those of three dimensions, stay as they are. With
     ``signed_words`` dot products take data of int8, which the caller has to subtract 128 for. With
     ``pixel_words`` those of depthwise convolutions run along a row. With ``wide_words`` a word is two int16,
-    which the kernel makes of the data when it copies it. Without ``words`` there are none.
+    which the kernel makes of the data when it copies it. With ``halves`` weights of the lower two bytes of
+    words lie before those of the upper two. Without ``words`` there are none.
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
@@ -74,7 +86,7 @@ def integer_form(
     if wide_words:
         worded = _in_words(replace(workload, dtype=WIDENED), word_elements(WIDENED, workload.out_dtype))
     else:
-        worded = _in_words(workload, WORD_BYTES) if words else None
+        worded = _in_words(workload, WORD_BYTES, halves=halves) if words else None
     if worded is None and words and pixel_words and _has_blocks_side_by_side(workload):
         worded = _words_of_rows(workload, WORD_BYTES)
     if worded is not None:
@@ -95,13 +107,22 @@ def integer_forms(
     ``weight`` is of int8 in any layout, ``stored`` gives it as the kernel of a form stores it. Without them
     it may be any.
     """
-    form = integer_form(workload, signed_words=processor.signed_words, pixel_words=processor.pixel_words)
+    form = integer_form(
+        workload,
+        signed_words=processor.signed_words,
+        pixel_words=processor.pixel_words,
+        halves=processor.long_products,
+    )
     if form is workload or processor.word_instructions == 1:
         return [form]
     if processor.signed_words:
         # Products of int16 are as many an instruction, so they pay by Winograd's alone.
         wide = replace(workload, dtype=WIDENED)
-        if weight is None or not suits_winograd(wide):
+        if weight is None:
+            return [form]
+        if form.word_axis and weight.signed_pairs_fit:
+            form = replace(form, pairs_fit=True)
+        if not suits_winograd(wide):
             return [form]
         return [form, replace(wide, spare_bits=weight.spare_bits)]
     wide = integer_form(workload, wide_words=True)
@@ -139,7 +160,9 @@ def bfloat16_form(workload: ConvolutionWorkload, *, vectors: bool = True) -> Con
     return worded if worded is not None and (vectors or suits_matrices(worded)) else workload
 
 
-def _in_words(workload: ConvolutionWorkload, word: int) -> ConvolutionWorkload | None:
+def _in_words(
+    workload: ConvolutionWorkload, word: int, *, halves: bool = False
+) -> ConvolutionWorkload | None:
     """The workload with its kernel stored in words, of channels or of rows; None where neither fits."""
     if physical_axes(workload.out_layout)[-1][0] != "C" or workload.is_depthwise:
         return None
@@ -148,8 +171,8 @@ def _in_words(workload: ConvolutionWorkload, word: int) -> ConvolutionWorkload |
     if workload.group_in_channels % word == 0 and (block == 1 or block % word == 0):
         # Zeros fill up the vectors of words of channels, if these are of one group.
         filled = workload if workload.groups == 1 else plain
-        return replace(filled, kernel_layout=_words_of_channels(filled.kernel_layout, word))
-    return _words_of_rows(plain, word) if _runs_along_rows(plain) else None
+        return replace(filled, kernel_layout=_words_of_channels(filled.kernel_layout, word, halves=halves))
+    return _words_of_rows(plain, word, halves=halves) if _runs_along_rows(plain) else None
 
 
 def _without_padded_lanes(workload: ConvolutionWorkload) -> ConvolutionWorkload:
@@ -160,12 +183,21 @@ def _without_padded_lanes(workload: ConvolutionWorkload) -> ConvolutionWorkload:
     return replace(workload, kernel_layout=plain)
 
 
-def _words_of_channels(kernel_layout: str, word: int) -> str:
+def _words_of_channels(kernel_layout: str, word: int, *, halves: bool) -> str:
     """``kernel_layout`` with a word of I innermost, taken out of its block of I where it has one."""
-    return "".join(
-        (f"{factor // word}i" if factor > word else "") if name == "I" and factor else _text(name, factor)
+    left = [
+        (name, factor // word if name == "I" else factor)
         for name, factor in physical_axes(kernel_layout)
-    ) + _text("I", word)
+        if name != "I" or factor != word
+    ]
+    return _with_word(layout_of(left), "I", word, halves=halves)
+
+
+def _with_word(kernel_layout: str, axis: str, word: int, *, halves: bool) -> str:
+    """``kernel_layout`` with a word of ``axis`` innermost."""
+    return (
+        in_halves(kernel_layout, axis) if halves else layout_of([*physical_axes(kernel_layout), (axis, word)])
+    )
 
 
 def _runs_along_rows(workload: ConvolutionWorkload) -> bool:
@@ -189,7 +221,7 @@ def _has_blocks_side_by_side(workload: ConvolutionWorkload) -> bool:
     )
 
 
-def _words_of_rows(workload: ConvolutionWorkload, word: int) -> ConvolutionWorkload:
+def _words_of_rows(workload: ConvolutionWorkload, word: int, *, halves: bool = False) -> ConvolutionWorkload:
     """The window widened to whole words by zeros on its right, and the image by as much border."""
     height, width = workload.kernel
     more = -width % word
@@ -198,12 +230,8 @@ def _words_of_rows(workload: ConvolutionWorkload, word: int) -> ConvolutionWorkl
         workload,
         kernel=(height, width + more),
         padding=(top, left, bottom, right + more),
-        kernel_layout=workload.kernel_layout + _text("W", word),
+        kernel_layout=_with_word(workload.kernel_layout, "W", word, halves=halves),
     )
-
-
-def _text(name: str, factor: int) -> str:
-    return f"{factor}{name.lower()}" if factor else name
 
 
 __all__ = [

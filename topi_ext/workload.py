@@ -55,8 +55,9 @@ PLANES = 2
 class ConvolutionWorkload:
     """A 2-D convolution; extents in elements, ``padding`` as (top, left, bottom, right).
 
-    What is known of the weights: of bytes in words ``pairs_fit``, whether products with two neighbouring ones
-    always add up to an int16 (:func:`topi_ext.word_forms.pairs_fit`); of int16 ``spare_bits``, how many bits
+    What is known of the weights: of bytes in words ``pairs_fit``, whether products with two of them always
+    add up to an int16, two neighbours of uint8 data (:func:`topi_ext.word_forms.pairs_fit`) and any two of
+    int8; of int16 ``spare_bits``, how many bits
     of int32 their sums leave free (:attr:`topi_ext.word_forms.ByteWeight.spare_bits`).
     """
 

@@ -56,7 +56,9 @@ def pair_cpus() -> list[str | None]:
 
 
 def target_for(cpu: str | None, cores: int = 2) -> Target:
-    return Target({"kind": "llvm", "num-cores": cores, **({"mcpu": cpu} if cpu else {})})
+    arm = cpu is not None and cpu.startswith(("cortex", "neoverse"))
+    triple = {"mtriple": "aarch64-linux-gnu"} if arm else {}
+    return Target({"kind": "llvm", "num-cores": cores, **triple, **({"mcpu": cpu} if cpu else {})})
 
 
 def prim_func(tensors: Sequence[te.Tensor], index_dtype: str | None = None) -> tirx.PrimFunc:

@@ -51,6 +51,25 @@ def test_what_bytes_take_of_floats_without_instructions_for_words(cpu: str, fit:
     assert _cycles_per_element(cpu, fit=fit) == share * floats
 
 
+@pytest.mark.parametrize(
+    ("cpu", "largest", "share"),
+    [
+        ("cortex-a53", 127, 3 / 4),
+        ("cortex-a53", 128, 1.0),
+        # One of two vector units multiplies.
+        ("cortex-a72", 127, 1 / 2),
+        ("cortex-a72", 128, 1 / 2),
+        ("cortex-a55", 128, 1 / 4),
+    ],
+)
+def test_what_bytes_take_of_floats_on_arm(cpu: str, largest: int, share: float) -> None:
+    processor = processor_of(Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": cpu}))
+    weight = ByteWeight(np.array([-largest], "int8"))
+    (form,) = integer_forms(replace(BYTES, kernel=(1, 1)), processor, weight)
+    words, floats = (step_costs(each, processor, 8).cycles for each in (form, FLOATS))
+    assert words / form.word == share * floats
+
+
 @pytest.mark.parametrize("cpu", ["znver4", "cascadelake"])
 def test_pairs_are_nothing_to_an_instruction_for_words(cpu: str) -> None:
     assert _cycles_per_element(cpu, fit=True) == _cycles_per_element(cpu, fit=False)

@@ -6,7 +6,7 @@ import pytest
 from kernel_networks import workload_for
 from tvm.target import Target
 
-from topi_ext.direct_space import direct_knobs
+from topi_ext.direct_space import cheapest_direct, direct_knobs
 from topi_ext.processor import processor_of
 from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
@@ -81,3 +81,18 @@ def test_images_that_are_widened_are_copied_by_chunks_of_whole_tiles() -> None:
     }
     assert {(4, "chunk"), (5, "stage")} <= tiles
     assert all((14 * 14 % pixels == 0) == (pad_at == "chunk") for pixels, pad_at in tiles)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "tile", "spilling"), [("cortex-a72", (3, 2), (4, 2)), ("cortex-a53", (2, 2), (3, 2))]
+)
+def test_products_of_bytes_wait_in_registers(
+    cpu: str, tile: tuple[int, int], spilling: tuple[int, int]
+) -> None:
+    processor = processor_of(Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": cpu}))
+    plain = workload_for((64, 64, 56, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
+    form = integer_form(replace(plain, dtype="uint8", out_dtype="int32"), signed_words=True, halves=True)
+    tiles = {(knobs.tile_pixels, knobs.tile_channels) for _, knobs in direct_knobs(form, processor)}
+    assert tile in tiles and spilling not in tiles
+    chosen = cheapest_direct(form, processor)[1]
+    assert (chosen.tile_pixels, chosen.tile_channels) == tile

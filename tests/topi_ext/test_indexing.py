@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_reference import pack, unpack
 
-from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
+from topi_ext.indexing import (
+    BlockedCoordinate,
+    block_of,
+    in_halves,
+    layout_of,
+    logical_extent,
+    physical_axes,
+    physical_index,
+    word_axis,
+)
 
 # No deadline: the machine is shared.
 quick = settings(deadline=None, max_examples=150, derandomize=True)
@@ -131,3 +140,40 @@ def test_axes_that_the_layout_leaves_out_are_ignored() -> None:
 def test_no_letter_is_special() -> None:
     for letter in string.ascii_uppercase:
         assert physical_axes(f"{letter}8{letter.lower()}") == ((letter, 0), (letter, 8))
+
+
+@pytest.mark.parametrize(
+    ("layout", "axis", "stored"),
+    [
+        ("OIHW8o", "I", "OIHW2i8o2i"),
+        ("OIHW2i8o", "I", "OIHW2i2i8o2i"),
+        ("HWIO", "I", "HWI2iO2i"),
+        ("OIHW16o", "W", "OIHW2w16o2w"),
+    ],
+)
+def test_words_in_halves(layout: str, axis: str, stored: str) -> None:
+    assert in_halves(layout, axis) == stored
+    assert (word_axis(stored, 4), word_axis(stored, 2)) == (axis, axis)
+
+
+@pytest.mark.parametrize(
+    ("layout", "elements", "axis"),
+    [
+        ("OIHW4i16o4i", 4, "I"),
+        ("OIHW16o4w", 4, "W"),
+        ("OIHW8i16o2i", 2, "I"),
+        ("OIHW8i16o2i", 4, ""),
+        ("OHWI16o2i", 4, ""),
+        ("OIHW2i2i", 4, ""),
+        ("OIHW2w8o2i", 4, ""),
+        ("HWIO", 4, ""),
+        ("OIHW16o", 1, ""),
+    ],
+)
+def test_words_lie_innermost(layout: str, elements: int, axis: str) -> None:
+    assert word_axis(layout, elements) == axis
+
+
+@pytest.mark.parametrize("layout", KNOWN)
+def test_a_layout_is_its_axes(layout: str) -> None:
+    assert layout_of(physical_axes(layout)) == layout

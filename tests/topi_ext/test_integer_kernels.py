@@ -12,7 +12,6 @@ from kernel_reference import convolve as reference
 from kernel_reference import pack
 from tvm import te
 from tvm.s_tir import Schedule
-from tvm.target import Target
 
 from topi_ext.dot_products import dot
 from topi_ext.kernel import cheapest, direct_convolution, kernel_arguments, scheduled_kernel
@@ -230,24 +229,39 @@ def test_words_of_more_lanes_than_a_register_are_multiplied_in_parts(cpu: str) -
     assert "pmulld" not in text and "pmuludq" not in text and "pmullw" not in text
 
 
-@pytest.mark.parametrize(
-    ("cpu", "instruction", "count"),
-    [("cortex-a76", "sdot", 12), ("neoverse-n2", "sudot", 12), ("cortex-a72", "smull", 24)],
-)
-def test_instructions_of_arm(cpu: str, instruction: str, count: int) -> None:
+ON_ARM = workload(32, 32, (8, 8), (1, 1), "NCHW8c OIHW8i8o NCHW8c")
+
+
+def _code_for_arm(form: ConvolutionWorkload, cpu: str) -> str:
+    target = target_for(cpu)
+    knobs = cheapest(form, processor_of(target))[1]
+    return str(compile_function(scheduled_kernel(form, knobs), target).mod.inspect_source("asm"))
+
+
+@pytest.mark.parametrize(("cpu", "instruction"), [("cortex-a76", "sdot"), ("neoverse-n2", "sudot")])
+def test_dot_products_of_arm(cpu: str, instruction: str) -> None:
     """Words of data are read from a lane, and copied to no other one."""
-    target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": cpu})
-    processor = processor_of(target)
-    case = workload(32, 32, (8, 8), (1, 1), "NCHW8c OIHW8i8o NCHW8c")
-    form = integer_form(case, signed_words=processor.signed_words)
+    form = form_of(ON_ARM, cpu)
     assert (form.dtype, form.kernel_layout) == ("uint8" if cpu == "neoverse-n2" else "int8", "OIHW2i8o4i")
-    compiled = compile_function(scheduled_kernel(form, cheapest(form, processor)[1]), target)
-    text = compiled.mod.inspect_source("asm")
+    text = _code_for_arm(form, cpu)
     found = re.findall(rf"\t{instruction}2?\tv.*", text)
-    assert len(found) >= count
-    if instruction != "smull":
-        assert all(re.search(r"\.4b\[0\]$", line) for line in found)
-        assert "ld1r" not in text
+    assert len(found) >= 12
+    assert all(re.search(r"\.4b\[0\]$", line) for line in found)
+    assert "ld1r" not in text
+
+
+@pytest.mark.parametrize(
+    ("fit", "for_each_sum"), [(True, {"smull": 1, "smlal": 1}), (False, {"smull": 2, "smlal": 0})]
+)
+def test_long_products_of_arm(fit: bool, for_each_sum: dict[str, int]) -> None:
+    """Products are added to sums with their neighbours, two at once where they fit; nothing else is done."""
+    form = replace(form_of(ON_ARM, "cortex-a72"), pairs_fit=fit)
+    assert (form.dtype, form.kernel_layout) == ("int8", "OIHW2i2i8o2i")
+    text = _code_for_arm(form, "cortex-a72")
+    counts = {name: len(re.findall(rf"\t{name}\tv", text)) for name in ("smull", "smlal", "sadalp")}
+    assert counts["sadalp"] == (1 if fit else 2) * counts["smull"] / for_each_sum["smull"] >= 12
+    assert counts["smlal"] == for_each_sum["smlal"] * counts["sadalp"]
+    assert not re.findall(r"\t(ext|dup|ld2|saddlp|addp)\t", text)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +282,27 @@ def test_forms(
     form = integer_form(case)
     assert (form.kernel_layout, form.out_dtype, form.kernel) == (kernel_layout, out_dtype, kernel)
     assert (form.out_height, form.out_width) == (case.out_height, case.out_width)
+
+
+@pytest.mark.parametrize(
+    ("case", "kernel_layout"),
+    [
+        (CASES[0], "OIHW4i2i16o2i"),
+        (CASES[3], "OIHW2i8o2i"),
+        (CASES[4], "HWI2iO2i"),
+        (CASES[6], "OIHW2w16o2w"),
+        (CASES[14], "OHWI2i16o2i"),
+    ],
+)
+def test_forms_in_halves_of_words(case: ConvolutionWorkload, kernel_layout: str) -> None:
+    form = integer_form(case, signed_words=True, halves=True)
+    assert (form.kernel_layout, form.word) == (kernel_layout, 4)
+    assert replace(form, kernel_layout="") == replace(integer_form(case, signed_words=True), kernel_layout="")
+
+
+@pytest.mark.parametrize(("weight", "fit"), [([-127, 127], True), ([-128, 0], False)])
+def test_all_products_of_signed_bytes_fit_in_pairs_but_the_largest(weight: list[int], fit: bool) -> None:
+    assert ByteWeight(np.array(weight, "int8")).signed_pairs_fit == fit
 
 
 @pytest.mark.parametrize(
@@ -301,6 +336,8 @@ def test_forms_in_words_of_two(
         ("x86-64-v3", False, ("int16", False)),
         ("x86-64-v3", True, ("uint8", True)),
         ("x86-64", True, ("int16", False)),
+        ("cortex-a72", False, ("int8", True)),
+        ("cortex-a76", True, ("int8", False)),
     ],
 )
 def test_forms_of_processors(cpu: str, fit: bool, found: tuple[str, bool]) -> None:

@@ -5,8 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-MULTIPLY_ADDS = ("fmla", "fmls", "sdot", "udot", "usdot", "sudot", "smmla", "usmmla", "bfdot")
+MULTIPLY_ADDS = (
+    *("fmla", "fmls", "sdot", "udot", "usdot", "sudot", "smmla", "usmmla", "bfdot"),
+    *("smlal", "smlal2", "umlal", "umlal2"),
+)
 """Vector instructions that multiply and accumulate into their first operand."""
+
+PRODUCTS = ("smull", "smull2", "umull", "umull2")
+"""Those that multiply integers, for others to accumulate."""
+
+PAIR_SUMS = ("sadalp", "uadalp")
+"""Those that accumulate sums of neighbours into their first operand."""
+
+ACCUMULATING = (*MULTIPLY_ADDS, *PAIR_SUMS)
 
 _LABEL = re.compile(r"(\.?L\w+):")
 _BRANCH = re.compile(r"(?:b|b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+,\s*#\w+,)\s*(\.?L\w+)$")
@@ -36,15 +47,15 @@ class Loop:
 
     @cached_property
     def multiply_adds(self) -> int:
-        """Vector multiply-adds."""
-        return sum(_mnemonic(line) in MULTIPLY_ADDS for line in self.instructions)
+        """Vector instructions that multiply what is summed."""
+        return sum(_mnemonic(line) in (*MULTIPLY_ADDS, *PRODUCTS) for line in self.instructions)
 
     @cached_property
     def accumulating(self) -> int:
-        """Multiply-adds into registers that nothing else in the loop writes: sums of many iterations."""
+        """Additions into registers that nothing else in the loop writes: sums of many iterations."""
         fresh = {register for line in self.instructions for register in _written(line)}
         return sum(
-            _mnemonic(line) in MULTIPLY_ADDS and _first_register(line) not in fresh
+            _mnemonic(line) in ACCUMULATING and _first_register(line) not in fresh
             for line in self.instructions
         )
 
@@ -108,14 +119,14 @@ class Loop:
         )
 
     def _is_accumulated(self, place: int) -> bool:
-        """Is what the load at ``place`` writes first used as the sum that a multiply-add goes on with?"""
+        """Is what the load at ``place`` writes first used as the sum that is gone on with?"""
         registers = _REGISTER.findall(self.instructions[place].partition("[")[0])
         following = self.instructions[place + 1 :]
         uses = (line for line in following if set(registers) & set(_REGISTER.findall(line)))
         first = next(uses, "")
         return (
             len(registers) == 1
-            and _mnemonic(first) in MULTIPLY_ADDS
+            and _mnemonic(first) in ACCUMULATING
             and _first_register(first) in registers
             and _REGISTER.findall(first).count(registers[0]) == 1
         )
@@ -187,9 +198,9 @@ def _first_register(line: str) -> str:
 
 
 def _written(line: str) -> list[str]:
-    """Numbers of the vector registers that an instruction other than a multiply-add writes."""
+    """Numbers of the vector registers that an instruction writes which does not accumulate."""
     name = _mnemonic(line)
-    if name in MULTIPLY_ADDS or name.startswith(_STORES):
+    if name in ACCUMULATING or name.startswith(_STORES):
         return []
     operands = line[len(name) :]
     if name.startswith(_LOADS):
@@ -198,4 +209,4 @@ def _written(line: str) -> list[str]:
     return _REGISTER.findall(first)
 
 
-__all__ = ["MULTIPLY_ADDS", "Loop", "hot_loop", "innermost_loops"]
+__all__ = ["Loop", "hot_loop", "innermost_loops"]

@@ -26,13 +26,14 @@ _VERSION = re.compile(r"LLVM version (\d+)")
 class Analysis:
     """One iteration of a loop on one core.
 
-    ``cycles`` are at least what the core's multiply-add units need, which start ``per_cycle`` operations on
-    whole vectors each cycle.
+    ``cycles`` are at least what the core's vector units need, which start ``operations_per_cycle`` operations
+    on whole vectors each cycle, ``per_cycle`` multiply-adds among them.
     """
 
     loop: Loop
     cycles: float
     per_cycle: int
+    operations_per_cycle: int
 
     @property
     def cycles_per_multiply_add(self) -> float:
@@ -49,7 +50,7 @@ class Analysis:
 
         More than ``share`` where the loop holds the activation of a tile as well.
         """
-        return self.loop.vector_operations / self.per_cycle / self.cycles
+        return self.loop.vector_operations / self.operations_per_cycle / self.cycles
 
     @property
     def loads_per_multiply_add(self) -> float:
@@ -60,9 +61,10 @@ def analyse(loop: Loop, processor: Processor) -> Analysis:
     """The analysis of a loop that multiplies; RelayLayoutError without the tool or a model of the core."""
     if not processor.scheduling_model:
         raise RelayLayoutError(f"{processor.name}: there is no scheduling model; name a core in the target")
-    least = loop.vector_operations / processor.fma_per_cycle
+    at_once, operations_at_once = processor.fma_per_cycle, processor.operations_per_cycle
+    least = max(loop.multiply_adds / at_once, loop.vector_operations / operations_at_once)
     cycles = max(least, loop_cycles(loop, processor.scheduling_model))
-    return Analysis(loop, cycles, processor.fma_per_cycle)
+    return Analysis(loop, cycles, at_once, operations_at_once)
 
 
 @lru_cache(maxsize=4096)

@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from topi_ext.arithmetic_costs import LONG_PRODUCTS, multiplies_long
 from topi_ext.compute.convolution import reduction_axes
 from topi_ext.direct_costs import MOST_UNROLLED, imbalance
 from topi_ext.direct_space import vector_axes
@@ -100,9 +101,13 @@ class KernelModel:
     def attainable(self, workload: ConvolutionWorkload, found: Analysis) -> float:
         """The largest share of the multiply-adds that a loop of the workload can reach.
 
-        Where a loop finishes and stores its results, their epilogue and their stores take the same units:
-        of a depthwise convolution, whose sums are a few products long, that counts.
+        Where bytes are multiplied to int16, what adds the products up takes vector units as well. Where a
+        loop finishes and stores its results, their epilogue and their stores do: of a depthwise convolution,
+        whose sums are a few products long, that counts.
         """
+        if multiplies_long(workload, self._processor):
+            others = found.loop.vector_operations / found.operations_per_cycle
+            return min(1.0, found.loop.multiply_adds / found.per_cycle / others)
         if not found.loop.vector_stores:
             return 1.0
         products = workload.group_in_channels * workload.taps
@@ -148,7 +153,8 @@ class KernelModel:
         registers = ceil(knobs.lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
         accumulators = knobs.tile_pixels * knobs.tile_channels * registers
         steps = workload.group_in_channels * workload.taps / workload.word
-        at_once = found.loop.multiply_adds / accumulators
+        products = LONG_PRODUCTS if multiplies_long(workload, processor) else 1
+        at_once = found.loop.multiply_adds / (products * accumulators)
         cycles = steps / at_once * found.cycles
         if not found.loop.vector_stores:
             cycles += _entries(workload, at_once) * ENTRY_CYCLES

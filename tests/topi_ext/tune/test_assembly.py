@@ -54,6 +54,18 @@ def test_what_is_in_a_loop() -> None:
     assert (other.loads, other.stores, other.spills, other.vector_stores) == (1, 2, 2, 2)
 
 
+def test_products_of_bytes_multiply_and_their_sums_accumulate() -> None:
+    (loop,) = innermost_loops("""
+.LBB0_1:
+	ld1r	{ v2.4h }, [x0]
+	smull	v1.8h, v2.8b, v3.8b
+	smlal	v1.8h, v4.8b, v5.8b
+	sadalp	v0.4s, v1.8h
+	b.ne	.LBB0_1
+""")
+    assert (loop.multiply_adds, loop.accumulating, loop.vector_operations) == (2, 1, 3)
+
+
 @pytest.mark.parametrize(("prologue", "spills"), [("mov\tx29, sp", 1), ("add\tx29, sp, #16", 1), ("nop", 0)])
 def test_the_register_of_the_frame_may_hold_anything_else(prologue: str, spills: int) -> None:
     text = f"""

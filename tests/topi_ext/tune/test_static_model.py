@@ -215,6 +215,23 @@ def test_words_take_as_many_fewer_steps(layout: str, kernel_layout: str) -> None
 
 
 @needs_analyser
+@pytest.mark.parametrize(
+    ("core", "attainable", "reached"), [("cortex-a53", 2 / 3, 0.6), ("cortex-a72", 1.0, 0.95)]
+)
+def test_products_of_bytes_are_told_by_their_own_share(core: str, attainable: float, reached: float) -> None:
+    """Of three operations two multiply, and one vector unit of the A72 does while the other adds."""
+    target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": core, "num-cores": 4})
+    model = KernelModel(target, processor_of(target), 1.4)
+    floats = workload("NCHW8c", "OIHW8i8o")
+    form = integer_form(replace(floats, dtype="uint8", out_dtype="int32"), signed_words=True, halves=True)
+    fitting = replace(form, pairs_fit=True)
+    found = model.analysis(fitting, direct(8, 2, 2))
+    assert model.attainable(fitting, found) == pytest.approx(attainable, rel=0.05)
+    assert found.share > reached * attainable and not found.loop.spills
+    assert model.seconds(form, direct(8, 2, 2)) >= model.seconds(fitting, direct(8, 2, 2))
+
+
+@needs_analyser
 def test_chunks_that_leave_threads_idle_cost_more() -> None:
     of, knobs = FAMILIES["3x3 NCHW8c"]
     assert isinstance(knobs, ConvolutionKnobs)
