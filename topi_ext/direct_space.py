@@ -211,8 +211,13 @@ def _register_tiles(
 def _steps(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
 ) -> int:
-    """Channels of the data to load at once, where multiply-adds read lanes of registers."""
-    if processor.memory_operands or not holds_data(workload, processor, lanes, tile_pixels, tile_channels):
+    """Channels of the data to load at once, or words, where multiply-adds read lanes of registers."""
+    if processor.memory_operands or multiplies_long(workload, processor):
+        return 1
+    if workload.word_axis and not processor.registers_in_flight:
+        # Others start a load beside every dot product.
+        return 1
+    if not holds_data(workload, processor, lanes, tile_pixels, tile_channels):
         return 1
     return most_steps(workload, tile_pixels)
 

@@ -55,6 +55,8 @@ _HALF_SUM_FEATURES = {4: "sse2", 8: "avx2", 16: "avx512bw"}
 _NEON_LANES = 4
 """Words of a vector of ARM; longer ones are taken apart."""
 
+_NEON_BYTES = 16
+
 _NEON_SUMS = {"signed": "llvm.aarch64.neon.sdot", "mixed": "llvm.aarch64.neon.usdot"}
 
 
@@ -108,6 +110,13 @@ class _Lowering:
         self._bound: dict[Any, Any] = {}
         for binding in bindings:
             self._bound[binding.var] = substitute(binding.value, self._bound)
+        stores: list[tirx.BufferStore] = []
+        structural_walk(func.body, (tirx.BufferStore, stores.append))
+        self._stored = {
+            store.buffer: int(store.indices[0].lanes)
+            for store in stores
+            if isinstance(store.indices[0], tirx.Ramp)
+        }
 
     def sum(self, addition: tirx.Add) -> Any:
         """A dot product that is added to something, which one instruction does with it."""
@@ -138,7 +147,8 @@ class _Lowering:
             return self._long_products(addend, values, factors, fit=call.op.name == _FITTING)
         left, right = self._words(values), self._words(factors)
         if kind in ("signed", "mixed"):
-            left = _in_a_lane(left)
+            held = self._held(values)
+            left = _in_a_lane(left) if held is None else held
         return _by_vectors(kind, width, addend, left, right)
 
     def _lowered_bfloat16(self, addend: Any, values: Sequence[Any], factors: Sequence[Any]) -> Any:
@@ -153,6 +163,25 @@ class _Lowering:
         for left, right in zip(*map(_float_halves, words), strict=True):
             addend = addend + left * right
         return addend
+
+    def _held(self, elements: Sequence[Any]) -> Any:
+        """A broadcast word as a lane of the register that holds it and its neighbours; None where none does.
+
+        That is where a schedule loads the data of a pixel, into a buffer with constant places.
+        """
+        scalars = [element.value for element in elements if isinstance(element, tirx.Broadcast)]
+        start = self._start_of_run(scalars) if len(scalars) == len(elements) else None
+        start = None if start is None else self._analyzer.simplify(start)
+        if not isinstance(start, tirx.IntImm):
+            return None
+        source, place = scalars[0].source, int(start)
+        length = self._stored.get(source, 0)
+        if length not in (_NEON_BYTES // 2, _NEON_BYTES) or place % len(elements):
+            return None
+        whole = tirx.BufferLoad(
+            source, [tirx.Ramp(tirx.IntImm(str(start.ty), place // length * length), 1, length)]
+        )
+        return _lane(whole, place % length // len(elements))
 
     def _long_products(self, addend: Any, values: Sequence[Any], factors: Sequence[Any], *, fit: bool) -> Any:
         """``addend`` and the products of words, by products of bytes to int16 whose neighbours are added.
@@ -297,10 +326,16 @@ def _in_a_lane(words: Any) -> Any:
     """
     if not isinstance(words, tirx.Broadcast):
         return words
-    vector = tirx.Shuffle([words.value, *[tirx.const(0, "int32")] * 3], [0, 1, 2, 3])
-    floats = tirx.reinterpret("float32x4", vector)
-    fenced = tirx.call_llvm_pure_intrin("float32x4", "llvm.arithmetic.fence.v4f32", floats)
-    return tirx.Shuffle([tirx.reinterpret("int32x4", fenced)], [0] * _NEON_LANES)
+    return _lane(tirx.Shuffle([words.value, *[tirx.const(0, "int32")] * 3], [0, 1, 2, 3]), 0)
+
+
+def _lane(register: Any, lane: int) -> Any:
+    """A lane of 32 bits of a register in all lanes, as instructions read it that take such a lane."""
+    lanes = _NEON_LANES if lanes_of(register) in (_NEON_LANES, _NEON_BYTES) else _NEON_LANES // 2
+    floats = tirx.reinterpret(f"float32x{lanes}", register)
+    fenced = tirx.call_llvm_pure_intrin(floats.ty.dtype, f"llvm.arithmetic.fence.v{lanes}f32", floats)
+    words = tirx.reinterpret(f"int32x{lanes}", fenced)
+    return tirx.Shuffle([words] * (_NEON_LANES // lanes), [lane] * _NEON_LANES)
 
 
 def _with_pairs(addend: Any, left: Any, right: Any) -> Any:

@@ -12,7 +12,7 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.matrix_registers import REGISTERS, ROW_BYTES, ROWS, registers_held
 from topi_ext.winograd import INTEGER_POINTS, KERNEL, POINTS, tile_grid, winograd_matrices
-from topi_ext.workload import PLANES, WIDENED, ConvolutionWorkload, SeparableWorkload
+from topi_ext.workload import BYTES, PLANES, WIDENED, ConvolutionWorkload, SeparableWorkload
 
 DTYPE_BYTES = {
     **dict.fromkeys(("bool", "int8", "uint8"), 1),
@@ -376,23 +376,30 @@ DATA_LANES = 4
 
 
 def most_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
-    """How many channels of its pixels a turn of the loop may load as vectors: :data:`DATA_LANES`, or 1.
+    """How many channels of its pixels a turn of the loop may load as vectors, or words of bytes of them: at
+    most :data:`DATA_LANES`, or 1.
 
-    The channels of a pixel must lie side by side, and the pixels of every tile in one row; no turn may be
-    skipped.
+    The channels of a pixel must lie side by side, those of a block where words are summed; and the pixels of
+    every tile in one row. No turn may be skipped.
     """
+    block = block_of(workload.data_layout, "C")
+    if workload.dtype in BYTES and workload.word_axis == "I":
+        words = (block if block > 1 else workload.in_channels) // workload.word
+        steps = next(steps for steps in (DATA_LANES, DATA_LANES // 2, 1) if words % steps == 0)
+    elif workload.dtype == workload.weight_dtype == workload.out_dtype == "float32" and block == 1:
+        steps = DATA_LANES if workload.in_channels % DATA_LANES == 0 else 1
+    else:
+        return 1
     fits = (
-        workload.dtype == workload.weight_dtype == workload.out_dtype == "float32"
-        and workload.groups == 1
+        workload.groups == 1
         and not workload.depth
-        and physical_axes(workload.data_layout)[-1] == ("C", 0)
-        and workload.in_channels % DATA_LANES == 0
+        and physical_axes(workload.data_layout)[-1][0] == "C"
         and not lanes_are_pixels(workload)
         and int(workload.out_width) % tile_pixels == 0
         and (tile_pixels == 1 or workload.strides[1] == 1)
         and met_share(workload, 0) == met_share(workload, 1, tile_pixels) == 1.0
     )
-    return DATA_LANES if fits else 1
+    return steps if fits else 1
 
 
 def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:

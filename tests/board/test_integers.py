@@ -1,6 +1,7 @@
 """Integer convolutions on emulated boards: ARM's instruction sets give the same numbers to the bit."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,18 @@ def newest(root: BoardRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield running
 
 
-@pytest.mark.parametrize("layout", ["NHWC", pytest.param("NCHW8c", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("target", ["aarch64-cortex-a72", TARGET, f"{TARGET}+i8mm"])
+IN_ORDER = "aarch64-cortex-a55"
+TARGETS = ("aarch64-cortex-a72", TARGET, f"{TARGET}+i8mm", IN_ORDER)
+QUICK = [("aarch64-cortex-a72", "NHWC"), (TARGET, "NHWC"), (f"{TARGET}+i8mm", "NHWC"), (IN_ORDER, "NCHW8c")]
+
+
+@pytest.mark.parametrize(
+    ("target", "layout"),
+    [
+        pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
+        for case in product(TARGETS, ("NHWC", "NCHW8c"))
+    ],
+)
 def test_random_convolutions(newest: Boards, tmp_path: Path, target: str, layout: str) -> None:
     module, inputs, expected = integers_module(SEEDS)
     outputs = on_board(module, layout, inputs, newest.remote, tmp_path, target)

@@ -250,6 +250,13 @@ def test_dot_products_of_arm(cpu: str, instruction: str) -> None:
     assert "ld1r" not in text
 
 
+def test_words_of_a_pixel_are_lanes_of_one_register_on_cores_in_order() -> None:
+    text = _code_for_arm(form_of(ON_ARM, "cortex-a55"), "cortex-a55")
+    lanes = re.findall(r"\tsdot\tv.*\.4b\[(\d)\]", text)
+    assert lanes.count("0") == lanes.count("1") >= 12
+    assert not re.findall(r"\t(ins|zip1|zip2|ext|dup)\t", text)
+
+
 @pytest.mark.parametrize(
     ("fit", "for_each_sum"), [(True, {"smull": 1, "smlal": 1}), (False, {"smull": 2, "smlal": 0})]
 )

@@ -114,8 +114,8 @@ class _Nest:
                 arrange_block(sch, block, knobs.lanes)
         loops = dict(zip(self._loop_names(flat), sch.get_loops(self.anchor), strict=True))
         steps = []
+        innermost_axis = reduction_axes(self.workload)[-1]
         if knobs.steps > 1 or knobs.matrix_rows:
-            innermost_axis = reduction_axes(self.workload)[-1]
             loops[innermost_axis], step = sch.split(loops[innermost_axis], [None, knobs.steps])
             steps = [step]
         reduction = [*(loops[name] for name in reduction_axes(self.workload)), *steps]
@@ -143,7 +143,7 @@ class _Nest:
         if knobs.matrix_rows:
             keep_configured(sch, parallel, knobs)
         elif steps:
-            self._load_data(loops["rc"], steps[0], len(tile))
+            self._load_data(loops[innermost_axis], steps[0], len(tile))
         self._finish(epilogue, tile, reduction)
         if self.marks:
             named = {**{name: outer[name] for name in innermost}, **{name: parallel for name in threads}}
