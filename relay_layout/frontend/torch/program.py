@@ -78,10 +78,11 @@ def from_torch(
     )
     from relay_layout.frontend.torch.multiples import ask_for_multiples
     from relay_layout.frontend.torch.repetitions import once
+    from relay_layout.frontend.torch.written_extents import with_written_extents
 
     try:
         with _quiet():
-            decomposed = once(without_constants(apart(program, label)))
+            decomposed = with_written_extents(once(without_constants(apart(program, label))))
             check_strides(program, decomposed, label)
             folding.fold_constants(decomposed)
             check_operations(decomposed, known_names(decomposed), label)
