@@ -70,6 +70,7 @@ def from_torch(
     )
     from relay_layout.frontend.torch.converters import converters, known_names
     from relay_layout.frontend.torch.decompositions import apart
+    from relay_layout.frontend.torch.known_numbers import with_known_numbers
     from relay_layout.frontend.torch.memory import (
         check_operations,
         check_outputs,
@@ -78,11 +79,10 @@ def from_torch(
     )
     from relay_layout.frontend.torch.multiples import ask_for_multiples
     from relay_layout.frontend.torch.repetitions import once
-    from relay_layout.frontend.torch.written_extents import with_written_extents
 
     try:
         with _quiet():
-            decomposed = with_written_extents(once(without_constants(apart(program, label))))
+            decomposed = with_known_numbers(once(without_constants(apart(program, label))))
             check_strides(program, decomposed, label)
             folding.fold_constants(decomposed)
             check_operations(decomposed, known_names(decomposed), label)

@@ -1,4 +1,4 @@
-"""Images cut into patches by views, whose sides PyTorch divides open sizes by."""
+"""Extents that views and guards say to be numbers: sides of patches, and the one pixel that is left."""
 
 from pathlib import Path
 
@@ -25,6 +25,30 @@ class Patches(torch.nn.Module):
         rows, columns = height // self.side, width // self.side
         cut = x.reshape(batch, channels, rows, self.side, columns, self.side).permute(0, 2, 4, 3, 5, 1)
         return self.project(self.norm(cut.reshape(batch, rows * columns, channels * self.side**2)))
+
+
+class Shrunk(torch.nn.Module):
+    """Attention among the pixels that are left, beside these pixels: of a small example it is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.mix = torch.nn.Conv2d(3, 4, 3, 8, 1), torch.nn.Conv2d(8, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        image = self.down(x)
+        batch, channels, height, width = image.shape
+        pixels = image.flatten(2)
+        seen = pixels @ (pixels.transpose(1, 2) @ pixels)
+        return self.mix(torch.cat([seen.reshape(batch, channels, height, width), image], 1))
+
+
+def test_one_pixel(tmp_path: Path) -> None:
+    network = Shrunk().eval()
+    images = ({0: Dim.AUTO, 2: Dim.AUTO, 3: Dim.AUTO},)
+    session = session_of(network, tmp_path, (torch.rand(2, 3, 8, 8),), dynamic_shapes=images)
+    assert_agrees(session, network, (torch.rand(3, 3, 5, 4),))
+    with pytest.raises(InputError, match="9, the model was exported for sizes 0 to 8"):
+        session.run({"x": torch.rand(1, 3, 9, 8)})
 
 
 def test_patches(tmp_path: Path) -> None:
