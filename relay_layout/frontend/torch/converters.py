@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from relay_layout.frontend.torch import memory
+from relay_layout.frontend.torch.known_numbers import Numbers, known, known_numbers
 from relay_layout.frontend.torch.operators import (
     arithmetic,
     counted,
@@ -23,7 +25,7 @@ from relay_layout.frontend.torch.operators import (
     scans,
     scattering,
 )
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -47,7 +49,28 @@ _CONVERTERS: Mapping[str, Converter] = {
 
 def converters(program: Any) -> dict[str, Converter]:
     """Ours, for TVM's ``from_exported_program`` of this program, as its ``custom_convert_map``."""
-    return {**_CONVERTERS, **quantized.converters(program)}
+    found = {**_CONVERTERS, **quantized.converters(program)}
+    numbers = known_numbers(program)
+    return {name: _settled(converter, numbers) for name, converter in found.items()} if numbers else found
+
+
+def _settled(converter: Converter, numbers: Numbers) -> Converter:
+    """The converter, with numbers for extents of its result that are known, and that TVM has as open."""
+
+    def convert(node: Any, importer: Any) -> Expression:
+        found = converter(node, importer)
+        held = shape_of(found) if isinstance(found.ty, relax.TensorType) else None
+        extents = getattr(node.meta.get("val"), "shape", ())
+        if held is None or len(held) != len(extents):
+            return found
+        settled = [known(extent, numbers) for extent in extents]
+        shape = [one if isinstance(one, int) else extent for one, extent in zip(settled, held, strict=True)]
+        if all(isinstance(one, int) or one is other for one, other in zip(held, shape, strict=True)):
+            return found
+        kind = relax.TensorType(relax.ShapeExpr(shape), dtype_of(found))
+        return importer.block_builder.match_cast(found, kind)
+
+    return convert
 
 
 def known_names(program: Any) -> frozenset[str]:

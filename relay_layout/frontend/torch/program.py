@@ -70,6 +70,7 @@ def from_torch(
     )
     from relay_layout.frontend.torch.converters import converters, known_names
     from relay_layout.frontend.torch.decompositions import apart
+    from relay_layout.frontend.torch.known_numbers import with_known_numbers
     from relay_layout.frontend.torch.memory import (
         check_operations,
         check_outputs,
@@ -81,7 +82,7 @@ def from_torch(
 
     try:
         with _quiet():
-            decomposed = once(without_constants(apart(program, label)))
+            decomposed = with_known_numbers(once(without_constants(apart(program, label))))
             check_strides(program, decomposed, label)
             folding.fold_constants(decomposed)
             check_operations(decomposed, known_names(decomposed), label)

@@ -48,23 +48,29 @@ def _max_pool(rank: int) -> Converter:
 def _average_pool(rank: int) -> Converter:
     def convert(node: Any, importer: Any) -> Expression:
         given = dict(enumerate(node.args))
-        divisor = given.get(6, node.kwargs.get("divisor_override"))
-        if divisor is None:
-            return getattr(importer, f"_avg_pool{rank}d")(node)
         value, emit = importer.env[node.args[0]], importer.block_builder.emit
-        if "float" not in dtype_of(value):
+        divisor = given.get(6, node.kwargs.get("divisor_override"))
+        rounds_up = given.get(4, False)
+        # TVM's own rounding up gives open extents with conditions in them.
+        if divisor is None and not (rounds_up and not is_static((shape_of(value) or ())[-rank:])):
+            return getattr(importer, f"_avg_pool{rank}d")(node)
+        if divisor is not None and "float" not in dtype_of(value):
             raise ModelError(f"node '{node.name}': a divisor for means of integers is not supported")
         kernel = _numbers(node.args[1], rank)
         stride, padding = _numbers(given.get(2) or kernel, rank), _numbers(given.get(3, 0), rank)
         window = SlidingWindow(kernel, stride, [1] * rank, padding, padding)
-        pads = [
-            (before, window.most_after(axis) if given.get(4, False) else before)
-            for axis, before in enumerate(padding)
-        ]
-        image = padded(emit, value, pads, 0.0)
-        mean = getattr(importer, f"_avg_pool{rank}d_impl")(image, kernel, stride, 0, False, True)
+        behind = [window.most_after(axis) for axis in range(rank)] if rounds_up else padding
+        pool = getattr(importer, f"_avg_pool{rank}d_impl")
+        if divisor is None:
+            if given.get(5, True):
+                # Padding counts, and what windows reach behind it does not.
+                value = padded(emit, value, [(width, width) for width in padding], 0.0)
+                behind = [most - width for most, width in zip(behind, padding, strict=True)]
+                padding = [0] * rank
+            return pool(value, kernel, stride, [*padding, *behind], False, False)
+        image = padded(emit, value, list(zip(padding, behind, strict=True)), 0.0)
         factor = relax.const(math.prod(kernel) / divisor, str(value.ty.dtype))
-        return emit(relax.op.multiply(mean, factor))
+        return emit(relax.op.multiply(pool(image, kernel, stride, 0, False, True), factor))
 
     return convert
 

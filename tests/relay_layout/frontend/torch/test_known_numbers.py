@@ -1,0 +1,60 @@
+"""Extents that views and guards say to be numbers: sides of patches, and the one pixel that is left."""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.export import Dim  # noqa: E402
+
+from relay_layout.errors import InputError  # noqa: E402
+from tests.relay_layout.frontend.torch.harness import assert_agrees, session_of  # noqa: E402
+
+
+class Patches(torch.nn.Module):
+    """Squares of pixels, each by one matrix, normalized and projected."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.side = side
+        self.norm, self.project = torch.nn.LayerNorm(3 * side * side), torch.nn.Linear(3 * side * side, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, channels, height, width = x.shape
+        rows, columns = height // self.side, width // self.side
+        cut = x.reshape(batch, channels, rows, self.side, columns, self.side).permute(0, 2, 4, 3, 5, 1)
+        return self.project(self.norm(cut.reshape(batch, rows * columns, channels * self.side**2)))
+
+
+class Shrunk(torch.nn.Module):
+    """Attention among the pixels that are left, beside these pixels: of a small example it is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.mix = torch.nn.Conv2d(3, 4, 3, 8, 1), torch.nn.Conv2d(8, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        image = self.down(x)
+        batch, channels, height, width = image.shape
+        pixels = image.flatten(2)
+        seen = pixels @ (pixels.transpose(1, 2) @ pixels)
+        return self.mix(torch.cat([seen.reshape(batch, channels, height, width), image], 1))
+
+
+def test_one_pixel(tmp_path: Path) -> None:
+    network = Shrunk().eval()
+    images = ({0: Dim.AUTO, 2: Dim.AUTO, 3: Dim.AUTO},)
+    session = session_of(network, tmp_path, (torch.rand(2, 3, 8, 8),), dynamic_shapes=images)
+    assert_agrees(session, network, (torch.rand(3, 3, 5, 4),))
+    with pytest.raises(InputError, match="9, the model was exported for sizes 0 to 8"):
+        session.run({"x": torch.rand(1, 3, 9, 8)})
+
+
+def test_patches(tmp_path: Path) -> None:
+    network = Patches(3).eval()
+    images = ({0: Dim.AUTO, 2: Dim.AUTO, 3: Dim.AUTO},)
+    session = session_of(network, tmp_path, (torch.rand(2, 3, 12, 18),), dynamic_shapes=images)
+    assert_agrees(session, network, (torch.rand(3, 3, 15, 21),))
+    with pytest.raises(InputError, match=r"x\.shape\[2\]"):
+        session.run({"x": torch.rand(1, 3, 16, 21)})
