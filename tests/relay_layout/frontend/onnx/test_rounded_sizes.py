@@ -39,24 +39,6 @@ def test_scaled_images_are_padded_to_multiples(tmp_path: Path) -> None:
     check(tmp_path, nodes, constants, IMAGES)
 
 
-def test_pixels_are_counted_in_two_ways(tmp_path: Path) -> None:
-    nodes = f"""
-        {SCALED} inner_shape = Shape <start=2> (image)  pixels = ReduceProd(inner_shape)
-        every = Concat <axis=0> (one, pixels, minus)  left = Reshape(image, every)
-        both = Concat <axis=0> (image, image)  moved = Transpose <perm=[0, 2, 3, 1]> (both)
-        right = Reshape(moved, columns)  twice = Mul(pixels, two)
-        goal = Concat <axis=0> (twice, minus)  rows = Reshape(right, goal)
-        y = MatMul(rows, weight)
-    """
-    constants = {
-        "one": ints(1),
-        "minus": ints(-1),
-        "columns": ints(-1, 4),
-        "weight": np.ones((4, 3), "float32"),
-    }
-    check(tmp_path, nodes, CONSTANTS | constants, [(1, 4, 9, 5), (1, 4, 7, 31)])
-
-
 def test_floats_of_data_are_no_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     counted = []
     monkeypatch.setattr("relay_layout.frontend.counts.Counts.count", lambda *given: counted.append(given))
