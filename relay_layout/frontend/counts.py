@@ -11,6 +11,7 @@ from typing import Any
 from tvm import relax, sym, tirx
 
 from relay_layout.frontend.extent_arithmetic import simplify
+from relay_layout.frontend.polynomials import Polynomial, polynomial
 from relay_layout.ir import Extent
 
 
@@ -19,11 +20,12 @@ class Counts:
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
-        self._most: dict[tirx.Var, Extent] = {}
+        self._most: dict[tirx.Var, Extent | None] = {}
         self._computed: list[tuple[Extent, tirx.Var]] = []
+        self._sums: dict[tirx.Var, Polynomial] = {}
 
-    def count(self, tensor: Any, most: Extent, name: str) -> tirx.Var:
-        """An extent for the number that ``tensor``, one int64, holds at run time, at most ``most``."""
+    def count(self, tensor: Any, most: Extent | None, name: str) -> tirx.Var:
+        """An extent for the number that ``tensor``, one int64, holds, at most ``most`` where known."""
         shape = self._builder.emit(relax.op.tensor_to_shape(tensor), name_hint=f"{name}_shape")
         variable = tirx.Var(name, "int64")
         self._most[variable] = most
@@ -48,14 +50,17 @@ class Counts:
         simplest = simplify(extent)
         if isinstance(simplest, int | tirx.Var):
             return simplest
-        analyzer = sym.Analyzer()
+        analyzer, terms = sym.Analyzer(), polynomial(simplest, self._sums)
         for known, variable in self._computed:
-            if analyzer.can_prove_equal(known, simplest):
+            alike = terms is not None and self._sums.get(variable) == terms
+            if alike or analyzer.can_prove_equal(known, simplest):
                 return variable
         # By way of a tensor: TVM puts the expression back in place of a variable that it sees to be equal.
         tensor = self._builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr([simplest])), name_hint=name)
         variable = self.count(tensor, simplest, name)
         self._computed.append((simplest, variable))
+        if terms is not None:
+            self._sums[variable] = terms
         return variable
 
     def reads_counts(self, extent: Extent) -> bool:

@@ -22,6 +22,7 @@ from relay_layout.frontend.onnx.node import Expressions, Node, identifier
 from relay_layout.frontend.onnx.operators import converter_of
 from relay_layout.frontend.onnx.ratios import Ratios
 from relay_layout.frontend.onnx.requirements import Requirements
+from relay_layout.frontend.onnx.rounded_sizes import RoundedSizes
 from relay_layout.frontend.onnx.signs import Signs
 from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS, Surroundings
 from relay_layout.frontend.onnx.values import Unsupported, Value, shape_of, tensors_of, written
@@ -46,6 +47,7 @@ class Importer:
         self._counts = Counts(self.builder)
         self._signs = Signs()
         self._ratios = Ratios()
+        self._rounded_sizes = RoundedSizes()
         # Conditions, each with the extent of which it says whether it is 0.
         self._empty: ByIdentity[Value, Any] = ByIdentity()
         # Read once, so that what the body of a loop holds is the same constant in all its trips.
@@ -131,6 +133,7 @@ class Importer:
         values = [self._around.values.get(name) if name else None for name in proto.output]
         self._signs.note(node.operator, inputs, values)
         self._ratios.note(node, values[0])
+        self._rounded_sizes.note(node, values[0])
         self._note_condition(node, values)
 
     def _attributes_of(self, proto: "onnx.NodeProto") -> dict[str, Any]:
@@ -145,6 +148,8 @@ class Importer:
         if folded is not None:
             return folded
         result = self._ratios.integers(node)
+        if result is NotImplemented:
+            result = self._rounded_sizes.integers(node)
         if result is NotImplemented:
             result = arithmetic(node)
         if result is NotImplemented:

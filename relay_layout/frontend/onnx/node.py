@@ -135,8 +135,8 @@ class Node:
         """Bind an intermediate expression to a variable named after the node's first output."""
         return self.builder.emit(expression, name_hint=identifier(f"{self.outputs[0]}_{part or 'part'}"))
 
-    def count(self, tensor: Any, most: Extent) -> Any:
-        """An extent for the number that ``tensor``, one int64, holds at run time, at most ``most``."""
+    def count(self, tensor: Any, most: Extent | None) -> Any:
+        """An extent for the number that ``tensor``, one int64, holds, at most ``most`` where known."""
         return self.counts.count(tensor, most, identifier(f"{self.outputs[0]}_number"))
 
     def plain(self, extent: Extent) -> Extent:

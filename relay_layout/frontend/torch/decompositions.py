@@ -20,6 +20,7 @@ from relay_layout.frontend.torch.operators import (
     resizing,
     rules,
     type_rules,
+    vision_rules,
 )
 from relay_layout.frontend.torch.operators.rules import Rule
 
@@ -92,7 +93,7 @@ def _decomposed(program: Any, table: dict[Any, Rule]) -> Any:
 
 def _with_rules(table: Mapping[Any, Rule]) -> dict[Any, Rule]:
     """Our rules, and those of ``table`` for what ours leave as it is."""
-    own = {**_RULES, **expert_rules.rules()}
+    own = {**_RULES, **expert_rules.rules(), **vision_rules.rules()}
     return {**table, **{operation: _first(rule, table.get(operation)) for operation, rule in own.items()}}
 
 

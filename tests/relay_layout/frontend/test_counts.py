@@ -70,3 +70,19 @@ def test_the_most_that_an_extent_is_where_a_count_is_zero() -> None:
     assert most(found * SIZE, found) == 0
     assert most(SIZE, found) is None
     assert most(found, SIZE) == 12
+
+
+def test_equal_products_get_one_variable_however_they_are_multiplied() -> None:
+    builder = relax.BlockBuilder()
+    numbers = [relax.Var(name, relax.TensorType((1,), "int64")) for name in ("rows", "columns")]
+    with builder.function("main", numbers):
+        with builder.dataflow():
+            counts = Counts(builder)
+            rows, columns = (counts.count(number, None, "number") for number in numbers)
+            boxes = counts.plain(rows * columns * 15, "boxes")
+            area = counts.plain(columns * rows, "area")
+            anchors = counts.plain(area * 15, "anchors")
+            others = counts.plain(area * 16, "others")
+            output = builder.emit_output(numbers[0])
+        builder.emit_func_output(output)
+    assert anchors.same_as(boxes) and not others.same_as(boxes)

@@ -14,6 +14,7 @@ from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import padding, resizing
 from relay_layout.frontend.onnx.operators.windows import Window, given_window
 from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, extents, shape_of, written
+from relay_layout.frontend.regions import averaged_regions
 from relay_layout.ir import Extent, is_static
 
 
@@ -59,19 +60,16 @@ def _region_average(node: Node) -> Value:
     if transformation not in ("half_pixel", "output_half_pixel"):
         raise Unsupported(f"has the unknown coordinate_transformation_mode '{transformation}'")
     scale = float(attributes.get("spatial_scale", 1.0))
-    regions, images = node.tensor(1), node.cast(node.input(2), dtype_of(node.input(1)))
-    if transformation == "half_pixel":
-        regions = node.emit(relax.op.subtract(regions, node.like(0.5 / scale, node.input(1))), "moved")
-    numbered = node.emit(relax.op.concat([relax.op.expand_dims(images, 1), regions], 1), "regions")
-    return relax.op.vision.roi_align(
+    images = node.emit(relax.op.expand_dims(node.cast(node.input(2), dtype_of(node.input(1))), 1), "images")
+    numbered = node.emit(relax.op.concat([images, node.tensor(1)], 1), "regions")
+    return averaged_regions(
+        node.builder,
         node.tensor(0),
         numbered,
         (int(attributes.get("output_height", 1)), int(attributes.get("output_width", 1))),
         scale,
         int(attributes.get("sampling_ratio", 0)),
-        aligned=transformation == "half_pixel",
-        layout="NCHW",
-        mode="avg",
+        moved=transformation == "half_pixel",
     )
 
 

@@ -9,11 +9,11 @@ from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import clamped, product
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.values import Extents, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.onnx.values import Extents, Unsupported, Value, shape_of, written
+from relay_layout.frontend.ranking import best_elements, first_elements
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class
 from topi_ext.compute.listing import places_of_nonzero
-from topi_ext.compute.ranking import top_of_rows
 
 
 def _nonzero(node: Node) -> Value:
@@ -27,13 +27,7 @@ def _places(node: Node, data: Any) -> Any:
     most = product(shape_of(data))
     found = node.emit(node.builder.call_te(places_of_nonzero, data), "places")
     number = node.count(node.emit(relax.TupleGetItem(found, 1), "count"), most)
-    return _first(node.emit(relax.TupleGetItem(found, 0), "room"), 1, number)
-
-
-def _first(tensor: Any, axis: int, number: Extent) -> Any:
-    """The first elements of ``tensor`` along ``axis``."""
-    ends = [relax.prim_value(0)], [relax.prim_value(number)]
-    return relax.op.strided_slice(tensor, [axis], *ends, assume_inbound=True)
+    return first_elements(node.builder, node.emit(relax.TupleGetItem(found, 0), "room"), 1, number)
 
 
 def _compress(node: Node) -> Value:
@@ -78,7 +72,7 @@ def _unique(node: Node) -> Value:
     picked = [
         node.emit(relax.op.take(ordered, indices, 0, mode="clip"), "values"),
         node.emit(relax.op.take(order, indices, 0, mode="clip"), "first"),
-        node.emit(_first(sums, 0, number), "counts"),
+        first_elements(node.builder, sums, 0, number),
     ]
     back = node.emit(relax.op.argsort(order, dtype="int64"), "back")
     inverse = node.emit(relax.op.take(group, back, 0, mode="clip"), "inverse")
@@ -120,12 +114,7 @@ def _top(node: Node) -> Value:
         found = node.emit(relax.op.topk(data, count, axis, "both", largest, "int64"), "best")
         return [relax.TupleGetItem(found, index) for index in range(2)]
     end = node.plain(clamped(number.array.reshape(-1)[0], shape[axis]))
-    if axis == len(shape) - 1 and dtype_of(data) == "float32":
-        top = partial(top_of_rows, largest=largest)
-        found = node.emit(node.builder.call_te(top, data, end, primfunc_name_hint="topk"), "best")
-        return [relax.TupleGetItem(found, index) for index in range(2)]
-    ordered = node.emit(relax.op.topk(data, -1, axis, "both", largest, "int64"), "ordered")
-    return [_first(relax.TupleGetItem(ordered, index), axis, end) for index in range(2)]
+    return best_elements(node.builder, data, end, axis, largest=largest)
 
 
 def _non_max_suppression(node: Node) -> Value:
@@ -157,7 +146,7 @@ def _non_max_suppression(node: Node) -> Value:
     )
     rooms = product([boxes[0], scores[1], boxes[1] if most is None else most])
     number = node.count(node.emit(relax.TupleGetItem(found, 1), "count"), rooms)
-    return _first(node.emit(relax.TupleGetItem(found, 0), "room"), 0, number)
+    return first_elements(node.builder, node.emit(relax.TupleGetItem(found, 0), "room"), 0, number)
 
 
 def _agree(left: Sequence[Extent], right: Sequence[Extent]) -> bool:

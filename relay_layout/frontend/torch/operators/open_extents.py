@@ -8,6 +8,8 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.ranking import best_elements
+from relay_layout.frontend.torch.operators.counted import counts_of
 from relay_layout.frontend.torch.operators.indexing import argument, is_negative
 from relay_layout.ir import Expression, dtype_of, same_extents, scalar, shape_of
 
@@ -49,6 +51,21 @@ def _repeat(node: Any, importer: Any) -> Expression:
     wide = emit(relax.op.broadcast_to(emit(relax.op.reshape(data, apart)), spread))
     return emit(
         relax.op.reshape(wide, [count * extent for count, extent in zip(repeats, shape, strict=True)])
+    )
+
+
+def _top(node: Any, importer: Any) -> Expression:
+    """``topk(data, k, dim=-1, largest=True, sorted=True)``, always sorted."""
+    data, builder = importer.env[node.args[0]], importer.block_builder
+    shape, number = shape_of(data), importer.env.get(node.args[1], node.args[1])
+    axis, largest = argument(node, 2, "dim", -1), bool(argument(node, 3, "largest", True))
+    if isinstance(number, int):
+        return builder.emit(relax.op.topk(data, number, axis, "both", largest, "int64"))
+    if shape is None:
+        raise ModelError(f"node '{node.name}': ordering a tensor of unknown shape is not supported")
+    number = counts_of(importer).plain(number, f"{node.name}_number")
+    return builder.emit(
+        relax.Tuple(best_elements(builder, data, number, int(axis) % len(shape), largest=largest))
     )
 
 
@@ -125,6 +142,7 @@ CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
     "split_with_sizes.default": _split,
     "std.correction": _deviation(True),
+    "topk.default": _top,
     "var.correction": variance,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""

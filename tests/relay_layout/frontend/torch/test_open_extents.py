@@ -87,6 +87,8 @@ OF_IMAGES: dict[str, Function] = {
     "padded to eights": lambda x: functional.pad(x, (0, -x.shape[3] % 8, 0, -x.shape[2] % 8), value=0.5),
     "padded before": lambda x: functional.pad(x, (x.shape[2] // 4, 1)),
     "halves": lambda x: x.chunk(2, 2)[1],
+    "the best few": lambda x: x.topk(min(30, x.shape[2]), 2, largest=False)[0],
+    "places of the best few": lambda x: x.topk(min(30, x.shape[3]))[1],
     "parts of their own sizes": lambda x: torch.split(
         torch.cat([x.mean(3), x.mean(2)], 2), [x.shape[2], x.shape[3]], 2
     )[1],
