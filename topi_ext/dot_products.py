@@ -178,10 +178,11 @@ class _Lowering:
         length = self._stored.get(source, 0)
         if length not in (_NEON_BYTES // 2, _NEON_BYTES) or place % len(elements):
             return None
-        whole = tirx.BufferLoad(
-            source, [tirx.Ramp(tirx.IntImm(str(start.ty), place // length * length), 1, length)]
-        )
-        return _lane(whole, place % length // len(elements))
+        begin, extent = place // length * length, source.shape[0]
+        if not isinstance(extent, tirx.IntImm) or begin + length > int(extent):
+            return None
+        register = tirx.BufferLoad(source, [tirx.Ramp(tirx.IntImm(str(start.ty), begin), 1, length)])
+        return _lane(register, (place - begin) // len(elements))
 
     def _long_products(self, addend: Any, values: Sequence[Any], factors: Sequence[Any], *, fit: bool) -> Any:
         """``addend`` and the products of words, by products of bytes to int16 whose neighbours are added.
