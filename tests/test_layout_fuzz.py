@@ -11,8 +11,8 @@ from tvm import relax
 from tests import layout_graphs
 from tests.fuzzing import chunks, failures
 
-SLICE = range(0, 50)
-"""Seeds of every run: about a minute of one core."""
+SLICE = range(0, 36)
+"""Seeds of every run: most of a minute of one core."""
 
 SWEEP = range(1000, 3000)
 """Seeds of the slow sweep."""
