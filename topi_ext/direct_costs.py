@@ -74,6 +74,7 @@ def tile_cycles(
     """Cycles of one register tile over its whole reduction, with the work around the loop."""
     registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
     accumulators = tile_pixels * tile_channels * registers
+    is_long = multiplies_long(workload, processor)
     loads: float
     if lanes_are_pixels(workload):
         # Most vectors of a row start inside a cache line and are read as two.
@@ -82,7 +83,7 @@ def tile_cycles(
             loads = tile_pixels * lanes + tile_channels
     elif workload.is_depthwise:
         loads = tile_pixels * tile_channels * registers + tile_channels * registers
-    elif multiplies_long(workload, processor):
+    elif is_long:
         loads = 2 * (tile_pixels + tile_channels * registers)
     else:
         loads = tile_pixels / steps_at_once + tile_channels * registers
@@ -96,7 +97,7 @@ def tile_cycles(
         steps /= workload.word
     costs = step_costs(workload, processor, accumulators)
     cycles = max(costs.cycles, loads / processor.loads_per_cycle, costs.latency)
-    if multiplies_long(workload, processor) and processor.registers_in_flight:
+    if is_long and processor.registers_in_flight:
         cycles += IN_ORDER_LOAD_CYCLES * loads
     if lanes_are_pixels(workload):
         cycles *= PIXEL_LANE_PENALTY
@@ -104,7 +105,7 @@ def tile_cycles(
         # The compiler keeps data that several taps share, beside the accumulators.
         cycles += max(0, 2 * accumulators + tile_channels * registers - processor.vector_registers)
     elif not workload.is_depthwise:
-        best = LONG_STREAMS if multiplies_long(workload, processor) else 2
+        best = LONG_STREAMS if is_long else 2
         cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - best)
         again = tile_pixels > 1 and processor.memory_operands
         if again and _outgrow_l1(workload, processor, lanes * tile_channels):

@@ -9,7 +9,7 @@ multiply-adds of such pairs on AVX512_BF16 and ARM's bf16, and elsewhere those o
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import tvm
@@ -110,9 +110,14 @@ class _Lowering:
         self._bound: dict[Any, Any] = {}
         for binding in bindings:
             self._bound[binding.var] = substitute(binding.value, self._bound)
+        self._body = func.body
+
+    @cached_property
+    def _stored(self) -> dict[Any, int]:
+        """By buffer, the lanes of the vectors that are stored there."""
         stores: list[tirx.BufferStore] = []
-        structural_walk(func.body, (tirx.BufferStore, stores.append))
-        self._stored = {
+        structural_walk(self._body, (tirx.BufferStore, stores.append))
+        return {
             store.buffer: int(store.indices[0].lanes)
             for store in stores
             if isinstance(store.indices[0], tirx.Ramp)
@@ -169,8 +174,8 @@ class _Lowering:
 
         That is where a schedule loads the data of a pixel, into a buffer with constant places.
         """
-        scalars = [element.value for element in elements if isinstance(element, tirx.Broadcast)]
-        start = self._start_of_run(scalars) if len(scalars) == len(elements) else None
+        scalars = _in_all_lanes(elements)
+        start = self._start_of_run(scalars) if scalars else None
         start = None if start is None else self._analyzer.simplify(start)
         if not isinstance(start, tirx.IntImm):
             return None
@@ -182,7 +187,8 @@ class _Lowering:
         if not isinstance(extent, tirx.IntImm) or begin + length > int(extent):
             return None
         register = tirx.BufferLoad(source, [tirx.Ramp(tirx.IntImm(str(start.ty), begin), 1, length)])
-        return _lane(register, (place - begin) // len(elements))
+        words = tirx.reinterpret(vector_of("int32", length // len(elements)), register)
+        return _lane(words, (place - begin) // len(elements))
 
     def _long_products(self, addend: Any, values: Sequence[Any], factors: Sequence[Any], *, fit: bool) -> Any:
         """``addend`` and the products of words, by products of bytes to int16 whose neighbours are added.
@@ -207,10 +213,10 @@ class _Lowering:
         Those that lie side by side are loaded by themselves: the upper half of a register would have to be
         moved to where products take it from.
         """
-        lanes = lanes_of(elements[0])
-        halves = [elements[:PAIR], elements[PAIR:]]
-        if all(isinstance(element, tirx.Broadcast) for element in elements):
-            runs = [self._runs([element.value for element in half], PAIR) for half in halves]
+        lanes, scalars = lanes_of(elements[0]), _in_all_lanes(elements)
+        halves = [(scalars or elements)[:PAIR], (scalars or elements)[PAIR:]]
+        if scalars:
+            runs = [self._runs(half, PAIR) for half in halves]
             words = [tirx.Broadcast(tirx.reinterpret("int16", run[0]), _NEON_LANES) for run in runs if run]
             parts = [[tirx.reinterpret("int8x8", word) for word in words]] * (lanes // _NEON_LANES)
         else:
@@ -221,8 +227,9 @@ class _Lowering:
     def _words(self, elements: Sequence[Any]) -> Any:
         """Vectors of the elements of a word as one vector of 32-bit words, the first element lowest."""
         lanes, count = lanes_of(elements[0]), len(elements)
-        if all(isinstance(element, tirx.Broadcast) for element in elements):
-            return tirx.Broadcast(self._words([element.value for element in elements]), lanes)
+        scalars = _in_all_lanes(elements)
+        if scalars:
+            return tirx.Broadcast(self._words(scalars), lanes)
         word = _whole_word(elements)
         if word is not None:
             return tirx.reinterpret(vector_of("int32", lanes), word)
@@ -319,6 +326,12 @@ def _element(expression: Any) -> str:
     return str(expression.ty.dtype).partition("x")[0]
 
 
+def _in_all_lanes(elements: Sequence[Any]) -> list[Any]:
+    """What is broadcast to all lanes; nothing where not all elements are."""
+    scalars = [element.value for element in elements if isinstance(element, tirx.Broadcast)]
+    return scalars if len(scalars) == len(elements) else []
+
+
 def _in_a_lane(words: Any) -> Any:
     """A broadcast word as lane 0 of a vector of ARM, from which its instructions read it.
 
@@ -330,13 +343,13 @@ def _in_a_lane(words: Any) -> Any:
     return _lane(tirx.Shuffle([words.value, *[tirx.const(0, "int32")] * 3], [0, 1, 2, 3]), 0)
 
 
-def _lane(register: Any, lane: int) -> Any:
-    """A lane of 32 bits of a register in all lanes, as instructions read it that take such a lane."""
-    lanes = _NEON_LANES if lanes_of(register) in (_NEON_LANES, _NEON_BYTES) else _NEON_LANES // 2
-    floats = tirx.reinterpret(f"float32x{lanes}", register)
+def _lane(words: Any, lane: int) -> Any:
+    """One of the words of a register in all lanes, as instructions read it that take such a lane."""
+    lanes = lanes_of(words)
+    floats = tirx.reinterpret(f"float32x{lanes}", words)
     fenced = tirx.call_llvm_pure_intrin(floats.ty.dtype, f"llvm.arithmetic.fence.v{lanes}f32", floats)
-    words = tirx.reinterpret(f"int32x{lanes}", fenced)
-    return tirx.Shuffle([words] * (_NEON_LANES // lanes), [lane] * _NEON_LANES)
+    held = tirx.reinterpret(words.ty.dtype, fenced)
+    return tirx.Shuffle([held] * (_NEON_LANES // lanes), [lane] * _NEON_LANES)
 
 
 def _with_pairs(addend: Any, left: Any, right: Any) -> Any:

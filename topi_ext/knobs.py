@@ -385,7 +385,7 @@ def most_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
     block = block_of(workload.data_layout, "C")
     if workload.dtype in BYTES and workload.word_axis == "I":
         words = (block if block > 1 else workload.in_channels) // workload.word
-        steps = next(steps for steps in (DATA_LANES, DATA_LANES // 2, 1) if words % steps == 0)
+        steps = math.gcd(words, DATA_LANES)
     elif workload.dtype == workload.weight_dtype == workload.out_dtype == "float32" and block == 1:
         steps = DATA_LANES if workload.in_channels % DATA_LANES == 0 else 1
     else:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kernel_harness import target_for
 from kernel_networks import workload_for
-from tvm.target import Target
 
 from topi_ext.arithmetic_costs import step_costs
 from topi_ext.processor import Processor, processor_of
@@ -17,7 +17,7 @@ BYTES = replace(FLOATS, dtype="uint8", out_dtype="int32")
 
 
 def _processor(cpu: str) -> Processor:
-    return processor_of(Target({"kind": "llvm", "mcpu": cpu, "num-cores": 2}))
+    return processor_of(target_for(cpu))
 
 
 def _form(processor: Processor, fit: bool) -> ConvolutionWorkload:
@@ -63,7 +63,7 @@ def test_what_bytes_take_of_floats_without_instructions_for_words(cpu: str, fit:
     ],
 )
 def test_what_bytes_take_of_floats_on_arm(cpu: str, largest: int, share: float) -> None:
-    processor = processor_of(Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": cpu}))
+    processor = _processor(cpu)
     weight = ByteWeight(np.array([-largest], "int8"))
     (form,) = integer_forms(replace(BYTES, kernel=(1, 1)), processor, weight)
     words, floats = (step_costs(each, processor, 8).cycles for each in (form, FLOATS))

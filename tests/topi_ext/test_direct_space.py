@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from kernel_harness import target_for
 from kernel_networks import workload_for
 from tvm.target import Target
 
@@ -89,7 +90,7 @@ def test_images_that_are_widened_are_copied_by_chunks_of_whole_tiles() -> None:
 def test_products_of_bytes_wait_in_registers(
     cpu: str, tile: tuple[int, int], spilling: tuple[int, int]
 ) -> None:
-    processor = processor_of(Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": cpu}))
+    processor = processor_of(target_for(cpu))
     plain = workload_for((64, 64, 56, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
     form = integer_form(replace(plain, dtype="uint8", out_dtype="int32"), signed_words=True, halves=True)
     tiles = {(knobs.tile_pixels, knobs.tile_channels) for _, knobs in direct_knobs(form, processor)}

@@ -106,8 +106,8 @@ class KernelModel:
         whose sums are a few products long, that counts.
         """
         if multiplies_long(workload, self._processor):
-            others = found.loop.vector_operations / found.operations_per_cycle
-            return min(1.0, found.loop.multiply_adds / found.per_cycle / others)
+            least = found.loop.vector_operations / found.operations_per_cycle
+            return min(1.0, found.loop.multiply_adds / found.per_cycle / least)
         if not found.loop.vector_stores:
             return 1.0
         products = workload.group_in_channels * workload.taps

@@ -8,7 +8,7 @@ from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from relay_layout.frontend.torch import memory
-from relay_layout.frontend.torch.known_numbers import Numbers, known, known_numbers
+from relay_layout.frontend.torch.known_numbers import Numbers, known
 from relay_layout.frontend.torch.operators import (
     arithmetic,
     counted,
@@ -49,11 +49,17 @@ _CONVERTERS: Mapping[str, Converter] = {
 }
 
 
-def converters(program: Any) -> dict[str, Converter]:
-    """Ours, for TVM's ``from_exported_program`` of this program, as its ``custom_convert_map``."""
-    found = {**_CONVERTERS, **quantized.converters(program)}
-    numbers = known_numbers(program)
+def converters(program: Any, numbers: Numbers) -> dict[str, Converter]:
+    """Ours, for TVM's ``from_exported_program`` of this program, as its ``custom_convert_map``.
+
+    ``numbers`` are those that are known of the program (:func:`.known_numbers.known_numbers`).
+    """
+    found = _own(program)
     return {name: _settled(converter, numbers) for name, converter in found.items()} if numbers else found
+
+
+def _own(program: Any) -> dict[str, Converter]:
+    return {**_CONVERTERS, **quantized.converters(program)}
 
 
 def _settled(converter: Converter, numbers: Numbers) -> Converter:
@@ -77,7 +83,7 @@ def _settled(converter: Converter, numbers: Numbers) -> Converter:
 
 def known_names(program: Any) -> frozenset[str]:
     """Of operations that can be converted in this program."""
-    return _of_tvm() | frozenset(converters(program))
+    return _of_tvm() | frozenset(_own(program))
 
 
 def is_convertible(name: str) -> bool:

@@ -22,11 +22,10 @@ def known_numbers(program: Any) -> Numbers:
     return dict(_of_views(program)) | dict(_of_guards(program))
 
 
-def with_known_numbers(program: Any) -> Any:
-    """The decomposed program with numbers for sizes that are known, changed in place."""
-    numbers = known_numbers(program)
+def put_known_numbers(program: Any, numbers: Numbers) -> None:
+    """Give a decomposed program, in place, :func:`known_numbers` for the sizes that it computes."""
     if not numbers:
-        return program
+        return
     for node in list(program.graph.nodes):
         number = known(node.meta.get("val"), numbers)
         if not isinstance(number, int):
@@ -36,7 +35,6 @@ def with_known_numbers(program: Any) -> Any:
                 (user.args, user.kwargs), lambda one, node=node, number=number: number if one is node else one
             )
     program.graph.eliminate_dead_code()
-    return program
 
 
 def known(size: Any, numbers: Numbers) -> Any:
@@ -71,4 +69,4 @@ def _is_computed(size: Any) -> bool:
     return isinstance(size, torch.SymInt) and not (size.node.expr.is_Symbol or size.node.expr.is_Integer)
 
 
-__all__ = ["Numbers", "known", "known_numbers", "with_known_numbers"]
+__all__ = ["Numbers", "known", "known_numbers", "put_known_numbers"]

@@ -70,7 +70,7 @@ def from_torch(
     )
     from relay_layout.frontend.torch.converters import converters, known_names
     from relay_layout.frontend.torch.decompositions import apart
-    from relay_layout.frontend.torch.known_numbers import with_known_numbers
+    from relay_layout.frontend.torch.known_numbers import known_numbers, put_known_numbers
     from relay_layout.frontend.torch.memory import (
         check_operations,
         check_outputs,
@@ -82,7 +82,9 @@ def from_torch(
 
     try:
         with _quiet():
-            decomposed = with_known_numbers(once(without_constants(apart(program, label))))
+            decomposed = once(without_constants(apart(program, label)))
+            numbers = known_numbers(decomposed)
+            put_known_numbers(decomposed, numbers)
             check_strides(program, decomposed, label)
             folding.fold_constants(decomposed)
             check_operations(decomposed, known_names(decomposed), label)
@@ -91,7 +93,7 @@ def from_torch(
             module = from_exported_program(
                 decomposed,
                 unwrap_unit_return_tuple=True,
-                custom_convert_map=converters(decomposed),
+                custom_convert_map=converters(decomposed, numbers),
                 run_ep_decomposition=False,
             )
         check_outputs(decomposed, module, label)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_harness import target_for
 from tvm.target import Target
 
 from topi_ext.errors import RelayLayoutError
@@ -220,7 +221,7 @@ def test_words_take_as_many_fewer_steps(layout: str, kernel_layout: str) -> None
 )
 def test_products_of_bytes_are_told_by_their_own_share(core: str, attainable: float, reached: float) -> None:
     """Of three operations two multiply, and one vector unit of the A72 does while the other adds."""
-    target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": core, "num-cores": 4})
+    target = target_for(core, cores=4)
     model = KernelModel(target, processor_of(target), 1.4)
     floats = workload("NCHW8c", "OIHW8i8o")
     form = integer_form(replace(floats, dtype="uint8", out_dtype="int32"), signed_words=True, halves=True)

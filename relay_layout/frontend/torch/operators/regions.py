@@ -1,7 +1,7 @@
 """torchvision's operations on boxes and regions, which are there once it is imported."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ def _suppressed(node: Any, importer: Any) -> Expression:
     least = relax.const(np.finfo(dtype_of(scores)).min, dtype_of(scores))
     finite = emit(relax.op.maximum(scores, least))
     found = importer.block_builder.emit_te(
-        partial(suppress_every_class, sides=_as_they_are),
+        partial(suppress_every_class, sides=list),
         emit(relax.op.expand_dims(boxes, 0)),
         emit(relax.op.expand_dims(finite, [0, 1])),
         relax.const(np.iinfo("int64").max, "int64"),
@@ -38,10 +38,6 @@ def _suppressed(node: Any, importer: Any) -> Expression:
     rows = emit(relax.TupleGetItem(found, 0))
     chosen = emit(relax.op.strided_slice(rows, [0, 1], [0, 2], [number, 3], assume_inbound=True))
     return emit(relax.op.squeeze(chosen, [1]))
-
-
-def _as_they_are(box: Sequence[Any]) -> list[Any]:
-    return list(box)
 
 
 def _not_above(threshold: float, dtype: str) -> Any:

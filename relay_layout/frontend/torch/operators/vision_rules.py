@@ -31,16 +31,17 @@ def _deformed(
     """
     outputs, depth, *kernel = weight.shape
     (batch, channels, *before), (rows, columns) = image.shape, offset.shape[-2:]
+    results = (rows, columns)
     taps, images = kernel[0] * kernel[1], batch * offset_groups
     moves = offset.reshape(images, taps, 2, rows, columns)
     places = []
     for side, (stride, pad, dilation) in enumerate(
         ((stride_h, pad_h, dilation_h), (stride_w, pad_w, dilation_w))
     ):
-        tap = torch.arange(kernel[side]) * dilation - pad
-        tap = (tap.unsqueeze(1) if side == 0 else tap.unsqueeze(0)).expand(kernel).reshape(1, taps, 1, 1)
-        pixel = torch.arange(rows if side == 0 else columns) * stride
-        start = (tap + (pixel.unsqueeze(1) if side == 0 else pixel)).to(offset.dtype)
+        tap, pixel = torch.arange(kernel[side]) * dilation - pad, torch.arange(results[side]) * stride
+        if side == 0:
+            tap, pixel = tap.unsqueeze(1), pixel.unsqueeze(1)
+        start = (tap.expand(kernel).reshape(1, taps, 1, 1) + pixel).to(offset.dtype)
         # A pixel's centre is half a pixel behind its edge, and edges of the image are -1 and 1.
         places.append((moves[:, :, side] + start) * 2 / before[side] + (1 / before[side] - 1))
     grid = torch.stack(places[::-1], -1).reshape(images, taps * rows, columns, 2)
