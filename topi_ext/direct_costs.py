@@ -87,14 +87,7 @@ def tile_cycles(
         loads = 2 * (tile_pixels + tile_channels * registers)
     else:
         loads = tile_pixels / steps_at_once + tile_channels * registers
-    taps = workload.taps * met_share(workload, 0)
-    if workload.depth:
-        taps *= met_share(workload, PLANES)
-    if not lanes_are_pixels(workload):
-        taps *= met_share(workload, 1, tile_pixels)
-    steps = workload.group_in_channels * taps
-    if workload.word_axis:
-        steps /= workload.word
+    steps = tile_steps(workload, tile_pixels)
     costs = step_costs(workload, processor, accumulators)
     cycles = max(costs.cycles, loads / processor.loads_per_cycle, costs.latency)
     if is_long and processor.registers_in_flight:
@@ -118,9 +111,24 @@ def tile_cycles(
             cycles += LOOP_CYCLES / at_once
             if at_once > 1 and not holds_data(workload, processor, lanes, tile_pixels, tile_channels):
                 cycles *= SINGLE_LOADS_PENALTY
-    # Storing the tile, loading the epilogue's operands, and filling the pipeline again.
-    overhead = 12 + 2.0 * accumulators
-    return (steps * cycles + overhead) * (BYTE_PIXELS_PENALTY if has_byte_pixels(workload) else 1.0)
+    return (steps * cycles + around_tile(accumulators)) * (
+        BYTE_PIXELS_PENALTY if has_byte_pixels(workload) else 1.0
+    )
+
+
+def tile_steps(workload: ConvolutionWorkload, tile_pixels: int) -> float:
+    """Elements of the data, or words, that the results of each pixel of a tile are sums of, in the mean."""
+    taps = workload.taps * met_share(workload, 0)
+    if workload.depth:
+        taps *= met_share(workload, PLANES)
+    if not lanes_are_pixels(workload):
+        taps *= met_share(workload, 1, tile_pixels)
+    return workload.group_in_channels * taps / workload.word
+
+
+def around_tile(accumulators: int) -> float:
+    """Cycles of storing a tile, loading the epilogue's operands, and filling the pipeline again."""
+    return 12 + 2.0 * accumulators
 
 
 def holds_data(

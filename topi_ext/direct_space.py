@@ -30,7 +30,7 @@ from topi_ext.knobs import (
     parts_of_block,
     tiled_channels,
 )
-from topi_ext.matrix_space import CONFIGURATION_CYCLES, LANES, matrix_tiles
+from topi_ext.matrix_space import CONFIGURATION_CYCLES, LANES, matrix_tiles, vector_tiles
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
 
@@ -96,6 +96,12 @@ def _tiled_loops(
     wanted = None if like is None else (like.lanes, like.tile_pixels, like.tile_channels)
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
     rows = 1 if fuses_rows(workload) else int(workload.out_height)
+    if workload.paired_words:
+        for tile in vector_tiles(workload, processor, lanes, pixels, channel_vectors):
+            across = math.ceil(pixels / tile.pixels) * math.ceil(channel_vectors / tile.vectors)
+            cycles = tile.cycles * workload.planes * across * rows
+            yield _TiledLoops(lanes, tile.pixels, tile.vectors, tile.steps, cycles, tile.matrix_rows)
+        return
     for width in _vector_lengths(workload, processor, lanes):
         for tile_pixels, tile_channels in _register_tiles(
             workload, processor, width, channel_vectors, pixels
@@ -143,7 +149,7 @@ def _knobs_of_tile(
         cost = tile.cycles * imbalance(workload, processor, knobs, pixels, channel_vectors)
         cost *= shared_line_penalty(workload, processor, knobs)
         cost += traffic_cycles(workload, processor, knobs)
-        if tile.matrix_rows:
+        if tile.matrix_rows and not workload.paired_words:
             cost += CONFIGURATION_CYCLES * chunk_count(workload, knobs, pixels, channel_vectors)
         cost += processor.threads * processor.launch_cycles
         if processor.prefetch and may_prefetch(workload, knobs):

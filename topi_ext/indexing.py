@@ -79,6 +79,17 @@ def in_halves(kernel_layout: str, axis: str) -> str:
     return layout_of([*parts[:place], half, *parts[place:], half])
 
 
+def in_pairs(kernel_layout: str, word: int) -> str:
+    """``kernel_layout`` with two words of so many elements along I innermost: "OIHW8o2i4i" of "OIHW8o"."""
+    return layout_of([*physical_axes(kernel_layout), ("I", 2), ("I", word)])
+
+
+def lies_in_pairs(kernel_layout: str) -> bool:
+    """Is it a layout of :func:`in_pairs`?"""
+    (axis, words), (last, word) = physical_axes(kernel_layout)[-2:]
+    return axis == last == "I" and words == 2 and word > 0
+
+
 def _lies_apart(kernel_layout: str) -> bool:
     """Is there half a word on both sides of the innermost run of O?"""
     *_, before, middle, last = ("", 0), ("", 0), *physical_axes(kernel_layout)

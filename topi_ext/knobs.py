@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from topi_ext import matrix_vectors
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.matrix_registers import REGISTERS, ROW_BYTES, ROWS, registers_held
@@ -42,9 +43,9 @@ class ConvolutionKnobs:
     ``parallel``: split the outermost loop among the threads; without, the caller's thread does it all.
     ``steps``: channels of the data that a turn of the loop loads as one vector, whose lanes multiply-adds
     read; with 1 it takes one channel, and each element is loaded by itself. See :func:`most_steps`.
-    ``matrix_rows``: pixels in one of the processor's matrix registers, a divisor of ``tile_pixels``; 0 where
-    products are of vectors. ``steps`` are then the words of data in each of its rows, and a tile may have
-    several ``tile_rows`` of such pixels.
+    ``matrix_rows``: pixels in one of the processor's matrices, a divisor of ``tile_pixels``; 0 where products
+    are of vectors. ``steps`` are then the words of data in each of its rows, or of two such matrices, and of
+    matrices in registers of their own a tile may have several ``tile_rows`` of such pixels.
     """
 
     lanes: int
@@ -173,6 +174,10 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
         ),
         (knobs.matrix_rows != 0 and not _fits_matrices(workload, knobs), "its matrices fit no registers"),
         (
+            workload.paired_words and not knobs.matrix_rows,
+            "weights in pairs of words are multiplied as matrices alone",
+        ),
+        (
             knobs.tile_rows != 1 and not (knobs.matrix_rows and 1 < knobs.tile_rows <= height),
             f"tile of {knobs.tile_rows} rows",
         ),
@@ -191,6 +196,9 @@ def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | Non
 def _fits_matrices(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:
     """Are ``knobs`` those of products of matrices that registers hold?"""
     rows, words = knobs.matrix_rows, knobs.steps
+    if workload.paired_words:
+        whole = words in pair_steps(workload) and knobs.lanes % DATA_LANES == 0 and knobs.tile_rows == 1
+        return whole and rows == matrix_vectors.ROWS and knobs.tile_pixels % rows == 0
     if not suits_matrices(workload) or rows < 1 or knobs.tile_pixels % rows:
         return False
     whole = 0 < words <= ROW_BYTES // WORD_BYTES and workload.in_channels % (words * workload.word) == 0
@@ -208,7 +216,33 @@ def suits_matrices(workload: ConvolutionWorkload) -> bool:
         and workload.groups == 1
         and physical_axes(workload.data_layout)[-1] == ("C", 0)
         and not lanes_are_pixels(workload)
+        and not workload.paired_words
     )
+
+
+def pairs_pixels(workload: ConvolutionWorkload) -> bool:
+    """Are there products of matrices of two pixels, of one group and in one run of known length?"""
+    width, height = workload.out_width, workload.out_height
+    if not (workload.paired_words and isinstance(width, int) and isinstance(height, int)):
+        return False
+    if physical_axes(workload.data_layout)[-1][0] != "C":
+        return False
+    run = height * width if fuses_rows(workload) else width
+    lanes = block_of(workload.out_layout, "C") if block_of(workload.out_layout, "C") > 1 else DATA_LANES
+    return (
+        workload.groups == 1
+        and run >= matrix_vectors.ROWS
+        and lanes % DATA_LANES == 0
+        and workload.out_channels >= DATA_LANES
+        and not lanes_are_pixels(workload)
+    )
+
+
+def pair_steps(workload: ConvolutionWorkload) -> tuple[int, ...]:
+    """Words that a step of products of matrices may take: of one matrix of each two pixels, or of two."""
+    block = block_of(workload.data_layout, "C")
+    words = (block if block > 1 else workload.in_channels) // workload.word
+    return tuple(steps for steps in (matrix_vectors.WORDS, 2 * matrix_vectors.WORDS) if words % steps == 0)
 
 
 def _is_part(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:

@@ -20,12 +20,13 @@ from topi_ext.scalar_operations import lanes_of, vector_of
 _IMPORT = "pragma_import_llvm"
 """TVM's annotation of statements that call functions of a text in LLVM's language."""
 
-_PAIR_SUMS, _NEON_PAIR_SUMS, _NEON_WORD_SUMS, _ROUNDED, _PERMUTED, _NEON_PERMUTED = (
+_PAIR_SUMS, _NEON_PAIR_SUMS, _NEON_WORD_SUMS, _NEON_MATRIX_SUMS, _ROUNDED, _PERMUTED, _NEON_PERMUTED = (
     f"topi_ext.llvm.{name}."
     for name in (
         "pair_sums",
         "neon_pair_sums",
         "neon_word_sums",
+        "neon_matrix_sums",
         "rounded_bits",
         "permuted",
         "neon_permuted",
@@ -53,6 +54,16 @@ define <{lanes} x float> @{name}(<{lanes} x float> %sums, <{lanes} x i32> %left,
 }}
 """
 """LLVM 22 does not find the form of BFDOT that reads one word from a lane, and repeats the word first."""
+
+_NEON_MATRIX_SUMS_TEXT = """
+declare <4 x float> @{intrinsic}(<4 x float>, <8 x bfloat>, <8 x bfloat>)
+define <4 x float> @{name}(<4 x float> %sums, <8 x i16> %left, <8 x i16> %right) {{
+  %rows = bitcast <8 x i16> %left to <8 x bfloat>
+  %columns = bitcast <8 x i16> %right to <8 x bfloat>
+  %result = call <4 x float> @{intrinsic}(<4 x float> %sums, <8 x bfloat> %rows, <8 x bfloat> %columns)
+  ret <4 x float> %result
+}}
+"""
 
 _ROUNDED_TEXT = """
 define <{lanes} x i16> @{name}(<{lanes} x float> %value) {{
@@ -96,6 +107,7 @@ _FUNCTIONS = (
     (_PAIR_SUMS, _PAIR_SUMS_TEXT, "llvm.x86.avx512bf16.dpbf16ps.{bits}", (4, 8, 16)),
     (_NEON_PAIR_SUMS, _PAIR_SUMS_TEXT, "llvm.aarch64.neon.bfdot.v4f32.v8bf16", (4,)),
     (_NEON_WORD_SUMS, _NEON_WORD_SUMS_TEXT, "", (4,)),
+    (_NEON_MATRIX_SUMS, _NEON_MATRIX_SUMS_TEXT, "llvm.aarch64.neon.bfmmla", (4,)),
     # LLVM takes apart what is longer than a register.
     (_ROUNDED, _ROUNDED_TEXT, "", (4, 8, 16, 32, 64)),
     (_PERMUTED, _PERMUTED_TEXT, "llvm.x86.avx512.vpermi2var.qi.512", (4, 8, 16, 32, 64)),
@@ -176,6 +188,14 @@ def neon_pair_sums(sums: Any, left: Any, right: Any) -> Any:
     return tirx.call_pure_extern(sums.ty.dtype, f"{name}{lanes_of(sums)}", sums, left, right)
 
 
+def neon_matrix_sums(sums: Any, rows: Any, columns: Any) -> Any:
+    """``sums`` of float32, two by two, and to each the products of a row by a column of four bfloat16.
+
+    Both operands are eight uint16, their bits. That is ARM's BFMMLA.
+    """
+    return tirx.call_pure_extern(sums.ty.dtype, f"{_NEON_MATRIX_SUMS}4", sums, rows, columns)
+
+
 def has_rounding(target: Target, lanes: int) -> bool:
     """Has the target an instruction for :func:`rounded_bits` of that many lanes?"""
     return f"{_ROUNDED}{lanes}" in _TEXTS and _multiplies_pairs(target)
@@ -232,6 +252,7 @@ __all__ = [
     "has_permutations",
     "has_rounding",
     "import_functions",
+    "neon_matrix_sums",
     "neon_pair_sums",
     "pair_sums",
     "permuted",

@@ -5,11 +5,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from topi_ext.indexing import WORD_BYTES
-from topi_ext.knobs import fuses_rows, suits_matrices
+from topi_ext import matrix_vectors
+from topi_ext.direct_costs import IN_ORDER_LOAD_CYCLES, around_tile, tile_steps
+from topi_ext.indexing import WORD_BYTES, block_of
+from topi_ext.knobs import fuses_rows, pair_steps, suits_matrices
 from topi_ext.matrix_registers import ROW_BYTES, ROWS, registers_held
 from topi_ext.processor import Processor
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import BYTES, ConvolutionWorkload
 
 LANES = ROW_BYTES // WORD_BYTES
 """Channels of a matrix of weights."""
@@ -71,6 +73,67 @@ def matrix_tiles(
             yield MatrixTile(rows, along * length, channels, length, words, cycles)
 
 
+def vector_tiles(
+    workload: ConvolutionWorkload, processor: Processor, lanes: int, pixels: int, vectors: int
+) -> Iterator[MatrixTile]:
+    """As :func:`matrix_tiles`, of matrices in vector registers, with vectors of ``lanes`` channels."""
+    rows, held = matrix_vectors.ROWS, processor.vector_registers
+    lengths = range(rows, min(pixels, held) + 1, rows)
+    widths = range(1, min(vectors, held) + 1)
+    for length, width, steps in itertools.product(lengths, widths, pair_steps(workload)):
+        tile = _VectorTile(workload, length, width * lanes, steps)
+        if tile.sums + tile.operands + processor.registers_in_flight <= held:
+            yield MatrixTile(1, length, width, rows, steps, tile.cycles(processor))
+
+
+@dataclass(frozen=True)
+class _VectorTile:
+    """A tile of pixels by channels, which a step takes so many words of."""
+
+    workload: ConvolutionWorkload
+    pixels: int
+    channels: int
+    words: int
+
+    @property
+    def sums(self) -> int:
+        """Registers of sums."""
+        return self.pixels * self.channels // matrix_vectors.SUMS
+
+    @property
+    def matrices(self) -> int:
+        """Of each two pixels, in one step."""
+        return self.words // matrix_vectors.WORDS
+
+    @property
+    def operands(self) -> int:
+        """Registers of data and of weights."""
+        return self.pixels // matrix_vectors.ROWS * self.matrices + 1
+
+    @property
+    def is_side_by_side(self) -> bool:
+        """Are the two rows of a matrix one run in memory?"""
+        workload = self.workload
+        block = block_of(workload.data_layout, "C")
+        row = (block if block > 1 else workload.in_channels) * workload.strides[1]
+        return row == matrix_vectors.WORDS * workload.word
+
+    def cycles(self, processor: Processor) -> float:
+        """Those of the whole reduction and of what is around it."""
+        products = self.sums * self.matrices
+        rows, columns = self.pixels // matrix_vectors.ROWS, self.channels // matrix_vectors.COLUMNS
+        moved = 0 if self.is_side_by_side else rows * self.matrices
+        # Rows of half a register are loaded one by one.
+        single = self.matrices == 1 and not self.is_side_by_side
+        loads = (rows * (2 if single else 1) + columns) * self.matrices
+        latency = processor.fma_latency if self.workload.dtype in BYTES else processor.pair_latency
+        busy = max(products / processor.fma_per_cycle, (products + moved) / processor.operations_per_cycle)
+        step = max(busy, loads / processor.loads_per_cycle, latency * self.matrices)
+        if processor.registers_in_flight:
+            step += IN_ORDER_LOAD_CYCLES * loads
+        return tile_steps(self.workload, self.pixels) / self.words * step + around_tile(self.sums)
+
+
 def _cycles(workload: ConvolutionWorkload, processor: Processor, tile: tuple[int, int, int, int]) -> float:
     """Of a tile of data by weights, with so many rows and words of data in each matrix."""
     data, weights, rows, words = tile
@@ -83,4 +146,4 @@ def _cycles(workload: ConvolutionWorkload, processor: Processor, tile: tuple[int
     return steps * max(products, loads) + _TILE_CYCLES + _VECTOR_CYCLES * data * rows * weights
 
 
-__all__ = ["CONFIGURATION_CYCLES", "LANES", "MatrixTile", "matrix_tiles"]
+__all__ = ["CONFIGURATION_CYCLES", "LANES", "MatrixTile", "matrix_tiles", "vector_tiles"]

@@ -32,14 +32,15 @@ class Processor:
     machine-code analyser describes this one, empty where it is not used; see :data:`ARM_CORES`.
     ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI or ARM's
     ``dotprod``. ``byte_pairs``: there is an instruction that adds products of two bytes to an int16, which
-    saturates. ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
+    saturates. ``byte_matrices``: one multiplies matrices of bytes (:mod:`topi_ext.matrix_vectors`).
+    ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
     ``pixel_words``: bytes of four neighbouring vectors are made words of by one permutation.
     ``vector_units``: as ``fma_per_cycle``, of other arithmetic, where they differ (0 where not).
     ``store_operations``: what storing a vector takes of the units that multiply and add.
     ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
     of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.matrix_registers`.
     ``pair_instructions``: as ``word_instructions``, of two bfloat16; 0 where there is none.
-    ``pair_latency``: as ``fma_latency``, of these.
+    ``pair_latency``: as ``fma_latency``, of these. ``pair_matrices``: as ``byte_matrices``, of bfloat16.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Processor:
     scheduling_model: str = ""
     word_instructions: int = 5
     byte_pairs: bool = False
+    byte_matrices: bool = False
     signed_words: bool = False
     pixel_words: bool = False
     store_operations: int = 0
@@ -67,6 +69,7 @@ class Processor:
     matrix_registers: int = 0
     pair_instructions: int = 0
     pair_latency: int = 4
+    pair_matrices: bool = False
     vector_units: int = 0
 
     @property
@@ -236,8 +239,9 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
     if is_aarch64(target):
         core = _with_words(ARM_CORES.get(cpu, _NEON), llvm_cpu_has_features("dotprod", target))
         if llvm_cpu_has_features("bf16", target):
-            core = replace(core, pair_instructions=1, pair_latency=core.fma_latency)
-        return replace(core, signed_words=not llvm_cpu_has_features("i8mm", target))
+            core = replace(core, pair_instructions=1, pair_latency=core.fma_latency, pair_matrices=True)
+        matrices = bool(llvm_cpu_has_features("i8mm", target))
+        return replace(core, signed_words=not matrices, byte_matrices=matrices)
     permutes = bool(llvm_cpu_has_features(["avx512vnni", "avx512vbmi"], target))
     if llvm_cpu_has_features(["avx512vnni", "amx-int8"], target):
         return replace(_AMX, pixel_words=permutes)

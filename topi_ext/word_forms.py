@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
-from topi_ext.indexing import WORD_BYTES, block_of, in_halves, layout_of, physical_axes
-from topi_ext.knobs import suits_matrices, suits_winograd
+from topi_ext.indexing import WORD_BYTES, block_of, in_halves, in_pairs, layout_of, physical_axes
+from topi_ext.knobs import pairs_pixels, suits_matrices, suits_winograd
 from topi_ext.processor import Processor
 from topi_ext.winograd import INTEGER_POINTS, winograd_matrices
 from topi_ext.workload import WIDENED, ConvolutionWorkload, word_elements
+
+Words = Literal["whole", "halves", "pairs", "none"]
+"""How a kernel of bytes stores its words: each by itself, the lower two bytes of a vector of them before the
+upper two, two words of an output side by side, or without any."""
 
 PAIR = 2
 """Products that are added to 16 bits."""
@@ -66,8 +71,7 @@ def integer_form(
     signed_words: bool = False,
     pixel_words: bool = False,
     wide_words: bool = False,
-    halves: bool = False,
-    words: bool = True,
+    words: Words = "whole",
 ) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of uint8 data that accumulates int32.
 
@@ -76,8 +80,8 @@ def integer_form(
     exactly are made of float32. Other workloads, and those of three dimensions, stay as they are. With
     ``signed_words`` dot products take data of int8, which the caller has to subtract 128 for. With
     ``pixel_words`` those of depthwise convolutions run along a row. With ``wide_words`` a word is two int16,
-    which the kernel makes of the data when it copies it. With ``halves`` weights of the lower two bytes of
-    words lie before those of the upper two. Without ``words`` there are none.
+    which the kernel makes of the data when it copies it. In "pairs" ``words`` are those of channels that
+    products of matrices suit; where they suit none, the workload stays as it is.
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
@@ -86,8 +90,10 @@ def integer_form(
     if wide_words:
         worded = _in_words(replace(workload, dtype=WIDENED), word_elements(WIDENED, workload.out_dtype))
     else:
-        worded = _in_words(workload, WORD_BYTES, halves=halves) if words else None
-    if worded is None and words and pixel_words and _has_blocks_side_by_side(workload):
+        worded = _in_words(workload, WORD_BYTES, words) if words != "none" else None
+    if words == "pairs":
+        return worded if worded is not None and pairs_pixels(worded) else workload
+    if worded is None and words != "none" and pixel_words and _has_blocks_side_by_side(workload):
         worded = _words_of_rows(workload, WORD_BYTES)
     if worded is not None:
         return replace(worded, dtype="int8") if signed_words else worded
@@ -111,8 +117,11 @@ def integer_forms(
         workload,
         signed_words=processor.signed_words,
         pixel_words=processor.pixel_words,
-        halves=processor.long_products,
+        words="halves" if processor.long_products else "whole",
     )
+    if processor.byte_matrices:
+        pairs = integer_form(workload, words="pairs")
+        return [form] if pairs is workload else [form, pairs]
     if form is workload or processor.word_instructions == 1:
         return [form]
     if processor.signed_words:
@@ -147,32 +156,44 @@ def pairs_fit(stored: np.ndarray) -> bool:
     return most * _LARGEST_BYTE <= np.iinfo("int16").max
 
 
-def bfloat16_form(workload: ConvolutionWorkload, *, vectors: bool = True) -> ConvolutionWorkload:
+def bfloat16_form(
+    workload: ConvolutionWorkload, *, vectors: bool = True, words: Words = "whole"
+) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of float32, of bfloat16 and adds in float32.
 
     Without ``vectors`` of words it is for :mod:`topi_ext.matrix_registers` alone. What suits neither stays
-    as it is.
+    as it is, and so does what in "pairs" of ``words`` suits no products of matrices.
     """
     if (workload.dtype, workload.out_dtype) != ("float32", "float32") or workload.depth:
         return workload
     bfloat16 = replace(workload, dtype="bfloat16")
-    worded = _in_words(bfloat16, word_elements(bfloat16.dtype, bfloat16.out_dtype))
-    return worded if worded is not None and (vectors or suits_matrices(worded)) else workload
+    worded = _in_words(bfloat16, word_elements(bfloat16.dtype, bfloat16.out_dtype), words)
+    if worded is None:
+        return workload
+    suits = pairs_pixels(worded) if words == "pairs" else vectors or suits_matrices(worded)
+    return worded if suits else workload
 
 
-def _in_words(
-    workload: ConvolutionWorkload, word: int, *, halves: bool = False
-) -> ConvolutionWorkload | None:
+def bfloat16_forms(workload: ConvolutionWorkload, processor: Processor) -> list[ConvolutionWorkload]:
+    """Those of :func:`bfloat16_form` at which a processor may be faster than at ``workload`` itself."""
+    forms = [bfloat16_form(workload, vectors=processor.pair_instructions > 0)]
+    if processor.pair_matrices:
+        forms.append(bfloat16_form(workload, words="pairs"))
+    return [form for form in forms if form is not workload]
+
+
+def _in_words(workload: ConvolutionWorkload, word: int, words: Words = "whole") -> ConvolutionWorkload | None:
     """The workload with its kernel stored in words, of channels or of rows; None where neither fits."""
     if physical_axes(workload.out_layout)[-1][0] != "C" or workload.is_depthwise:
         return None
     plain = _without_padded_lanes(workload)
     block = block_of(workload.data_layout, "C")
-    if workload.group_in_channels % word == 0 and (block == 1 or block % word == 0):
+    run = 2 * word if words == "pairs" else word
+    if workload.group_in_channels % run == 0 and (block == 1 or block % run == 0):
         # Zeros fill up the vectors of words of channels, if these are of one group.
         filled = workload if workload.groups == 1 else plain
-        return replace(filled, kernel_layout=_words_of_channels(filled.kernel_layout, word, halves=halves))
-    return _words_of_rows(plain, word, halves=halves) if _runs_along_rows(plain) else None
+        return replace(filled, kernel_layout=_words_of_channels(filled.kernel_layout, run, words))
+    return _words_of_rows(plain, word, words) if words != "pairs" and _runs_along_rows(plain) else None
 
 
 def _without_padded_lanes(workload: ConvolutionWorkload) -> ConvolutionWorkload:
@@ -183,21 +204,25 @@ def _without_padded_lanes(workload: ConvolutionWorkload) -> ConvolutionWorkload:
     return replace(workload, kernel_layout=plain)
 
 
-def _words_of_channels(kernel_layout: str, word: int, *, halves: bool) -> str:
-    """``kernel_layout`` with a word of I innermost, taken out of its block of I where it has one."""
+def _words_of_channels(kernel_layout: str, run: int, words: Words) -> str:
+    """``kernel_layout`` with a ``run`` of I innermost, of one word or two, taken out of its block of I where
+    it has one.
+    """
     left = [
-        (name, factor // word if name == "I" else factor)
+        (name, factor // run if name == "I" else factor)
         for name, factor in physical_axes(kernel_layout)
-        if name != "I" or factor != word
+        if name != "I" or factor != run
     ]
-    return _with_word(layout_of(left), "I", word, halves=halves)
+    return _with_words(layout_of(left), "I", run, words)
 
 
-def _with_word(kernel_layout: str, axis: str, word: int, *, halves: bool) -> str:
-    """``kernel_layout`` with a word of ``axis`` innermost."""
-    return (
-        in_halves(kernel_layout, axis) if halves else layout_of([*physical_axes(kernel_layout), (axis, word)])
-    )
+def _with_words(kernel_layout: str, axis: str, run: int, words: Words) -> str:
+    """``kernel_layout`` with ``words`` along ``axis`` innermost."""
+    if words == "pairs":
+        return in_pairs(kernel_layout, run // 2)
+    if words == "halves":
+        return in_halves(kernel_layout, axis)
+    return layout_of([*physical_axes(kernel_layout), (axis, run)])
 
 
 def _runs_along_rows(workload: ConvolutionWorkload) -> bool:
@@ -221,7 +246,7 @@ def _has_blocks_side_by_side(workload: ConvolutionWorkload) -> bool:
     )
 
 
-def _words_of_rows(workload: ConvolutionWorkload, word: int, *, halves: bool = False) -> ConvolutionWorkload:
+def _words_of_rows(workload: ConvolutionWorkload, word: int, words: Words = "whole") -> ConvolutionWorkload:
     """The window widened to whole words by zeros on its right, and the image by as much border."""
     height, width = workload.kernel
     more = -width % word
@@ -230,13 +255,15 @@ def _words_of_rows(workload: ConvolutionWorkload, word: int, *, halves: bool = F
         workload,
         kernel=(height, width + more),
         padding=(top, left, bottom, right + more),
-        kernel_layout=_with_word(workload.kernel_layout, "W", word, halves=halves),
+        kernel_layout=_with_words(workload.kernel_layout, "W", word, words),
     )
 
 
 __all__ = [
     "ByteWeight",
+    "Words",
     "bfloat16_form",
+    "bfloat16_forms",
     "integer_form",
     "integer_forms",
     "pairs_fit",

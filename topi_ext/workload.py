@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from topi_ext.bfloat16 import BITS
-from topi_ext.indexing import block_of, physical_axes, word_axis
+from topi_ext.indexing import block_of, lies_in_pairs, physical_axes, word_axis
 
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
@@ -173,6 +173,12 @@ class ConvolutionWorkload:
     def word(self) -> int:
         """Elements in a word; 1 where products are summed one by one."""
         return word_elements(self.dtype, self.out_dtype) if self.word_axis else 1
+
+    @property
+    def paired_words(self) -> bool:
+        """Does its kernel store two words of each output side by side, as products of matrices take them
+        (:mod:`topi_ext.matrix_vectors`)?"""
+        return bool(self.word_axis) and lies_in_pairs(self.kernel_layout)
 
     @cached_property
     def is_depthwise(self) -> bool:
@@ -383,12 +389,13 @@ def padded_lanes(kernel_layout: str, out_layout: str, groups: int, channels: int
     """Lanes of the kernel's vectors of outputs if ``channels`` do not fill them; else 0.
 
     Only a result with its channels last can leave lanes out. Where there are several ``groups`` the kernel's
-    layout then begins with their axis, as in "GOHWI16o". A word of inputs may follow the lanes: "OHWI16o2i".
+    layout then begins with their axis, as in "GOHWI16o". Words of inputs may follow the lanes: "OHWI16o2i".
     """
-    axes = physical_axes(kernel_layout)
-    (first, _), (axis, lanes) = axes[0], axes[-1]
-    if axis != "O" and lanes:
-        axis, lanes = axes[-2]
+    axes = list(physical_axes(kernel_layout))
+    first = axes[0][0]
+    while axes[-1][0] != "O" and axes[-1][1]:
+        axes.pop()
+    axis, lanes = axes[-1]
     if axis != "O" or lanes == 0 or physical_axes(out_layout)[-1] != ("C", 0):
         return 0
     return lanes if first == "G" or (groups == 1 and channels % lanes) else 0

@@ -175,7 +175,7 @@ def plain_loops(
     pad_value: int,
 ) -> Expression:
     """Loops for ``workload`` such as any target runs."""
-    return _call(builder, integer_form(workload, words=False), data, weight, pad_value)
+    return _call(builder, integer_form(workload, words="none"), data, weight, pad_value)
 
 
 def _call(

@@ -15,7 +15,7 @@ from relay_layout.targets.dense import cpu_matmul_us
 from relay_layout.targets.target import BuildTarget
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor, triple_of
-from topi_ext.word_forms import ByteWeight, bfloat16_form, integer_forms
+from topi_ext.word_forms import ByteWeight, bfloat16_forms, integer_forms
 from topi_ext.workload import ConvolutionWorkload
 
 
@@ -78,10 +78,7 @@ class CpuTarget(BuildTarget):
         """As :meth:`kernel_form`, with convolutions of bytes as they are."""
         if self.precision != "bf16":
             return workload
-        bfloat16 = bfloat16_form(workload, vectors=self.processor.pair_instructions > 0)
-        if bfloat16 is workload:
-            return workload
-        return self.kernels.fastest((bfloat16, workload))
+        return self.kernels.fastest((*bfloat16_forms(workload, self.processor), workload))
 
     def multiply_adds_per_us(self, dtype: str) -> float:
         """The peak of all threads, in elements of a data type."""

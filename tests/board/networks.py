@@ -1,7 +1,9 @@
 """Networks and convolutions compiled here, run on a board, and compared with what is computed here."""
 
+import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +147,7 @@ def random_convolution(seed: int) -> dict[str, Any]:
     }
 
 
-def convolutions_module(seeds: range) -> tuple[tvm.IRModule, dict[str, np.ndarray]]:
+def convolutions_module(seeds: Sequence[int]) -> tuple[tvm.IRModule, dict[str, np.ndarray]]:
     """A function of one convolution for each seed, with inputs and outputs of their own, and the inputs."""
     builder = relax.BlockBuilder()
     cases = {seed: random_convolution(seed) for seed in seeds}
@@ -164,7 +166,17 @@ def convolutions_module(seeds: range) -> tuple[tvm.IRModule, dict[str, np.ndarra
     return builder.finalize(), inputs
 
 
-def integers_module(seeds: range) -> tuple[tvm.IRModule, dict[str, np.ndarray], list[np.ndarray]]:
+def seeds_of_matrices(count: int, inputs: int) -> list[int]:
+    """The first seeds of convolutions that are products of matrices with rows of so many ``inputs``."""
+
+    def suits(case: Mapping[str, Any]) -> bool:
+        outputs, channels = case["weight"][:2]
+        return case["groups"] == 1 and channels % inputs == 0 and outputs % 4 == 0
+
+    return list(islice((seed for seed in itertools.count() if suits(random_convolution(seed))), count))
+
+
+def integers_module(seeds: Sequence[int]) -> tuple[tvm.IRModule, dict[str, np.ndarray], list[np.ndarray]]:
     """Convolutions of uint8 by int8 whose borders hold a zero point, the inputs, and what they give.
 
     Those of odd seeds have the largest products by weights without -128 alone.
@@ -202,7 +214,7 @@ def integers_module(seeds: range) -> tuple[tvm.IRModule, dict[str, np.ndarray], 
     return builder.finalize(), inputs, expected
 
 
-def convolutions_by_definition(seeds: range, inputs: Arrays) -> list[np.ndarray]:
+def convolutions_by_definition(seeds: Sequence[int], inputs: Arrays) -> list[np.ndarray]:
     """What the convolutions of the seeds give."""
     cases = {seed: random_convolution(seed) for seed in seeds}
     return [_windows(case, inputs[f"data_{seed}"], _weight(seed, case)) for seed, case in cases.items()]

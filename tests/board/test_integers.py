@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.board.networks import TARGET, integers_module, on_board, random_convolution
+from tests.board.networks import TARGET, integers_module, on_board, random_convolution, seeds_of_matrices
 from tests.board.root import BoardRoot
 from tests.board.servers import Boards
 
 SEEDS = range(16)
+OF_MATRICES = [*seeds_of_matrices(12, inputs=8), *range(4)]
+"""Where the target multiplies matrices."""
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +36,10 @@ QUICK = [("aarch64-cortex-a72", "NHWC"), (TARGET, "NHWC"), (f"{TARGET}+i8mm", "N
     ],
 )
 def test_random_convolutions(newest: Boards, tmp_path: Path, target: str, layout: str) -> None:
-    module, inputs, expected = integers_module(SEEDS)
+    seeds = OF_MATRICES if target.endswith("+i8mm") else SEEDS
+    module, inputs, expected = integers_module(seeds)
     outputs = on_board(module, layout, inputs, newest.remote, tmp_path, target)
-    for seed, found, wanted in zip(SEEDS, outputs.values(), expected, strict=True):
+    for seed, found, wanted in zip(seeds, outputs.values(), expected, strict=True):
         np.testing.assert_array_equal(
             found, wanted, f"random_convolution({seed}) = {random_convolution(seed)}"
         )

@@ -92,7 +92,7 @@ def test_products_of_bytes_wait_in_registers(
 ) -> None:
     processor = processor_of(target_for(cpu))
     plain = workload_for((64, 64, 56, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
-    form = integer_form(replace(plain, dtype="uint8", out_dtype="int32"), signed_words=True, halves=True)
+    form = integer_form(replace(plain, dtype="uint8", out_dtype="int32"), signed_words=True, words="halves")
     tiles = {(knobs.tile_pixels, knobs.tile_channels) for _, knobs in direct_knobs(form, processor)}
     assert tile in tiles and spilling not in tiles
     chosen = cheapest_direct(form, processor)[1]

@@ -302,7 +302,7 @@ def test_forms(
     ],
 )
 def test_forms_in_halves_of_words(case: ConvolutionWorkload, kernel_layout: str) -> None:
-    form = integer_form(case, signed_words=True, halves=True)
+    form = integer_form(case, signed_words=True, words="halves")
     assert (form.kernel_layout, form.word) == (kernel_layout, 4)
     assert replace(form, kernel_layout="") == replace(integer_form(case, signed_words=True), kernel_layout="")
 

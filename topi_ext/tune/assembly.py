@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 MULTIPLY_ADDS = (
-    *("fmla", "fmls", "sdot", "udot", "usdot", "sudot", "smmla", "usmmla", "bfdot"),
+    *("fmla", "fmls", "sdot", "udot", "usdot", "sudot", "smmla", "usmmla", "bfdot", "bfmmla"),
     *("smlal", "smlal2", "umlal", "umlal2"),
 )
 """Vector instructions that multiply and accumulate into their first operand."""

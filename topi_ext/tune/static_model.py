@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from topi_ext import matrix_vectors
 from topi_ext.arithmetic_costs import LONG_PRODUCTS, multiplies_long
 from topi_ext.compute.convolution import reduction_axes
 from topi_ext.direct_costs import MOST_UNROLLED, imbalance
@@ -154,7 +155,8 @@ class KernelModel:
         accumulators = knobs.tile_pixels * knobs.tile_channels * registers
         steps = workload.group_in_channels * workload.taps / workload.word
         products = LONG_PRODUCTS if multiplies_long(workload, processor) else 1
-        at_once = found.loop.multiply_adds / (products * accumulators)
+        words = matrix_vectors.WORDS if workload.paired_words else 1
+        at_once = words * found.loop.multiply_adds / (products * accumulators)
         cycles = steps / at_once * found.cycles
         if not found.loop.vector_stores:
             cycles += _entries(workload, at_once) * ENTRY_CYCLES

@@ -224,7 +224,7 @@ def test_products_of_bytes_are_told_by_their_own_share(core: str, attainable: fl
     target = target_for(core, cores=4)
     model = KernelModel(target, processor_of(target), 1.4)
     floats = workload("NCHW8c", "OIHW8i8o")
-    form = integer_form(replace(floats, dtype="uint8", out_dtype="int32"), signed_words=True, halves=True)
+    form = integer_form(replace(floats, dtype="uint8", out_dtype="int32"), signed_words=True, words="halves")
     fitting = replace(form, pairs_fit=True)
     found = model.analysis(fitting, direct(8, 2, 2))
     assert model.attainable(fitting, found) == pytest.approx(attainable, rel=0.05)

@@ -141,7 +141,7 @@ class _Nest:
             self.zeros = FILLED not in sch.get(pad).annotations
             place_padding(sch, pad, parallel if knobs.pad_at == "chunk" else None, knobs.parallel)
         if knobs.matrix_rows:
-            keep_configured(sch, parallel, knobs)
+            keep_configured(sch, parallel, self.workload, knobs)
         elif steps:
             self._load_data(loops[innermost_axis], steps[0], len(tile))
         self._finish(epilogue, tile, reduction)
@@ -359,7 +359,7 @@ class _Nest:
         inner = len(tile) + len(reduction)
         zero = sch.decompose_reduction(self.anchor, reduction[0])
         if self.knobs.matrix_rows:
-            multiply_matrices(sch, zero, self.anchor, len(tile), len(reduction))
+            multiply_matrices(sch, zero, self.anchor, self.workload, len(tile), len(reduction))
         self._prefetch(len(tile))
         self._skip(inner)
 

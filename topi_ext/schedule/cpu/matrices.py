@@ -1,10 +1,12 @@
-"""Register tiles of matrices: the innermost loops of a convolution of words as instructions of AMX.
+"""Register tiles of matrices: the innermost loops of a convolution of words as instructions on these.
 
 Schedules arrange the loops as they do for vectors and leave marks; then the loops of a tile become
-instructions on all of its matrices (:mod:`topi_ext.matrix_registers`), and sums are stored where the
-epilogue reads them.
+instructions on all of its matrices, which are those of AMX (:mod:`topi_ext.matrix_registers`) or vectors of
+ARM (:mod:`topi_ext.matrix_vectors`), and sums are stored where the epilogue reads them.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import tvm
@@ -18,33 +20,43 @@ from topi_ext.bfloat16 import without_conversion
 from topi_ext.dot_products import is_dot, operands
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
 from topi_ext.matrix_registers import Matrices
+from topi_ext.matrix_vectors import ROW_BYTES, MatrixVectors
+from topi_ext.matrix_vectors import SUMS as VECTOR_SUMS
 from topi_ext.schedule.blocks import SBlock
 from topi_ext.schedule.overlap import loops_within, substitute, unmarked
+from topi_ext.workload import ConvolutionWorkload
 
-_CONFIGURED, _ZERO, _SUM, _PRODUCT = _MARKS = tuple(
-    f"topi_ext.matrix_registers.{part}" for part in ("configured", "zero", "sum", "product")
+_CONFIGURED, _IN_VECTORS, _ZERO, _SUM, _PRODUCT = _MARKS = tuple(
+    f"topi_ext.matrices.{part}" for part in ("configured", "in_vectors", "zero", "sum", "product")
 )
-"""Loop annotations: around all tiles; around a tile of zeros, all its products, and one step of them."""
+"""Loop annotations: around all tiles of AMX, or of ARM; around a tile of zeros, all its products, and one
+step of them."""
 
 
 SUMS = "global.sums"
 """Scope of the buffer that sums are stored in, which begins with a cache line."""
 
 
-def keep_configured(sch: Schedule, loop: Any, knobs: ConvolutionKnobs) -> None:
+def keep_configured(sch: Schedule, loop: Any, workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:
     """Mark the outermost ``loop``: within it the registers have the shapes that ``knobs`` say."""
+    if workload.paired_words:
+        sch.annotate(loop, _IN_VECTORS, [knobs.tile_pixels, knobs.tile_channels * knobs.lanes, knobs.steps])
+        return
     sch.annotate(
         loop, _CONFIGURED, [knobs.data_matrices, knobs.tile_channels, knobs.matrix_rows, knobs.steps]
     )
 
 
-def multiply_matrices(sch: Schedule, zero: SBlock, products: SBlock, tile: int, reduction: int) -> None:
+def multiply_matrices(
+    sch: Schedule, zero: SBlock, products: SBlock, workload: ConvolutionWorkload, tile: int, reduction: int
+) -> None:
     """Mark the innermost loops of ``products``, whose sums start from ``zero``.
 
     These are as many as ``reduction`` says, the last of them over the words of a matrix, and those of a
     ``tile``: rows, if it has several, pixels, vectors of channels, and lanes.
     """
-    sch.set_scope(products, 0, SUMS)
+    if not workload.paired_words:
+        sch.set_scope(products, 0, SUMS)
     sch.annotate(sch.get_loops(zero)[-tile], _ZERO, 1)
     loops = sch.get_loops(products)
     sch.annotate(loops[-tile - reduction], _SUM, 1)
@@ -56,37 +68,32 @@ def apply_matrices(func: tirx.PrimFunc) -> tirx.PrimFunc:
     marked = {name: loop for loop in loops_within(func.body) for name in loop.annotations if name in _MARKS}
     if _PRODUCT not in marked:
         return func
-    matrices = Matrices(*map(int, marked[_CONFIGURED].annotations[_CONFIGURED]))
-    tile = _Tile(marked[_PRODUCT], matrices)
+    tile: _Tile
+    if _IN_VECTORS in marked:
+        shape = map(int, marked[_IN_VECTORS].annotations[_IN_VECTORS])
+        tile = _VectorTile(marked[_PRODUCT], *shape)
+    else:
+        shape = map(int, marked[_CONFIGURED].annotations[_CONFIGURED])
+        tile = _RegisterTile(marked[_PRODUCT], Matrices(*shape))
 
     def on_loop(loop: tirx.For) -> Any:
         if _ZERO in loop.annotations:
-            return _block("zero", [], [], matrices.zero())
+            return _block("zero", [], [], tile.zero())
         if _PRODUCT in loop.annotations:
             return tile.products()
         if _SUM in loop.annotations:
             return tirx.SeqStmt([unmarked(loop, _SUM, loop.body), tile.stored()])
-        if _CONFIGURED in loop.annotations:
-            return _configured(loop, matrices)
+        if _CONFIGURED in loop.annotations or _IN_VECTORS in loop.annotations:
+            return tile.around(loop)
         return loop
 
     return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
 
 
-def _configured(loop: tirx.For, matrices: Matrices) -> Any:
-    """The loop with its registers configured: by each thread, as they are its own."""
-    words = tirx.decl_buffer((8,), "int64", "configuration", scope="local")
-    first = [tirx.AllocBuffer(words, {}), *matrices.configure(words)]
-    if loop.kind == tirx.ForKind.PARALLEL:
-        return unmarked(loop, _CONFIGURED, tirx.SeqStmt([*first, loop.body, matrices.release()]))
-    return tirx.SeqStmt([*first, unmarked(loop, _CONFIGURED, loop.body), matrices.release()])
-
-
-class _Tile:
+class _Tile(ABC):
     """The tile of a step's innermost loops: words, rows if several, pixels, vectors, lanes; what it reads."""
 
-    def __init__(self, loop: tirx.For, matrices: Matrices) -> None:
-        self.matrices = matrices
+    def __init__(self, loop: tirx.For) -> None:
         self.loops = [loop]
         while isinstance(self.loops[-1].body, tirx.For):
             self.loops.append(self.loops[-1].body)
@@ -101,37 +108,23 @@ class _Tile:
         self.sums = tirx.BufferLoad(self.block.body.buffer, list(self.block.body.indices))
         self.analyzer = tvm.sym.Analyzer()
 
+    @abstractmethod
+    def around(self, loop: tirx.For) -> Any:
+        """The outermost loop with registers for its tiles: each thread has its own."""
+
+    @abstractmethod
+    def zero(self) -> list[Any]:
+        """Statements that set the sums of a tile to zero."""
+
+    @abstractmethod
     def products(self) -> Any:
         """One step: all matrices of words are loaded and multiplied."""
-        steps = self.matrices.multiply(
-            [self._address(self.data, at) for at in self._pixels()],
-            self._stride(self.data, _PIXEL),
-            [self._address(self.weight, {_VECTOR: vector}) for vector in range(self.matrices.weights)],
-            self._stride(self.weight, _WORD),
-            self.dtype,
-        )
-        return _block("product", [self._region(self.data), self._region(self.weight)], [], steps)
 
+    @abstractmethod
     def stored(self) -> Any:
         """The sums are stored where the block would have had them, in what the tile needs of that buffer."""
-        addresses = [
-            self._address(self.sums, {**at, _VECTOR: vector})
-            for at in self._pixels()
-            for vector in range(self.matrices.weights)
-        ]
-        region = self._region(self.sums)
-        stride = self._stride(self.sums, _PIXEL, [part.extent for part in region.region])
-        return _block("store", [], [region], self.matrices.store(addresses, stride))
 
-    def _pixels(self) -> list[dict[int, int]]:
-        """Where the matrices of pixels begin."""
-        row_matrices = int(self.loops[_PIXEL].extent) // self.matrices.rows
-        return [
-            {_ROW: place // row_matrices, _PIXEL: place % row_matrices * self.matrices.rows}
-            for place in range(self.matrices.data)
-        ]
-
-    def _values(self, at: dict[int, int]) -> list[Any]:
+    def _values(self, at: Mapping[int, int]) -> list[Any]:
         """Those of the block's axes where the loops of the tile are at the places ``at``, or at 0."""
         places = [0] * len(self.loops)
         for loop, place in at.items():
@@ -146,7 +139,7 @@ class _Tile:
         axes = dict(zip([axis.var for axis in self.block.iter_vars], values, strict=True))
         return [self.analyzer.simplify(substitute(index, axes)) for index in load.indices]
 
-    def _address(self, load: Any, at: dict[int, int]) -> Any:
+    def _address(self, load: Any, at: Mapping[int, int]) -> Any:
         return tirx.address_of(tirx.BufferLoad(load.source, self._indices(load, self._values(at))))
 
     def _stride(self, load: Any, loop: int, extents: Any = None) -> int:
@@ -176,8 +169,101 @@ class _Tile:
         return tirx.BufferRegion(load.source, ranges)
 
 
-_WORD, _ROW, _PIXEL, _VECTOR = 0, -4, -3, -2
+class _RegisterTile(_Tile):
+    """Of matrices in registers of AMX."""
+
+    def __init__(self, loop: tirx.For, matrices: Matrices) -> None:
+        super().__init__(loop)
+        self.matrices = matrices
+
+    def around(self, loop: tirx.For) -> Any:
+        words = tirx.decl_buffer((8,), "int64", "configuration", scope="local")
+        first = [tirx.AllocBuffer(words, {}), *self.matrices.configure(words)]
+        return _within(loop, _CONFIGURED, first, [self.matrices.release()])
+
+    def zero(self) -> list[Any]:
+        return self.matrices.zero()
+
+    def products(self) -> Any:
+        steps = self.matrices.multiply(
+            [self._address(self.data, at) for at in self._pixels()],
+            self._stride(self.data, _PIXEL),
+            [self._address(self.weight, {_VECTOR: vector}) for vector in range(self.matrices.weights)],
+            self._stride(self.weight, _WORD),
+            self.dtype,
+        )
+        return _block("product", [self._region(self.data), self._region(self.weight)], [], steps)
+
+    def stored(self) -> Any:
+        addresses = [
+            self._address(self.sums, {**at, _VECTOR: vector})
+            for at in self._pixels()
+            for vector in range(self.matrices.weights)
+        ]
+        region = self._region(self.sums)
+        stride = self._stride(self.sums, _PIXEL, [part.extent for part in region.region])
+        return _block("store", [], [region], self.matrices.store(addresses, stride))
+
+    def _pixels(self) -> list[dict[int, int]]:
+        """Where the matrices of pixels begin."""
+        row_matrices = int(self.loops[_PIXEL].extent) // self.matrices.rows
+        return [
+            {_ROW: place // row_matrices, _PIXEL: place % row_matrices * self.matrices.rows}
+            for place in range(self.matrices.data)
+        ]
+
+
+class _VectorTile(_Tile):
+    """Of matrices in vector registers of ARM."""
+
+    def __init__(self, loop: tirx.For, pixels: int, channels: int, words: int) -> None:
+        super().__init__(loop)
+        self.matrices = MatrixVectors(pixels, channels, words, self.dtype)
+
+    def around(self, loop: tirx.For) -> Any:
+        return _within(loop, _IN_VECTORS, [self.matrices.allocate()], [])
+
+    def zero(self) -> list[Any]:
+        return self.matrices.zero()
+
+    def products(self) -> Any:
+        def data(pixel: int, word: int, length: int) -> Any:
+            return self._run(self.data, {_WORD: word, _PIXEL: pixel}, length)
+
+        def weight(channel: int, word: int, length: int) -> Any:
+            return self._run(self.weight, {_WORD: word, **self._channel(channel)}, length)
+
+        side_by_side = self._stride(self.data, _PIXEL) == ROW_BYTES
+        steps = self.matrices.multiply(data, weight, side_by_side=side_by_side)
+        return _block("product", [self._region(self.data), self._region(self.weight)], [], steps)
+
+    def stored(self) -> Any:
+        def store(pixel: int, channel: int, sums: Any) -> Any:
+            at = {_PIXEL: pixel, **self._channel(channel)}
+            *outer, first = self._indices(self.sums, self._values(at))
+            return tirx.BufferStore(self.sums.source, sums, [*outer, tirx.Ramp(first, 1, VECTOR_SUMS)])
+
+        return _block("store", [], [self._region(self.sums)], self.matrices.store(store))
+
+    def _channel(self, channel: int) -> dict[int, int]:
+        lanes = int(self.loops[_LANE].extent)
+        return {_VECTOR: channel // lanes, _LANE: channel % lanes}
+
+    def _run(self, load: Any, at: Mapping[int, int], length: int) -> Any:
+        """So many elements of a buffer in a row, whichever axes they are along."""
+        *outer, first = self._indices(load, self._values(at))
+        return tirx.BufferLoad(load.source, [*outer, tirx.Ramp(first, 1, length)])
+
+
+_WORD, _ROW, _PIXEL, _VECTOR, _LANE = 0, -4, -3, -2, -1
 """Places of the loops among those of a tile; where it has one row, that of words stands for its rows."""
+
+
+def _within(loop: tirx.For, mark: str, first: list[Any], last: list[Any]) -> Any:
+    """The loop with statements before and after all that one thread does of it."""
+    if loop.kind == tirx.ForKind.PARALLEL:
+        return unmarked(loop, mark, tirx.SeqStmt([*first, loop.body, *last]))
+    return tirx.SeqStmt([*first, unmarked(loop, mark, loop.body), *last])
 
 
 def _place(indices: list[Any], shape: Any) -> Any:
