@@ -101,7 +101,7 @@ def tile_cycles(
         best = LONG_STREAMS if is_long else 2
         cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - best)
         again = tile_pixels > 1 and processor.memory_operands
-        if again and _outgrow_l1(workload, processor, lanes * tile_channels):
+        if again and outgrow_l1(workload, processor, lanes * tile_channels):
             cycles = max(cycles, L2_CYCLES_PER_VECTOR * tile_channels * registers)
         live = accumulators + tile_channels * registers + costs.registers
         live += _shared_pixels(workload, tile_pixels)
@@ -141,7 +141,7 @@ def holds_data(
     return needed + processor.registers_in_flight <= processor.vector_registers
 
 
-def _outgrow_l1(workload: ConvolutionWorkload, processor: Processor, channels: int) -> bool:
+def outgrow_l1(workload: ConvolutionWorkload, processor: Processor, channels: int) -> bool:
     """Whether the weights of a tile of so many channels come from the level-2 cache for every tile."""
     taps = workload.group_in_channels * workload.taps
     return taps * channels * DTYPE_BYTES[workload.weight_dtype] > processor.l1_bytes // 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from topi_ext import matrix_vectors
-from topi_ext.direct_costs import IN_ORDER_LOAD_CYCLES, around_tile, tile_steps
+from topi_ext.direct_costs import IN_ORDER_LOAD_CYCLES, MOST_UNROLLED, around_tile, outgrow_l1, tile_steps
 from topi_ext.indexing import WORD_BYTES, block_of
 from topi_ext.knobs import fuses_rows, pair_steps, suits_matrices
 from topi_ext.matrix_registers import ROW_BYTES, ROWS, registers_held
@@ -30,6 +30,9 @@ _TILE_CYCLES, _VECTOR_CYCLES = 20.0, 6.0
 
 CONFIGURATION_CYCLES = 250.0
 """Measured: giving the registers their shapes, which each turn of a parallel loop does."""
+
+_SPILL_CYCLES = 1.0
+"""Modelled: what a step takes for each register too few of matrices in vectors."""
 
 _SHORTEST = 7
 """Rows of a matrix below which others are not worth trying, as long as the pixels of a row allow it."""
@@ -111,6 +114,14 @@ class _VectorTile:
         return self.pixels // matrix_vectors.ROWS * self.matrices + 1
 
     @property
+    def _shared(self) -> int:
+        """Registers of data that the compiler keeps for the next taps of a row, which it unrolls."""
+        taps, stride = self.workload.kernel[1], self.workload.strides[1]
+        if not stride < taps <= MOST_UNROLLED:
+            return 0
+        return self.pixels // matrix_vectors.ROWS if self.is_side_by_side else self.pixels + taps - 1
+
+    @property
     def is_side_by_side(self) -> bool:
         """Are the two rows of a matrix one run in memory?"""
         workload = self.workload
@@ -129,6 +140,11 @@ class _VectorTile:
         latency = processor.fma_latency if self.workload.dtype in BYTES else processor.pair_latency
         busy = max(products / processor.fma_per_cycle, (products + moved) / processor.operations_per_cycle)
         step = max(busy, loads / processor.loads_per_cycle, latency * self.matrices)
+        if outgrow_l1(self.workload, processor, self.channels):
+            weights = columns * self.matrices * processor.vector_bytes
+            step = max(step, weights / processor.cache_bytes_per_cycle)
+        live = self.sums + self.operands + self._shared
+        step += _SPILL_CYCLES * max(0, live - processor.vector_registers)
         if processor.registers_in_flight:
             step += IN_ORDER_LOAD_CYCLES * loads
         return tile_steps(self.workload, self.pixels) / self.words * step + around_tile(self.sums)

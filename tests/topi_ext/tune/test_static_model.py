@@ -10,7 +10,7 @@ from kernel_harness import target_for
 from tvm.target import Target
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.kernel import scheduled_kernel
+from topi_ext.kernel import cheapest, scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs, Knobs, WinogradKnobs
 from topi_ext.processor import ARM_CORES, Processor, processor_of
 from topi_ext.tune.assembly import Loop, hot_loop
@@ -20,7 +20,7 @@ from topi_ext.tune.static_model import KernelModel
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneOptions, Tuner
 from topi_ext.tune.workers import build, named
-from topi_ext.word_forms import bfloat16_form, integer_form
+from topi_ext.word_forms import bfloat16_form, bfloat16_forms, integer_form, integer_forms
 from topi_ext.workload import ConvolutionWorkload
 
 TARGETS = {
@@ -213,6 +213,21 @@ def test_words_take_as_many_fewer_steps(layout: str, kernel_layout: str) -> None
     assert [form.word for form in forms] == [1, 2, 4]
     assert seconds[1] == pytest.approx(seconds[0] / 2, rel=0.15)
     assert seconds[2] == pytest.approx(seconds[0] / 4, rel=0.3)
+
+
+@needs_analyser
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_matrices_take_half_the_steps_of_words(dtype: str) -> None:
+    target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n2", "num-cores": 4})
+    processor = processor_of(target)
+    model = KernelModel(target, processor, 2.8)
+    plain = replace(workload("NCHW8c", "OIHW8i8o"), in_channels=256, out_channels=256)
+    if dtype == "uint8":
+        whole, pairs = integer_forms(replace(plain, dtype="uint8", out_dtype="int32"), processor)
+    else:
+        whole, pairs = bfloat16_forms(plain, processor)
+    seconds = [model.seconds(form, cheapest(form, processor)[1]) for form in (whole, pairs)]
+    assert 0.45 < seconds[1] / seconds[0] < 0.7
 
 
 @needs_analyser
