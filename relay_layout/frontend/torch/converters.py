@@ -67,7 +67,8 @@ def _settled(converter: Converter, numbers: Numbers) -> Converter:
 
     def convert(node: Any, importer: Any) -> Expression:
         found = converter(node, importer)
-        held = shape_of(found) if isinstance(found.ty, relax.TensorType) else None
+        # What is computed of known numbers alone is one, in Python.
+        held = shape_of(found) if isinstance(getattr(found, "ty", None), relax.TensorType) else None
         extents = getattr(node.meta.get("val"), "shape", ())
         if held is None or len(held) != len(extents):
             return found

@@ -1,8 +1,9 @@
 """Sizes that are multiples, where the guards of a program leave no others.
 
 Where an image meets what was halved and doubled of it, ``torch.export`` notes that ``h == 2 * (h // 2)`` and
-takes both for equal from there on, while ``h`` stays any size in the program. TVM has no such notes: it is
-given an input of ``2 * h`` rows, as if the program had been exported so.
+takes both for equal from there on, while ``h`` stays any size in the program. Of an image that is viewed as
+windows it notes that ``h % (h // 4) == 0`` and ``h // (h // 4) == 4``. TVM has no such notes: it is given an
+input of ``2 * h`` or ``4 * h`` rows, as if the program had been exported so.
 """
 
 import ast
@@ -83,7 +84,8 @@ def _residues(
     """What divisions of sizes leave, by symbol, where guards ask for anything."""
     sizes = {symbol: tirx.Var(symbol, "int64") for symbol in symbols.values()}
     found: dict[str, Residues] = {}
-    for left, right in _equalities(getattr(program, "_guards_code", None) or (), names):
+    equalities = [*_equalities(getattr(program, "_guards_code", None) or (), names)]
+    for left, right in [*equalities, *_exact_quotients(equalities)]:
         try:
             sides = [_expression(side, symbols, sizes) for side in (left, right)]
         except ValueError:
@@ -107,6 +109,22 @@ def _equalities(guards: Iterable[str], names: Sequence[str]) -> Iterable[tuple[a
         match ast.parse(text, mode="eval").body:
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
                 yield left, right
+
+
+def _exact_quotients(equalities: Sequence[tuple[ast.AST, ast.AST]]) -> Iterable[tuple[ast.AST, ast.AST]]:
+    """``a == n * b`` for equalities ``a // b == n``, where another one is ``a % b == 0``."""
+    exact = set()
+    for sides in equalities:
+        match sides:
+            case ast.BinOp(left=dividend, op=ast.Mod(), right=divisor), ast.Constant(value=0):
+                exact.add((ast.dump(dividend), ast.dump(divisor)))
+    for sides in equalities:
+        match sides:
+            case ast.BinOp(left=dividend, op=ast.FloorDiv(), right=divisor), ast.Constant() as quotient if (
+                ast.dump(dividend),
+                ast.dump(divisor),
+            ) in exact:
+                yield dividend, ast.BinOp(quotient, ast.Mult(), divisor)
 
 
 def _expression(node: ast.AST, symbols: Mapping[tuple[str, int], str], sizes: Mapping[str, tirx.Var]) -> Any:

@@ -42,6 +42,22 @@ class Shrunk(torch.nn.Module):
         return self.mix(torch.cat([seen.reshape(batch, channels, height, width), image], 1))
 
 
+class Steps(torch.nn.Module):
+    """Every other pixel divided by the step between them, beside a ramp as long as the example's pixels."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pixels = x[:, ::2]
+        length = pixels.shape[1]
+        return torch.linspace(-1, 1, 8).view(1, length) + pixels / ((length - 1.0) / 2.0)
+
+
+def test_numbers_of_a_known_extent(tmp_path: Path) -> None:
+    network = Steps().eval()
+    opened = ({0: Dim.AUTO, 1: Dim.AUTO},)
+    session = session_of(network, tmp_path, (torch.rand(2, 16),), dynamic_shapes=opened)
+    assert_agrees(session, network, (torch.rand(4, 15),))
+
+
 def test_one_pixel(tmp_path: Path) -> None:
     network = Shrunk().eval()
     images = ({0: Dim.AUTO, 2: Dim.AUTO, 3: Dim.AUTO},)

@@ -50,9 +50,28 @@ class Columns(torch.nn.Module):
         return self.conv(torch.cat([x, ramp], 1))
 
 
+class Windows(torch.nn.Module):
+    """Pixels that are moved along, cut into windows of four by four, and put back, as Swin has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.conv = torch.nn.Linear(3, 3), torch.nn.Conv2d(3, 2, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, channels, rows, columns = x.shape
+        moved = x.permute(0, 2, 3, 1).roll((-2, -2), (1, 2))
+        cut = moved.view(batch, rows // 4, 4, columns // 4, 4, channels).permute(0, 1, 3, 2, 4, 5)
+        windows = self.inner(cut.reshape(-1, 16, channels)).view(
+            batch, rows // 4, columns // 4, 4, 4, channels
+        )
+        image = windows.permute(0, 1, 3, 2, 4, 5).reshape(batch, rows, columns, channels)
+        return self.conv(x + image.roll((2, 2), (1, 2)).permute(0, 3, 1, 2))
+
+
 @pytest.mark.parametrize(
     ("network", "fitting", "other", "told"),
     [
+        (Windows, (1, 3, 12, 20), (1, 3, 14, 20), r"x\.shape\[2\] % 4 == 0, got x\.shape\[2\] = 14"),
         (Branches, (1, 3, 12, 20), (1, 3, 14, 20), r"x\.shape\[2\] % 4 == 0, got x\.shape\[2\] = 14"),
         (Focus, (2, 3, 10, 9), (2, 3, 11, 9), r"x\.shape\[2\] % 2 == 0, got x\.shape\[2\] = 11"),
         (Columns, (3, 3, 9, 24), (3, 3, 9, 23), "expected float32"),
