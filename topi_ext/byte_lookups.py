@@ -9,9 +9,9 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
-from tvm_ffi import structural_map
 
 from topi_ext.llvm_functions import PERMUTED_BYTES, has_permutations, permuted
+from topi_ext.replacing import replaced
 from topi_ext.scalar_operations import lanes_of
 
 _TABLE_BYTES = 256
@@ -30,7 +30,7 @@ def lower_byte_lookups() -> tvm.transform.Pass:
                 return load
             return permuted(target, places, _parts(load.source))
 
-        return func.with_body(structural_map(func.body, (TensorLoad, on_load)))
+        return replaced(func, (TensorLoad, on_load))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_byte_lookups")
 
