@@ -14,7 +14,7 @@ from tvm.ir import Call, TensorLoad, register_op_attr
 from tvm.s_tir.pipeline import default_s_tir_pipeline, finalize_host_passes
 from tvm.target import Target
 from tvm.tirx.buffer import buffer_data_pointer_type
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_walk
 
 from topi_ext.bfloat16 import lower_bfloat16
 from topi_ext.byte_lookups import lower_byte_lookups
@@ -26,7 +26,7 @@ from topi_ext.let_bindings import flatten_bindings, inline_casts
 from topi_ext.llvm_functions import import_functions
 from topi_ext.processor import is_aarch64
 from topi_ext.remainders import hide_remainders
-from topi_ext.replacing import replacing
+from topi_ext.replacing import replaced, replacing
 from topi_ext.rounded_bytes import lower_rounded_bytes
 from topi_ext.schedule.blocks import holds
 from topi_ext.schedule.cpu.matrices import SUMS
@@ -52,6 +52,9 @@ _PROMISE = "storage_alignment"
 _VOLATILE = "tirx.volatile"
 """TVM's annotation of allocations that are read from memory each time."""
 
+_SKIP_ASSERTS = "tirx.disable_assert"
+"""TVM's option for functions that check nothing; by itself it skips checks when LLVM's code is generated."""
+
 
 def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
@@ -69,6 +72,8 @@ def _pipeline() -> tuple[Any, Any, Any]:
         tvm.transform.module_pass(lower, 0, PIPELINE),
         lambda: tvm.transform.Sequential(
             [
+                # Before all else: checks of arguments are most of what the other passes would walk.
+                *([tirx.transform.SkipAssert()] if _skips_asserts() else []),
                 inline_casts(),
                 interleave_stores(),
                 lower_dot_products(),
@@ -85,6 +90,10 @@ def _pipeline() -> tuple[Any, Any, Any]:
         ),
         finalize_device,
     )
+
+
+def _skips_asserts() -> bool:
+    return bool(tvm.transform.PassContext.current().config.get(_SKIP_ASSERTS, False))
 
 
 def _one_by_one(
@@ -150,7 +159,7 @@ def keep_on_stack() -> tvm.transform.Pass:
             in_memory = kept.buffer.scope() == SUMS or holds(walked, kept.buffer)
             return _aligned(kept) if in_memory and _KEEP in kept.annotations else kept
 
-        return func.with_body(structural_map(func.body, (tirx.AllocBuffer, on_allocation)))
+        return replaced(func, (tirx.AllocBuffer, on_allocation))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.keep_on_stack")
 
@@ -221,7 +230,7 @@ def unchecked() -> tvm.transform.PassContext:
         required_pass=list(current.required_pass),
         disabled_pass=list(current.disabled_pass),
         instruments=list(current.instruments),
-        config={**dict(current.config), "tirx.disable_assert": True},
+        config={**dict(current.config), _SKIP_ASSERTS: True},
     )
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
-from tvm_ffi import structural_map
+from tvm_ffi import structural_walk
 
 from topi_ext.llvm_functions import PERMUTED_BYTES, has_permutations, permuted
+from topi_ext.replacing import replaced
 from topi_ext.scalar_operations import lanes_of
 
 _TABLE_BYTES = 256
@@ -22,6 +23,11 @@ def lower_byte_lookups() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
+        casts: list[tirx.Cast] = []
+        structural_walk(func.body, (tirx.Cast, casts.append))
+        # Most functions have no byte for a place, and to look at all that they load takes long.
+        if not any(map(_is_of_byte, casts)):
+            return func
         target = func.attrs["target"]
 
         def on_load(load: Any) -> Any:
@@ -30,7 +36,7 @@ def lower_byte_lookups() -> tvm.transform.Pass:
                 return load
             return permuted(target, places, _parts(load.source))
 
-        return func.with_body(structural_map(func.body, (TensorLoad, on_load)))
+        return replaced(func, (TensorLoad, on_load))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_byte_lookups")
 
@@ -43,8 +49,11 @@ def _bytes_looked_up(load: Any) -> Any:
     extent, place = buffer.shape[0], load.indices[0]
     if not isinstance(extent, int | tirx.IntImm) or int(extent) != _TABLE_BYTES:
         return None
-    is_byte = isinstance(place, tirx.Cast) and str(place.value.ty.dtype).partition("x")[0] == "uint8"
-    return place.value if is_byte else None
+    return place.value if isinstance(place, tirx.Cast) and _is_of_byte(place) else None
+
+
+def _is_of_byte(cast: tirx.Cast) -> bool:
+    return str(cast.value.ty.dtype).partition("x")[0] == "uint8"
 
 
 def _parts(table: Any) -> list[Any]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm_ffi import structural_map
 
 from topi_ext.processor import is_aarch64
+from topi_ext.replacing import replaced
 
 _TRUTH = "bool"
 
@@ -26,7 +26,7 @@ def exact_comparisons() -> tvm.transform.Pass:
         # ARM has one instruction for the order that there is, and none for this one.
         if not is_aarch64(func.attrs["target"]):
             rules.append(((tirx.Max, tirx.Min), _constant_first))
-        return func.with_body(structural_map(func.body, rules))
+        return replaced(func, rules)
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.exact_comparisons")
 

@@ -13,6 +13,7 @@ from tvm.s_tir import SBlock
 from tvm_ffi import structural_map
 
 from topi_ext.compute.extremes import EXTREME
+from topi_ext.replacing import replaced
 
 _INIT = "_init"
 """What the names of blocks end with that store what a reduction begins with."""
@@ -30,7 +31,7 @@ def begin_with_infinity() -> tvm.transform.Pass:
 
 def from_infinity(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with such blocks beginning with infinity."""
-    return func.with_body(structural_map(func.body, (SBlock, _infinite)))
+    return replaced(func, (SBlock, _infinite))
 
 
 def _infinite(block: SBlock) -> SBlock:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import Call, StringImm
+from tvm.ir import StringImm
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 from tvm_ffi import structural_walk
@@ -226,22 +226,18 @@ def _multiplies_pairs(target: Target) -> bool:
 
 
 def import_functions() -> tvm.transform.Pass:
-    """Every function's text comes with the kernel that calls it."""
+    """Every function's text comes with the kernel that calls it, and so names it."""
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        called: set[str] = set()
-
-        def on_call(call: Call) -> None:
-            if call.args and isinstance(call.args[0], StringImm):
-                called.add(str(call.args[0].value))
-
-        structural_walk(func.body, (Call, on_call))
+        texts: list[StringImm] = []
+        structural_walk(func.body, (StringImm, texts.append))
+        called = {str(text.value) for text in texts} & _TEXTS.keys()
         body = func.body
-        for name in sorted(called & _TEXTS.keys()):
+        for name in sorted(called):
             anything = tirx.IterVar(None, tirx.Var("imported", "int32"), tirx.IterVar.DataPar)
             body = tirx.AttrStmt(anything, _IMPORT, StringImm(_TEXTS[name]), body)
-        return func.with_body(body)
+        return func.with_body(body) if called else func
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.import_functions")
 

@@ -11,7 +11,8 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.target import codegen
-from tvm_ffi import structural_map
+
+from topi_ext.replacing import replaced
 
 _FEATURE = "bmi"
 """The extension of x86-64 with the instruction; all processors with AVX2 have it."""
@@ -24,7 +25,7 @@ def hide_remainders() -> tvm.transform.Pass:
         del module, context
         if not codegen.target_has_features(_FEATURE, func.attrs["target"]):
             return func
-        return func.with_body(structural_map(func.body, (tirx.FloorMod, _extracted)))
+        return replaced(func, (tirx.FloorMod, _extracted))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.hide_remainders")
 

@@ -13,9 +13,9 @@ from tvm import tirx
 from tvm.ir import Call, Op
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
-from tvm_ffi import structural_map
 
 from topi_ext.processor import is_aarch64
+from topi_ext.replacing import replaced
 from topi_ext.scalar_operations import lanes_of, vector_of
 
 _LARGEST = 255
@@ -37,8 +37,8 @@ def lower_rounded_bytes() -> tvm.transform.Pass:
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
         target = func.attrs["target"]
-        body = structural_map(func.body, (tirx.Cast, _of_whole_numbers))
-        return func.with_body(structural_map(body, (tirx.Cast, lambda cast: _in_one_step(cast, target))))
+        found = replaced(func, (tirx.Cast, _of_whole_numbers))
+        return replaced(found, (tirx.Cast, lambda cast: _in_one_step(cast, target)))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_rounded_bytes")
 

@@ -14,6 +14,7 @@ from relay_layout.lower.introduced_extents import keep_introducing_apart
 from relay_layout.lower.kinds import lowering_for
 from relay_layout.lower.lookups import fuse_lookups
 from relay_layout.lower.separable import Decide
+from relay_layout.lower.uncalled import drop_uncalled
 from relay_layout.targets import BuildTarget
 
 
@@ -44,9 +45,9 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
     return [
         tvm.transform.Sequential(groups),
         relax.transform.FuseTIR(),
-        relax.transform.DeadCodeElimination(),
-        # Before scheduling: a reshape is recognised by its unscheduled loops.
+        # Before scheduling: a reshape is recognised by its unscheduled loops, and needs no function then.
         relax.transform.RewriteDataflowReshape(),
+        relax.transform.DeadCodeElimination(),
         as_pass(narrow_intermediates, target.stored),
     ]
 
@@ -60,6 +61,7 @@ def memory_passes() -> list[tvm.transform.Pass]:
         relax.transform.StaticPlanBlockMemory(),
         relax.transform.LowerAllocTensor(),
         as_pass(compute_in_place),
+        as_pass(drop_uncalled),
     ]
 
 

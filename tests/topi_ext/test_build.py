@@ -1,11 +1,14 @@
 """Where code generation puts temporary buffers."""
 
+from contextlib import nullcontext
+
 import pytest
 import tvm
 from kernel_harness import check_kernel, data_of, prim_func, target_for
-from tvm import te
+from tvm import te, tirx
+from tvm_ffi import structural_walk
 
-from topi_ext.build import STACK_BYTES, compile_kernel
+from topi_ext.build import STACK_BYTES, compile_kernel, unchecked
 from topi_ext.schedule.blocks import open_schedule
 from topi_ext.schedule.start import START
 
@@ -66,3 +69,20 @@ def test_only_arm_loads_what_sums_start_from_again(triple: str, again: bool) -> 
     target = tvm.target.Target({"kind": "llvm", "mtriple": triple})
     source = compile_kernel(sch.mod["main"], target).mod.inspect_source("ll")
     assert ("load volatile" in source) == again
+
+
+@pytest.mark.parametrize(("skipped", "left"), [(False, True), (True, False)])
+def test_checks_that_are_skipped_are_gone_before_the_other_passes(skipped: bool, left: bool) -> None:
+    found: list[tirx.AssertStmt] = []
+
+    class Look:
+        def run_before_pass(self, module: tvm.IRModule, info: tvm.transform.PassInfo) -> None:
+            if info.name == "topi_ext.inline_casts":
+                structural_walk(module, (tirx.AssertStmt, found.append))
+
+    data = te.placeholder((8,), "float32")
+    func = prim_func([data, te.compute((8,), lambda i: data[i] * 2.0, name="twice")])
+    looking = tvm.transform.PassContext(instruments=[tvm.ir.instrument.pass_instrument(Look)()])
+    with looking, unchecked() if skipped else nullcontext():
+        compile_kernel(func, target_for(None))
+    assert bool(found) == left

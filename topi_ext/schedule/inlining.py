@@ -42,8 +42,10 @@ _DEAR = ("tirx.floor", "tirx.log", "tirx.rsqrt", "tirx.sqrt")
 @lru_cache(maxsize=4)
 def inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with those of its blocks inlined that need no loops of their own; a RuntimeError where
-    TVM takes no schedule of it.
+    TVM takes no schedule of one of several steps.
     """
+    if only_block(func) is not None:
+        return func
     plain = _plain_blocks(func)
     if plain is not None:
         return _inlined_at_once(func, plain)
@@ -52,6 +54,13 @@ def inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
         if not (is_reduction(sch, block) or is_shared(sch, block)):
             inline_small(sch, block)
     return sch.mod["main"]
+
+
+def only_block(func: tirx.PrimFunc) -> SBlockNode | None:
+    """The block of a function of one step, with nothing but loops around it; None of any other function."""
+    nests = nests_of(func) if isinstance(func.body, SBlockRealize) else []
+    realize = _around_one_block(nests[0]) if len(nests) == 1 else None
+    return None if realize is None else realize.block
 
 
 def is_shared(sch: Schedule, block: SBlock) -> bool:
@@ -196,4 +205,4 @@ def _multiplies(block: SBlockNode, reads: int) -> bool:
     return (reads - 1) * len(nodes) > MOST_REPEATED
 
 
-__all__ = ["SHARED_BY", "inlined", "is_shared"]
+__all__ = ["SHARED_BY", "inlined", "is_shared", "only_block"]

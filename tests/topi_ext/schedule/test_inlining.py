@@ -9,7 +9,7 @@ from tvm.script import tirx as T
 from tvm_ffi import structural_equal
 
 from topi_ext.schedule.blocks import child_blocks, inline_small, is_reduction, open_schedule
-from topi_ext.schedule.inlining import inlined, is_shared
+from topi_ext.schedule.inlining import inlined, is_shared, only_block
 
 
 def named(shape: tuple[Any, ...], compute: Callable[..., Any], name: str) -> te.Tensor:
@@ -110,3 +110,13 @@ def test_what_is_read_twice_again_and_again_keeps_loops_of_its_own() -> None:
     found = inlined(func)
     assert structural_equal(found, one_by_one(func))
     assert len(child_blocks(open_schedule(found))) > 1
+
+
+def test_a_function_of_one_step_is_its_own() -> None:
+    data = te.placeholder((4, 64), name="data")
+    alone = te.create_prim_func([data, folded(data, 0)])
+    assert inlined(alone).same_as(alone)
+    block = only_block(alone)
+    assert block is not None and block.name_hint == "step0"
+    assert only_block(te.create_prim_func([data, folded(folded(data, 0), 1)])) is None
+    assert only_block(copied) is None

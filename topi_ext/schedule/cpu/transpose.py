@@ -18,9 +18,9 @@ from tvm_ffi import structural_walk
 
 from topi_ext.indexing import WORD_BYTES
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import child_blocks, has_reduction, loads_of, open_schedule
+from topi_ext.schedule.blocks import has_reduction, loads_of, open_schedule
 from topi_ext.schedule.cpu.rule import ProcessorRule
-from topi_ext.schedule.inlining import inlined
+from topi_ext.schedule.inlining import inlined, only_block
 from topi_ext.schedule.overlap import substitute
 
 SMALLEST_TILE = 4
@@ -54,11 +54,9 @@ class Transpose(ProcessorRule):
 def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     if has_reduction(func):
         return None
-    sch = open_schedule(inlined(func))
-    left = child_blocks(sch)
-    if len(left) != 1:
+    block = only_block(inlined(func))
+    if block is None:
         return None
-    block = sch.get(left[0])
     store = block.body
     if not isinstance(store, tirx.BufferStore):
         return None
