@@ -23,6 +23,7 @@ from relay_layout.frontend.torch.operators import (
     vision_rules,
 )
 from relay_layout.frontend.torch.operators.rules import Rule
+from relay_layout.frontend.torch.retracing import Unsuited, retraced
 
 _RULES = {
     **rules.RULES,
@@ -67,7 +68,7 @@ def apart(program: Any, label: str) -> Any:
         further = {one: decomposition_table[one] for one in lacking & {*decomposition_table}}
         if not further:
             break
-        program = program.run_decompositions(_with_rules({**table, **further}))
+        program = _by(program, _with_rules({**table, **further}))
     return program
 
 
@@ -77,7 +78,7 @@ def _decomposed(program: Any, table: dict[Any, Rule]) -> Any:
     What is taken apart may lie otherwise than what the program has a view of: attention's result does.
     """
     try:
-        return program.run_decompositions(table)
+        return _by(program, table)
     except (RuntimeError, ValueError):
         views = [node for node in program.graph.nodes if node.target is torch.ops.aten.view.default]
         if not views:
@@ -85,10 +86,17 @@ def _decomposed(program: Any, table: dict[Any, Rule]) -> Any:
     for node in views:
         node.target = torch.ops.aten.reshape.default
     try:
-        return program.run_decompositions(table)
+        return _by(program, table)
     finally:
         for node in views:
             node.target = torch.ops.aten.view.default
+
+
+def _by(program: Any, table: Mapping[Any, Rule]) -> Any:
+    try:
+        return retraced(program, table)
+    except Unsuited:
+        return program.run_decompositions(dict(table))
 
 
 def _with_rules(table: Mapping[Any, Rule]) -> dict[Any, Rule]:

@@ -1,0 +1,136 @@
+"""Programs that are taken apart in one walk, beside PyTorch's own ``run_decompositions``."""
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from relay_layout.frontend.torch.retracing import Unsuited, retraced  # noqa: E402
+
+aten = torch.ops.aten
+OPEN = torch.export.Dim.AUTO
+
+
+class Network(torch.nn.Module):
+    """Convolutions with norms, changes in place that nothing else sees, a residual and a flattened image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.second = torch.nn.Conv2d(8, 8, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = torch.nn.functional.relu(self.norm(self.first(x)), inplace=True)
+        after = self.second(rows)
+        after += rows
+        return torch.nn.functional.dropout(after, training=False).flatten(2).transpose(1, 2)
+
+
+class Written(torch.nn.Module):
+    """What ``change`` does in place to what a function gives of the input."""
+
+    def __init__(self, change: Any) -> None:
+        super().__init__()
+        self.change = change
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.change(x)
+
+
+def exported(model: Any, *extents: int, dynamic: Any = ({0: OPEN, 2: OPEN, 3: OPEN},)) -> Any:
+    return torch.export.export(model.eval(), (torch.rand(*extents),), dynamic_shapes=dynamic, strict=False)
+
+
+def taken_apart(program: Any) -> Any:
+    return retraced(program, torch.export.default_decompositions().materialize())
+
+
+def operations(program: Any) -> list[str]:
+    return sorted(str(node.target) for node in program.graph.nodes if hasattr(node.target, "_schema"))
+
+
+@pytest.fixture(scope="module")
+def network() -> Any:
+    torch.manual_seed(3)
+    return exported(Network(), 2, 3, 18, 22)
+
+
+@pytest.fixture(scope="module")
+def found(network: Any) -> Any:
+    return taken_apart(network)
+
+
+def test_gives_the_operations_of_pytorch(network: Any, found: Any) -> None:
+    own = [name for name in operations(found) if "sym_" not in name]
+    theirs = [name for name in operations(network.run_decompositions()) if "sym_" not in name]
+    assert own == theirs
+
+
+def test_computes_the_same_for_other_sizes(network: Any, found: Any) -> None:
+    image = torch.rand(3, 3, 31, 17)
+    torch.testing.assert_close(found.module()(image), network.module()(image))
+
+
+def test_leaves_the_program_as_it_was(network: Any) -> None:
+    before = str(network.graph)
+    taken_apart(network)
+    assert str(network.graph) == before
+
+
+def test_sizes_are_not_read_from_memory(found: Any) -> None:
+    assert not {"aten.sym_stride.int", "aten.sym_numel.default"} & {*operations(found)}
+
+
+def test_each_size_is_computed_once(found: Any) -> None:
+    sizes = [node.meta["val"] for node in found.graph.nodes if node.op == "call_function"]
+    forms = [size.node.expr.expand() for size in sizes if isinstance(size, torch.SymInt)]
+    assert len(forms) == len({*forms}) > 2
+
+
+def test_does_not_compute_what_stays() -> None:
+    calls = []
+
+    @torch.library.custom_op("relay_layout_tests::kept", mutates_args=())
+    def kept(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @kept.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x)
+        return torch.empty_like(x)
+
+    program = exported(Written(lambda x: kept(x).flatten()), 2, 3, 5, 7)
+    calls.clear()
+    taken_apart(program)
+    assert not calls
+
+
+def _through_a_view(x: torch.Tensor) -> torch.Tensor:
+    rows = x * 2
+    view = rows.transpose(2, 3)
+    rows.add_(1)
+    return view
+
+
+def _after_dropout(x: torch.Tensor) -> torch.Tensor:
+    rows = x * 2
+    same = torch.nn.functional.dropout(rows, training=False)
+    rows.add_(1)
+    return same
+
+
+@pytest.mark.parametrize(
+    "change",
+    [_through_a_view, _after_dropout, lambda x: x.add_(1), lambda x: (x * 2).half().add_(x)],
+    ids=["view", "dropout", "input", "types"],
+)
+def test_changes_that_others_see(change: Any) -> None:
+    with pytest.raises(Unsuited):
+        taken_apart(exported(Written(change), 2, 3, 5, 7))
+
+
+def test_sizes_that_the_data_decide() -> None:
+    with pytest.raises(Unsuited):
+        taken_apart(exported(Written(lambda x: x[x > 0]), 2, 3, 5, 7))
