@@ -5,7 +5,8 @@ computed from it get variables of their own: what is computed from those stays s
 functions of tensors whose extents are expressions of a variable that is no extent itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tvm import relax, sym, tirx
@@ -31,6 +32,21 @@ class Counts:
         self._most[variable] = most
         self._builder.match_cast(shape, relax.ShapeType([variable]), f"{name}_count")
         return variable
+
+    def opened(self, name: str, most: Extent | None = None) -> tirx.Var:
+        """An extent that the data decide, defined by the parameter or the check whose extent it is."""
+        variable = tirx.Var(name, "int64")
+        self._most[variable] = most
+        return variable
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """What is computed meanwhile belongs to another function, and is not read after it."""
+        computed = list(self._computed)
+        try:
+            yield
+        finally:
+            self._computed = computed
 
     def sized(self, tensor: Any, name: str) -> Any:
         """``tensor``, a variable, with a variable for each of its extents that is computed from counts."""
