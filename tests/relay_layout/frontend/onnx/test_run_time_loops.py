@@ -12,6 +12,7 @@ import relay_layout
 from relay_layout.bodies import bodies_of
 from relay_layout.errors import TargetError
 from relay_layout.frontend import from_onnx
+from relay_layout.runtime.profiling import profile
 
 RANDOM = np.random.default_rng(5)
 HEAD = '<ir_version: 9, opset_import: ["" : 18]> case '
@@ -136,6 +137,15 @@ def test_convolutions_of_a_body_have_kernels_of_their_layout() -> None:
     converted = relay_layout.convert(model, target="x86-64-v4", desired_layouts=wanted)
     assert list(converted.report["layouts"].values()) == ["NCHW16c->NCHW16c"] * 2
     assert converted.report["layout_transforms"] == 2
+
+
+def test_profiles_have_the_kernels_of_each_trip_and_no_calls_around_them(tmp_path: Path) -> None:
+    relay_layout.compile(_model(COUNTED)).save(tmp_path / "model.rla")
+    session = relay_layout.load(tmp_path / "model.rla", threads=1)
+    given = {"x": ROWS, "n": np.array(3)}
+    names = [name for name, _ in profile(session, given, repeat=2).calls]
+    assert sum("negative" in name for name in names) == 3
+    assert not any(name in ("y_loop", "y_loop_body") or "_from_" in name for name in names)
 
 
 def test_gpus_refuse() -> None:
