@@ -137,6 +137,8 @@ class Importer:
         self._ratios.note(node, values[0])
         self._rounded_sizes.note(node, values[0])
         self._note_condition(node, values)
+        if node.operator == "Concat" and isinstance(values[0], relax.Var):
+            self._counts.parts[values[0]] = inputs
 
     def _attributes_of(self, proto: "onnx.NodeProto") -> dict[str, Any]:
         if not self._around.is_inside:
