@@ -1,7 +1,7 @@
 """What a caller may ask of layouts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
@@ -34,6 +34,17 @@ class LayoutRequest:
     backend: LayoutBackend | None = None
     input_dim_orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
     output_dim_orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def inside(self) -> "LayoutRequest":
+        """The same for a body: a function that "main" runs, whose inputs and outputs stay as they are."""
+        return replace(
+            self,
+            skip_layers=frozenset(),
+            input_layouts={},
+            output_layouts={},
+            input_dim_orders={},
+            output_dim_orders={},
+        )
 
     @staticmethod
     def parse(

@@ -5,12 +5,14 @@ computed from it get variables of their own: what is computed from those stays s
 functions of tensors whose extents are expressions of a variable that is no extent itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tvm import relax, sym, tirx
 
 from relay_layout.frontend.extent_arithmetic import simplify
+from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.polynomials import Polynomial, polynomial
 from relay_layout.ir import Extent
 
@@ -23,6 +25,8 @@ class Counts:
         self._most: dict[tirx.Var, Extent | None] = {}
         self._computed: list[tuple[Extent, tirx.Var]] = []
         self._sums: dict[tirx.Var, Polynomial] = {}
+        self.parts: ByIdentity[Any, Sequence[Any]] = ByIdentity()
+        """Of tensors that were joined of others along their one axis, what those were."""
 
     def count(self, tensor: Any, most: Extent | None, name: str) -> tirx.Var:
         """An extent for the number that ``tensor``, one int64, holds, at most ``most`` where known."""
@@ -31,6 +35,21 @@ class Counts:
         self._most[variable] = most
         self._builder.match_cast(shape, relax.ShapeType([variable]), f"{name}_count")
         return variable
+
+    def opened(self, name: str, most: Extent | None = None) -> tirx.Var:
+        """An extent that the data decide, defined by the parameter or the check whose extent it is."""
+        variable = tirx.Var(name, "int64")
+        self._most[variable] = most
+        return variable
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """What is computed meanwhile belongs to another function, and is not read after it."""
+        computed = list(self._computed)
+        try:
+            yield
+        finally:
+            self._computed = computed
 
     def sized(self, tensor: Any, name: str) -> Any:
         """``tensor``, a variable, with a variable for each of its extents that is computed from counts."""
@@ -65,7 +84,9 @@ class Counts:
 
     def reads_counts(self, extent: Extent) -> bool:
         """Whether the data decide an extent that is no number."""
-        return any(variable in self._most for variable in tirx.analysis.undefined_vars(extent))
+        return not isinstance(extent, int) and any(
+            variable in self._most for variable in tirx.analysis.undefined_vars(extent)
+        )
 
     def least_size(self, extent: Extent) -> int:
         """What the variables of an extent are at least: images have pixels, data may decide on nothing."""

@@ -4,6 +4,7 @@ import tvm
 from tvm import relax, tirx
 from tvm_ffi import structural_walk
 
+from relay_layout.bodies import bodies_of
 from relay_layout.errors import TargetError
 from relay_layout.ir import (
     Expression,
@@ -23,6 +24,11 @@ def check_extents(module: tvm.IRModule, target: str) -> None:
     """TargetError where "main" counts elements at run time, as a graph launches for extents known before,
     where a tensor is larger than kernels can count, and where a front end wrote loops for processors.
     """
+    for name in bodies_of(module):
+        raise TargetError(
+            f"target {target}: '{name}' runs as often as the data say, which code for processors alone can "
+            "do; compile for a processor"
+        )
     for parameter in module["main"].params:
         _check_size(parameter, target)
     for binding in bindings_of(module["main"]):

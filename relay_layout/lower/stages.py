@@ -1,36 +1,25 @@
 """The stages from a module in its layouts to a shared library."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-import numpy as np
 import tvm
 from tvm import relax
 
+from relay_layout.lower.bodies import Lowered, lower_each
 from relay_layout.lower.capabilities import with_capabilities
 from relay_layout.lower.function_calls import function_calls
 from relay_layout.lower.generate import generate
-from relay_layout.lower.kernel_calls import KernelCall, fused_calls, kernel_calls
+from relay_layout.lower.kernel_calls import fused_calls, kernel_calls
 from relay_layout.lower.kinds import lowering_for
 from relay_layout.lower.link import link_executable
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
-from relay_layout.lower.schedule import Kernel, schedule_functions
+from relay_layout.lower.schedule import schedule_functions
 from relay_layout.lower.weights import lift_weights
 from relay_layout.lower.workspace import lift_workspace
 from relay_layout.targets import BuildTarget
 
 Progress = Callable[[str], None]
 """Called with one line per stage."""
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """Scheduled functions; ``weights`` are further parameters of "main", ``calls`` the calls in it."""
-
-    module: tvm.IRModule
-    weights: dict[str, np.ndarray]
-    kernels: list[Kernel]
-    calls: list[KernelCall]
 
 
 def lower(
@@ -40,6 +29,10 @@ def lower(
     ``lift`` is false.
     """
     lowering_for(target).check(module)
+    return lower_each(module, lambda one: _lower(one, target, say, lift=lift))
+
+
+def _lower(module: tvm.IRModule, target: BuildTarget, say: Progress, *, lift: bool) -> Lowered:
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(module)
         module, weights = lift_weights(module) if lift else (module, {})

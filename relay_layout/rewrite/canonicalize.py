@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
+from relay_layout.bodies import each_alone
 from relay_layout.dim_orders.marker import without_markers
 from relay_layout.graph.uses import call_read_once, count_uses
 from relay_layout.ir import (
@@ -55,6 +56,10 @@ def canonicalize(
 
     VerificationError if the result names layouts that do not fit its tensors.
     """
+    return each_alone(module, lambda one: _canonical(one, keep_carried, widened))
+
+
+def _canonical(module: tvm.IRModule, keep_carried: bool, widened: Collection[str]) -> tvm.IRModule:
     module = without_markers(relax.transform.Normalize()(module))
     module = module if keep_carried else decompose(module)
     # Before anything is computed of weights, so that it is not rounded to half precision again.

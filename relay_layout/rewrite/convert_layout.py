@@ -3,12 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
 from tvm_ffi import register_error
 
+from relay_layout.bodies import alone, bodies_of, with_bodies, without_bodies
 from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
 from relay_layout.explanation.reasons import not_converted
@@ -74,7 +75,47 @@ class ConversionReport:
 def convert_layout(
     module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
 ) -> tuple[tvm.IRModule, ConversionReport]:
-    """Convert the function "main" of a Relax module; other functions are left as they are."""
+    """Convert the function "main" of a Relax module, and bodies that it runs, each on its own.
+
+    Other functions are left as they are. What a body takes and gives keeps its plain layout. A report counts
+    the transforms of all and has the layouts of all, those of bodies after their names; its plan is "main"'s.
+    """
+    bodies = bodies_of(module)
+    if not bodies:
+        return _converted(module, request, target)
+    converted, report = _converted(without_bodies(module), request, target)
+    changed = {}
+    for name, body in bodies.items():
+        inner, found = _converted(alone(body), request.inside(), target)
+        changed[name] = inner["main"]
+        report = _with_body(report, name, found)
+    return with_bodies(converted, changed), report
+
+
+def _with_body(report: ConversionReport, name: str, body: ConversionReport) -> ConversionReport:
+    def named(entries: Mapping[str, str]) -> dict[str, str]:
+        return {f"{name}.{entry}": value for entry, value in entries.items()}
+
+    prices = Counter(report.layout_transform_prices)
+    prices.update(body.layout_transform_prices)
+    return replace(
+        report,
+        layout_transforms=report.layout_transforms + body.layout_transforms,
+        layout_transforms_weights=report.layout_transforms_weights + body.layout_transforms_weights,
+        layout_transform_bytes=report.layout_transform_bytes + body.layout_transform_bytes,
+        layout_transform_us=report.layout_transform_us + body.layout_transform_us,
+        layout_transform_prices=prices,
+        objective_us=report.objective_us + body.objective_us,
+        solver_seconds=report.solver_seconds + body.solver_seconds,
+        seconds=report.seconds + body.seconds,
+        layouts={**report.layouts, **named(body.layouts)},
+        not_converted={**report.not_converted, **named(body.not_converted)},
+    )
+
+
+def _converted(
+    module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
+) -> tuple[tvm.IRModule, ConversionReport]:
     start = time.perf_counter()
     module = with_border_layouts(module, request)
     plan = plan_layout(module, request, target)

@@ -1,8 +1,8 @@
 """How long each kernel of a loaded network takes, in its place between the others.
 
-TVM's virtual machine calls an observer before and after every call. Memory is as cold as the calls before
-leave it, and the threads as awake. What observing itself takes, some microseconds, is that of the quickest
-call and is taken off all times.
+TVM's virtual machine calls an observer before and after every call. One within which others are made, as that
+of a loop is, is no kernel. Memory is as cold as the calls before leave it, and the threads as awake. What
+observing itself takes, some microseconds, is that of the quickest call and is taken off all times.
 """
 
 import statistics
@@ -80,15 +80,19 @@ def profile(
 def _observed(session: Session, repeat: int, now: Callable[[], int]) -> tuple[list[str], list[float]]:
     """The kernels that a run calls, and the median microseconds of each."""
     events: list[tuple[str, int]] = []
+    under_way: list[int] = []
+    callers: set[int] = set()
 
     def observe(function: Any, name: str, before: bool, result: Any, *arguments: Any) -> int:
         # The clock last before the call, and first after it.
         if before:
+            callers.update(under_way)
+            under_way.append(len(events))
             events.append((name, now()))
         else:
             ended = now()
-            began = events[-1][1]
-            events[-1] = name, ended - began
+            place = under_way.pop()
+            events[place] = name, ended - events[place][1]
         return _GO_ON
 
     session.observe(observe)
@@ -102,8 +106,8 @@ def _observed(session: Session, repeat: int, now: Callable[[], int]) -> tuple[li
     least = min(medians, default=0.0)
     found = [
         (name, median - least)
-        for (name, _), median in zip(events, medians, strict=True)
-        if not name.startswith(_BUILTIN)
+        for place, ((name, _), median) in enumerate(zip(events, medians, strict=True))
+        if place not in callers and not name.startswith(_BUILTIN)
     ]
     return [name for name, _ in found], [round(taken, 3) for _, taken in found]
 

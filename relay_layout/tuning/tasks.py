@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from relay_layout.bodies import alone, bodies_of, without_bodies
 from relay_layout.compiler import convert
 from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.weights import lift_weights
@@ -76,8 +77,17 @@ def model_tasks(
 def module_workloads(module: tvm.IRModule, target: BuildTarget) -> tuple[Counter[Workload], list[str]]:
     """The tunable workloads of a converted module with their uses, and why others were skipped.
 
-    Convolutions that one kernel could compute are there on their own and as one.
+    Convolutions that one kernel could compute are there on their own and as one. Those of a body count once.
     """
+    found, notes = _main_workloads(without_bodies(module), target)
+    for body in bodies_of(module).values():
+        inner, skipped = _main_workloads(alone(body), target)
+        found.update(inner)
+        notes += skipped
+    return found, notes
+
+
+def _main_workloads(module: tvm.IRModule, target: BuildTarget) -> tuple[Counter[Workload], list[str]]:
     found: Counter[Workload] = Counter()
 
     def apart(both: SeparableWorkload) -> bool:

@@ -54,16 +54,25 @@ def _agreeing(node: Node, *, broadcasts: bool, but: int = 0) -> tuple[Value, ...
     for axis in range(-max(map(len, shapes), default=0), 0):
         extents = [shape[axis] for shape in shapes if len(shape) >= -axis]
         if axis != but:
-            goals[axis] = _goal(node, [each for each in extents if not (broadcasts and is_one(each))])
+            goals[axis] = _goal(
+                node, [each for each in extents if not (broadcasts and is_one(each))], broadcasts
+            )
     return tuple(_agreed(node, value, shape, goals) for value, shape in zip(node.inputs, shapes, strict=True))
 
 
-def _goal(node: Node, extents: Sequence[Extent]) -> Extent | None:
-    """The extent that all have; None where TVM can tell that they are equal, or nobody can."""
+def _goal(node: Node, extents: Sequence[Extent], broadcasts: bool) -> Extent | None:
+    """The extent that all have; None where TVM can tell that they are equal, or nobody can.
+
+    Extents that the data decide have to be equal where none may be 1.
+    """
     first, *others = extents or [1]
     others = [other for other in others if not same(first, other)]
     numbers = {extent for extent in (first, *others) if isinstance(extent, int)}
-    if len(numbers) > 1 or not all([node.requirements.assume_equal(first, other) for other in others]):
+    if len(numbers) > 1:
+        return None
+    if others and not broadcasts and any(map(node.counts.reads_counts, (first, *others))):
+        return _most_known(node, [first, *others])
+    if not all([node.requirements.assume_equal(first, other) for other in others]):
         return None
     return _common([first, *others]) if others else None
 
@@ -75,6 +84,12 @@ def _common(extents: Sequence[Extent]) -> Extent:
     return next(iter(numbers or [extent for extent in extents if not isinstance(extent, tirx.Var)]))
 
 
+def _most_known(node: Node, extents: Sequence[Extent]) -> Extent:
+    """A number if there is one among extents, else one that the sizes of inputs tell, else the first."""
+    told = [extent for extent in extents if not node.counts.reads_counts(extent)]
+    return next((extent for extent in told if isinstance(extent, int)), (told or extents)[0])
+
+
 def _agreed(node: Node, value: Value, shape: Sequence[Extent], goals: dict[int, Extent | None]) -> Value:
     """``value`` with the extents of ``goals``, by axis counted from the last, None where they are right."""
     found = list(shape)
@@ -83,6 +98,11 @@ def _agreed(node: Node, value: Value, shape: Sequence[Extent], goals: dict[int, 
             found[axis] = goal
     if all(map(same, shape, found)):
         return value
+    if any(
+        not same(old, new) and node.counts.reads_counts(old) for old, new in zip(shape, found, strict=True)
+    ):
+        # TVM would take a variable that is cast to another for the same.
+        return node.emit(relax.op.reshape(node.expression(value), relax.ShapeExpr(found)), "agreeing")
     kind = relax.TensorType(found, dtype_of(value))
     return node.builder.match_cast(node.expression(value), kind, identifier(f"{node.outputs[0]}_agreeing"))
 

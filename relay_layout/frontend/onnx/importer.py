@@ -8,6 +8,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.bodies import Bodies
 from relay_layout.frontend.counts import Counts
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.messages import reason
@@ -52,7 +53,8 @@ class Importer:
         self._empty: ByIdentity[Value, Any] = ByIdentity()
         # Read once, so that what the body of a loop holds is the same constant in all its trips.
         self._attributes: ByIdentity[onnx.NodeProto, dict[str, Any]] = ByIdentity()
-        self._around = Surroundings(label, ChainMap(), self._run, self._counts, self._empty.get)
+        self._bodies = Bodies(self.builder, self._counts)
+        self._around = Surroundings(label, ChainMap(), self._run, self._counts, self._bodies, self._empty.get)
 
     def build(
         self,
@@ -85,7 +87,7 @@ class Importer:
             self.builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
         if failure is not None:
             raise failure
-        module = self.builder.finalize()
+        module = self._bodies.added_to(self.builder.finalize())
         if self._requirements.texts:
             main = module["main"].with_attr(CONDITIONS, list(self._requirements.texts))
             module.update_func(module.get_global_var("main"), main)
@@ -135,6 +137,8 @@ class Importer:
         self._ratios.note(node, values[0])
         self._rounded_sizes.note(node, values[0])
         self._note_condition(node, values)
+        if node.operator == "Concat" and isinstance(values[0], relax.Var):
+            self._counts.parts[values[0]] = inputs
 
     def _attributes_of(self, proto: "onnx.NodeProto") -> dict[str, Any]:
         if not self._around.is_inside:

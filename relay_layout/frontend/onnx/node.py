@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.counts import Counts
-from relay_layout.frontend.extent_arithmetic import same
+from relay_layout.frontend.extent_arithmetic import product, same
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.requirements import Requirements
@@ -115,6 +115,34 @@ class Node:
                 "export the model with a number there, or fixed shapes"
             )
         return [int(extent) if isinstance(extent, np.integer) else extent for extent in value.reshape(-1)]
+
+    def counted_extents(self, index: int) -> list[Extent]:
+        """A shape-like input that may be computed at run time, of elements whose number is known.
+
+        Each such element is an extent that the data decide; what is less than 0 counts as 0.
+        """
+        value = self.input(index)
+        if isinstance(value, np.ndarray | Extents):
+            return self.extents(index)
+        return [extent for part in self.counts.parts.get(value) or [value] for extent in self._counted(part)]
+
+    def _counted(self, value: Value) -> list[Extent]:
+        if isinstance(value, np.ndarray):
+            return [int(extent) for extent in value.reshape(-1)]
+        if isinstance(value, Extents):
+            return list(value.array.reshape(-1))
+        number = product(shape_of(value))
+        if not isinstance(number, int):
+            raise Unsupported("needs a shape of a number of extents that is known")
+        return self.numbers(self.cast(self.reshaped(value, [number]), "int64"), number)
+
+    def numbers(self, tensor: Any, number: int) -> list[Extent]:
+        """The elements of a vector of int64 as extents that the data decide; what is less than 0 is 0."""
+        least = self.emit(relax.op.maximum(self.emit(tensor), relax.const(0, "int64")), "sizes")
+        if number == 1:
+            return [self.count(least, None)]
+        parts = (relax.op.strided_slice(least, [0], [place], [place + 1]) for place in range(number))
+        return [self.count(self.emit(part, "size"), None) for part in parts]
 
     def expression(self, value: Value) -> Any:
         """Any tensor value as a Relax expression."""

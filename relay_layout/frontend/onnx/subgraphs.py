@@ -1,10 +1,10 @@
-"""ONNX's branches and loops, inlined into the graph around them.
+"""ONNX's branches and loops, inlined into the graph around them where that is possible.
 
-Nothing of either is left at run time. Of a branch whose condition is known one side is taken; of one that is
-decided at run time both are computed, and their results selected. Trips of a loop are written out one after
-another: what each computes of its number is a constant, and what does not depend on the trip is computed
-once. Where a loop may end early at run time, all its trips are computed, and its results stay as they are
-from the end on.
+Of a branch whose condition is known one side is taken; of one that is decided at run time both are computed,
+and their results selected if their shapes agree. Trips of a loop are written out one after another where
+their number is known: what each computes of its number is a constant, and what does not depend on the trip is
+computed once. Where such a loop may end early at run time, all its trips are computed, and its results stay
+as they are from the end on. All other branches and loops stay what they are (:mod:`.run_time_loops`).
 """
 
 from collections import ChainMap
@@ -18,22 +18,26 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.bodies import Bodies
 from relay_layout.frontend.counts import Counts
 from relay_layout.frontend.extent_arithmetic import product, same
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.graphs import dependent, needed, read_tensors
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.sequences import stacked, unstacked
+from relay_layout.frontend.onnx.run_time_loops import Limit, Trip, run_branch, run_loop
 from relay_layout.frontend.onnx.values import (
-    Array,
+    FAR,
     Extents,
     TensorSequence,
     Unsupported,
     Value,
     dtype_of,
+    extents,
     shape_of,
     written,
 )
+from relay_layout.ir import Extent
 
 if TYPE_CHECKING:
     import onnx
@@ -41,12 +45,15 @@ if TYPE_CHECKING:
 _MOST_NODES = 20_000
 """Nodes that all trips of the loops of one model are written out to at most."""
 
+_SEARCHED = 2_000
+"""The same of one loop for which no number of trips is known, and which may end by itself before."""
+
 _REFUSED = "which is not supported"
 _BOUNDED = "export the model with a number that is a constant"
 _ALIKE = "let both branches give the same shape and element type"
 
 
-class _TooMany(Unsupported):
+class _TooMany(ModelError):
     """More nodes than there may be."""
 
 
@@ -55,16 +62,19 @@ class Surroundings:
     """The graphs that others are inlined into.
 
     ``values`` holds what names stand for, those of the innermost graph first; ``run`` converts nodes and adds
-    theirs. ``empty_extent`` gives the extent which a condition tests for being 0. ``written_out`` counts the
-    nodes of graphs that were inlined so far.
+    theirs. ``bodies`` takes functions for what runs as often as the data say. ``empty_extent`` gives the
+    extent which a condition tests for being 0. ``written_out`` counts the nodes of trips that were inlined so
+    far, of which there may be ``most_nodes``.
     """
 
     label: str
     values: ChainMap[str, Value]
     run: Callable[[Iterable["onnx.NodeProto"]], None]
     counts: Counts
+    bodies: Bodies
     empty_extent: Callable[[Value], Any]
     written_out: int = 0
+    most_nodes: int = _MOST_NODES
     _tensors: ByIdentity["onnx.GraphProto", Mapping[str, Value]] = field(default_factory=ByIdentity)
 
     @property
@@ -80,6 +90,25 @@ class Surroundings:
             yield
         finally:
             self.values = self.values.parents
+
+    @contextmanager
+    def at_most(self, nodes: int) -> Iterator[None]:
+        """So many nodes may be written out more; what was, is forgotten where that is too few."""
+        most, begun = self.most_nodes, self.written_out
+        self.most_nodes = min(most, begun + nodes)
+        try:
+            yield
+        except _TooMany:
+            self.written_out = begun
+            raise
+        finally:
+            self.most_nodes = most
+
+    def write_out(self, nodes: int) -> None:
+        """Count nodes of a trip."""
+        self.written_out += nodes
+        if self.written_out > self.most_nodes:
+            raise _TooMany(f"{self.label}: more than {self.most_nodes} nodes of trips")
 
     def tensors(self, graph: "onnx.GraphProto") -> Mapping[str, Value]:
         """The initializers of a graph, the same ones each time."""
@@ -98,18 +127,22 @@ class _Body:
         nodes = needed(graph.node, [value.name for value in self.outputs])
         self._repeated, self._once = dependent(nodes, [value.name for value in self.inputs])
 
-    def __call__(self, *given: Value) -> list[Value]:
-        """The outputs, for the inputs in order; Unsupported where the model has too many nodes already."""
+    @property
+    def size(self) -> int:
+        """How many nodes each call converts."""
+        return max(len(self._repeated), 1)
+
+    def prepare(self) -> None:
+        """Convert what reads no input, where that has not been done."""
         once, self._once = self._once, []
-        self._around.written_out += max(len(self._repeated) + len(once), 1)
-        if self._around.written_out > _MOST_NODES:
-            raise _TooMany(
-                f"takes more than {_MOST_NODES} nodes when trips are written out, {_REFUSED}: "
-                "let it take fewer"
-            )
         with self._around.inside(self._names):
             self._names.update(self._around.tensors(self._graph))
             self._around.run(once)
+
+    def __call__(self, *given: Value) -> list[Value]:
+        """The outputs, for the inputs in order."""
+        self.prepare()
+        with self._around.inside(self._names):
             self._names.update(zip((value.name for value in self.inputs), given, strict=True))
             self._around.run(self._repeated)
             return [self._around.values[value.name] for value in self.outputs]
@@ -120,7 +153,8 @@ def _branch(node: Node, around: Surroundings) -> list[Value]:
     if isinstance(condition, np.ndarray):
         wanted = "then_branch" if _single(condition).item() else "else_branch"
         return _Body(node.attributes[wanted], around)()
-    results = [_Body(node.attributes[name], around)() for name in ("then_branch", "else_branch")]
+    sides = [_Body(node.attributes[name], around) for name in ("then_branch", "else_branch")]
+    results = [side() for side in sides]
     extent = around.empty_extent(condition)
     # A tensor without elements needs a branch of its own in other runtimes alone.
     if extent is not None and all(
@@ -128,7 +162,10 @@ def _branch(node: Node, around: Surroundings) -> list[Value]:
     ):
         return results[1]
     chosen = _scalar(node, condition)
-    return [_selected(node, chosen, one, other) for one, other in zip(*results, strict=True)]
+    pairs = list(zip(*results, strict=True))
+    if all(_is_selectable(one, other) for one, other in pairs):
+        return [_selected(node, chosen, one, other) for one, other in pairs]
+    return run_branch(node, around.bodies, chosen, sides)
 
 
 def _agree_where_empty(counts: Counts, one: Value, other: Value, extent: Any) -> bool:
@@ -145,35 +182,43 @@ def _agree_where_empty(counts: Counts, one: Value, other: Value, extent: Any) ->
 
 def _loop(node: Node, around: Surroundings) -> list[Value]:
     body = _Body(node.attributes["body"], around)
-    trips, alive = _trips(node), node.optional(1)
     carried = list(node.inputs[2:])
     if len(body.inputs) != len(carried) + 2 or len(body.outputs) <= len(carried):
         raise Unsupported(
             f"gives {len(body.inputs)} inputs to and takes {len(body.outputs)} outputs from a body "
             f"that carries {len(carried)} values"
         )
+    trips, given = node.optional(0), node.optional(1)
+    alive = np.array(True) if given is None else given
+    if trips is None or isinstance(trips, np.ndarray):
+        known = None if trips is None else int(_single(trips).item())
+        try:
+            with around.at_most(_SEARCHED if known is None or known >= FAR else _MOST_NODES):
+                return _written_out(node, around, body, known, alive)
+        except _TooMany:
+            pass
+    return _loop_at_run_time(node, around, body, alive)
+
+
+def _written_out(
+    node: Node, around: Surroundings, body: _Body, trips: int | None, alive: Value
+) -> list[Value]:
+    """The results of a loop of at most so many trips, one after another."""
+    carried = list(node.inputs[2:])
     rows: list[list[Value]] = [[] for _ in body.outputs[len(carried) + 1 :]]
-    ending = _Ending(node, np.array(True) if alive is None else alive)
+    ending = _Ending(node, alive)
     # A trip that is not due may compute anything: it is given what it would be if it were, so that what is
     # known of that stays known.
     results = carried
     for trip in count() if trips is None else range(trips):
         if ending.is_over:
             break
-        number, due = (
-            _as_declared(value, kind)
-            for value, kind in zip((np.array(trip), np.array(True)), body.inputs, strict=False)
-        )
+        around.write_out(body.size)
+        number, due = _head(node, body, np.array(trip))
         try:
             goes_on, *given = body(number, due, *results)
         except _TooMany:
-            if not ending.is_open:
-                raise
-            raise Unsupported(
-                "goes on for as long as a tensor computed at run time says, and no number of trips ends it "
-                f"before there are {_MOST_NODES} nodes, {_REFUSED}: "
-                "give it a number of trips that is a constant"
-            ) from None
+            raise
         except ModelError as error:
             if not ending.is_open:
                 raise
@@ -188,9 +233,36 @@ def _loop(node: Node, around: Surroundings) -> list[Value]:
     return [*carried, *ending.shortened(found)]
 
 
-def _as_declared(value: Array, declared: "onnx.ValueInfoProto") -> Array:
-    """One element, without dimensions or in one, as a body declares it."""
-    return value.reshape([1] * len(declared.type.tensor_type.shape.dim))
+def _loop_at_run_time(node: Node, around: Surroundings, body: _Body, alive: Value) -> list[Value]:
+    """The results of a loop whose trips the data, or sizes of inputs, count."""
+    body.prepare()
+    number = len(node.inputs) - 2
+
+    def step(trip: Any, carried: Sequence[Value]) -> Trip:
+        goes_on, *given = body(*_head(node, body, trip), *carried)
+        return Trip(_single(goes_on), given[:number], given[number:])
+
+    alive = alive if isinstance(alive, np.ndarray) else _scalar(node, alive)
+    carried, rows = run_loop(node, around.bodies, node.inputs[2:], step, _limit(node), alive)
+    return [*carried, *rows]
+
+
+def _head(node: Node, body: _Body, trip: Value) -> list[Value]:
+    """A trip's number and that it is due, each without dimensions or in one, as the body declares it."""
+    given = []
+    for value, declared in zip((trip, np.array(True)), body.inputs, strict=False):
+        value = node.reshaped(value, [1] * len(declared.type.tensor_type.shape.dim))
+        given.append(node.emit(value, "trip") if isinstance(value, relax.Call) else value)
+    return given
+
+
+def _limit(node: Node) -> Limit | None:
+    """How many trips a loop takes at most; None where nothing limits them."""
+    value = node.optional(0)
+    if value is None:
+        return None
+    extent = _single(value).array.item() if isinstance(value, Extents) else None
+    return Limit(_scalar(node, node.cast(value, "int64")), extent)
 
 
 class _Ending:
@@ -246,28 +318,6 @@ class _Ending:
         ]
 
 
-def _trips(node: Node) -> int | None:
-    """How many trips a loop takes at most; None where nothing limits them."""
-    value = node.optional(0)
-    if value is None:
-        return None
-    if isinstance(value, Extents):
-        extent = value.array.item()
-        if node.counts.reads_counts(extent):
-            raise Unsupported(
-                f"takes as many trips as there are elements found at run time, {_REFUSED}: {_BOUNDED}"
-            )
-        raise Unsupported(
-            f"takes as many trips as the symbolic extent '{extent}' says: "
-            "give the model's inputs fixed shapes (--input-shape)"
-        )
-    if not isinstance(value, np.ndarray):
-        raise Unsupported(
-            f"takes as many trips as a tensor computed at run time says, {_REFUSED}: {_BOUNDED}"
-        )
-    return int(value.reshape(-1)[0])
-
-
 def _scan(node: Node, around: Surroundings) -> list[Value]:
     if node.opset < 9:
         raise Unsupported(f"is that of opset 8, {_REFUSED}: export the model with opset 9 or newer")
@@ -281,26 +331,100 @@ def _scan(node: Node, around: Surroundings) -> list[Value]:
             f"has {len(node.inputs)} inputs, {number} of them scanned, "
             f"for a body of {len(body.inputs)} inputs and {len(body.outputs)} outputs"
         )
-    axes, directions = (_for_each(node, f"scan_input_{name}", number) for name in ("axes", "directions"))
-    steps = [
-        _steps(node, value, axis, backwards)
-        for value, axis, backwards in zip(node.inputs[states:], axes, directions, strict=True)
+    read = _Scanned(
+        node, node.inputs[states:], *(_for_each(node, f"scan_input_{name}", number) for name in _HOW)
+    )
+    axes, directions = (_for_each(node, f"scan_output_{name}", len(declared)) for name in _HOW)
+    if isinstance(read.trips, int):
+        try:
+            with around.at_most(_MOST_NODES):
+                return _scan_written_out(node, around, body, carried, read, (axes, directions))
+        except _TooMany:
+            pass
+    body.prepare()
+
+    def step(trip: Any, carried: Sequence[Value]) -> Trip:
+        results = body(*carried, *read.at(trip))
+        return Trip(np.array(True), results[:states], results[states:])
+
+    number = read.trips
+    limit = Limit(_scalar(node, node.expression(extents(number))), number)
+    carried, found = run_loop(node, around.bodies, carried, step, limit, np.array(True))
+    return carried + [
+        _turned(node, row, axis, backwards)
+        for row, axis, backwards in zip(found, axes, directions, strict=True)
     ]
-    if len({len(step) for step in steps}) != 1:
-        raise Unsupported(f"scans {' and '.join(str(len(step)) for step in steps)} elements at once")
+
+
+_HOW = "axes", "directions"
+
+
+def _scan_written_out(
+    node: Node,
+    around: Surroundings,
+    body: _Body,
+    carried: list[Value],
+    read: "_Scanned",
+    how: tuple[list[int], list[int]],
+) -> list[Value]:
+    """The results of a scan of a known number of elements, one trip after another."""
+    states = len(carried)
+    declared = body.outputs[states:]
     rows: list[list[Value]] = [[] for _ in declared]
-    for scanned in zip(*steps, strict=True):
+    for scanned in zip(*read.steps(), strict=True):
+        around.write_out(body.size)
         results = body(*carried, *scanned)
         carried = results[:states]
         for known, row in zip(rows, results[states:], strict=True):
             known.append(row)
-    axes, directions = (
-        _for_each(node, f"scan_output_{name}", len(declared)) for name in ("axes", "directions")
-    )
     return carried + [
         _rows(node, known[::-1] if backwards else known, axis, kind)
-        for known, axis, backwards, kind in zip(rows, axes, directions, declared, strict=True)
+        for known, axis, backwards, kind in zip(rows, *how, declared, strict=True)
     ]
+
+
+def _turned(node: Node, rows: Any, axis: int, backwards: int) -> Any:
+    """The rows of all trips along ``axis``, the last one first where they are written backwards."""
+    rank = len(shape_of(rows))
+    rows = node.emit(relax.op.flip(rows, 0), "backwards") if backwards else rows
+    axis = node.axis(axis, rank)
+    order = [*range(1, axis + 1), 0, *range(axis + 1, rank)]
+    return rows if axis == 0 else node.emit(relax.op.permute_dims(rows, order), "rows")
+
+
+class _Scanned:
+    """The inputs that a scan reads element by element, each along an axis, from its begin or its end."""
+
+    def __init__(self, node: Node, values: Sequence[Value], axes: list[int], directions: list[int]) -> None:
+        self._node = node
+        self._inputs = [
+            (value, node.axis(axis, len(shape_of(value))), backwards)
+            for value, axis, backwards in zip(values, axes, directions, strict=True)
+        ]
+        numbers = [shape_of(value)[axis] for value, axis, _ in self._inputs]
+        if not all(same(number, numbers[0]) for number in numbers):
+            raise Unsupported(f"scans {' and '.join(str(number) for number in numbers)} elements at once")
+        self.trips: Extent = numbers[0]
+
+    def steps(self) -> list[list[Value]]:
+        """The parts of each input, in the order of the trips, whose number is known."""
+        found = []
+        for value, axis, backwards in self._inputs:
+            parts = unstacked(self._node, value, axis)
+            found.append(parts[::-1] if backwards else parts)
+        return found
+
+    def at(self, trip: Any) -> list[Value]:
+        """The parts that a trip reads."""
+        node = self._node
+        found = []
+        for value, axis, backwards in self._inputs:
+            place = trip
+            if backwards:
+                last = node.expression(extents(self.trips - 1))
+                place = node.emit(relax.op.subtract(last, trip), "place")
+            found.append(node.emit(relax.op.take(node.expression(value), place, axis), "scanned"))
+        return found
 
 
 def _for_each(node: Node, attribute: str, number: int) -> list[int]:
@@ -309,18 +433,6 @@ def _for_each(node: Node, attribute: str, number: int) -> list[int]:
     if len(given) != number:
         raise Unsupported(f"has {attribute} {given} for {number} tensors")
     return given
-
-
-def _steps(node: Node, value: Value, axis: int, backwards: int) -> list[Value]:
-    """The parts of a scanned input, in the order of the trips."""
-    shape = shape_of(value)
-    axis = node.axis(axis, len(shape))
-    if not isinstance(shape[axis], int):
-        raise Unsupported(
-            f"scans the symbolic extent '{shape[axis]}': give the model's inputs fixed shapes (--input-shape)"
-        )
-    parts = unstacked(node, value, axis)
-    return parts[::-1] if backwards else parts
 
 
 def _rows(node: Node, rows: Sequence[Value], axis: int, declared: "onnx.ValueInfoProto") -> Value:
@@ -347,6 +459,12 @@ def _no_rows(node: Node, axis: int, declared: "onnx.ValueInfoProto") -> Value:
         raise Unsupported(f"takes no trip, and the file does not say what '{declared.name}' would be")
     shape.insert(node.axis(axis, len(shape) + 1), 0)
     return np.zeros(shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+
+
+def _is_selectable(one: Value, other: Value) -> bool:
+    """Whether both can be computed, and one of them taken."""
+    tensors = [value for value in (one, other) if not isinstance(value, TensorSequence)]
+    return one is other or len(tensors) != 2 or _of_one_type(one, other)
 
 
 def _selected(node: Node, condition: Value, one: Value, other: Value) -> Value:

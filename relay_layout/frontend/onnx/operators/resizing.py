@@ -65,7 +65,9 @@ def resize(node: Node) -> Value:
     )
     region = _numbers(node, 1) if mapping.coordinates == "tf_crop_and_resize" else []
     scales = _numbers(node, 2) if node.has(2) else []
-    axes = _scaled_axes(node, scales, region) if scales else _sized_axes(node, node.extents(3), region)
+    axes = (
+        _scaled_axes(node, scales, region) if scales else _sized_axes(node, node.counted_extents(3), region)
+    )
     return _resized(node, mapping, axes)
 
 

@@ -222,7 +222,7 @@ def _size(node: Node) -> Value:
 def _constant_of_shape(node: Node) -> Value:
     value: Array = node.attributes.get("value", np.zeros(1, "float32"))
     fill = value.reshape(-1)[:1].reshape(())
-    return relax.op.broadcast_to(node.expression(fill), relax.ShapeExpr(node.extents(0)))
+    return relax.op.broadcast_to(node.expression(fill), relax.ShapeExpr(node.counted_extents(0)))
 
 
 def _eye_like(node: Node) -> Value:

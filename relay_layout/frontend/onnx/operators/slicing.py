@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from relay_layout.frontend.extent_arithmetic import clamped, greatest, least, same, simplify
+from relay_layout.frontend.extent_arithmetic import clamped, greatest, least, product, same, simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.values import (
     FAR,
@@ -83,6 +83,8 @@ def _slice(node: Node) -> Value:
     if node.opset < 10:
         starts, ends = list(node.attributes["starts"]), list(node.attributes["ends"])
         axes, steps = list(node.attributes.get("axes", ())), []
+    elif any(not isinstance(node.input(index), np.ndarray | Extents) for index in (1, 2)):
+        return _sliced_by_data(node, shape)
     else:
         starts, ends = node.extents(1), node.extents(2)
         axes = [int(axis) for axis in node.constant(3).reshape(-1)] if node.has(3) else []
@@ -121,6 +123,36 @@ def _slice(node: Node) -> Value:
     for axis in reversed_axes:
         data = relax.op.flip(node.emit(data, "forward"), axis)
     return data
+
+
+def _sliced_by_data(node: Node, shape: Sequence[Extent]) -> Value:
+    """A slice with bounds that are computed at run time, of which only steps of 1 are taken."""
+    number = product(shape_of(node.input(1)))
+    if not isinstance(number, int) or (node.has(4) and (node.constant(4) != 1).any()):
+        raise Unsupported(
+            "takes steps between bounds computed at run time, which is not supported: use steps of 1"
+        )
+    given = node.constant(3).reshape(-1) if node.has(3) else range(number)
+    axes = [node.axis(int(axis), len(shape)) for axis in given]
+    sizes = node.expression(extents([shape[axis] for axis in axes]))
+    none = relax.const(0, "int64")
+    bounds = []
+    for index in (1, 2):
+        bound = node.emit(node.cast(node.reshaped(node.input(index), [number]), "int64"))
+        back = node.emit(relax.op.add(bound, sizes))
+        front = node.emit(relax.op.where(node.emit(relax.op.less(bound, none)), back, bound))
+        inside = node.emit(relax.op.minimum(node.emit(relax.op.maximum(front, none)), sizes))
+        bounds.append(inside)
+    begins = node.numbers(bounds[0], number)
+    counts = node.numbers(relax.op.subtract(bounds[1], bounds[0]), number)
+    return relax.op.strided_slice(
+        node.tensor(0),
+        axes,
+        [relax.prim_value(begin) for begin in begins],
+        [relax.prim_value(begin + count) for begin, count in zip(begins, counts, strict=True)],
+        [relax.prim_value(1)] * number,
+        assume_inbound=True,
+    )
 
 
 def _is_outermost(start: Extent, end: Extent, step: int) -> bool:

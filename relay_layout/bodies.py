@@ -1,0 +1,139 @@
+"""Functions beside "main" that a network runs as often as its data say: bodies of loops, and branches.
+
+Until the network is lowered, whatever runs a body calls it by name (``call_pure_packed``), as code that
+takes and gives tensors in their plain order. Each body is a Relax function of the module that is marked here,
+without a symbol, and goes through every stage alone, as "main" of a module of its own: :func:`each_alone`.
+"""
+
+from collections.abc import Callable, Mapping
+
+import tvm
+from tvm import relax
+
+from relay_layout.ir import bindings_of, copy_of, function_attributes, operator_name
+
+BODY = "relay_layout.body"
+"""Attribute of a body: which of the kinds below it is."""
+
+STEP = "step"
+"""A trip of a loop: from its number, what is carried and what it captures, to whether another trip follows,
+the next number, what is carried on, and a row for each tensor that the loop collects."""
+
+JOIN = "join"
+"""What the rows of some trips and those of the trips after them are together; named after its loop."""
+
+BRANCH = "branch"
+"""One side of a choice, from what it captures to its results."""
+
+STATES = "relay_layout.states"
+"""Attribute of a step: how many tensors it carries on."""
+
+OTHERWISE = "relay_layout.otherwise"
+"""Attribute of the branch that is taken where the condition holds: the name of the other one."""
+
+_MAIN = "main"
+
+
+def kind_of(function: object) -> str:
+    """Which kind of body a function is; "" for one that is none."""
+    return str(function_attributes(function).get(BODY, "")) if isinstance(function, relax.Function) else ""
+
+
+def has_bodies(module: tvm.IRModule) -> bool:
+    """Whether any function of a module is a body."""
+    return any(kind_of(function) for _, function in module.functions_items())
+
+
+def bodies_of(module: tvm.IRModule) -> dict[str, relax.Function]:
+    """The bodies of a module by name, each after those that it runs itself."""
+    found = {
+        str(variable.name_hint): function
+        for variable, function in module.functions_items()
+        if kind_of(function)
+    }
+    ordered: dict[str, relax.Function] = {}
+
+    def visit(name: str) -> None:
+        if name in ordered:
+            return
+        for inner in run_by(found[name]):
+            for part in parts_of(inner, found):
+                visit(part)
+        ordered[name] = found[name]
+
+    for name in sorted(found):
+        visit(name)
+    return ordered
+
+
+def parts_of(name: str, bodies: Mapping[str, relax.Function]) -> list[str]:
+    """The bodies of which a loop or choice of that name consists; none for other functions."""
+    if name not in bodies:
+        return []
+    joined, other = join_name(name), function_attributes(bodies[name]).get(OTHERWISE)
+    return [name, *([joined] if joined in bodies else []), *([str(other)] if other is not None else [])]
+
+
+def join_name(step: str) -> str:
+    """The name of the body that joins the rows of a loop's trips."""
+    return f"{step}_join"
+
+
+def run_by(function: relax.Function) -> list[str]:
+    """The names of functions that a function calls as code."""
+    return [
+        str(binding.value.args[0].global_symbol)
+        for binding in bindings_of(function)
+        if operator_name(binding.value) == "call_pure_packed"
+    ]
+
+
+def each_alone(module: tvm.IRModule, change: Callable[[tvm.IRModule], tvm.IRModule]) -> tvm.IRModule:
+    """The module whose "main" and bodies each went through ``change``, as "main" without the others.
+
+    Of the module of a body its "main" is kept alone.
+    """
+    bodies = bodies_of(module)
+    if not bodies:
+        return change(module)
+    changed = change(without_bodies(module))
+    return with_bodies(changed, {name: change(alone(body))[_MAIN] for name, body in bodies.items()})
+
+
+def alone(body: relax.Function) -> tvm.IRModule:
+    """A module with a body as its "main"."""
+    return tvm.IRModule({tvm.ir.GlobalVar(_MAIN): body.with_attr("global_symbol", _MAIN)})
+
+
+def without_bodies(module: tvm.IRModule) -> tvm.IRModule:
+    """The module without its bodies."""
+    kept = {variable: function for variable, function in module.functions_items() if not kind_of(function)}
+    return tvm.IRModule(kept, attrs=module.attrs, global_infos=module.global_infos)
+
+
+def with_bodies(module: tvm.IRModule, bodies: Mapping[str, relax.Function]) -> tvm.IRModule:
+    """The module with ``bodies`` by name, each of which may have been the "main" of a module."""
+    updated = copy_of(module)
+    for name, body in bodies.items():
+        updated[name] = body.without_attr("global_symbol")
+    return updated
+
+
+__all__ = [
+    "BODY",
+    "BRANCH",
+    "JOIN",
+    "OTHERWISE",
+    "STATES",
+    "STEP",
+    "alone",
+    "bodies_of",
+    "each_alone",
+    "has_bodies",
+    "join_name",
+    "kind_of",
+    "parts_of",
+    "run_by",
+    "with_bodies",
+    "without_bodies",
+]

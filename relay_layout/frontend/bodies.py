@@ -1,0 +1,111 @@
+"""Functions for what runs as often as the data say, written while the function around them is.
+
+What a body reads of the function around it becomes a parameter: each tensor, and one shape that holds every
+extent that is known outside.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm_ffi import structural_map
+
+from relay_layout.bodies import BODY
+from relay_layout.frontend.counts import Counts
+from relay_layout.ir import as_extent
+
+
+@dataclass
+class Body:
+    """A function under way: its own parameters, what it gives, and once it ended, all that it does."""
+
+    parameters: Sequence[relax.Var]
+    result: Any = None
+    whole: Any = None
+
+    def captured(self) -> tuple[list[relax.Var], list[tirx.Var]]:
+        """The tensors and the extents that are read of what is outside."""
+        own = relax.Function(list(self.parameters), self.whole)
+        outside = list(relax.analysis.free_vars(own))
+        whole = relax.Function([*self.parameters, *outside], self.whole)
+        symbols = dict.fromkeys(relax.analysis.free_symbolic_vars(whole))
+        # Those that the types of parameters alone define may be expressions of others, and unknown in a trip.
+        for variable in outside:
+            for extent in getattr(getattr(variable.ty, "shape", None), "values", None) or ():
+                if not isinstance(as_extent(extent), int):
+                    symbols.update(dict.fromkeys(tirx.analysis.undefined_vars(extent)))
+        return outside, list(symbols)
+
+
+@dataclass
+class Bodies:
+    """The bodies of one module; ``builder`` writes the functions around them."""
+
+    builder: Any
+    counts: Counts
+    functions: dict[str, relax.Function] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
+
+    def name(self, wanted: str) -> str:
+        """A name for a loop or a choice, ``wanted`` with a number if another has it."""
+        name, number = wanted, 1
+        while name in self._names:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._names.add(name)
+        return name
+
+    @contextmanager
+    def inside(self, parameters: Sequence[relax.Var]) -> Iterator[Body]:
+        """What is emitted meanwhile goes to a function of ``parameters``; :meth:`give` ends it."""
+        body = Body(parameters)
+        self.builder.begin_scope(list(parameters))
+        self.builder._begin_dataflow_block()
+        try:
+            with self.counts.inside():
+                yield body
+        finally:
+            block = self.builder._end_block()
+            if body.result is not None:
+                body.whole = self.builder.normalize(relax.SeqExpr([block], body.result))
+            self.builder.end_scope()
+
+    def give(self, results: Sequence[Any]) -> Any:
+        """The tensors that the function under way gives."""
+        return self.builder.emit_output(relax.Tuple(list(results)), name_hint="results")
+
+    def add(
+        self,
+        name: str,
+        kind: str,
+        body: Body,
+        captured: tuple[Sequence[relax.Var], Sequence[tirx.Var]],
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep a body that ended, as a function of its parameters, the extents and the tensors captured."""
+        outside, symbols = captured
+        taken = {variable: relax.Var(str(variable.name), variable.ty) for variable in outside}
+        sizes = [relax.Var("sizes", relax.ShapeType(list(symbols)))] if symbols else []
+        inner = structural_map(body.whole, (relax.Var, lambda variable: taken.get(variable, variable)))
+        parameters = [*body.parameters, *sizes, *taken.values()]
+        function = relax.Function(parameters, inner, body.result.ty)
+        function = relax.utils.copy_with_new_vars(function)
+        self.functions[name] = function.with_attrs({BODY: kind, **(attributes or {})})
+
+    @staticmethod
+    def arguments(captured: tuple[Sequence[relax.Var], Sequence[tirx.Var]]) -> list[Any]:
+        """What is captured, as it is handed to a body."""
+        outside, symbols = captured
+        return [*([relax.ShapeExpr(list(symbols))] if symbols else []), *outside]
+
+    def added_to(self, module: tvm.IRModule) -> tvm.IRModule:
+        """The module with all bodies."""
+        for name, function in self.functions.items():
+            module[name] = function
+        return module
+
+
+__all__ = ["Bodies", "Body"]

@@ -1,0 +1,177 @@
+"""Loops, branches and extents that only a call decides: compiled, saved, loaded, run beside ONNX Runtime."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx.numpy_helper
+import onnx.parser
+import pytest
+
+import relay_layout
+from relay_layout.bodies import bodies_of
+from relay_layout.errors import TargetError
+from relay_layout.frontend import from_onnx
+from relay_layout.runtime.profiling import profile
+
+RANDOM = np.random.default_rng(5)
+HEAD = '<ir_version: 9, opset_import: ["" : 18]> case '
+ROWS = RANDOM.standard_normal((2, 3)).astype("float32")
+
+
+def _sizes(*numbers: int) -> list[dict[str, Any]]:
+    return [{"x": ROWS, "n": np.array(number)} for number in numbers]
+
+
+def _open(*sizes: int) -> list[dict[str, Any]]:
+    return [{"x": RANDOM.standard_normal((size, 3)).astype("float32")} for size in sizes]
+
+
+COUNTED = """(float[2,3] x, int64 n) => (float[A,B] y, float[C,D,E] z) {
+    y, z = Loop <body = b (int64 i, bool c, float[2,3] a) => (bool d, float[2,3] e, float[2,3] r) {
+        d = Identity(c)  f = Cast <to=1> (i)  g = Add(a, f)  e = Add(g, x)  r = Neg(e) }> (n, , x) }"""
+
+CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "trips_that_a_tensor_counts": (COUNTED, _sizes(3, 0, 1, 2, 7)),
+    "trips_until_a_condition": (
+        """(float[2,3] x, float t) => (float[A,B] y, float[C] z) {
+        true = Constant <value = bool {1}> ()
+        y, z = Loop <body = b (int64 i, bool c, float[2,3] a) => (bool d, float[2,3] e, float r) {
+            e = Add(a, x)  s = Abs(e)  r = ReduceMax <keepdims=0> (s)  d = Less(r, t) }> ( , true, x) }""",
+        [{"x": ROWS, "t": np.array(most, "float32")} for most in (9, 0, 200)],
+    ),
+    "trips_until_either": (
+        """(float[2,3] x, int64 n, bool b0) => (float[A,B] y, int64[C] z) {
+        y, z = Loop <body = b (int64 i, bool c, float[2,3] a) => (bool d, float[2,3] e, int64 r) {
+            four = Constant <value = int64 {4}> ()  e = Add(a, x)  r = Identity(i)  d = Less(i, four)
+            }> (n, b0, x) }""",
+        [
+            {"x": ROWS, "n": np.array(trips), "b0": np.array(begins)}
+            for trips, begins in ((2, True), (9, True), (9, False))
+        ],
+    ),
+    "state_that_grows": (
+        """(float[2,3] x, int64 n) => (float[A,B] y) {
+        y = Loop <body = b (int64 i, bool c, float[N,3] a) => (bool d, float[M,3] e) {
+            d = Identity(c)  e = Concat <axis=0> (a, x) }> (n, , x) }""",
+        _sizes(2, 0, 5),
+    ),
+    "initial_state_is_handed_on_and_used_again": (
+        """(float[2,3] x, int64 n) => (float[A,B] y) {
+        s = Exp(x)
+        t = Loop <body = b (int64 i, bool c, float[2,3] a) => (bool d, float[2,3] e) {
+            d = Identity(c)  e = Tanh(a) }> (n, , s)
+        u = Sin(x)  v = MatMul(u, w)  q = Add(v, t)  y = Mul(q, s) }""",
+        _sizes(0, 2),
+    ),
+    "nested_over_an_open_size": (
+        """(float[N,3] x) => (float[A,B] y, float[C,D,E] z) {
+        h = Shape(x)  k = Constant <value = int64[1] {0}> ()  l = Gather(h, k)  n = Squeeze(l)
+        y, z = Loop <body = b (int64 i, bool c, float[N,3] a) => (bool d, float[N,3] e, float[Q,R] r) {
+            d = Identity(c)
+            g, r = Loop <body = o (int64 j, bool q, float[N,3] p) => (bool s, float[N,3] t, float[3] u) {
+                s = Identity(q)  v = Gather(x, j)  m = Add(p, v)  f = Cast <to=1> (i)  t = Add(m, f)
+                u = ReduceSum <keepdims=0> (t, k) }> (n, , a)
+            e = Tanh(g) }> (n, , x) }""",
+        _open(3, 1, 4),
+    ),
+    "branches_of_two_shapes": (
+        """(float[2,3] x, bool c) => (float[A,B] y) {
+        y = If (c) <then_branch = t () => (float[A,B] p) { p = Concat <axis=0> (x, x) },
+            else_branch = f () => (float[A,B] q) { q = MatMul(x, w) }> }""",
+        [{"x": ROWS, "c": np.array(taken)} for taken in (True, False)],
+    ),
+    "scan_of_an_open_size_from_its_end": (
+        """(float[N,3] x) => (float[A] y, float[B,C] z) {
+        h = Constant <value = float[3] {0.5, -1.0, 2.0}> ()
+        y, z = Scan <body = b (float[3] s, float[3] a) => (float[3] t, float[3] r) {
+            u = Add(s, a)  t = Tanh(u)  r = Neg(t) }, num_scan_inputs = 1, scan_input_directions = [1],
+            scan_output_directions = [1], scan_output_axes = [1]> (h, x) }""",
+        _open(3, 1),
+    ),
+}
+
+
+DATA: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "sliced": (
+        """(float[2,3] x, int64[1] b, int64[1] e) => (float[P,Q] y) {
+        k = Constant <value = int64[1] {1}> ()  s = Slice(x, b, e, k)  y = Exp(s) }""",
+        [
+            {"x": ROWS, "b": np.array([begin]), "e": np.array([end])}
+            for begin, end in ((1, 2), (-2, 100), (2, 1), (-100, -1), (3, 3))
+        ],
+    ),
+    "filled_and_joined": (
+        """(float[2,3] x, int64[1] b) => (float[P,Q] y) {
+        k = Constant <value = int64[1] {3}> ()  s = Concat <axis=0> (b, k)  z = ConstantOfShape(s)
+        y = Concat <axis=0> (z, x) }""",
+        [{"x": ROWS, "b": np.array([rows])} for rows in (2, 0)],
+    ),
+    "resized": (
+        """(float[2,3] x, int64[2] b) => (float[P,Q] y) {
+        y = Resize <mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , b) }""",
+        [{"x": ROWS, "b": np.array(sizes)} for sizes in ((4, 5), (1, 1))],
+    ),
+}
+"""Extents that tensors say."""
+
+
+def _model(text: str) -> Any:
+    model = onnx.parser.parse_model(HEAD + text)
+    weight = np.linspace(-1, 1, 9, dtype="float32").reshape(3, 3)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    return model
+
+
+@pytest.mark.parametrize("case", CASES | DATA)
+def test_agrees(case: str, tmp_path: Path) -> None:
+    from onnxruntime import InferenceSession
+
+    text, calls = (CASES | DATA)[case]
+    model = _model(text)
+    assert bool(bodies_of(from_onnx(model))) == (case in CASES)
+    relay_layout.compile(model).save(tmp_path / "model.rla")
+    session = relay_layout.load(tmp_path / "model.rla", threads=2)
+    other = InferenceSession(model.SerializeToString())
+    names = [output.name for output in other.get_outputs()]
+    for given in calls:
+        found = session.run(given)
+        for name, wanted in zip(names, other.run(None, given), strict=True):
+            assert found[name].shape == wanted.shape
+            np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_many_trips_nest_no_deeper_than_their_logarithm(tmp_path: Path) -> None:
+    relay_layout.compile(_model(COUNTED)).save(tmp_path / "model.rla")
+    session = relay_layout.load(tmp_path / "model.rla", threads=1)
+    found = session.run({"x": np.zeros((2, 3), "float32"), "n": np.array(20_000)})
+    assert found["z"].shape == (20_000, 2, 3)
+    assert found["z"][3, 1, 2] == -6
+
+
+def test_convolutions_of_a_body_have_kernels_of_their_layout() -> None:
+    text = """(float[1,16,12,10] x, int64 n) => (float[A,B,C,D] y) {
+        y = Loop <body = b (int64 i, bool c, float[1,16,12,10] a) => (bool d, float[1,16,12,10] e) {
+            d = Identity(c)  f = Conv <pads = [1,1,1,1]> (a, k)  g = Relu(f)
+            h = Conv <pads = [1,1,1,1]> (g, k)  e = Add(h, x) }> (n, , x) }"""
+    model = _model(text)
+    kernel = RANDOM.standard_normal((16, 16, 3, 3)).astype("float32")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(kernel, "k"))
+    wanted = {"nn.conv2d": ["NCHW16c", "default"]}
+    converted = relay_layout.convert(model, target="x86-64-v4", desired_layouts=wanted)
+    assert list(converted.report["layouts"].values()) == ["NCHW16c->NCHW16c"] * 2
+    assert converted.report["layout_transforms"] == 2
+
+
+def test_profiles_have_the_kernels_of_each_trip_and_no_calls_around_them(tmp_path: Path) -> None:
+    relay_layout.compile(_model(COUNTED)).save(tmp_path / "model.rla")
+    session = relay_layout.load(tmp_path / "model.rla", threads=1)
+    given = {"x": ROWS, "n": np.array(3)}
+    names = [name for name, _ in profile(session, given, repeat=2).calls]
+    assert sum("negative" in name for name in names) == 3
+    assert not any(name in ("y_loop", "y_loop_body") or "_from_" in name for name in names)
+
+
+def test_gpus_refuse() -> None:
+    with pytest.raises(TargetError, match="runs as often as the data say, which code for processors alone"):
+        relay_layout.compile(_model(COUNTED), target="cuda-sm_90")
