@@ -6,7 +6,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from relay_layout.frontend.torch.decompositions import apart  # noqa: E402
 from relay_layout.frontend.torch.retracing import Unsuited, retraced  # noqa: E402
 
 aten = torch.ops.aten
@@ -122,10 +121,13 @@ def _after_dropout(x: torch.Tensor) -> torch.Tensor:
     return same
 
 
-def test_dropout_gives_what_it_is_given() -> None:
-    """Some versions of PyTorch write which tensor is changed, others leave it to be seen."""
+def test_a_change_of_what_dropout_gives_back_is_refused_or_seen() -> None:
+    """PyTorch 2.14 writes which tensor is changed; before, it is left to be seen."""
     image = torch.rand(2, 3, 5, 7)
-    found = apart(exported(Written(_after_dropout), 2, 3, 5, 7), "a program")
+    try:
+        found = taken_apart(exported(Written(_after_dropout), 2, 3, 5, 7))
+    except Unsuited:
+        return
     torch.testing.assert_close(found.module()(image), _after_dropout(image))
 
 
