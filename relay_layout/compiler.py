@@ -23,8 +23,8 @@ from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph.border import size_conditions
-from relay_layout.lower.kernel_calls import called_functions, calls_left, renamed, variants_of
-from relay_layout.lower.link import link_command
+from relay_layout.lower.fusion.kernel_calls import called_functions, calls_left, renamed, variants_of
+from relay_layout.lower.library.link import link_command
 from relay_layout.lower.schedule import Kernel
 from relay_layout.lower.stages import Progress, build_library, count_operations, lower, plan_memory
 from relay_layout.report.choices import model_report, target_report

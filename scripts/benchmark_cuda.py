@@ -40,11 +40,11 @@ from relay_layout.targets import require_cuda, resolve_target
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from relay_layout.tuning.measurers import local_measurer
 from relay_layout.tuning.tasks import describe
+from topi_ext.cuda.codegen.nvcc import find_compiler
 from topi_ext.cuda.kernel import Convolution
-from topi_ext.cuda.nvcc import find_compiler
 from topi_ext.messages import last_line
-from topi_ext.tune.gpu_process import GpuProcess
-from topi_ext.tune.measurement import Measurer
+from topi_ext.tune.measuring.gpu_process import GpuProcess
+from topi_ext.tune.measuring.measurement import Measurer
 from topi_ext.tune.tuner import TuneOptions, TuneProgress
 
 BuiltinTimeoutError = builtins.TimeoutError

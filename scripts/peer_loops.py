@@ -15,8 +15,8 @@ from pathlib import Path
 from relay_layout.cli.output import note, table
 from relay_layout.errors import RelayLayoutError
 from relay_layout.targets import require_cpu, resolve_target
-from topi_ext.tune.assembly import Loop
-from topi_ext.tune.machine_code import analyse
+from topi_ext.tune.models.assembly import Loop
+from topi_ext.tune.models.machine_code import analyse
 
 OBJDUMP = "aarch64-linux-gnu-objdump"
 LANES = 4

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.tune.machine_code import analyser
+from topi_ext.tune.models.machine_code import analyser
 
 # A busy machine is no fault of the code under test.
 settings.register_profile("sweep", deadline=None, print_blob=True)

@@ -20,9 +20,9 @@ from onnx import TensorProto, helper
 
 from relay_layout.cli.main import main
 from relay_layout.errors import RelayLayoutError, TargetError
-from relay_layout.lower.link import link_command
+from relay_layout.lower.library.link import link_command
 from relay_layout.models import names
-from topi_ext.tune.tracker import machines
+from topi_ext.tune.measuring.tracker import machines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])

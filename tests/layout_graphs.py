@@ -19,7 +19,7 @@ from relay_layout.choice.candidates import table_rule
 from relay_layout.choice.solver import Solution
 from relay_layout.graph import Node, Value, build_graph
 from relay_layout.layout import Layout
-from relay_layout.lower.legalize import legalization_map
+from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.ops import Signature, Wanted, unchanged
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import convert_layout

@@ -19,7 +19,7 @@ from relay_layout.relay.callbacks import reset
 from scripts import operator_table
 from tests import docs_runner as docs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.tune import log
+from topi_ext.tune.records import log
 
 ROOT = docs.ROOT
 READ = ("boards.md", "cuda.md")

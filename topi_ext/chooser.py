@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from topi_ext.any_size_space import any_size_knobs
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.kernel_choice import KernelChoice
+from topi_ext.spaces.any_size import any_size_knobs
 
 AnyWorkload = TypeVar("AnyWorkload", bound=Workload)
 

@@ -8,14 +8,14 @@ from tvm import te, tirx, topi
 from tvm.s_tir import Schedule
 
 from topi_ext import compute
-from topi_ext.direct_space import cheapest_direct, direct_knobs
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import Knobs, WinogradKnobs, knobs_from_dict, tiled_channels
 from topi_ext.processor import Processor
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.cpu.winograd import schedule_winograd
-from topi_ext.separable_space import separable_knobs
-from topi_ext.winograd_space import winograd_knobs
+from topi_ext.spaces.direct import cheapest_direct, direct_knobs
+from topi_ext.spaces.separable import separable_knobs
+from topi_ext.spaces.winograd import winograd_knobs
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
 
 

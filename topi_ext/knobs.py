@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from topi_ext import matrix_vectors
+from topi_ext.codegen import matrix_vectors
+from topi_ext.codegen.matrix_registers import REGISTERS, ROW_BYTES, ROWS, registers_held
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
-from topi_ext.matrix_registers import REGISTERS, ROW_BYTES, ROWS, registers_held
 from topi_ext.winograd import INTEGER_POINTS, KERNEL, POINTS, tile_grid, winograd_matrices
 from topi_ext.workload import BYTES, PLANES, WIDENED, ConvolutionWorkload, SeparableWorkload
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from topi_ext.bfloat16 import BITS
+from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.indexing import block_of, lies_in_pairs, physical_axes, word_axis
 
 ANNOTATION = "topi_ext.workload"
@@ -155,7 +155,7 @@ class ConvolutionWorkload:
 
     @property
     def data_dtype(self) -> str:
-        """That of the data in memory, where bfloat16 is its bits (:mod:`topi_ext.bfloat16`)."""
+        """That of the data in memory, where bfloat16 is its bits (:mod:`topi_ext.codegen.bfloat16`)."""
         return {"bfloat16": BITS, WIDENED: "uint8"}.get(self.dtype, self.dtype)
 
     @property
@@ -177,7 +177,7 @@ class ConvolutionWorkload:
     @property
     def paired_words(self) -> bool:
         """Does its kernel store two words of each output side by side, as products of matrices take them
-        (:mod:`topi_ext.matrix_vectors`)?"""
+        (:mod:`topi_ext.codegen.matrix_vectors`)?"""
         return bool(self.word_axis) and lies_in_pairs(self.kernel_layout)
 
     @cached_property

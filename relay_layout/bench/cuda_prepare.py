@@ -20,7 +20,7 @@ import relay_layout
 from relay_layout.ir import Extent
 from relay_layout.models import build, to_onnx, to_relax
 from relay_layout.targets import CudaTarget, require_cuda, resolve_target
-from topi_ext.cuda.build import machine_code_of
+from topi_ext.cuda.codegen.build import machine_code_of
 from topi_ext.cuda.kernel import Convolution, compile_module, kernel_module
 
 SEED = 0

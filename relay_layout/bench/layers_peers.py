@@ -85,7 +85,7 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
 
     from topi_ext.kernel import kernel_arguments, knobs_from_dict, scheduled_kernel
     from topi_ext.knobs import WinogradKnobs
-    from topi_ext.tune.workers import cold_copies
+    from topi_ext.tune.measuring.workers import cold_copies
     from topi_ext.weights import fill_vectors, merge_groups, winograd_weight
 
     job = _read_job(path)
@@ -156,7 +156,7 @@ def prepare_onednn(path: Path, threads: int) -> Prepared:
 def _torch_convolution(workload: ConvolutionWorkload, arrays: LayerArrays) -> TorchCalls:
     import torch
 
-    from topi_ext.tune.workers import cold_copies
+    from topi_ext.tune.measuring.workers import cold_copies
 
     sides = [workload.along(side) for side in ((PLANES, 0, 1) if workload.depth else (0, 1))]
     _, _, strides, before, after, dilation = (list(numbers) for numbers in zip(*sides, strict=True))
@@ -204,7 +204,7 @@ _TRIALS = 10
 def _torch_dense(workload: ConvolutionWorkload, arrays: LayerArrays) -> TorchCalls:
     import torch
 
-    from topi_ext.tune.workers import cold_copies
+    from topi_ext.tune.measuring.workers import cold_copies
 
     data = torch.from_numpy(arrays.data[0, :, 0, :].T.copy())
     weight, bias = torch.from_numpy(arrays.weight[:, :, 0, 0]), torch.from_numpy(arrays.bias)
@@ -252,9 +252,9 @@ def _load(function: Any, target: Mapping[str, Any], threads: int) -> Any:
     """A scheduled function, compiled and linked as a network's kernels are."""
     import tvm
 
-    from relay_layout.lower.link import link_command
-    from topi_ext.tune.library import ENTRY
-    from topi_ext.tune.workers import WORKER_GROUP_BIG, build_and_export, named
+    from relay_layout.lower.library.link import link_command
+    from topi_ext.tune.measuring.library import ENTRY
+    from topi_ext.tune.measuring.workers import WORKER_GROUP_BIG, build_and_export, named
 
     tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, threads)
     with tempfile.TemporaryDirectory(prefix="relay-layout-layer-") as folder:

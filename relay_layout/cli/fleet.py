@@ -51,8 +51,8 @@ def run(arguments: Namespace) -> Outcome:
     """Tunes; exit status 130 where it was interrupted, 1 where a target failed and others did not."""
     jobs = _jobs(arguments, options.ModelOptions.read(arguments))
     from relay_layout.tuning.fleet.conductor import conduct
-    from topi_ext.tune.database import Database
-    from topi_ext.tune.tracker import check_remote
+    from topi_ext.tune.measuring.tracker import check_remote
+    from topi_ext.tune.records.database import Database
 
     for job in jobs:
         job.job.resolved_target()
@@ -84,7 +84,7 @@ def format_report(report: Mapping[str, Any]) -> str:
 
 def _jobs(arguments: Namespace, asked: options.ModelOptions) -> "list[FleetJob]":
     from relay_layout.tuning.fleet.conductor import FleetJob
-    from topi_ext.tune.tracker import WAIT, RemoteDevice
+    from topi_ext.tune.measuring.tracker import WAIT, RemoteDevice
 
     host, port = arguments.rpc_tracker
     folder = Path(arguments.output)

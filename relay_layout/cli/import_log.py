@@ -28,7 +28,7 @@ def run(arguments: Namespace) -> Outcome:
         raise InputError(f"-o: {output} exists; relay-layout log merge puts logs together")
     from relay_layout import host
     from relay_layout.tuning.importing import import_log
-    from topi_ext.tune.log import write
+    from topi_ext.tune.records.log import write
 
     found = import_log(Path(arguments.log), arguments.threads or host.cpu_count())
     report = {**found.report(), "output": output}

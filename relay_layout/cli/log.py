@@ -11,7 +11,7 @@ from relay_layout.errors import InputError
 from relay_layout.explanation.text import counted
 
 if TYPE_CHECKING:
-    from topi_ext.tune.log import Problem
+    from topi_ext.tune.records.log import Problem
 
 _MOST_PROBLEMS = 20
 
@@ -41,14 +41,14 @@ def run(arguments: Namespace) -> Outcome:
 
 
 def _check_no_loss(output: Path) -> None:
-    from topi_ext.tune.log import is_log
+    from topi_ext.tune.records.log import is_log
 
     if output.exists() and not is_log(output):
         raise InputError(f"-o: {output} is there and no tuning log; give the name of a new file")
 
 
 def _merge(logs: Sequence[str], output: str) -> Outcome:
-    from topi_ext.tune.log import load, merged, write
+    from topi_ext.tune.records.log import load, merged, write
 
     records, problems = load(map(Path, logs))
     best = merged(records)
@@ -79,7 +79,7 @@ def _merge(logs: Sequence[str], output: str) -> Outcome:
 
 
 def _check(logs: Sequence[str]) -> Outcome:
-    from topi_ext.tune.log import load
+    from topi_ext.tune.records.log import load
 
     records, problems = load(map(Path, logs))
     failed = sum(1 for record in records if record.error)

@@ -13,7 +13,7 @@ from relay_layout.cli import values
 from relay_layout.errors import InputError
 
 if TYPE_CHECKING:
-    from topi_ext.tune.tracker import RemoteDevice
+    from topi_ext.tune.measuring.tracker import RemoteDevice
 
 MODEL_HELP = (
     "an .onnx, .pt2 (torch.export) or .tflite file, Relay text (.relay, .txt) or JSON (.json), "
@@ -178,7 +178,7 @@ def remote_device(arguments: Namespace) -> "RemoteDevice | None":
         if arguments.rpc_wait is not None:
             raise InputError("--rpc-wait needs --rpc-tracker and --rpc-key")
         return None
-    from topi_ext.tune.tracker import WAIT, RemoteDevice
+    from topi_ext.tune.measuring.tracker import WAIT, RemoteDevice
 
     host, port = arguments.rpc_tracker
     return RemoteDevice(host, port, arguments.rpc_key, arguments.rpc_wait or WAIT)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from relay_layout.artifact import TensorSpec
     from relay_layout.runtime.remote import RemoteSession
     from relay_layout.runtime.session import Session
-    from topi_ext.tune.tracker import RemoteDevice
+    from topi_ext.tune.measuring.tracker import RemoteDevice
 
     Array = np.ndarray[Any, np.dtype[Any]]
 

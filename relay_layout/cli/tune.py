@@ -18,8 +18,8 @@ from relay_layout.errors import InputError
 
 if TYPE_CHECKING:
     from relay_layout.targets import BuildTarget
-    from topi_ext.tune.measurement import Measurer
-    from topi_ext.tune.tracker import RemoteDevice
+    from topi_ext.tune.measuring.measurement import Measurer
+    from topi_ext.tune.measuring.tracker import RemoteDevice
     from topi_ext.tune.transform_tuner import TransformProgress
     from topi_ext.tune.tuner import TuneProgress
 

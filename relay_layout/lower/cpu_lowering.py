@@ -9,18 +9,18 @@ import tvm
 from tvm import relax, tirx
 
 from relay_layout.lower.as_pass import as_pass
-from relay_layout.lower.attention import join_attention
-from relay_layout.lower.integers import lower_integers
-from relay_layout.lower.legalize import legalization_map
+from relay_layout.lower.fusion.attention import join_attention
+from relay_layout.lower.fusion.separable import Decide, has_separable, is_faster, join_separable
+from relay_layout.lower.legalize.cpu import legalization_map
+from relay_layout.lower.legalize.integers import lower_integers
+from relay_layout.lower.legalize.recurrent_layers import unroll_layers
+from relay_layout.lower.legalize.rejoined_parts import merge_parts
+from relay_layout.lower.legalize.scattering import scatter_rows
+from relay_layout.lower.legalize.views import merge_views
 from relay_layout.lower.lowering import Lowering
-from relay_layout.lower.pixel_rows import by_pixel_rows
-from relay_layout.lower.recurrent_layers import unroll_layers
-from relay_layout.lower.rejoined_parts import merge_parts
-from relay_layout.lower.scattering import scatter_rows
-from relay_layout.lower.separable import Decide, has_separable, is_faster, join_separable
-from relay_layout.lower.views import merge_views
+from relay_layout.lower.open_sizes.pixel_rows import by_pixel_rows
 from relay_layout.targets import CpuTarget
-from topi_ext.build import PIPELINE
+from topi_ext.codegen.build import PIPELINE
 from topi_ext.schedule.rule import Rule
 from topi_ext.schedule.rules import cpu_rules
 

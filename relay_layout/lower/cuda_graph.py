@@ -71,7 +71,7 @@ def capture(module: tvm.IRModule) -> tvm.IRModule:
     """Let "main" launch its kernels as one graph, which its first call records; other functions stay.
 
     Every tensor that "main" takes must be at the same address in each call: inputs, weights, and the memory
-    that :func:`relay_layout.lower.workspace.lift_workspace` made parameters.
+    that :func:`relay_layout.lower.memory.workspace.lift_workspace` made parameters.
     """
     # Results must be parameters by their own names: an alias would be bound inside the graph.
     module = relax.transform.CanonicalizeBindings()(module)

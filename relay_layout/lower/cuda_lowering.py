@@ -10,19 +10,19 @@ from tvm import relax, tirx
 
 from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.cuda_graph import capture, check_extents
-from relay_layout.lower.cuda_integers import integer_kernel
-from relay_layout.lower.cuda_legalize import cuda_legalization_map
-from relay_layout.lower.device_code import device_code
-from relay_layout.lower.integers import lower_integers
+from relay_layout.lower.fusion.separable import Decide
+from relay_layout.lower.legalize.cuda import cuda_legalization_map
+from relay_layout.lower.legalize.cuda_integers import integer_kernel
+from relay_layout.lower.legalize.integers import lower_integers
+from relay_layout.lower.legalize.recurrent_layers import unroll_layers
+from relay_layout.lower.legalize.rejoined_parts import merge_parts
+from relay_layout.lower.legalize.views import merge_views
+from relay_layout.lower.library.device_code import device_code
 from relay_layout.lower.lowering import Lowering
-from relay_layout.lower.recurrent_layers import unroll_layers
-from relay_layout.lower.rejoined_parts import merge_parts
-from relay_layout.lower.separable import Decide
-from relay_layout.lower.views import merge_views
 from relay_layout.targets import CudaTarget
-from topi_ext.cuda.approximations import APPROXIMATE
-from topi_ext.cuda.build import PIPELINE
-from topi_ext.cuda.nvcc import machine_code
+from topi_ext.cuda.codegen.approximations import APPROXIMATE
+from topi_ext.cuda.codegen.build import PIPELINE
+from topi_ext.cuda.codegen.nvcc import machine_code
 from topi_ext.schedule.cuda.rules import cuda_rules
 from topi_ext.schedule.rule import Rule
 

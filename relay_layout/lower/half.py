@@ -10,8 +10,8 @@ from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_map, structural_walk
 
 from relay_layout.ir import bindings_of, operator_name, with_body, with_main
-from relay_layout.lower.function_calls import called_attributes, is_function_call
-from topi_ext.bfloat16 import BITS, rounded, widened, without_detour
+from relay_layout.lower.fusion.function_calls import called_attributes, is_function_call
+from topi_ext.codegen.bfloat16 import BITS, rounded, widened, without_detour
 from topi_ext.compute.implicit_gemm import ROWS
 from topi_ext.schedule.blocks import child_blocks, holds, is_reduction, open_schedule
 from topi_ext.schedule.cpu.product import is_product
@@ -33,10 +33,10 @@ _VIEWS = ("reshape",)
 def narrow_intermediates(module: tvm.IRModule, narrow: str) -> tvm.IRModule:
     """Store every float32 tensor that one function of "main" hands to another as ``narrow``.
 
-    That is "float16", "uint16" for the bits of bfloat16 (:mod:`topi_ext.bfloat16`), or "float32", which
-    changes nothing. Inputs, weights and results of "main" stay as they are, and so does what an operator that
-    is no function reads. Expects ``call_tir`` of fused functions that are not scheduled; sums within a
-    function stay float32.
+    That is "float16", "uint16" for the bits of bfloat16 (:mod:`topi_ext.codegen.bfloat16`), or "float32",
+    which changes nothing. Inputs, weights and results of "main" stay as they are, and so does what an
+    operator that is no function reads. Expects ``call_tir`` of fused functions that are not scheduled; sums
+    within a function stay float32.
     """
     return module if narrow == WIDE else _Narrowing(module, narrow).run()
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import tvm
 from tvm import tirx
 
-from relay_layout.lower.separable import Decide
+from relay_layout.lower.fusion.separable import Decide
 from topi_ext.schedule.rule import Rule
 
 
@@ -51,12 +51,12 @@ class Lowering(ABC):
 
     @abstractmethod
     def device_code(self, executable: Any) -> dict[str, bytes]:
-        """Machine code that is linked beside the host's: see :mod:`relay_layout.lower.device_code`."""
+        """Machine code to link beside the host's: see :mod:`relay_layout.lower.library.device_code`."""
 
     @property
     @abstractmethod
     def uses_matrices(self) -> bool:
-        """May kernels use the registers of :mod:`topi_ext.matrix_registers`?"""
+        """May kernels use the registers of :mod:`topi_ext.codegen.matrix_registers`?"""
 
 
 __all__ = ["Lowering"]

@@ -6,16 +6,16 @@ import tvm
 from tvm import relax
 
 from relay_layout.lower.bodies import Lowered, lower_each
-from relay_layout.lower.capabilities import with_capabilities
-from relay_layout.lower.function_calls import function_calls
-from relay_layout.lower.generate import generate
-from relay_layout.lower.kernel_calls import fused_calls, kernel_calls
+from relay_layout.lower.fusion.function_calls import function_calls
+from relay_layout.lower.fusion.kernel_calls import fused_calls, kernel_calls
 from relay_layout.lower.kinds import lowering_for
-from relay_layout.lower.link import link_executable
+from relay_layout.lower.library.capabilities import with_capabilities
+from relay_layout.lower.library.generate import generate
+from relay_layout.lower.library.link import link_executable
+from relay_layout.lower.memory.weights import lift_weights
+from relay_layout.lower.memory.workspace import lift_workspace
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import schedule_functions
-from relay_layout.lower.weights import lift_weights
-from relay_layout.lower.workspace import lift_workspace
 from relay_layout.targets import BuildTarget
 
 Progress = Callable[[str], None]

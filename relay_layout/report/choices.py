@@ -15,7 +15,7 @@ from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.transforms import of_value
 from relay_layout.graph import Node as GraphNode
 from relay_layout.graph import Value
-from relay_layout.lower.memory_plan import planned_memory
+from relay_layout.lower.memory.plan import planned_memory
 from relay_layout.ops import Signature, unchanged
 from relay_layout.report.schema import (
     KIND,

@@ -7,9 +7,9 @@ import numpy as np
 import tvm
 
 from relay_layout.errors import ArtifactError
-from relay_layout.lower.device_code import stored_code
-from topi_ext.cuda.nvcc import machine_code
-from topi_ext.cuda.window_maps import provide_window_maps
+from relay_layout.lower.library.device_code import stored_code
+from topi_ext.cuda.codegen.nvcc import machine_code
+from topi_ext.cuda.codegen.window_maps import provide_window_maps
 
 
 class Gpu:

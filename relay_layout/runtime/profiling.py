@@ -19,7 +19,7 @@ from relay_layout.bench.machine import describe_machine
 from relay_layout.errors import InputError
 from relay_layout.runtime.session import Session, set_threads
 from relay_layout.targets import require_cpu, resolve_target
-from topi_ext.build import compile_kernel
+from topi_ext.codegen.build import compile_kernel
 
 _WARM_UP_RUNS = 5
 _PEAK_RUNS = 100

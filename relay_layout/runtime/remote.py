@@ -14,7 +14,7 @@ from relay_layout.errors import ArtifactError
 from relay_layout.host import normalize_architecture
 from relay_layout.runtime.session import WORKER_GROUP_BIG, set_own_threads
 from topi_ext.capabilities import CAPABILITIES, architecture_told, features_told
-from topi_ext.tune.tracker import RemoteDevice, borrow
+from topi_ext.tune.measuring.tracker import RemoteDevice, borrow
 
 _STORED = "stored_main"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import tuning_logs
 from relay_layout.errors import InputError, RelayLayoutWarning
 from topi_ext.messages import system_message
-from topi_ext.tune.database import Database
-from topi_ext.tune.log import Problem, is_log, load, read
-from topi_ext.tune.record import Record
-from topi_ext.tune.recorded import RecordedKernels
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.log import Problem, is_log, load, read
+from topi_ext.tune.records.record import Record
+from topi_ext.tune.records.recorded import RecordedKernels
 
 _MOST_NAMED = 3
 _MOST_BYTES = 1 << 16

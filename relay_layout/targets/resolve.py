@@ -45,7 +45,7 @@ from relay_layout.targets.x86 import (
 from topi_ext.chooser import KernelChooser
 from topi_ext.messages import last_line
 from topi_ext.processor import processor_of
-from topi_ext.tune.transforms import TransformTimes
+from topi_ext.tune.records.transforms import TransformTimes
 
 TargetLike: TypeAlias = "str | Mapping[str, Any] | tvm.target.Target | BuildTarget"
 """What :func:`resolve_target` takes."""

@@ -12,10 +12,10 @@ from relay_layout.ir import is_static
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.facts import TargetFacts
-from topi_ext.bfloat16 import BITS
 from topi_ext.chooser import KernelChooser
+from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.family import Machine
-from topi_ext.tune.transforms import TransformTimes
+from topi_ext.tune.records.transforms import TransformTimes
 
 Precision = Literal["fp16", "bf16", "tf32", "fp32"]
 """``fp16`` and ``bf16``: tensors between kernels are float16 or bfloat16, and all arithmetic but the products

@@ -9,8 +9,8 @@ from relay_layout.targets import BuildTarget, require_cpu
 from relay_layout.tuning.tasks import model_tasks
 from topi_ext.chooser import KernelChooser
 from topi_ext.knobs import Knobs, WinogradKnobs
-from topi_ext.tune.machine_code import Analysis
-from topi_ext.tune.static_model import KernelModel
+from topi_ext.tune.models.machine_code import Analysis
+from topi_ext.tune.models.static_model import KernelModel
 from topi_ext.tune.task import Task
 from topi_ext.workload import ConvolutionWorkload
 
@@ -23,7 +23,7 @@ class KernelAnalysis:
     """One kernel: its inner loop and modelled microseconds; or ``error`` says why there are none.
 
     ``attainable``: the largest share of the core's multiply-adds that the loop could reach, see
-    :meth:`topi_ext.tune.static_model.KernelModel.attainable`.
+    :meth:`topi_ext.tune.models.static_model.KernelModel.attainable`.
     """
 
     knobs: Knobs

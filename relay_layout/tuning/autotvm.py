@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from relay_layout.errors import InputError
-from topi_ext.tune.record import is_time
+from topi_ext.tune.records.record import is_time
 
 VERSION = 0.2
 

@@ -10,7 +10,7 @@ from relay_layout.errors import InputError
 from relay_layout.tuning.autotvm import AutoTvmRecord, parse_line
 from relay_layout.tuning.translate import nearest, processor_named, translate
 from topi_ext.errors import RelayLayoutError
-from topi_ext.tune.record import ANY_THREADS, TuningRecord, knobs_key
+from topi_ext.tune.records.record import ANY_THREADS, TuningRecord, knobs_key
 
 LONGEST_LINE = 1 << 20
 """Bytes."""

@@ -17,10 +17,10 @@ from relay_layout.tuning.measurers import least_batch
 from relay_layout.tuning.transforms import transform_function
 from relay_layout.tuning.turns import Turns, with_transforms
 from relay_layout.versions import __version__
-from topi_ext.tune.database import Database
-from topi_ext.tune.log import Problem
-from topi_ext.tune.measurement import Measurer
-from topi_ext.tune.record import Origin
+from topi_ext.tune.measuring.measurement import Measurer
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.log import Problem
+from topi_ext.tune.records.record import Origin
 from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress
 from topi_ext.tune.tuner import TuneOptions, TuneProgress, Tuner, summary
 

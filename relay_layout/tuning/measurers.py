@@ -12,10 +12,10 @@ from relay_layout.targets import BuildTarget, CpuTarget, CudaTarget, require_cpu
 from relay_layout.targets.cuda import PREFIX
 
 if TYPE_CHECKING:
-    from topi_ext.tune.boards import BoardEvent
-    from topi_ext.tune.measurement import Measurer
-    from topi_ext.tune.static_model import KernelModel
-    from topi_ext.tune.tracker import RemoteDevice
+    from topi_ext.tune.measuring.boards import BoardEvent
+    from topi_ext.tune.measuring.measurement import Measurer
+    from topi_ext.tune.measuring.tracker import RemoteDevice
+    from topi_ext.tune.models.static_model import KernelModel
 
 
 class _Measuring(Protocol):
@@ -45,8 +45,8 @@ class _CpuMeasuring:
 
     def here(self) -> "Measurer":
         from relay_layout.artifact import obstacle_here
-        from relay_layout.lower.link import link_command
-        from topi_ext.tune.measure import KernelMeasurer
+        from relay_layout.lower.library.link import link_command
+        from topi_ext.tune.measuring.measure import KernelMeasurer
 
         target = self.target
         obstacle = obstacle_here(target.manifest())
@@ -65,7 +65,7 @@ class _CpuMeasuring:
         )
 
     def elsewhere(self, **options: Any) -> "Measurer":
-        from topi_ext.tune.measure import KernelMeasurer
+        from topi_ext.tune.measuring.measure import KernelMeasurer
 
         target = self.target
         return KernelMeasurer(target.tvm_target, threads=target.threads, features=target.features, **options)
@@ -81,8 +81,8 @@ class _CudaMeasuring:
         return host.cpu_count()
 
     def here(self) -> "Measurer":
-        from relay_layout.lower.link import link_command
-        from topi_ext.tune.gpu_measure import GpuMeasurer
+        from relay_layout.lower.library.link import link_command
+        from topi_ext.tune.measuring.gpu_measure import GpuMeasurer
 
         target = self.target
         arch, found = target.multiprocessor.arch, host.gpu_architecture()
@@ -105,7 +105,7 @@ class _CudaMeasuring:
         )
 
     def elsewhere(self, **options: Any) -> "Measurer":
-        from topi_ext.tune.gpu_measure import GpuMeasurer
+        from topi_ext.tune.measuring.gpu_measure import GpuMeasurer
 
         return GpuMeasurer(self.target.multiprocessor, **options)
 
@@ -128,7 +128,7 @@ def remote_measurer(
     builders: int | None = None,
 ) -> "Measurer":
     """Measures on all machines of the key; ``builders`` processes compile here, by default one per core."""
-    from relay_layout.lower.link import link_command
+    from relay_layout.lower.library.link import link_command
 
     return _measuring(target).elsewhere(
         cpu=f"rpc:{remote.key}",
@@ -142,7 +142,7 @@ def remote_measurer(
 
 def core_model(target: BuildTarget) -> "KernelModel":
     """Runs nothing: times by llvm-mca's model of the target's core."""
-    from topi_ext.tune.static_model import KernelModel
+    from topi_ext.tune.models.static_model import KernelModel
 
     cpu = require_cpu(target)
     return KernelModel(cpu.tvm_target, cpu.processor, cpu.facts.gigahertz)

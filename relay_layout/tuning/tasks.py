@@ -11,8 +11,8 @@ from tvm import relax, tirx
 
 from relay_layout.bodies import alone, bodies_of, without_bodies
 from relay_layout.compiler import convert
+from relay_layout.lower.memory.weights import lift_weights
 from relay_layout.lower.passes import fuse_passes, legalize_passes
-from relay_layout.lower.weights import lift_weights
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import BuildTarget
 from relay_layout.tuning.transforms import chosen_transforms, considered_transforms, sampled

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from relay_layout.targets import BuildTarget
 from relay_layout.tuning.tasks import ModelTasks
-from topi_ext.tune.database import Database
-from topi_ext.tune.recorded import RecordedKernels
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.recorded import RecordedKernels
+from topi_ext.tune.records.transforms import TransformTimes
 from topi_ext.tune.transform_tuner import TransformMeasurer
-from topi_ext.tune.transforms import TransformTimes
 from topi_ext.tune.tuner import Tuner, TuneResult
 
 MOST_PLANS = 3

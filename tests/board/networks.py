@@ -14,7 +14,7 @@ from tvm import relax
 import relay_layout
 from relay_layout.models import Network, build, export_onnx, names, to_onnx
 from relay_layout.runtime.remote import open_session
-from topi_ext.tune.tracker import RemoteDevice
+from topi_ext.tune.measuring.tracker import RemoteDevice
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.board.root import CPU, BoardRoot
-from topi_ext.tune.tracker import RemoteDevice
+from topi_ext.tune.measuring.tracker import RemoteDevice
 
 KEY = "emulated"
 HOST = "127.0.0.1"

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from tests.board.servers import Boards
-from topi_ext.tune.log import load
-from topi_ext.tune.record import Record, TuningRecord, knobs_key
+from topi_ext.tune.records.log import load
+from topi_ext.tune.records.record import Record, TuningRecord, knobs_key
 
 ROOT = Path(__file__).resolve().parents[2]
 LITTLE = "little"

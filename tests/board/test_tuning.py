@@ -9,17 +9,17 @@ import pytest
 from tvm.target import Target
 
 from relay_layout.errors import RelayLayoutError
-from relay_layout.lower.link import link_command
+from relay_layout.lower.library.link import link_command
 from relay_layout.targets import resolve_target
 from relay_layout.tuning.measurers import remote_measurer
 from tests.board.servers import Boards
 from topi_ext.processor import processor_of
-from topi_ext.tune import boards as board_runner
-from topi_ext.tune import measure
-from topi_ext.tune.database import Database
-from topi_ext.tune.log import load
-from topi_ext.tune.measure import KernelMeasurer
-from topi_ext.tune.record import knobs_key
+from topi_ext.tune.measuring import boards as board_runner
+from topi_ext.tune.measuring import measure
+from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.log import load
+from topi_ext.tune.records.record import knobs_key
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneOptions, TuneProgress, Tuner

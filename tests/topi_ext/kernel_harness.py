@@ -13,7 +13,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
-from topi_ext.build import compile_kernel
+from topi_ext.codegen.build import compile_kernel
 from topi_ext.schedule.rules import LoopNest, cpu_rules
 
 Array = NDArray[Any]

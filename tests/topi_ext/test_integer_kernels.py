@@ -13,7 +13,7 @@ from kernel_reference import pack
 from tvm import te
 from tvm.s_tir import Schedule
 
-from topi_ext.dot_products import dot
+from topi_ext.codegen.dot_products import dot
 from topi_ext.kernel import cheapest, direct_convolution, kernel_arguments, scheduled_kernel
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.convolution import Convolution

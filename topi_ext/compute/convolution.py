@@ -11,7 +11,8 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.bfloat16 import widened as float_of
+from topi_ext.codegen.bfloat16 import widened as float_of
+from topi_ext.codegen.dot_products import dot
 from topi_ext.compute.geometry import (
     Geometry,
     flat,
@@ -21,7 +22,6 @@ from topi_ext.compute.geometry import (
     widened,
 )
 from topi_ext.compute.padding import pad
-from topi_ext.dot_products import dot
 from topi_ext.indexing import (
     BlockedCoordinate,
     Coordinate,

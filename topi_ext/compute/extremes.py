@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tvm import te, tirx
 
 EXTREME = "extreme"
-"""What the names of such blocks begin with; :mod:`topi_ext.identities` has them begin with infinity."""
+"""What the names of such blocks begin with, which :mod:`topi_ext.codegen.identities` starts from infinity."""
 
 
 def extreme(data: te.Tensor, axes: Sequence[int], keepdims: bool, *, largest: bool) -> te.Tensor:

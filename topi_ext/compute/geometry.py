@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.bfloat16 import BITS
+from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import (
     BlockedCoordinate,

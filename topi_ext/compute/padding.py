@@ -5,7 +5,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.bfloat16 import BITS, rounded
+from topi_ext.codegen.bfloat16 import BITS, rounded
 from topi_ext.indexing import physical_axes
 
 PADDING = "data_pad"

@@ -5,9 +5,9 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.bfloat16 import BITS, rounded, widened
+from topi_ext.codegen.bfloat16 import BITS, rounded, widened
+from topi_ext.codegen.dot_products import PAIR, dot, halves_of, word_of
 from topi_ext.compute.geometry import is_one
-from topi_ext.dot_products import PAIR, dot, halves_of, word_of
 
 FEWEST_ROWS = 8
 """Rows that make up for packing the other operand."""

@@ -17,11 +17,11 @@ from topi_ext.compute.winograd_nhwc import (
     transformed_products,
     winograd_products,
 )
-from topi_ext.cuda.build import PIPELINE
+from topi_ext.cuda.codegen.build import PIPELINE
+from topi_ext.cuda.codegen.nvcc import machine_code
 from topi_ext.cuda.depthwise import DepthwiseKnobs, check_depthwise
 from topi_ext.cuda.knobs import GemmKnobs, check
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.nvcc import machine_code
 from topi_ext.cuda.winograd import WinogradGemmKnobs, check_winograd, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.errors import CudaError

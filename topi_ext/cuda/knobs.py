@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from topi_ext.cuda.bulk_copies import BARRIER_BYTES, MOST_STAGES
+from topi_ext.cuda.codegen.bulk_copies import BARRIER_BYTES, MOST_STAGES
+from topi_ext.cuda.codegen.tensor_maps import bulk_misfit
+from topi_ext.cuda.codegen.wgmma import GROUP, LOADED, LOADED_REGISTERS, MOST_COLUMNS, WGMMA_DTYPES
 from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.stacked import Count, greatest, least, rounded_up
-from topi_ext.cuda.tensor_maps import bulk_misfit
-from topi_ext.cuda.wgmma import GROUP, LOADED, LOADED_REGISTERS, MOST_COLUMNS, WGMMA_DTYPES
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 
 Instruction = Literal["mma", "wgmma", "wmma", "fma", "dp4a"]

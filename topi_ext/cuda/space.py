@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from topi_ext.compute.implicit_gemm import padded
+from topi_ext.cuda.codegen.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
 from topi_ext.cuda.knobs import (
     LANE_COLUMNS,
     LANE_ROWS,
@@ -29,7 +30,6 @@ from topi_ext.cuda.knobs import (
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import SCHEDULERS, Multiprocessor
 from topi_ext.cuda.stacked import Amount, Count, first_fitting, greatest, least, rounded_up, stacked
-from topi_ext.cuda.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 
 LATENCY_CYCLES = 480

@@ -18,11 +18,11 @@ from tvm.ir import Call, Op
 from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.cuda.device_functions import called
+from topi_ext.cuda.codegen.device_functions import called
+from topi_ext.cuda.codegen.statements import holds
+from topi_ext.cuda.codegen.wgmma import MULTIPLY, row_bytes_of
+from topi_ext.cuda.codegen.wide_copies import is_multiple
 from topi_ext.cuda.knobs import SWIZZLED_ROWS
-from topi_ext.cuda.statements import holds
-from topi_ext.cuda.wgmma import MULTIPLY, row_bytes_of
-from topi_ext.cuda.wide_copies import is_multiple
 from topi_ext.cuda.workload import COPY_BYTES
 from topi_ext.knobs import DTYPE_BYTES
 

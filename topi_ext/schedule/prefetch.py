@@ -11,7 +11,7 @@ from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.dot_products import is_dot
+from topi_ext.codegen.dot_products import is_dot
 from topi_ext.processor import LINE_BYTES
 from topi_ext.schedule.blocks import loads_of
 from topi_ext.schedule.overlap import loops_within, substitute, unmarked

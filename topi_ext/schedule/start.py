@@ -4,7 +4,7 @@ Of a depthwise convolution each sum is nine products, so setting it to zero and 
 a seventh of the arithmetic. A sum that starts from the bias needs neither, provided that the bias is loaded
 into its register: a copy from another register is an operation of the vector units as well. Compilers load
 once and copy, so the bias is kept in a buffer of its own, in the scope :data:`START`, which on processors
-where a load is cheaper is read again for each sum (:mod:`topi_ext.build`).
+where a load is cheaper is read again for each sum (:mod:`topi_ext.codegen.build`).
 """
 
 from typing import Any

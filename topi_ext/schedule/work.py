@@ -9,7 +9,7 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_hash, structural_walk
 
-from topi_ext.bfloat16 import CONVERSIONS
+from topi_ext.codegen.bfloat16 import CONVERSIONS
 from topi_ext.schedule.blocks import SBlock, fixed, is_reduction, loop_extent
 from topi_ext.schedule.overlap import uses
 

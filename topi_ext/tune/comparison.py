@@ -7,8 +7,8 @@ from statistics import mean
 
 from topi_ext.family import Workload
 from topi_ext.processor import Processor
-from topi_ext.tune.ranking import rank_records
-from topi_ext.tune.record import Record, TuningRecord
+from topi_ext.tune.records.ranking import rank_records
+from topi_ext.tune.records.record import Record, TuningRecord
 from topi_ext.tune.search import Strategy
 from topi_ext.tune.space import Space
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from math import ceil, inf
 from typing import Protocol
 
-from topi_ext.tune.cost_model import CostModel, SharedSamples
-from topi_ext.tune.record import knobs_key
+from topi_ext.tune.models.cost_model import CostModel, SharedSamples
+from topi_ext.tune.records.record import knobs_key
 from topi_ext.tune.space import Candidate, Space
 
 EXPLORATION = 0.25

@@ -12,10 +12,10 @@ from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.processor import Processor
-from topi_ext.tune.depthwise_features import depthwise_features, thread_features
-from topi_ext.tune.features import Features, knob_features, workload_features
-from topi_ext.tune.product_features import convolution_features, product_features
-from topi_ext.tune.record import knobs_key
+from topi_ext.tune.models.depthwise_features import depthwise_features, thread_features
+from topi_ext.tune.models.features import Features, knob_features, workload_features
+from topi_ext.tune.models.product_features import convolution_features, product_features
+from topi_ext.tune.records.record import knobs_key
 
 _WORST_ESTIMATE = 1e30
 

@@ -6,10 +6,10 @@ from functools import cached_property
 from math import inf
 
 from topi_ext.family import Machine, Workload, family_of
-from topi_ext.tune.cost_model import SharedSamples
-from topi_ext.tune.database import Database
-from topi_ext.tune.ranking import CONFIRMED, rank_records, ranking_seconds
-from topi_ext.tune.record import Origin, TuningRecord
+from topi_ext.tune.models.cost_model import SharedSamples
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.ranking import CONFIRMED, rank_records, ranking_seconds
+from topi_ext.tune.records.record import Origin, TuningRecord
 from topi_ext.tune.search import STRATEGIES, ModelSearch, Strategy
 from topi_ext.tune.space import Candidate, Space
 

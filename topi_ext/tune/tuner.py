@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from topi_ext.family import Machine
-from topi_ext.tune.database import Database
-from topi_ext.tune.log import append
-from topi_ext.tune.measurement import Measurement, Measurer
-from topi_ext.tune.record import Origin, TuningRecord, utc_now
+from topi_ext.tune.measuring.measurement import Measurement, Measurer
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.log import append
+from topi_ext.tune.records.record import Origin, TuningRecord, utc_now
 from topi_ext.tune.space import Candidate
 from topi_ext.tune.task import Task, TaskState, known_samples
 

@@ -15,7 +15,7 @@ from relay_layout.tuning.fleet.messages import STOP, Failed, Finished, Message
 from relay_layout.tuning.fleet.status import FleetStatus, TargetStatus
 from relay_layout.tuning.fleet.worker import work
 from relay_layout.tuning.job import TuningJob
-from topi_ext.tune.tracker import RemoteDevice, machines
+from topi_ext.tune.measuring.tracker import RemoteDevice, machines
 
 LOOK_SECONDS = 2.0
 """How often the tracker is asked for its boards."""

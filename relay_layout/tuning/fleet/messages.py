@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from topi_ext.tune.boards import BoardEvent
+from topi_ext.tune.measuring.boards import BoardEvent
 from topi_ext.tune.transform_tuner import TransformProgress
 from topi_ext.tune.tuner import TuneProgress
 

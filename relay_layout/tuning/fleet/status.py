@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from relay_layout.tuning.fleet.messages import Failed, Finished, Message, Started, Told, Working
-from topi_ext.tune.boards import BoardEvent
+from topi_ext.tune.measuring.boards import BoardEvent
 from topi_ext.tune.transform_tuner import TransformProgress
 from topi_ext.tune.tuner import TuneProgress
 

@@ -19,8 +19,8 @@ from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from relay_layout.tuning.measurers import remote_measurer
 from relay_layout.tuning.tasks import describe
 from topi_ext.messages import system_message
-from topi_ext.tune.measurement import Measurement, Measurer
-from topi_ext.tune.tracker import RemoteDevice
+from topi_ext.tune.measuring.measurement import Measurement, Measurer
+from topi_ext.tune.measuring.tracker import RemoteDevice
 from topi_ext.workload import ConvolutionWorkload
 
 _LAST_KERNELS_SECONDS = 60.0

@@ -11,9 +11,9 @@ from relay_layout.bench import cuda_layers
 from relay_layout.bench.cuda_layers import LayerTime, layers, peak_share
 from relay_layout.targets import CudaTarget, resolve_target
 from topi_ext.chooser import KernelChooser
+from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype
 from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.nvcc import find_nvcc
 from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.kernel_choice import KernelChoice

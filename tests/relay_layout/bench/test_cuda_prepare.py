@@ -10,7 +10,7 @@ from relay_layout.bench import cuda_prepare
 from relay_layout.bench.cuda_prepare import Case, Prepared, layer_code, reference
 from relay_layout.errors import ModelError
 from relay_layout.models import Network, NetworkBuilder
-from topi_ext.cuda.nvcc import find_compiler
+from topi_ext.cuda.codegen.nvcc import find_compiler
 from topi_ext.cuda.workload import GemmConvolution
 
 WORK = GemmConvolution(32, 4, 4, 8, 8, (1, 1), (1, 1), (0,) * 4, (1, 1), 1, "float16")

@@ -7,7 +7,7 @@ import tvm
 from tvm.target import Target
 
 from relay_layout.bench.layers_peak import CHAINS, peak_kernel, peak_operations
-from topi_ext.build import compile_kernel
+from topi_ext.codegen.build import compile_kernel
 
 LANES = 8
 TARGET = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2})

@@ -21,10 +21,10 @@ from relay_layout.bench.layers_peers import (
     stored,
     write_job,
 )
-from topi_ext.direct_space import direct_knobs
 from topi_ext.processor import processor_of
-from topi_ext.tune.workers import cold_copies
-from topi_ext.winograd_space import winograd_knobs
+from topi_ext.spaces.direct import direct_knobs
+from topi_ext.spaces.winograd import winograd_knobs
+from topi_ext.tune.measuring.workers import cold_copies
 from topi_ext.workload import ConvolutionWorkload, in_depth
 
 TARGET = {"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1}
@@ -151,7 +151,7 @@ def test_calls_take_turns_with_the_copies(tmp_path: Path, monkeypatch: pytest.Mo
 
     packed: list[Any] = []
     convolve = torch.ops.mkldnn._convolution_pointwise.default
-    monkeypatch.setattr("topi_ext.tune.workers.cold_copies", lambda size: 3)
+    monkeypatch.setattr("topi_ext.tune.measuring.workers.cold_copies", lambda size: 3)
     monkeypatch.setattr(
         torch.ops.mkldnn._convolution_pointwise,
         "default",

@@ -9,8 +9,8 @@ import pytest
 
 from relay_layout.cli.main import main
 from topi_ext.errors import RelayLayoutError
-from topi_ext.tune import machine_code, static_model
-from topi_ext.tune.log import load
+from topi_ext.tune.models import machine_code, static_model
+from topi_ext.tune.records.log import load
 
 needs_analyser = pytest.mark.usefixtures("llvm_mca")
 ARM = ["--target", "aarch64-cortex-a76", "--no-shipped-records"]

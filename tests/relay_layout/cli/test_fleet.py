@@ -154,7 +154,7 @@ def test_options_that_cannot_be(
 def conducted(status: FleetStatus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FleetStatus:
     """What the verb gets from the conductor, in place of boards."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("topi_ext.tune.tracker.check_remote", lambda remote: None)
+    monkeypatch.setattr("topi_ext.tune.measuring.tracker.check_remote", lambda remote: None)
     monkeypatch.setattr("relay_layout.tuning.fleet.conductor.conduct", lambda jobs, **_: status)
     return status
 
@@ -211,7 +211,7 @@ def test_the_log_of_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return found
 
     jobs_of = fleet._jobs
-    monkeypatch.setattr("topi_ext.tune.tracker.check_remote", no_board)
+    monkeypatch.setattr("topi_ext.tune.measuring.tracker.check_remote", no_board)
     monkeypatch.setattr(fleet, "_jobs", noted)
     target = '{"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a55"}'
     assert main([*COMMAND, *BOARD, "--board", f"phone={target}", "--board", "nano=aarch64-cortex-a76"]) == 2

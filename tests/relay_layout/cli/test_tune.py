@@ -14,9 +14,9 @@ from relay_layout.cli import tune
 from relay_layout.cli.main import main
 from relay_layout.targets import resolve_target
 from relay_layout.tuning.tasks import ModelTasks, as_tasks
-from topi_ext.tune.log import append, load
-from topi_ext.tune.measurement import Measurement
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.measuring.measurement import Measurement
+from topi_ext.tune.records.log import append, load
+from topi_ext.tune.records.record import TuningRecord
 from topi_ext.tune.tuner import TuneProgress
 from topi_ext.workload import ConvolutionWorkload
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from relay_layout.cli.main import main
-from topi_ext.tune.log import load
+from topi_ext.tune.records.log import load
 
 SAMPLE = Path(__file__).parents[2] / "data" / "autotvm" / "x86.log"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from relay_layout.cli.main import main
-from topi_ext.tune.log import append, load
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.records.log import append, load
+from topi_ext.tune.records.record import TuningRecord
 from topi_ext.workload import ConvolutionWorkload
 
 DENSE = ConvolutionWorkload(

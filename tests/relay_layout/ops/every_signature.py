@@ -13,7 +13,7 @@ from tvm import relax
 from relay_layout.choice.solver import Solution
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.layout import Layout
-from relay_layout.lower.legalize import legalization_map
+from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.ops import TABLE, ConvolutionLayouts, Signature, Wanted, unchanged
 from relay_layout.rewrite.rewriter import rewrite
 

@@ -12,7 +12,7 @@ from relay_layout.artifact import read_artifact
 from relay_layout.errors import ArtifactError
 from relay_layout.runtime.cpu import aligned
 from relay_layout.runtime.gpu import Gpu, first_gpu
-from topi_ext.cuda.window_maps import ENCODE_WINDOWS
+from topi_ext.cuda.codegen.window_maps import ENCODE_WINDOWS
 
 
 def address(tensor: tvm.runtime.Tensor) -> int:

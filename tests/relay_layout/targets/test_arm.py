@@ -191,7 +191,7 @@ def test_no_cross_linker(small_network: onnx.ModelProto, monkeypatch: pytest.Mon
     monkeypatch.setattr("relay_layout.targets.target.architecture", lambda: "x86_64")
     monkeypatch.setattr("relay_layout.targets.resolve.architecture", lambda: "x86_64")
     monkeypatch.delenv("CROSS_CC", raising=False)
-    monkeypatch.setattr("relay_layout.lower.link._is_packaged", lambda: False)
+    monkeypatch.setattr("relay_layout.lower.library.link._is_packaged", lambda: False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(TargetError) as raised:
         relay_layout.compile(small_network, target="aarch64-cortex-a76")

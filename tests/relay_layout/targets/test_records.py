@@ -13,8 +13,8 @@ from relay_layout.targets import resolve_target
 from relay_layout.targets.records import recorded_kernels
 from relay_layout.tuning.measurers import core_model
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.tune.log import load, write
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.records.log import load, write
+from topi_ext.tune.records.record import TuningRecord
 from topi_ext.workload import ConvolutionWorkload
 
 WORKLOAD = ConvolutionWorkload(

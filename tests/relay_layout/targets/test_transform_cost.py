@@ -15,8 +15,8 @@ from relay_layout.graph import Value
 from relay_layout.layout import Layout
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.transform_cost import transform_price, transform_workload
-from topi_ext.tune.log import write
-from topi_ext.tune.record import TransformRecord
+from topi_ext.tune.records.log import write
+from topi_ext.tune.records.record import TransformRecord
 from topi_ext.workload import TransformWorkload
 
 LAYOUTS = ("NCHW", "NHWC", "NCHW16c", "NCHW8c")

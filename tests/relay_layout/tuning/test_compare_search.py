@@ -7,7 +7,7 @@ import pytest
 
 from scripts import compare_search
 from tests.topi_ext.tune.conftest import MadeUp
-from topi_ext.tune.log import load
+from topi_ext.tune.records.log import load
 
 
 @pytest.fixture

@@ -17,15 +17,15 @@ from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from relay_layout.tuning.tasks import model_tasks
 from relay_layout.tuning.transforms import transform_function
 from scripts import benchmark_cuda
+from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.nvcc import find_nvcc
 from topi_ext.cuda.space import estimated_us
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.tune import gpu_workers
-from topi_ext.tune.log import append, load
-from topi_ext.tune.measurement import Measurement
-from topi_ext.tune.record import TransformRecord, TuningRecord
+from topi_ext.tune.measuring import gpu_workers
+from topi_ext.tune.measuring.measurement import Measurement
+from topi_ext.tune.records.log import append, load
+from topi_ext.tune.records.record import TransformRecord, TuningRecord
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneOptions
 from topi_ext.workload import TransformWorkload

@@ -9,8 +9,8 @@ import pytest
 from relay_layout.tuning.importing import LONGEST_LINE, import_log
 from topi_ext.kernel import knobs_from_dict, scheduled_kernel
 from topi_ext.processor import Processor
-from topi_ext.tune.database import Database
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.record import TuningRecord
 
 DATA = Path(__file__).parents[2] / "data" / "autotvm"
 

@@ -17,7 +17,7 @@ from relay_layout.tuning.transforms import (
     transform_function,
 )
 from tests import layout_graphs
-from topi_ext.tune.workers import build, named
+from topi_ext.tune.measuring.workers import build, named
 from topi_ext.workload import TransformWorkload
 
 LAYOUTS = ("NCHW", "NHWC", "NCHW16c", "NCHW8c")

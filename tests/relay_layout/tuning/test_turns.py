@@ -10,8 +10,8 @@ import pytest
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import ModelTasks
 from relay_layout.tuning.turns import MOST_PLANS, TRANSFORMS_SHARE, Turns
-from topi_ext.tune.database import Database
-from topi_ext.tune.record import TransformRecord, TuningRecord
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.record import TransformRecord, TuningRecord
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneOptions, TuneResult
 from topi_ext.workload import ConvolutionWorkload, TransformWorkload

@@ -20,17 +20,17 @@ from topi_ext.compute.implicit_gemm import (
     result_of,
     rounded_to_tf32,
 )
-from topi_ext.cuda.build import PIPELINE
-from topi_ext.cuda.byte_vectors import pack_bytes
-from topi_ext.cuda.copy_order import order_copies
-from topi_ext.cuda.dependent_launch import wait_for_kernel_before
+from topi_ext.cuda.codegen.build import PIPELINE
+from topi_ext.cuda.codegen.byte_vectors import pack_bytes
+from topi_ext.cuda.codegen.copy_order import order_copies
+from topi_ext.cuda.codegen.dependent_launch import wait_for_kernel_before
+from topi_ext.cuda.codegen.fragments import lower_fragments
+from topi_ext.cuda.codegen.warpgroups import order_warpgroups
+from topi_ext.cuda.codegen.wide_copies import widen_copies
 from topi_ext.cuda.depthwise import DepthwiseKnobs
-from topi_ext.cuda.fragments import lower_fragments
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.swizzle import swizzle_tiles
-from topi_ext.cuda.warpgroups import order_warpgroups
-from topi_ext.cuda.wide_copies import widen_copies
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
 from topi_ext.schedule.cuda.implicit_gemm import schedule_product

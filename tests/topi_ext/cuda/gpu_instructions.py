@@ -14,7 +14,7 @@ from gpu_memory import Memory, SimulationError
 from gpu_shuffles import SHUFFLES
 from tvm.ir import Call
 
-from topi_ext.cuda.dependent_launch import ALLOW, WAIT
+from topi_ext.cuda.codegen.dependent_launch import ALLOW, WAIT
 from topi_ext.cuda.multiplication import extents
 
 LANES = 32

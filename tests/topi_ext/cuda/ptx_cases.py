@@ -16,7 +16,7 @@ from ptx_module import parse_kernels
 from ptx_text import compile_ptx
 from tvm import tirx
 
-from topi_ext.cuda.build import cuda_source, device_passes
+from topi_ext.cuda.codegen.build import cuda_source, device_passes
 from topi_ext.cuda.multiprocessor import Multiprocessor
 
 _SIGNATURE = re.compile(r"main_kernel\(([^)]*)\)")

@@ -1,6 +1,6 @@
 """Kernels as PTX, which says what a compiler made of them, and what :mod:`ptx_machine` runs."""
 
-from topi_ext.cuda.nvcc import compile_source
+from topi_ext.cuda.codegen.nvcc import compile_source
 
 
 def compile_ptx(source: str, arch: str) -> str:

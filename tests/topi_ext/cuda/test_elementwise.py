@@ -5,7 +5,7 @@ import pytest
 from gpu_cases import simulated
 from tvm import te, tirx, topi
 
-from topi_ext.cuda.build import cuda_source
+from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.schedule.cuda.elementwise import schedule_elementwise
 

@@ -13,18 +13,17 @@ from gpu_winograd import winograd_error
 from ptx_cases import Compiled, run_ptx
 
 from tests.topi_ext.cuda import (
-    test_bulk_copies,
     test_elementwise,
     test_normalization,
     test_numbers,
     test_reductions,
     test_rows,
-    test_warpgroups,
     test_winograd,
 )
+from tests.topi_ext.cuda.codegen import test_bulk_copies, test_warpgroups
 from topi_ext.compute.row_product import pack_rows
+from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
-from topi_ext.cuda.nvcc import find_nvcc
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 

@@ -6,9 +6,9 @@ from gpu_cases import simulated
 from tvm import te, tirx, topi
 
 from topi_ext.compute.row_product import pack_rows, row_product
-from topi_ext.cuda.build import cuda_source
+from topi_ext.cuda.codegen.build import cuda_source
+from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.nvcc import compile_cubin, find_nvcc
 from topi_ext.schedule.cuda.rows import schedule_rows
 
 SM_80 = MULTIPROCESSORS["sm_80"]

@@ -18,10 +18,10 @@ from ptx_text import compile_ptx
 from tvm import te, topi
 
 from topi_ext.compute.winograd_nhwc import products_shape, transformed_products
-from topi_ext.cuda.build import cuda_source
+from topi_ext.cuda.codegen.build import cuda_source
+from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.winograd import (
     WinogradGemmKnobs,

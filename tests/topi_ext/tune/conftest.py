@@ -8,8 +8,8 @@ from zlib import crc32
 import pytest
 
 from topi_ext.processor import Processor
-from topi_ext.tune.measurement import Measurement
-from topi_ext.tune.record import TuningRecord, knobs_key
+from topi_ext.tune.measuring.measurement import Measurement
+from topi_ext.tune.records.record import TuningRecord, knobs_key
 from topi_ext.workload import ConvolutionWorkload
 
 MakeRecord = Callable[..., TuningRecord]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from topi_ext.tune.log import load
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.records.log import load
+from topi_ext.tune.records.record import TuningRecord
 
 ROOT = Path(__file__).resolve().parents[3]
 TRIALS = 12
@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from conftest import MadeUp, made_up_seconds, square
 from topi_ext.processor import Processor
-from topi_ext.tune.database import Database
+from topi_ext.tune.records.database import Database
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneOptions, Tuner
 

@@ -20,20 +20,20 @@ import pytest
 from tvm.rpc import base
 from tvm.target import Target
 
+from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.nvcc import find_nvcc
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.processor import architecture_of, processor_of
-from topi_ext.tune import boards, measure, workers
-from topi_ext.tune.boards import BoardRunner, Library
-from topi_ext.tune.gpu_measure import GpuMeasurer
-from topi_ext.tune.measure import KernelMeasurer
-from topi_ext.tune.needs import Needs
+from topi_ext.tune.measuring import boards, measure, workers
+from topi_ext.tune.measuring.boards import BoardRunner, Library
+from topi_ext.tune.measuring.gpu_measure import GpuMeasurer
+from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring.needs import Needs
+from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
 from topi_ext.tune.space import Space
-from topi_ext.tune.tracker import RemoteDevice, check_remote
 from topi_ext.workload import ConvolutionWorkload
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -15,9 +15,9 @@ from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.errors import RelayLayoutError
-from topi_ext.tune.database import Database
-from topi_ext.tune.record import TuningRecord, record_from_json
-from topi_ext.tune.recorded import RecordedKernels
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.record import TuningRecord, record_from_json
+from topi_ext.tune.records.recorded import RecordedKernels
 from topi_ext.tune.space import Space
 
 SM_80, SM_90 = MULTIPROCESSORS["sm_80"], MULTIPROCESSORS["sm_90"]

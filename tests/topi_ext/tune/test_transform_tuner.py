@@ -8,9 +8,9 @@ import pytest
 from tvm import te
 
 from topi_ext.processor import Processor
-from topi_ext.tune.database import Database
-from topi_ext.tune.log import load
-from topi_ext.tune.measurement import Measurement
+from topi_ext.tune.measuring.measurement import Measurement
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.log import load
 from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress
 from topi_ext.workload import TransformWorkload
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from topi_ext.processor import Processor
-from topi_ext.tune.database import Database
-from topi_ext.tune.log import load
-from topi_ext.tune.record import TuningRecord, knobs_key
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.log import load
+from topi_ext.tune.records.record import TuningRecord, knobs_key
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task, TaskState, known_samples
 from topi_ext.tune.tuner import TuneOptions, TuneProgress, Tuner, TuneResult, summary

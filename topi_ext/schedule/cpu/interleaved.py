@@ -2,8 +2,8 @@
 
 Every second channel of a shuffle is of the other operand, every second pixel of an image of twice the size
 of the same pixel, or of another channel. Such a row is written ``count`` elements at a time, each of which
-reads its neighbours where they lie side by side. :func:`topi_ext.interleave.interleave_stores` makes one
-store of them once they are vectors.
+reads its neighbours where they lie side by side. :func:`topi_ext.codegen.interleave.interleave_stores` makes
+one store of them once they are vectors.
 """
 
 from typing import Any

@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
-from topi_ext.identities import from_infinity
+from topi_ext.codegen.identities import from_infinity
 from topi_ext.processor import Processor, parallel_cycles
 from topi_ext.schedule.blocks import (
     SBlock,

@@ -1,8 +1,8 @@
 """Register tiles of matrices: the innermost loops of a convolution of words as instructions on these.
 
 Schedules arrange the loops as they do for vectors and leave marks; then the loops of a tile become
-instructions on all of its matrices, which are those of AMX (:mod:`topi_ext.matrix_registers`) or vectors of
-ARM (:mod:`topi_ext.matrix_vectors`), and sums are stored where the epilogue reads them.
+instructions on all of its matrices, which are those of AMX (:mod:`topi_ext.codegen.matrix_registers`) or
+vectors of ARM (:mod:`topi_ext.codegen.matrix_vectors`), and sums are stored where the epilogue reads them.
 """
 
 from abc import ABC, abstractmethod
@@ -16,12 +16,12 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.bfloat16 import without_conversion
-from topi_ext.dot_products import is_dot, operands
+from topi_ext.codegen.bfloat16 import without_conversion
+from topi_ext.codegen.dot_products import is_dot, operands
+from topi_ext.codegen.matrix_registers import Matrices
+from topi_ext.codegen.matrix_vectors import ROW_BYTES, MatrixVectors
+from topi_ext.codegen.matrix_vectors import SUMS as VECTOR_SUMS
 from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
-from topi_ext.matrix_registers import Matrices
-from topi_ext.matrix_vectors import ROW_BYTES, MatrixVectors
-from topi_ext.matrix_vectors import SUMS as VECTOR_SUMS
 from topi_ext.schedule.blocks import SBlock
 from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 from topi_ext.workload import ConvolutionWorkload

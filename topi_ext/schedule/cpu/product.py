@@ -15,7 +15,7 @@ from tvm.ir import Call, TensorLoad
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal, structural_walk
 
-from topi_ext.dot_products import is_dot, operands
+from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,

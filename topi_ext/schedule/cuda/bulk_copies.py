@@ -1,7 +1,8 @@
 """Tiles by bulk copies: what a schedule leaves as loops over a tile becomes one call, and the host makes the
 tensor maps.
 
-The call is one of every thread here; code generation leaves it to one (:mod:`topi_ext.cuda.bulk_order`).
+The call is one of every thread here; code generation leaves it to one
+(:mod:`topi_ext.cuda.codegen.bulk_order`).
 """
 
 from math import prod
@@ -14,13 +15,21 @@ from tvm.tirx.script import builder as T
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.compute.implicit_gemm import GATHER, ROWS, padded
-from topi_ext.cuda.bulk_copies import BARRIER_BYTES, Arrival, arrived, begin, copy_tile, copy_windows, end
-from topi_ext.cuda.dependent_launch import constant_operand
-from topi_ext.cuda.intrinsics import SHARED
+from topi_ext.cuda.codegen.bulk_copies import (
+    BARRIER_BYTES,
+    Arrival,
+    arrived,
+    begin,
+    copy_tile,
+    copy_windows,
+    end,
+)
+from topi_ext.cuda.codegen.dependent_launch import constant_operand
+from topi_ext.cuda.codegen.intrinsics import SHARED
+from topi_ext.cuda.codegen.statements import flat, with_body
+from topi_ext.cuda.codegen.tensor_functions import pointer_to
+from topi_ext.cuda.codegen.tensor_maps import TiledMap, data_map, weight_map
 from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.statements import flat, with_body
-from topi_ext.cuda.tensor_functions import pointer_to
-from topi_ext.cuda.tensor_maps import TiledMap, data_map, weight_map
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.schedule.blocks import child_blocks

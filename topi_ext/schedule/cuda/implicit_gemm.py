@@ -16,7 +16,7 @@ from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
 from topi_ext.compute.row_numbers import number_of_row
-from topi_ext.cuda.intrinsics import SHARED
+from topi_ext.cuda.codegen.intrinsics import SHARED
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution

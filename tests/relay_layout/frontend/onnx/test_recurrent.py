@@ -16,7 +16,7 @@ from tvm import relax
 import relay_layout
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
-from relay_layout.lower.recurrent_layers import unroll_layers
+from relay_layout.lower.legalize.recurrent_layers import unroll_layers
 from relay_layout.lower.stages import lower
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import resolve_target

@@ -9,14 +9,14 @@ from qdq_graphs import QdqGraph
 
 import relay_layout
 from relay_layout import models
-from relay_layout.lower.device_code import stored_code
+from relay_layout.lower.library.device_code import stored_code
+from topi_ext.cuda.codegen.nvcc import find_nvcc
+from topi_ext.cuda.codegen.tensor_maps import ENCODE_TILED
+from topi_ext.cuda.codegen.window_maps import ENCODE_WINDOWS
 from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.nvcc import find_nvcc
-from topi_ext.cuda.tensor_maps import ENCODE_TILED
-from topi_ext.cuda.window_maps import ENCODE_WINDOWS
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.tune.log import append
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.records.log import append
+from topi_ext.tune.records.record import TuningRecord
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 

@@ -15,8 +15,8 @@ from topi_ext.compute.implicit_gemm import rounded_to_tf32
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.tune.log import append
-from topi_ext.tune.record import TuningRecord
+from topi_ext.tune.records.log import append
+from topi_ext.tune.records.record import TuningRecord
 
 STEP = 0.05
 

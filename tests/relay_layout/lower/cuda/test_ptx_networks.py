@@ -7,7 +7,7 @@ from ptx_cases import run_ptx
 from simulated_network import SimulatedNetwork
 
 from relay_layout import models
-from topi_ext.cuda.nvcc import find_nvcc
+from topi_ext.cuda.codegen.nvcc import find_nvcc
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 

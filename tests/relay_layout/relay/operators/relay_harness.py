@@ -7,7 +7,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from relay_layout.lower.legalize import legalization_map
+from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.relay.exporting import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.operators import decompose

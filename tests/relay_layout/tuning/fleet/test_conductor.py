@@ -13,7 +13,7 @@ from relay_layout.tuning.fleet.conductor import FleetJob, conduct
 from relay_layout.tuning.fleet.messages import STOP, Finished, Started
 from relay_layout.tuning.fleet.status import FleetStatus
 from relay_layout.tuning.job import TuningJob
-from topi_ext.tune.tracker import RemoteDevice
+from topi_ext.tune.measuring.tracker import RemoteDevice
 
 NO_TRACKER = 1
 """A port that nobody listens on."""

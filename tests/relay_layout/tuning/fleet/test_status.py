@@ -4,7 +4,7 @@ import pytest
 
 from relay_layout.tuning.fleet.messages import Failed, Finished, Started, Told, Working
 from relay_layout.tuning.fleet.status import FleetStatus, TargetStatus
-from topi_ext.tune.boards import BoardEvent
+from topi_ext.tune.measuring.boards import BoardEvent
 from topi_ext.tune.transform_tuner import TransformProgress
 from topi_ext.tune.tuner import TuneProgress
 

@@ -1,0 +1,1 @@
+"""Which operators share a kernel, beyond what TVM's own fusion joins."""

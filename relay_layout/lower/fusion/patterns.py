@@ -1,0 +1,66 @@
+"""TVM's operator pattern kinds, by which functions are fused.
+
+The first two join the function of a convolution before them, an injective one only that of other elementwise
+operators, and nothing joins an opaque one.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import tvm
+from tvm import relax
+
+from relay_layout.ir import copy_of, with_values
+from relay_layout.lower.fusion.function_calls import function_calls
+
+PATTERN = "op_pattern"
+"""The attribute of a function."""
+
+PRIMITIVE = "Primitive"
+"""The attribute of a function that stands for one kernel."""
+
+ELEMENTWISE, BROADCAST, INJECTIVE, OUT_ELEMENTWISE_FUSABLE, OPAQUE = 0, 1, 2, 4, 8
+
+
+def with_pattern(module: tvm.IRModule, calls: Mapping[relax.Var, relax.Call], pattern: int) -> tvm.IRModule:
+    """A module in which what these calls of "main" call is of a pattern; the module itself without any.
+
+    They get a function of their own where other calls compute the same.
+    """
+    if not calls:
+        return module
+    users = Counter(call.args[0] for call in function_calls(module["main"]).values())
+    marked = Counter(call.args[0] for call in calls.values())
+    builder = relax.BlockBuilder(module)
+    own: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar] = {}
+    changed = {function: module[function].with_attr(PATTERN, pattern) for function in marked}
+    for function, count in marked.items():
+        if count < users[function]:
+            own[function] = builder.add_func(changed[function], f"{function.name_hint}_apart")
+    found = builder.get()
+    updated = copy_of(found)
+    for function in changed.keys() - own.keys():
+        updated.update_func(function, changed[function])
+    moved = {
+        # With its type, without which TVM does not find "main" among functions.
+        variable: builder.normalize(
+            relax.Call(call.op, [own[call.args[0]], *call.args[1:]], call.attrs, call.ty_args)
+        )
+        for variable, call in calls.items()
+        if call.args[0] in own
+    }
+    if moved:
+        updated.update_func(module.get_global_var("main"), with_values(module["main"], moved))
+    return updated
+
+
+__all__ = [
+    "BROADCAST",
+    "ELEMENTWISE",
+    "INJECTIVE",
+    "OPAQUE",
+    "OUT_ELEMENTWISE_FUSABLE",
+    "PATTERN",
+    "PRIMITIVE",
+    "with_pattern",
+]

@@ -1,0 +1,1 @@
+"""Operators as computes: which compute a call becomes on each kind of target."""

@@ -1,0 +1,28 @@
+"""Operators whose computes are the same for processors and for CUDA."""
+
+from collections.abc import Callable
+
+from tvm import relax
+
+from relay_layout.ir import Expression
+from relay_layout.lower.legalize.elementwise import EQUALITIES, equality_call, full_call
+from relay_layout.lower.legalize.gathering import gather_elements_call, gather_nd_call
+from relay_layout.lower.legalize.reductions import extreme_call, layer_norm_call, rms_norm_call
+from relay_layout.lower.legalize.views import reshape_call
+
+Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
+"""Gives what takes the place of a call."""
+
+COMMON_LEGALIZERS: dict[str, Legalizer] = {
+    **dict.fromkeys(EQUALITIES, equality_call),
+    **dict.fromkeys(("full", "full_like"), full_call),
+    **dict.fromkeys(("max", "min"), extreme_call),
+    "gather_elements": gather_elements_call,
+    "gather_nd": gather_nd_call,
+    "nn.layer_norm": layer_norm_call,
+    "nn.rms_norm": rms_norm_call,
+    "reshape": reshape_call,
+}
+"""By operator."""
+
+__all__ = ["COMMON_LEGALIZERS", "Legalizer"]

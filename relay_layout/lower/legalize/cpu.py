@@ -1,0 +1,329 @@
+"""Relax operators to the computes of ``topi_ext``: one entry per operator.
+
+Operators without an entry go to TVM's own legalisation. Constant weights are packed on the way into
+the layout that the kernel reads fastest.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from tvm import relax, te, topi
+
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    as_extent,
+    constant,
+    constant_array,
+    dtype_of,
+    ints,
+    is_static,
+    operator_name,
+    shape_of,
+    with_attributes,
+)
+from relay_layout.lower.legalize.common import COMMON_LEGALIZERS, Legalizer
+from relay_layout.lower.legalize.convolutions import (
+    call_compute,
+    call_form,
+    constant_convolution,
+    convolution_options,
+    packed_weight,
+    stored_weight,
+    usual_workload,
+)
+from relay_layout.lower.legalize.default import default_call
+from relay_layout.lower.legalize.elementwise import (
+    COMPUTES,
+    QUOTIENTS,
+    negation_call,
+    quotient_call,
+    transcendental_call,
+)
+from relay_layout.lower.legalize.reductions import softmax_call
+from relay_layout.lower.legalize.rejoined_parts import slice_bounds
+from relay_layout.lower.legalize.resizing import resize2d_call
+from relay_layout.lower.legalize.sampling import grid_sample_call
+from relay_layout.lower.legalize.scattering import scatter_elements_call, scatter_nd_call
+from relay_layout.lower.legalize.sorting import sort_call, topk_call
+from relay_layout.lower.legalize.transposed import phased_call
+from relay_layout.lower.memory.in_place import CONCAT, SLICE
+from relay_layout.lower.open_sizes.image_tiles import tiled_call
+from relay_layout.lower.open_sizes.row_blocks import in_blocks, is_by_blocks
+from relay_layout.ops.channel_norms import channel_norm_call
+from relay_layout.targets import CpuTarget, dense
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, is_transposed
+from relay_layout.targets.phases import PLAIN
+from topi_ext import compute
+from topi_ext.compute.joining import joined
+from topi_ext.compute.pair_product import FEWEST_ROWS, pair_product
+from topi_ext.indexing import physical_axes
+from topi_ext.workload import ConvolutionWorkload
+
+
+def legalization_map(target: CpuTarget | None = None) -> dict[str, Legalizer]:
+    """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``.
+
+    ``target`` decides which convolutions with constant weights become Winograd's, or of another type. Without
+    it none does, and transposed convolutions keep their loops.
+    """
+
+    def known(builder: relax.BlockBuilder, call: relax.Call, images: int | None = None) -> Expression:
+        chosen = constant_convolution(builder, call, target, images)
+        return _convolution(builder, call) if chosen is None else chosen
+
+    def tiled(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        by_tiles = None if target is None else tiled_call(builder, call, known, target)
+        return known(builder, call) if by_tiles is None else by_tiles
+
+    def transposed(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        phased = None if target is None else phased_call(builder, call, tiled)
+        return _convolution(builder, call) if phased is None else phased
+
+    legalizers = _LEGALIZERS | {
+        "matmul": _products(target),
+        **dict.fromkeys(PLAIN, transposed),
+        **dict.fromkeys(PLAIN.values(), tiled),
+    }
+    return {f"relax.{name}": legalizer for name, legalizer in legalizers.items()}
+
+
+def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """A convolution of any rank, plain or transposed, in the layouts that its attributes name."""
+    operator, attributes = operator_name(call), call.attrs
+    data = call.args[0]
+    weight, kernel_layout, out_channels = packed_weight(call)
+    options = convolution_options(attributes, kernel_layout)
+    if out_channels is not None:
+        options["out_channels"] = out_channels
+    if is_transposed(operator):
+        options["output_padding"] = ints(attributes.output_padding)
+    else:
+        options["known"] = usual_workload(call)
+    name = operator.removeprefix("nn.")
+    convolve = _CONVOLUTIONS[name]
+    return call_compute(
+        builder, lambda tensor, kernel: convolve(tensor, kernel, **options), name, data, weight
+    )
+
+
+def _products(target: CpuTarget | None) -> Legalizer:
+    """Rows by a constant matrix: a pointwise convolution whose pixels are the rows.
+
+    A matrix (or the rows of one) that several products read, as the steps of a recurrent layer do, is packed
+    once and stays one weight of the artifact.
+    """
+    # Each matrix is kept: its handle is another's once the object is gone.
+    done: dict[tuple[int, str, int], tuple[Constant, Constant]] = {}
+
+    def packed(weight: Constant, form: ConvolutionWorkload, part: range) -> Constant:
+        key = weight.__chandle__(), form.kernel_layout, part.start
+        if key not in done:
+            plain = constant_array(weight)[part.start : part.stop].T[:, :, None, None]
+            done[key] = weight, constant(stored_weight(plain, form))
+        return done[key][1]
+
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        data, weight = call.args
+        if not _is_dense(data, weight):
+            if target is not None and _is_by_pairs(call, target):
+                return call_compute(builder, pair_product, "matmul", data, weight)
+            return default_call(builder, call)
+
+        def product(rows: Expression, part: range) -> Expression:
+            shape = shape_of(rows) or ()
+            workload = dense.product_workload(shape, constant_array(weight).shape[1], str(rows.ty.dtype))
+            form = target.float_form(workload) if target is not None and is_static(shape) else workload
+            return call_form(builder, "dense", form, rows, packed(weight, form, part))
+
+        if is_by_blocks(data):
+            return in_blocks(builder, data, constant_array(weight).nbytes, product)
+        return product(data, range(constant_array(weight).shape[0]))
+
+    return legalize
+
+
+def _is_dense(data: Expression, weight: Expression) -> bool:
+    rows, matrix = shape_of(data), shape_of(weight)
+    return (
+        isinstance(weight, Constant)
+        and rows is not None
+        and matrix is not None
+        and len(rows) in dense.ROWS
+        and len(matrix) == 2
+        and isinstance(rows[-1], int)
+        and str(data.ty.dtype) == str(weight.ty.dtype)
+    )
+
+
+def _is_by_pairs(call: relax.Call, target: CpuTarget) -> bool:
+    """Whether a product of two activations is made of pairs of bfloat16, by instructions that are faster."""
+    if target.precision != "bf16" or target.processor.pair_instructions != 1:
+        return False
+    if any(dtype_of(operand) != "float32" for operand in (*call.args, call)):
+        return False
+    left, right = (shape_of(operand) or () for operand in call.args)
+    if min(len(left), len(right)) < 2 or not is_static((left[-2], *right[-2:])):
+        return False
+    return left[-2] >= FEWEST_ROWS and right[-2] > 1
+
+
+def _take(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Indices outside are those at the edge, where TVM's mode "fast" would read what lies beyond."""
+    if str(call.attrs.mode) == "fast":
+        call = builder.normalize(with_attributes(call, call.args, mode="clip"))
+    return default_call(builder, call)
+
+
+def _max_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    window = _window(call)
+    return call_compute(builder, partial(compute.max_pool2d, **window), "max_pool2d", call.args[0])
+
+
+def _avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    window = _window(call) | {"count_include_pad": bool(call.attrs.count_include_pad)}
+    return call_compute(builder, partial(compute.avg_pool2d, **window), "avg_pool2d", call.args[0])
+
+
+def _window(call: relax.Call) -> dict[str, Any]:
+    """What both poolings take of a call."""
+    attributes = call.attrs
+    return {
+        "kernel": ints(attributes.pool_size),
+        "strides": ints(attributes.strides),
+        "padding": ints(attributes.padding),
+        "dilation": ints(attributes.dilation),
+        "layout": str(attributes.layout),
+        "out_shape": shape_of(call) or (),
+    }
+
+
+def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Down to one pixel it is a mean over rows and columns; otherwise TVM's own compute."""
+    layout = str(call.attrs.layout)
+    size = call.attrs.output_size
+    data = call.args[0]
+    shape = shape_of(data)
+    axes = [
+        place for place, (name, factor) in enumerate(physical_axes(layout)) if name in "HW" and not factor
+    ]
+    if size is None or ints(size) != [1, 1] or shape is None:
+        return default_call(builder, call)
+
+    def mean(tensor: te.Tensor) -> te.Tensor:
+        # Of the tensor itself: symbols of the graph have no value inside the function.
+        pixels = prod(as_extent(tensor.shape[axis]) for axis in axes)
+        total = topi.sum(tensor, axis=axes, keepdims=True)
+        if isinstance(pixels, int):
+            return te.compute(
+                total.shape, lambda *index: total(*index) * np.array(1.0 / pixels, str(tensor.dtype)).item()
+            )
+        return te.compute(total.shape, lambda *index: total(*index) / pixels.astype(tensor.dtype))
+
+    return builder.call_te(mean, data, primfunc_name_hint="global_avg_pool2d")
+
+
+def _concat(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Operands are marked, so that they can be computed in their places.
+
+    Where an extent along the axis is known late, they are copied one after the other.
+    """
+    operands, axis = call.args[0], call.attrs.axis
+    shape = shape_of(call)
+    if not isinstance(operands, relax.Tuple) or shape is None or axis is None:
+        return default_call(builder, call)
+    place = int(axis) % len(shape)
+    if not isinstance(shape[place], int):
+        return builder.call_te(joined, list(operands.fields), place, primfunc_name_hint="concat_in_turn")
+    return builder.call_te(
+        topi.concatenate,
+        list(operands.fields),
+        place,
+        primfunc_name_hint="concat",
+        primfunc_attrs={CONCAT: place},
+    )
+
+
+def _slice(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Neighbours along one axis are marked, so that they can be read in their places."""
+    run = slice_bounds(call)
+    if run is None:
+        return default_call(builder, call)
+
+    def neighbours(data: te.Tensor) -> te.Tensor:
+        axis = run.axis
+        shape = [*data.shape[:axis], run.end - run.begin, *data.shape[axis + 1 :]]
+
+        def element(*index: Any) -> Any:
+            return data(*index[:axis], index[axis] + run.begin, *index[axis + 1 :])
+
+        return te.compute(shape, element, name="slice")
+
+    return builder.call_te(
+        neighbours,
+        call.args[0],
+        primfunc_name_hint="strided_slice",
+        primfunc_attrs={SLICE: [run.axis, run.begin]},
+    )
+
+
+def _pixel_shuffle(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """Channel ``(o * r + i) * r + j`` of pixel (y, x) to channel o of pixel ``(y * r + i, x * r + j)``."""
+    factor = int(call.attrs.upscale_factor)
+
+    def shuffle(data: te.Tensor) -> te.Tensor:
+        *outer, channels, rows, columns = data.shape
+
+        def element(*index: Any) -> Any:
+            *before, channel, row, column = index
+            source = (channel * factor + row % factor) * factor + column % factor
+            return data(*before, source, row // factor, column // factor)
+
+        shape = [*outer, channels // (factor * factor), rows * factor, columns * factor]
+        return te.compute(shape, element, name="pixel_shuffle")
+
+    return builder.call_te(shuffle, call.args[0], primfunc_name_hint="pixel_shuffle")
+
+
+def _multiply_add(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    def multiply_add(left: te.Tensor, right: te.Tensor, addend: te.Tensor) -> te.Tensor:
+        return topi.add(topi.multiply(left, right), addend)
+
+    return builder.call_te(multiply_add, *call.args, primfunc_name_hint="multiply_add")
+
+
+_CONVOLUTIONS: dict[str, Callable[..., te.Tensor]] = {
+    "conv1d": compute.conv1d,
+    "conv2d": compute.conv2d,
+    "conv3d": compute.conv3d,
+    "conv1d_transpose": compute.conv_transpose,
+    "conv2d_transpose": compute.conv_transpose,
+    "conv3d_transpose": compute.conv_transpose,
+}
+
+_LEGALIZERS: dict[str, Legalizer] = {
+    **COMMON_LEGALIZERS,
+    **dict.fromkeys(CONVOLUTION_AXES, _convolution),
+    **dict.fromkeys(COMPUTES, transcendental_call),
+    **dict.fromkeys(("nn.softmax", "nn.log_softmax"), softmax_call),
+    **dict.fromkeys(QUOTIENTS, quotient_call),
+    **dict.fromkeys(("sort", "argsort"), sort_call),
+    **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
+    "concat": _concat,
+    "ewise_fma": _multiply_add,
+    "image.grid_sample": grid_sample_call,
+    "image.resize2d": resize2d_call,
+    "logical_not": negation_call,
+    "nn.pixel_shuffle": _pixel_shuffle,
+    "scatter_elements": scatter_elements_call,
+    "scatter_nd": scatter_nd_call,
+    "strided_slice": _slice,
+    "take": _take,
+    "topk": topk_call,
+    "nn.max_pool2d": _max_pool2d,
+    "nn.avg_pool2d": _avg_pool2d,
+    "nn.adaptive_avg_pool2d": _adaptive_avg_pool2d,
+}

@@ -1,0 +1,128 @@
+"""Elementwise operators whose computes are ours, by operator."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tvm import relax, te, tirx
+
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant_array,
+    dtype_of,
+    operator_name,
+    shape_of,
+    with_attributes,
+)
+from relay_layout.lower.fusion.patterns import ELEMENTWISE, PATTERN
+from relay_layout.lower.legalize.default import default_call
+from topi_ext.compute import transcendental
+
+COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
+    "cosh": transcendental.cosh,
+    "erf": transcendental.erf,
+    "exp": transcendental.exp,
+    "nn.gelu": transcendental.gelu,
+    "nn.gelu_tanh": transcendental.gelu_tanh,
+    "nn.silu": transcendental.silu,
+    "sigmoid": transcendental.sigmoid,
+    "sinh": transcendental.sinh,
+    "tanh": transcendental.tanh,
+}
+"""Float32 only; others are TVM's."""
+
+
+def transcendental_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """A call of one of COMPUTES."""
+    name = operator_name(call)
+    if str(call.args[0].ty.dtype) != "float32":
+        return default_call(builder, call)
+    return builder.call_te(
+        COMPUTES[name],
+        call.args[0],
+        primfunc_name_hint=name.removeprefix("nn."),
+        primfunc_attrs={PATTERN: ELEMENTWISE},
+    )
+
+
+def full_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``full`` or ``full_like`` of a number that may be infinite or none; TVM takes finite ones alone."""
+    shape, value = shape_of(call), call.args[1]
+    if shape is None or not isinstance(value, Constant) or np.isfinite(constant_array(value)).all():
+        return default_call(builder, call)
+    element = tirx.const(constant_array(value).item(), dtype_of(call))
+
+    def compute(extents: Sequence[tirx.Expr]) -> te.Tensor:
+        return te.compute(extents, lambda *index: element)
+
+    return builder.call_te(compute, list(call.ty.shape.values), primfunc_name_hint="full")
+
+
+def quotient_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """A quotient or remainder; by a divisor of 0, which ends the process if it is an integer, that of 1."""
+    dividend, divisor = call.args
+    safe = isinstance(divisor, Constant) and constant_array(divisor).all()
+    if (
+        safe
+        or not isinstance(divisor.ty, relax.TensorType)
+        or not dtype_of(divisor).startswith(("int", "uint"))
+    ):
+        return default_call(builder, call)
+
+    def nonzero(tensor: te.Tensor) -> te.Tensor:
+        one = tirx.const(1, tensor.dtype)
+        return te.compute(tensor.shape, lambda *index: tirx.Select(tensor(*index) == 0, one, tensor(*index)))
+
+    name = "divisor"
+    known = builder.call_te(nonzero, divisor, primfunc_name_hint=name, primfunc_attrs={PATTERN: ELEMENTWISE})
+    return default_call(builder, with_attributes(call, [dividend, builder.emit(known, name_hint=name)]))
+
+
+def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``equal`` or ``not_equal``; of a float and itself a question for NaN, which TVM simplifies away."""
+    left, right = call.args
+    if not left.same_as(right) or "float" not in dtype_of(left):
+        return default_call(builder, call)
+    differs = operator_name(call) == "not_equal"
+
+    def compare(tensor: te.Tensor) -> te.Tensor:
+        def element(*index: tirx.Expr) -> tirx.Expr:
+            unknown = tirx.isnan(tensor(*index))
+            return unknown if differs else tirx.Not(unknown)
+
+        return te.compute(tensor.shape, element)
+
+    return builder.call_te(
+        compare, left, primfunc_name_hint="equality", primfunc_attrs={PATTERN: ELEMENTWISE}
+    )
+
+
+def negation_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``logical_not`` by bytes, as TVM makes ``x < y`` of the opposite of ``x >= y``, NaN or not."""
+    if dtype_of(call.args[0]) != "bool":
+        return default_call(builder, call)
+
+    def negated(tensor: te.Tensor) -> te.Tensor:
+        return te.compute(tensor.shape, lambda *index: tirx.EQ(tensor(*index).astype("uint8"), _FALSE))
+
+    return builder.call_te(
+        negated, call.args[0], primfunc_name_hint="negation", primfunc_attrs={PATTERN: ELEMENTWISE}
+    )
+
+
+_FALSE = tirx.const(0, "uint8")
+
+EQUALITIES = "equal", "not_equal"
+
+QUOTIENTS = "divide", "floor_divide", "mod", "floor_mod"
+
+__all__ = [
+    "COMPUTES",
+    "EQUALITIES",
+    "QUOTIENTS",
+    "equality_call",
+    "full_call",
+    "negation_call",
+    "quotient_call",
+    "transcendental_call",
+]

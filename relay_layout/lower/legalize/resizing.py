@@ -1,0 +1,89 @@
+"""Resizing of images whose columns are innermost in memory: first the columns, then the rows.
+
+Interpolation is separable. TVM's compute gathers every pixel that an output pixel reads, one by one where
+columns are innermost. Here columns are gathered for the rows of the smaller image alone, and rows of the
+result are sums of whole rows, which vectors load. TVM's formula sums in this order too, to the same numbers.
+"""
+
+from functools import partial
+
+from tvm import relax, te
+
+from relay_layout.ir import Expression, shape_of
+from relay_layout.lower.fusion.patterns import INJECTIVE, OPAQUE, PATTERN
+from relay_layout.lower.legalize.default import default_call
+from topi_ext.compute.interpolation import TAPS, interpolate
+from topi_ext.indexing import physical_axes
+
+_ROWS = 2
+_FLOATS = ("float32", "float16", "bfloat16")
+_REGIONAL = "tf_crop_and_resize"
+
+
+def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """A call of ``image.resize2d``: columns and then rows where that is faster, otherwise TVM's compute."""
+    if not _is_by_axes(call) or not (_enlarges_rows(call) or _may_divide_by_zero(call)):
+        return default_call(builder, call)
+    data, attributes = call.args[0], call.attrs
+    rows_at, columns_at = _image_axes(call)
+    size, dtype = call.ty.shape.values, str(call.ty.dtype)
+    along = partial(
+        interpolate,
+        method=str(attributes.method),
+        coordinates=str(attributes.coordinate_transformation_mode),
+        cubic_alpha=float(attributes.cubic_alpha),
+        cubic_exclude=bool(attributes.cubic_exclude),
+    )
+
+    def rows(lines: te.Tensor) -> te.Tensor:
+        image = along(lines, rows_at, size[rows_at])
+        if dtype == "float32":
+            return image
+        return te.compute(image.shape, lambda *index: image(*index).astype(dtype), name="narrowed")
+
+    # A function of its own: as part of the one of the rows it would be computed again for each of them.
+    lines = builder.emit_te(
+        along,
+        data,
+        columns_at,
+        size[columns_at],
+        primfunc_name_hint="resize_columns",
+        primfunc_attrs={PATTERN: OPAQUE},
+    )
+    return builder.call_te(rows, lines, primfunc_name_hint="resize_rows", primfunc_attrs={PATTERN: INJECTIVE})
+
+
+def _is_by_axes(call: relax.Call) -> bool:
+    """Whether one axis can be interpolated after the other."""
+    data, attributes = call.args[0], call.attrs
+    if shape_of(data) is None or shape_of(call) is None or str(data.ty.dtype) not in _FLOATS:
+        return False
+    return str(attributes.method) in TAPS and str(attributes.coordinate_transformation_mode) != _REGIONAL
+
+
+def _enlarges_rows(call: relax.Call) -> bool:
+    """Whether the result has more rows than the image, where columns are innermost.
+
+    Symbolic extents count as such: sizes that are not known are those of decoders.
+    """
+    if str(call.attrs.layout) != "NCHW":
+        return False
+    rows, out_rows = (tuple(shape_of(side) or ())[_ROWS] for side in (call.args[0], call))
+    return not (isinstance(rows, int) and isinstance(out_rows, int)) or out_rows > rows
+
+
+def _may_divide_by_zero(call: relax.Call) -> bool:
+    """Whether corners are aligned with those of a result of which an extent may be one."""
+    if str(call.attrs.coordinate_transformation_mode) != "align_corners":
+        return False
+    sizes = [tuple(shape_of(call) or ())[place] for place in _image_axes(call)]
+    return any(not isinstance(size, int) or size == 1 for size in sizes)
+
+
+def _image_axes(call: relax.Call) -> tuple[int, int]:
+    """Which dimensions in memory rows and columns are."""
+    axes = [axis for axis, _ in physical_axes(str(call.attrs.layout))]
+    return axes.index("H"), axes.index("W")
+
+
+__all__ = ["resize2d_call"]

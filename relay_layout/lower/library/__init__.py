@@ -1,0 +1,1 @@
+"""From scheduled loops to a shared library: code generation and linking."""

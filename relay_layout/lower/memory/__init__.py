@@ -1,0 +1,1 @@
+"""Where tensors lie: concatenations and slices without copies, planned memory, weights and workspace."""

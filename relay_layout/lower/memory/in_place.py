@@ -1,0 +1,324 @@
+"""Concatenations and slices without copies: parts are computed and read where the whole tensor lies.
+
+Where all axes before the one that is joined or cut have one element, parts follow each other in memory.
+Elsewhere each is a part of every row of the whole, and the kernels that write and read it are made for such
+rows. Planned memory is changed accordingly: tensors that lie in one another get a storage of their own,
+shared with others that are not alive at the same time.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from relay_layout.graph.uses import variables_read
+from relay_layout.ir import (
+    Expression,
+    Extent,
+    as_extent,
+    bindings_of,
+    dtype_of,
+    is_static,
+    operator_name,
+    shape_of,
+    size_in_bytes,
+    with_body,
+    with_main,
+)
+from relay_layout.lower.memory.aliases import Aliases
+from relay_layout.lower.memory.operators import RESHAPE, STORAGE, TENSOR, is_known
+from relay_layout.lower.memory.part_storage import Joined, Part, PartStorages, Span
+from relay_layout.lower.memory.strided import Variants
+
+CONCAT = "relay_layout.concat"
+"""Attribute of functions that do nothing but join their operands along an axis, which it is."""
+
+SLICE = "relay_layout.slice"
+"""Attribute of functions that copy neighbours along one axis: that axis, and the place of the first."""
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A tensor as an argument of a call of a kernel: the kernel, the argument's place, and the call's."""
+
+    function: tvm.ir.GlobalVar
+    argument: int
+    call: int
+
+
+def compute_in_place(module: tvm.IRModule) -> tvm.IRModule:
+    """Drop the calls of CONCAT functions from "main" whose operands can be parts of the result, and those of
+    SLICE functions whose result can be one of the operand.
+
+    Expects planned memory. A part that is an input, a weight or an output of "main", or one of two tensors,
+    keeps the copy; so do parts apart in memory that something else than indices of kernels says where to
+    find, and functions with branches.
+    """
+    function = module["main"]
+    bindings = bindings_of(function)
+    if any(isinstance(binding.value, relax.If) for binding in bindings):
+        return module
+    plan = _Plan(module, bindings, function)
+    if not plan.dropped:
+        return module
+    body = relax.SeqExpr([relax.BindingBlock(plan.rewritten())], function.body.body)
+    return with_main(plan.variants.module(), with_body(function, body))
+
+
+class _Plan:
+    """Which tensors become parts of which storage."""
+
+    def __init__(
+        self, module: tvm.IRModule, bindings: Sequence[relax.Binding], function: relax.Function
+    ) -> None:
+        self.bindings = bindings
+        self.dropped: set[int] = set()
+        self.variants = Variants(module)
+        self._parts: dict[relax.Var, Part] = {}
+        self._tensors: dict[relax.Var, tuple[int, relax.Call]] = {}
+        self._storage_calls: dict[relax.Var, relax.Call] = {}
+        self._aliases = Aliases(bindings)
+        self._root = self._aliases.root
+        self._last: dict[relax.Var, int] = {}
+        self._uses: dict[relax.Var, list[_Use]] = {}
+        self._held: set[relax.Var] = set()
+        # Extents, and the binding that says what each is.
+        self._extents = dict.fromkeys(_symbols(parameter.ty for parameter in function.params), -1)
+        # What goes into a tuple, or to a function that returns something, may leave with it.
+        kept = [function.body.body, *(binding.value for binding in bindings if _hands_on(binding.value))]
+        self._read()
+        self._outputs = {self._root(variable) for value in kept for variable in variables_read(value)}
+        # The last one first: a result may itself be joined to more.
+        for place in reversed(range(len(bindings))):
+            call = bindings[place].value
+            if isinstance(call, relax.Call) and isinstance(call.op, tvm.ir.GlobalVar):
+                attributes = module[call.op].attrs or {}
+                if CONCAT in attributes:
+                    self._join(place, call, int(attributes[CONCAT]))
+                elif SLICE in attributes:
+                    self._slice(place, call, *map(int, attributes[SLICE]))
+
+    def _read(self) -> None:
+        for place, binding in enumerate(self.bindings):
+            variable, value = binding.var, binding.value
+            if operator_name(value) == STORAGE:
+                self._storage_calls[variable] = value
+            elif operator_name(value) == TENSOR:
+                self._tensors[variable] = place, value
+            if isinstance(binding, relax.MatchCast):
+                for symbol in _symbols([binding.ty]):
+                    self._extents.setdefault(symbol, place)
+            for read in variables_read(value):
+                self._last[self._root(read)] = place
+            if variable not in self._aliases and variable not in self._tensors:
+                self._use(place, value)
+
+    def _use(self, place: int, value: Expression) -> None:
+        """Note what a binding does with tensors: the arguments of kernels, and all else."""
+        is_kernel = isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
+        for argument, operand in enumerate(value.args if isinstance(value, relax.Call) else [value]):
+            if is_kernel and isinstance(operand, relax.Var):
+                use = _Use(value.op, argument, place)
+                self._uses.setdefault(self._root(operand), []).append(use)
+            else:
+                self._held.update(map(self._root, variables_read(operand)))
+
+    def _join(self, place: int, call: relax.Call, axis: int) -> None:
+        """Let the operands of the call at ``place`` be parts of its result, if they can."""
+        tensors, roots = self._tensors_of(call)
+        *operands, result = roots
+        if result is None or result not in self._tensors or result in self._outputs:
+            return
+        if len(set(operands)) != len(operands) or not all(map(self._may_be_part, operands)):
+            return
+        if not _is_copy(tensors):
+            return
+        whole = self._part_of(result)
+        parts = _placed([shape_of(tensor) or () for tensor in tensors], axis, whole)
+        if parts is not None:
+            self._keep(place, dict(zip(operands, parts, strict=True)) | {result: whole})
+
+    def _slice(self, place: int, call: relax.Call, axis: int, begin: int) -> None:
+        """Let the result of the call at ``place`` be a part of its operand, if it can."""
+        tensors, (data, result) = self._tensors_of(call)
+        if data is None or data not in self._tensors or data in self._outputs:
+            return
+        if not self._may_be_part(result) or not _is_copy(tensors):
+            return
+        shape, found = (list(shape_of(tensor) or ()) for tensor in tensors)
+        before = [*found[:axis], begin, *found[axis + 1 :]]
+        whole = self._part_of(data)
+        parts = _placed([before, found, shape], axis, whole)
+        if parts is not None:
+            self._keep(place, {result: parts[1], data: whole})
+
+    def _tensors_of(self, call: relax.Call) -> tuple[list[Expression], list[relax.Var | None]]:
+        """The tensors that a kernel takes, and as what each was allocated.
+
+        Beside them there may be numbers, the extents of some.
+        """
+        tensors = [argument for argument in call.args if isinstance(argument.ty, relax.TensorType)]
+        return tensors, [self._root(tensor) if isinstance(tensor, relax.Var) else None for tensor in tensors]
+
+    def _part_of(self, tensor: relax.Var) -> Part:
+        return self._parts.get(tensor) or Part(self._storage_of(tensor), 0)
+
+    def _keep(self, place: int, parts: dict[Any, Part]) -> None:
+        """Drop the call at ``place`` if all that uses the ``parts``, tensors of one storage, finds them."""
+        joined = next(iter(parts.values())).joined
+        first = min([joined.first, *(self._tensors[each][0] for each in parts)])
+        if not all(self._is_found(place, each, part) for each, part in parts.items()):
+            return
+        if joined.size is None and not self._are_known(joined.made_by, first):
+            return
+        self._parts |= parts
+        joined.first = first
+        joined.last = max([joined.last, *(self._last[each] for each in parts)])
+        self.dropped.add(place)
+
+    def _may_be_part(self, operand: relax.Var | None) -> bool:
+        if operand is None or operand not in self._tensors:
+            return False
+        return operand not in self._outputs and operand not in self._parts
+
+    def _is_found(self, join: int, tensor: relax.Var, part: Part) -> bool:
+        """Can all that uses a tensor find it there? The call at ``join`` will be no more."""
+        if part.rows is None:
+            return True
+        uses = [use for use in self._uses[tensor] if use.call != join]
+        return tensor not in self._held and all(
+            self.variants.exists(use.function, use.argument, part.rows) for use in uses
+        )
+
+    def _storage_of(self, result: relax.Var) -> Joined:
+        place, call = self._tensors[result]
+        size = _size(call) if is_known(call.args[2]) else None
+        element = size_in_bytes((), str(call.args[3].value))
+        return Joined(place, self._last[result], size, element, self._storage_calls[call.args[0]])
+
+    def _are_known(self, storage: relax.Call, place: int) -> bool:
+        """Is the size of a storage known before the binding at ``place``?"""
+        symbols = {
+            symbol for extent in storage.args[0].values for symbol in tirx.analysis.undefined_vars(extent)
+        }
+        return all(self._extents.get(symbol, place) < place for symbol in symbols)
+
+    def rewritten(self) -> list[relax.Binding]:
+        """The bindings with the new storages, and without those that nothing needs.
+
+        Storages of a known size come before all others, the rest where the first of their tensors is made.
+        """
+        everyone = {id(part.joined): part.joined for part in self._parts.values()}.values()
+        allocations = [binding for binding in self.bindings if operator_name(binding.value) == STORAGE]
+        storages = PartStorages(everyone, allocations, self._busy())
+        kept = storages.shared()
+        moved = {binding.var for binding in kept}
+        for place, binding in enumerate(self.bindings):
+            kept += storages.opened(place)
+            if place in self.dropped or binding.var in moved:
+                continue
+            if binding.var in self._parts:
+                kept += self._allocated(binding.var, storages)
+            else:
+                kept.append(self._called(binding))
+        used = {variable for binding in kept for variable in variables_read(binding.value)}
+        return [binding for binding in kept if operator_name(binding.value) != STORAGE or binding.var in used]
+
+    def _busy(self) -> dict[relax.Var, list[Span]]:
+        """From when to when storages hold tensors that are no parts."""
+        busy: dict[relax.Var, list[Span]] = {}
+        for tensor, (place, call) in self._tensors.items():
+            if tensor not in self._parts:
+                last = len(self.bindings) if tensor in self._outputs else self._last.get(tensor, place)
+                busy.setdefault(call.args[0], []).append((place, last))
+        return busy
+
+    def _called(self, binding: relax.Binding) -> relax.Binding:
+        """The binding, with a kernel for rows of another length where it has one that meets such."""
+        call = binding.value
+        if not isinstance(call, relax.Call) or not isinstance(call.op, tvm.ir.GlobalVar):
+            return binding
+        found = []
+        for argument, operand in enumerate(call.args):
+            part = self._parts.get(self._root(operand)) if isinstance(operand, relax.Var) else None
+            if part is not None and part.rows is not None:
+                found.append((argument, part.rows))
+        if not found:
+            return binding
+        variant = self.variants.named(call.op, tuple(found))
+        return relax.VarBinding(binding.var, relax.Call(variant, list(call.args), call.attrs, call.ty_args))
+
+    def _allocated(self, variable: relax.Var, storages: PartStorages) -> list[relax.Binding]:
+        """The bindings that make ``variable`` a part of its storage.
+
+        Kernels take tensors that begin where their memory begins, so that the offset goes into the pointer.
+        """
+        part, call = self._parts[variable], self._tensors[variable][1]
+        offset = (part.offset - part.shift) * part.joined.element_bytes
+        start = tirx.IntImm(str(call.args[1].ty), offset)
+        arguments = [storages.of(part.joined), start, *call.args[2:]]
+        tensor = relax.Call(call.op, arguments, call.attrs, call.ty_args)
+        if offset == 0:
+            return [relax.VarBinding(variable, tensor)]
+        whole = relax.Var(f"{variable.name}_part", variable.ty)
+        moved = relax.op.memory.ensure_zero_offset(whole)
+        return [relax.VarBinding(whole, tensor), relax.VarBinding(variable, moved)]
+
+
+def _placed(shapes: Sequence[Sequence[Extent]], axis: int, whole: Part) -> list[Part] | None:
+    """The parts of a tensor that follow each other along ``axis`` from its begin on.
+
+    The last of the ``shapes`` is that of the tensor, which lies where ``whole`` says. None where their rows
+    have no length that is known, or lie in rows of another one.
+    """
+    *parts, total = (shape[axis:] for shape in shapes)
+    if not all(map(is_static, (*parts, total))):
+        return None
+    length = prod(total)
+    if whole.pitch and whole.run != length:
+        return None
+    is_one = all(extent == 1 for extent in shapes[-1][:axis])
+    pitch = whole.pitch or (0 if is_one else length)
+    found, offset = [], whole.offset
+    for part in parts:
+        run = prod(part)
+        found.append(Part(whole.joined, offset, run if pitch else 0, pitch))
+        offset += run
+    return found
+
+
+def _is_copy(tensors: Sequence[Expression]) -> bool:
+    """Are all of one dtype? Where some were made narrow, what joins or cuts them converts them too."""
+    return len({dtype_of(tensor) for tensor in tensors}) == 1
+
+
+def _hands_on(value: Expression) -> bool:
+    """May a tensor that goes into ``value`` be what comes out, under a name that is no alias of it here?"""
+    if isinstance(value, relax.Tuple):
+        return True
+    if not isinstance(value, relax.Call) or operator_name(value) in (STORAGE, TENSOR, RESHAPE):
+        return False
+    kind = value.ty
+    is_number = isinstance(kind, relax.ShapeType | tvm.ir.PrimType)
+    return not is_number and not (isinstance(kind, relax.TupleType) and not kind.fields)
+
+
+def _symbols(kinds: Iterable[Any]) -> set[tirx.Var]:
+    """The symbols in the extents of tensors and shapes."""
+    found: set[tirx.Var] = set()
+    for kind in kinds:
+        shape = getattr(kind, "shape", kind)
+        for extent in getattr(shape, "values", None) or ():
+            if not isinstance(as_extent(extent), int):
+                found.update(tirx.analysis.undefined_vars(extent))
+    return found
+
+
+def _size(call: relax.Call) -> int:
+    return size_in_bytes([as_extent(extent) for extent in call.args[2].values], str(call.args[3].value))
+
+
+__all__ = ["CONCAT", "SLICE", "compute_in_place"]

@@ -1,0 +1,107 @@
+"""The memory of intermediate results as planned: which tensor lies where, and from when to when."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from relay_layout.artifact.functions import WORKSPACE
+from relay_layout.graph.uses import variables_read
+from relay_layout.ir import as_extent, bindings_of, operator_name, size_in_bytes
+from relay_layout.lower.memory.aliases import Aliases
+from relay_layout.lower.memory.operators import STORAGE, TENSOR
+
+
+@dataclass(frozen=True)
+class PlannedTensor:
+    """A tensor, or the place of a joined one, from call ``first`` to call ``last``; sizes in bytes."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    offset: int
+    bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class PlannedStorage:
+    """One allocation of ``bytes``, and the tensors that take turns in it."""
+
+    bytes: int
+    tensors: tuple[PlannedTensor, ...]
+
+
+def planned_memory(module: tvm.IRModule) -> list[PlannedStorage]:
+    """The storages of a module whose workspace is lifted; calls are counted over "main".
+
+    Tensors of extents that are only known at run time are not among them.
+    """
+    main = module["main"]
+    uses = _uses(main)
+    tensors = [variable for variable in main.params if variable in uses]
+    storages: dict[relax.Var, int] = {}
+    placed: dict[relax.Var, tuple[relax.Var, PlannedTensor]] = {}
+    function = module[WORKSPACE]
+    bindings = bindings_of(function)
+    aliases = Aliases(bindings)
+    for binding in bindings:
+        variable, call = binding.var, binding.value
+        operator = operator_name(call)
+        if operator == STORAGE:
+            storages[variable] = as_extent(call.args[0].values[0])
+        elif operator == TENSOR:
+            placed[variable] = call.args[0], _tensor(call)
+    made = list(_fields(function))
+    spans: dict[relax.Var, tuple[int, int]] = {}
+    for parameter, variable in zip(main.params[len(main.params) - len(made) :], made, strict=True):
+        root = aliases.root(variable)
+        if parameter in tensors:
+            first, last = uses[parameter]
+            known = spans.get(root, (first, last))
+            spans[root] = min(first, known[0]), max(last, known[1])
+    found: dict[relax.Var, list[PlannedTensor]] = {variable: [] for variable in storages}
+    for variable, (storage, tensor) in placed.items():
+        if variable in spans:
+            first, last = spans[variable]
+            found[storage].append(
+                PlannedTensor(tensor.shape, tensor.dtype, tensor.offset, tensor.bytes, first, last)
+            )
+    return [PlannedStorage(storages[variable], tuple(found[variable])) for variable in storages]
+
+
+def _uses(main: relax.Function) -> dict[relax.Var, tuple[int, int]]:
+    """The first and the last call of a kernel that reads or writes each variable, views included."""
+    spans: dict[relax.Var, tuple[int, int]] = {}
+    bindings = bindings_of(main)
+    aliases = Aliases(bindings)
+    calls = 0
+    for binding in bindings:
+        value = binding.value
+        if binding.var in aliases:
+            continue
+        for variable in variables_read(value):
+            root = aliases.root(variable)
+            spans[root] = spans.get(root, (calls, calls))[0], calls
+        calls += isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
+    for variable in variables_read(main.body.body):
+        root = aliases.root(variable)
+        spans[root] = spans.get(root, (calls, calls))[0], max(0, calls - 1)
+    return spans
+
+
+def _tensor(call: relax.Call) -> PlannedTensor:
+    shape = tuple(as_extent(extent) for extent in call.args[2].values)
+    dtype = str(call.args[3].value)
+    return PlannedTensor(shape, dtype, as_extent(call.args[1].value), size_in_bytes(shape, dtype), 0, 0)
+
+
+def _fields(function: relax.Function) -> Any:
+    """The variables that the workspace function gives, in order."""
+    result = function.body.body
+    bound = {binding.var: binding.value for binding in bindings_of(function)}
+    return bound.get(result, result).fields
+
+
+__all__ = ["PlannedStorage", "PlannedTensor", "planned_memory"]

@@ -1,0 +1,259 @@
+"""Convolutions of images whose size is known at run time, as convolutions of tiles whose size is known now.
+
+For layouts in which no other kernel takes images of any size: vectors run along rows of pixels, or over
+their ends. Tiles are cut with what the windows read around them, convolved as a batch, and put in their
+places. The last tiles of an image are moved back to end with it; what lies beyond a smaller one is computed
+and dropped.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf, prod
+from typing import Any
+
+from tvm import relax, te, tirx
+from tvm.script.ir_builder import tirx as T
+
+from relay_layout.ir import Constant, Expression, is_static, operator_name, shape_of
+from relay_layout.layout import Layout
+from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
+from relay_layout.lower.legalize.convolutions import usual_workload
+from relay_layout.lower.open_sizes.run_time_extents import extent_variable
+from relay_layout.targets import CpuTarget
+from topi_ext.compute.imperative import variable, written
+from topi_ext.compute.winograd_any_size import tile_counts, tile_place
+from topi_ext.indexing import physical_axes
+from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.spaces.any_size import suits_any_size
+from topi_ext.spaces.usual_sizes import overrun
+from topi_ext.workload import ConvolutionWorkload
+
+_TILES = (16, 8, 4)
+"""Rows and columns of a tile, in pixels of the result.
+
+Images whose sides are a multiple of 32, as networks like them, leave whole tiles at most stages.
+"""
+
+_AXES = "HW"
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Along one axis: the tile and its number, by the extent of the image and of the result."""
+
+    tile: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    after: int
+
+    @property
+    def read(self) -> int:
+        """Elements of the image that a tile reads."""
+        return (self.tile - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+
+    def results(self, extent: Any) -> Any:
+        """The extent of the result of an image of ``extent``."""
+        reach = (self.kernel - 1) * self.dilation + 1
+        return tirx.floordiv(extent + (self.before + self.after - reach), self.stride) + 1
+
+    def count(self, results: Any) -> Any:
+        """Tiles of so many results."""
+        return tile_counts(results, self.tile)
+
+    def begin(self, number: Any, results: Any) -> Any:
+        """Where in the result a tile begins."""
+        return te.min(number * self.tile, te.max(results - self.tile, 0))
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    """Both windows, and the places of batch, rows and columns among the dimensions of data and result."""
+
+    rows: _Window
+    columns: _Window
+    data: tuple[int, int, int]
+    result: tuple[int, int, int]
+
+    def number(self, data: te.Tensor) -> Any:
+        """How many tiles there are of all images."""
+        batch, rows, columns = (data.shape[place] for place in self.data)
+        down = self.rows.count(self.rows.results(rows))
+        across = self.columns.count(self.columns.results(columns))
+        return batch * down * across
+
+    def cut(self, data: te.Tensor, tiles: Any) -> te.Tensor:
+        """The tiles of all images, row by row, with zeros where there is no image."""
+        _, height, width = (data.shape[place] for place in self.data)
+        down, across = self.rows.results(height), self.columns.results(width)
+
+        shape = list(data.shape)
+        for place, extent in zip(self.data, (tiles, self.rows.read, self.columns.read), strict=True):
+            shape[place] = extent
+        inner = [place for place in range(len(shape)) if place != self.data[0]]
+
+        def body(source: Any, result: Any) -> None:
+            with T.parallel(0, tiles) as tile:
+                image, *numbers = tile_place(tile, self.rows.count(down), self.columns.count(across))
+                # What is divided is divided once for each tile.
+                first = [variable("int64") for _ in range(3)]
+                first[0][0] = image
+                first[1][0] = self.rows.begin(numbers[0], down) * self.rows.stride - self.rows.before
+                first[2][0] = (
+                    self.columns.begin(numbers[1], across) * self.columns.stride - self.columns.before
+                )
+                with T.grid(*(shape[place] for place in inner)) as found:
+                    within = dict(zip(inner, found, strict=True))
+                    row = first[1][0] + within[self.data[1]]
+                    column = first[2][0] + within[self.data[2]]
+                    within |= {self.data[0]: tile}
+                    read = within | dict(zip(self.data, (first[0][0], row, column), strict=True))
+                    inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
+                    result[tuple(within[place] for place in range(len(shape)))] = tirx.if_then_else(
+                        inside,
+                        source[tuple(read[place] for place in range(len(shape)))],
+                        tirx.const(0, data.dtype),
+                    )
+
+        return written("cut_tiles", [data], [(shape, data.dtype)], body)
+
+    def join(self, found: te.Tensor, goal: Any) -> te.Tensor:
+        """The results of the tiles in their places."""
+        _, down, across = (goal[place] for place in self.result)
+
+        def element(*index: Any) -> Any:
+            image, row, column = (index[place] for place in self.result)
+            numbers = row // self.rows.tile, column // self.columns.tile
+            source = list(index)
+            tiles = self.rows.count(down), self.columns.count(across)
+            source[self.result[0]] = (image * tiles[0] + numbers[0]) * tiles[1] + numbers[1]
+            source[self.result[1]] = row - self.rows.begin(numbers[0], down)
+            source[self.result[2]] = column - self.columns.begin(numbers[1], across)
+            return found(*source)
+
+        return te.compute(list(goal), element, name="join_tiles")
+
+
+def tiled_call(
+    builder: relax.BlockBuilder,
+    call: relax.Call,
+    convolve: Callable[[relax.BlockBuilder, relax.Call, int], Expression],
+    target: CpuTarget,
+) -> Expression | None:
+    """A 2-D convolution by a constant weight of images of open extents, in a layout without a kernel of any
+    size; None for others.
+
+    ``convolve`` lowers the convolution of the tiles, of which it is told a usual number.
+    """
+    workload = usual_workload(call)
+    tile = None if workload is None else _best_tile(call, workload, target)
+    tiling = None if tile is None else _tiling(call, tile)
+    if workload is None or tile is None or tiling is None:
+        return None
+    data, weight = call.args
+    attributes = call.attrs
+    number = tiling.rows.count(int(workload.out_height)) * tiling.columns.count(int(workload.out_width))
+    tiles = extent_variable(builder, data, tiling.number, "tiles")
+    cut = builder.emit_te(tiling.cut, data, tiles, primfunc_name_hint="cut_tiles")
+    inner = relax.op.nn.conv2d(
+        cut,
+        weight,
+        strides=list(attributes.strides),
+        padding=[0, 0, 0, 0],
+        dilation=list(attributes.dilation),
+        groups=attributes.groups,
+        data_layout=attributes.data_layout,
+        kernel_layout=attributes.kernel_layout,
+        out_layout=attributes.out_layout,
+        out_dtype=str(call.ty.dtype),
+    )
+    found = builder.emit(convolve(builder, builder.normalize(inner), number))
+    goal = relax.ShapeExpr(list(shape_of(call) or ()))
+    return builder.call_te(
+        tiling.join, found, goal, primfunc_name_hint="join_tiles", primfunc_attrs={PATTERN: INJECTIVE}
+    )
+
+
+def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: CpuTarget) -> int | None:
+    """Rows and columns of the tiles that take least by estimate; None where there are kernels of any size.
+
+    ``workload`` is the convolution of images of a usual size.
+    """
+    if suits_any_size(workload) or target.float_form(workload) is not workload:
+        return None
+    least, best = inf, None
+    for tile in _TILES:
+        tiling = _tiling(call, tile)
+        if tiling is None:
+            return None
+        found = _tiled_us(tiling, workload, target)
+        if found < least:
+            best, least = tile, found
+    return best
+
+
+def _tiled_us(tiling: _Tiling, workload: ConvolutionWorkload, target: CpuTarget) -> float:
+    """Microseconds of the tiles of usual images, and of the copies around them, by estimate."""
+    windows = tiling.rows, tiling.columns
+    extents = int(workload.out_height), int(workload.out_width)
+    counts = [window.count(extent) for window, extent in zip(windows, extents, strict=True)]
+    tiles = replace(
+        workload,
+        batch=prod(counts),
+        in_height=tiling.rows.read,
+        in_width=tiling.columns.read,
+        padding=(0, 0, 0, 0),
+    )
+    choice = target.kernels.choose(tiles)
+    repeated = prod(overrun(extent, window.tile) for window, extent in zip(windows, extents, strict=True))
+    read = prod(counts) * tiling.rows.read * tiling.columns.read * workload.in_channels
+    written = prod(counts) * tiling.rows.tile * tiling.columns.tile * workload.out_channels
+    copied = 2 * DTYPE_BYTES[workload.dtype] * (read + written)
+    return repeated * (choice.microseconds + target.facts.moving_us(copied)) + 2 * target.facts.launch_us
+
+
+def _tiling(call: relax.Call, tile: int) -> _Tiling | None:
+    data, result = shape_of(call.args[0]), shape_of(call)
+    if operator_name(call) != "nn.conv2d" or not isinstance(call.args[1], Constant):
+        return None
+    if data is None or result is None:
+        return None
+    attributes = call.attrs
+    texts = [str(attributes.data_layout), str(attributes.out_layout or attributes.data_layout)]
+    if any(set(Layout.parse(text).blocked_axes) & {"N", "H", "W"} for text in texts):
+        return None
+    places = [_places(text) for text in texts]
+    sides = list(zip((data, result), places, strict=True))
+    images = [[shape[place] for place in own[1:]] for shape, own in sides]
+    others = [extent for shape, own in sides for place, extent in enumerate(shape) if place not in own]
+    if is_static(images[0]) or not is_static(others):
+        return None
+    extents = shape_of(call.args[1]) or ()
+    kernel = [int(extents[_dimensions(str(attributes.kernel_layout)).index(axis)]) for axis in _AXES]
+    windows = [
+        _Window(
+            extent if isinstance(extent := images[1][place], int) else tile,
+            kernel[place],
+            int(attributes.strides[place]),
+            int(attributes.dilation[place]),
+            int(attributes.padding[place]),
+            int(attributes.padding[place + 2]),
+        )
+        for place in range(len(_AXES))
+    ]
+    return _Tiling(windows[0], windows[1], places[0], places[1])
+
+
+def _places(layout: str) -> tuple[int, int, int]:
+    """Of batch, rows and columns among the dimensions in memory."""
+    batch, rows, columns = (_dimensions(layout).index(axis) for axis in f"N{_AXES}")
+    return batch, rows, columns
+
+
+def _dimensions(layout: str) -> list[str]:
+    """The axis of each dimension in memory; of one in blocks, the outer part comes first."""
+    return [axis for axis, _ in physical_axes(layout)]
+
+
+__all__ = ["tiled_call"]

@@ -1,0 +1,21 @@
+"""Lookups are elementwise, and so in the kernel of what computes the bytes."""
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.lower.fusion.lookups import fuse_lookups
+from relay_layout.lower.fusion.patterns import ELEMENTWISE, OPAQUE, PATTERN
+from relay_layout.quantization.lookup import lookup
+
+
+def test_a_lookup_is_elementwise_once_patterns_are_known() -> None:
+    data = relax.Var("x", relax.TensorType((2, 3), "uint8"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            result = builder.emit_output(lookup(data, np.arange(256, dtype="uint8")))
+        builder.emit_func_output(result)
+    legalized = relax.transform.LegalizeOps()(builder.finalize())
+    annotated = relax.transform.AnnotateTIROpPattern()(legalized)
+    assert int(annotated["lookup"].attrs[PATTERN]) == OPAQUE
+    assert int(fuse_lookups(annotated)["lookup"].attrs[PATTERN]) == ELEMENTWISE

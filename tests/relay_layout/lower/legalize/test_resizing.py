@@ -1,0 +1,102 @@
+"""Images that grow are resized by columns and then by rows, with the numbers of TVM's own compute."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_layout.lower.legalize.cpu import legalization_map
+from tests.layout_graphs import execute
+
+RNG = np.random.default_rng(0)
+GROWING = ((7, 5), (13, 17))
+SEPARATE = {"resize_columns", "resize_rows"}
+
+
+def module_of(shape: Sequence[Any], size: Sequence[Any], **attributes: Any) -> tvm.IRModule:
+    dtype = attributes.pop("dtype", "float32")
+    data = relax.Var("data", relax.TensorType(shape, dtype))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            call = relax.op.image.resize2d(data, relax.ShapeExpr(size), **attributes)
+            result = builder.emit_output(relax.Tuple([builder.emit(call)]))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def functions_of(module: tvm.IRModule) -> set[str]:
+    lowered = relax.transform.LegalizeOps(legalization_map())(module)
+    return {name.name_hint for name in lowered.functions if name.name_hint.startswith("resize")}
+
+
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+@pytest.mark.parametrize(
+    "mode", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
+)
+@pytest.mark.parametrize("extents", [GROWING, ((6, 9), (12, 9)), ((1, 1), (8, 8)), ((8, 8), (9, 4))])
+def test_numbers_are_those_of_channels_last(
+    method: str, mode: str, extents: tuple[tuple[int, int], tuple[int, int]]
+) -> None:
+    compare(*extents, method=method, coordinate_transformation_mode=mode)
+
+
+def test_attributes_of_cubic_interpolation() -> None:
+    compare(*GROWING, method="cubic", cubic_alpha=-0.3, cubic_exclude=1)
+
+
+def compare(before: tuple[int, int], after: tuple[int, int], **how: Any) -> None:
+    """Both layouts; channels last are TVM's compute."""
+    image = RNG.uniform(-1, 1, (2, 3, *before)).astype("float32")
+    (have,) = execute(module_of(image.shape, after, layout="NCHW", **how), image)
+    last = np.ascontiguousarray(image.transpose(0, 2, 3, 1))
+    (want,) = execute(module_of(last.shape, after, layout="NHWC", **how), last)
+    np.testing.assert_allclose(have, want.transpose(0, 3, 1, 2), 1e-6, 1e-6)
+
+
+def test_symbolic_extents() -> None:
+    batch, rows, columns = (tvm.tirx.Var(name, "int64") for name in ("batch", "rows", "columns"))
+    module = module_of([batch, 3, rows, columns], [2 * rows, 2 * columns], method="linear")
+    assert functions_of(module) == SEPARATE
+    image = RNG.uniform(-1, 1, (2, 3, 5, 4)).astype("float32")
+    (want,) = execute(module_of(image.shape, (10, 8), method="linear"), image)
+    np.testing.assert_allclose(execute(module, image)[0], want, 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_rounded_once(dtype: str) -> None:
+    module = module_of((2, 3, 7, 5), (13, 17), method="linear", dtype=dtype)
+    assert functions_of(module) == SEPARATE
+    image = RNG.uniform(-1, 1, (2, 3, 7, 5)).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    wide = image.astype("float32")
+    (want,) = execute(module_of(image.shape, (13, 17), method="linear"), wide)
+    (have,) = execute(module, image)
+    assert str(have.dtype) == dtype
+    np.testing.assert_allclose(have.astype("float32"), want, 2**-8 if dtype == "bfloat16" else 2**-11, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "attributes"),
+    [
+        ((1, 3, 13, 17), (7, 5), {"method": "linear"}),
+        ((1, 3, 7, 5), (7, 17), {"method": "linear"}),
+        ((1, 7, 5, 3), (13, 17), {"method": "linear", "layout": "NHWC"}),
+        ((1, 3, 7, 5), (13, 17), {"method": "nearest_neighbor"}),
+        ((1, 3, 7, 5), (13, 17), {"method": "linear", "dtype": "uint8"}),
+        (
+            (1, 3, 7, 5),
+            (13, 17),
+            {"method": "linear", "roi": (0.1, 0.1, 0.9, 0.9)}
+            | {"coordinate_transformation_mode": "tf_crop_and_resize"},
+        ),
+    ],
+    ids=["fewer_rows", "as_many_rows", "channels_last", "nearest", "bytes", "region"],
+)
+def test_others_stay_one_function(
+    shape: Sequence[int], size: Sequence[int], attributes: dict[str, Any]
+) -> None:
+    assert functions_of(module_of(shape, size, **attributes)) == {"resize2d"}

@@ -1,0 +1,136 @@
+"""Memory that "main" takes instead of allocating it."""
+
+from collections.abc import Callable
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_layout.artifact.functions import WORKSPACE
+from relay_layout.lower.as_pass import as_pass
+from relay_layout.lower.memory.workspace import lift_workspace
+from relay_layout.lower.passes import machine_passes, memory_passes
+
+op = relax.op
+PLANNED = [
+    relax.transform.LegalizeOps(),
+    relax.transform.RewriteDataflowReshape(),
+    relax.transform.ToNonDataflow(),
+    relax.transform.RemovePurityChecking(),
+    relax.transform.CallTIRRewrite(),
+    relax.transform.StaticPlanBlockMemory(),
+    relax.transform.LowerAllocTensor(),
+]
+
+
+def module_of(emit: Callable[[relax.BlockBuilder, relax.Var], relax.Expr], *shape: object) -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType(shape, "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            result = builder.emit_output(emit(builder, data))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def lifted(module: tvm.IRModule) -> tvm.IRModule:
+    with tvm.target.Target("llvm"):
+        return lift_workspace(tvm.transform.Sequential(PLANNED)(module))
+
+
+def activations(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+    for operator in (op.exp, op.nn.relu, op.negative, op.abs):
+        data = builder.emit(operator(data))
+    return data
+
+
+def allocations(function: relax.Function) -> list[str]:
+    return [
+        line.split(" = ")[1].split("(")[0] for line in function.script().splitlines() if ".alloc_" in line
+    ]
+
+
+def shapes(function: relax.Function) -> list[list[int]]:
+    return [[int(extent) for extent in parameter.ty.shape] for parameter in function.params]
+
+
+def test_main_allocates_nothing() -> None:
+    module = lifted(module_of(activations, 2, 3))
+    assert allocations(module["main"]) == []
+    assert shapes(module["main"]) == [[2, 3]] * 5
+    # Three intermediate results share two storages; the output has its own.
+    assert allocations(module[WORKSPACE]).count("R.memory.alloc_storage") == 3
+    assert allocations(module[WORKSPACE]).count("R.memory.alloc_tensor") == 4
+
+
+def test_views_are_made_once() -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        flat = builder.emit(op.reshape(builder.emit(op.exp(data)), (3, 2)))
+        return builder.emit(op.negative(flat))
+
+    module = lifted(module_of(emit, 2, 3))
+    assert "reshape" not in module["main"].script()
+    assert module[WORKSPACE].script().count("R.reshape(") == 1
+    assert shapes(module["main"]) == [[2, 3], [2, 3], [3, 2], [3, 2]]
+
+
+def test_a_view_of_an_input_stays() -> None:
+    module = lifted(module_of(lambda builder, data: builder.emit(op.reshape(data, (3, 2))), 2, 3))
+    assert module["main"].script().count("R.reshape(") == 1
+    assert shapes(module["main"]) == [[2, 3]]
+
+
+def test_what_depends_on_a_shape_of_the_input_stays() -> None:
+    rows = tvm.tirx.Var("rows", "int64")
+
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        total = builder.emit(op.sum(builder.emit(op.exp(data))))
+        return relax.Tuple([total, builder.emit(op.negative(data))])
+
+    module = lifted(module_of(emit, rows, 3))
+    assert len(allocations(module["main"])) == 4
+    assert [len(parameter.ty.shape) for parameter in module["main"].params] == [2, 0]
+    assert len(allocations(module[WORKSPACE])) == 2
+
+
+def test_a_storage_that_main_still_needs_stays() -> None:
+    """Known is the storage, unknown the shape of one of the two tensors in it."""
+    rows = tvm.tirx.Var("rows", "int64")
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType((rows, 3), "float32"))
+    with builder.function("main", [data], attrs={"relax.force_pure": True}):
+        both, own = (
+            builder.emit(op.memory.alloc_storage(relax.ShapeExpr([64]), 0, "global", "uint8"))
+            for _ in range(2)
+        )
+        tensors = [
+            builder.emit(op.memory.alloc_tensor(storage, 0, relax.ShapeExpr(shape), "float32"))
+            for storage, shape in ((both, (2, 3)), (both, (rows, 3)), (own, (4,)))
+        ]
+        builder.emit_func_output(relax.Tuple(tensors))
+    module = lift_workspace(builder.finalize())
+    assert allocations(module["main"]) == ["R.memory.alloc_storage", *["R.memory.alloc_tensor"] * 2]
+    assert allocations(module[WORKSPACE]) == ["R.memory.alloc_storage", "R.memory.alloc_tensor"]
+
+
+def test_nothing_to_allocate() -> None:
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType((2,), "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            result = builder.emit_output(data)
+        builder.emit_func_output(result)
+    module = lifted(builder.finalize())
+    assert allocations(module[WORKSPACE]) == [] and len(module["main"].params) == 1
+
+
+def test_runs_in_the_virtual_machine() -> None:
+    planned = [relax.transform.LegalizeOps(), *memory_passes(), as_pass(lift_workspace)]
+    passes = tvm.transform.Sequential([*planned, *machine_passes()])
+    executable = relax.build(module_of(activations, 2, 3), "llvm", relax_pipeline=passes)
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    workspace = list(machine[WORKSPACE]())
+    for seed in range(2):
+        image = np.random.default_rng(seed).standard_normal((2, 3), dtype="float32")
+        output = machine["main"](tvm.runtime.tensor(image), *workspace)
+        np.testing.assert_allclose(output.numpy(), np.exp(image), rtol=1e-6)

@@ -1,0 +1,78 @@
+"""Knobs for images of any size: what all sizes waste, and chunks that threads share."""
+
+from dataclasses import replace
+
+import pytest
+
+from relay_layout.targets import resolve_target
+from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
+from topi_ext.spaces.any_size import CHUNKS_PER_THREAD, any_size_knobs
+from topi_ext.spaces.usual_sizes import SCALES, overrun
+from topi_ext.workload import ConvolutionWorkload
+
+
+def test_overrun() -> None:
+    assert overrun(56, 1) == 1.0
+    # 56, 64, 72, 80, 96 and 112 are all multiples of eight.
+    assert overrun(56, 8) == pytest.approx(1.0)
+    # 56 in tiles of 56, others in two.
+    assert overrun(56, 56) == pytest.approx(sum(-(-scale // 1) / scale for scale in SCALES) / len(SCALES))
+
+
+def workload_of(inputs: int, outputs: int) -> ConvolutionWorkload:
+    return ConvolutionWorkload(
+        batch=1,
+        in_channels=inputs,
+        out_channels=outputs,
+        in_height=56,
+        in_width=56,
+        kernel=(3, 3),
+        strides=(1, 1),
+        padding=(1, 1, 1, 1),
+        dilation=(1, 1),
+        groups=1,
+        data_layout="NHWC",
+        kernel_layout="OHWI16o",
+        out_layout="NHWC",
+        dtype="float32",
+        out_dtype="float32",
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("channels", [(64, 64), (20, 12)], ids=str)
+def test_chunks_are_shared_evenly(channels: tuple[int, int], threads: int) -> None:
+    processor = resolve_target("x86-64-v3", threads=threads).processor
+    cycles, knobs = any_size_knobs(workload_of(*channels), processor, winograd=False)
+    assert cycles > 0
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert knobs.order == "channels" or knobs.rows == 1 or 56 / knobs.rows >= CHUNKS_PER_THREAD * threads
+
+
+def test_winograds_kernel_is_for_many_channels() -> None:
+    processor = resolve_target("x86-64-v3", threads=2).processor
+    for channels, kind in ((64, WinogradKnobs), (6, ConvolutionKnobs)):
+        assert isinstance(any_size_knobs(workload_of(channels, channels), processor)[1], kind)
+
+
+def test_chunks_of_tiles_serve_other_sizes() -> None:
+    """196 tiles of the usual size would be one chunk for each of two threads, those of others would not."""
+    processor = resolve_target("x86-64-v3", threads=2).processor
+    _, knobs = any_size_knobs(workload_of(64, 64), processor)
+    assert 196 / knobs.rows > CHUNKS_PER_THREAD
+
+
+def test_rows_of_a_chunk_are_free_where_threads_share_channels() -> None:
+    processor = resolve_target("x86-64-v4", threads=2).processor
+    depthwise = replace(workload_of(480, 480), in_height=7, in_width=7, groups=480)
+    _, knobs = any_size_knobs(depthwise, processor)
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert (knobs.order, knobs.rows) == ("channels", 7)
+
+
+def test_rows_are_copied_for_all_channels_where_tiles_of_them_overlap() -> None:
+    processor = resolve_target("x86-64-v4", threads=2).processor
+    depthwise = replace(workload_of(120, 120), in_height=28, in_width=28, groups=120)
+    _, knobs = any_size_knobs(depthwise, processor)
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert (knobs.order, knobs.pad_at) == ("pixels", "chunk")

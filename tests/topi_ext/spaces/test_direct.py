@@ -1,0 +1,99 @@
+"""What the estimates of direct convolutions know of weights that are asked for ahead, and of strides."""
+
+from dataclasses import replace
+
+import pytest
+from kernel_harness import target_for
+from kernel_networks import workload_for
+from tvm.target import Target
+
+from topi_ext.processor import processor_of
+from topi_ext.spaces.direct import cheapest_direct, direct_knobs
+from topi_ext.word_forms import integer_form
+from topi_ext.workload import ConvolutionWorkload
+
+TARGETS = {
+    "avx512": {"mcpu": "x86-64-v4", "num-cores": 2},
+    "avx2": {"mcpu": "x86-64-v3", "num-cores": 2},
+    "neon": {"mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a76", "num-cores": 2},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"), [("avx512", [False, True]), ("avx2", [True, False]), ("neon", [False])]
+)
+def test_kernels_with_and_without_prefetches_are_worth_trying(name: str, asks: list[bool]) -> None:
+    """Those that the processor seldom gains by are estimated to be slower; boards have none."""
+    processor = processor_of(Target({"kind": "llvm", **TARGETS[name]}))
+    workload = workload_for((1024, 2048, 7, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
+    found = [
+        (cycles, knobs.prefetch)
+        for cycles, knobs in direct_knobs(workload, processor)
+        if (knobs.order, knobs.tile_pixels, knobs.tile_channels) == ("channels", 4, 2) and knobs.parallel
+    ]
+    assert [prefetch for _, prefetch in sorted(found, reverse=True)] == asks
+
+
+def cycles_by_channels(workload: ConvolutionWorkload) -> float:
+    """Of the tile that is a row of seven pixels, and reads the image again for every vector of channels."""
+    processor = processor_of(Target({"kind": "llvm", **TARGETS["avx2"]}))
+    return min(
+        cycles
+        for cycles, knobs in direct_knobs(workload, processor)
+        if (knobs.order, knobs.tile_pixels, knobs.tile_channels) == ("channels", 7, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("layout", "ratio"), [("NCHW16c", 1.0), ("NHWC", 1.0), ("NCHW8c", 1.42)], ids=["block", "NHWC", "half"]
+)
+def test_pixels_that_strides_skip_are_no_traffic(layout: str, ratio: float) -> None:
+    """They are as good as not there, but for halves of cache lines that come with the other half."""
+    kernel = {"NHWC": "OHWI8o"}.get(layout, f"OIHW{layout[4:-1]}i8o")
+    image, skipped = (
+        workload_for((2048, 2048, size, 1, stride, 1), layout, kernel, "NCHW8c")
+        for size, stride in ((7, 1), (14, 2))
+    )
+    assert cycles_by_channels(skipped) / cycles_by_channels(image) == pytest.approx(ratio, abs=0.01)
+
+
+def test_rows_of_a_chunk_stay_in_the_cache() -> None:
+    """Each tile of channels goes through them: few rows at a time read the image once."""
+    processor = processor_of(Target({"kind": "llvm", **TARGETS["avx2"]}))
+    workload = workload_for((512, 1024, 32, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
+    by_rows = {
+        knobs.rows: cycles
+        for cycles, knobs in direct_knobs(workload, processor)
+        if (knobs.order, knobs.tile_pixels, knobs.tile_channels) == ("pixels", 4, 2)
+    }
+    image = 512 * 32 * 32 * 4
+    assert by_rows[64] - by_rows[32] == pytest.approx(image * (1024 // 16 - 1) / 16, rel=0.2)
+    assert min(by_rows, key=lambda rows: by_rows[rows]) < 64
+
+
+def test_images_that_are_widened_are_copied_by_chunks_of_whole_tiles() -> None:
+    processor = processor_of(Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2}))
+    plain = workload_for((64, 64, 14, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
+    form = integer_form(replace(plain, dtype="uint8", out_dtype="int32"), wide_words=True)
+    tiles = {
+        (knobs.tile_pixels, knobs.pad_at)
+        for _, knobs in direct_knobs(form, processor)
+        if knobs.order == "pixels"
+    }
+    assert {(4, "chunk"), (5, "stage")} <= tiles
+    assert all((14 * 14 % pixels == 0) == (pad_at == "chunk") for pixels, pad_at in tiles)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "tile", "spilling"), [("cortex-a72", (3, 2), (4, 2)), ("cortex-a53", (2, 2), (3, 2))]
+)
+def test_products_of_bytes_wait_in_registers(
+    cpu: str, tile: tuple[int, int], spilling: tuple[int, int]
+) -> None:
+    processor = processor_of(target_for(cpu))
+    plain = workload_for((64, 64, 56, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
+    form = integer_form(replace(plain, dtype="uint8", out_dtype="int32"), signed_words=True, words="halves")
+    tiles = {(knobs.tile_pixels, knobs.tile_channels) for _, knobs in direct_knobs(form, processor)}
+    assert tile in tiles and spilling not in tiles
+    chosen = cheapest_direct(form, processor)[1]
+    assert (chosen.tile_pixels, chosen.tile_channels) == tile

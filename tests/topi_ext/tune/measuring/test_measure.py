@@ -1,0 +1,182 @@
+"""Measuring: kernels that run, hang, crash or do not compile, and a small convolution tuned for real."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tvm.target import Target
+
+from topi_ext.errors import RelayLayoutError
+from topi_ext.kernel import scheduled_kernel
+from topi_ext.knobs import ConvolutionKnobs
+from topi_ext.processor import Processor, processor_of
+from topi_ext.tune.measuring import measure, workers
+from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
+from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.recorded import RecordedKernels
+from topi_ext.tune.space import Space
+from topi_ext.tune.task import Task
+from topi_ext.tune.tuner import TuneOptions, Tuner
+from topi_ext.workload import ConvolutionWorkload
+
+ROOT = Path(__file__).resolve().parents[3]
+TARGET = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1})
+
+
+@pytest.fixture(scope="module")
+def processor() -> Processor:
+    return processor_of(TARGET)
+
+
+@pytest.fixture(scope="module")
+def measurer() -> Iterator[KernelMeasurer]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setattr(measure, "RUN_TIMEOUT", 5.0)
+        patch.setattr(measure, "BUILD_TIMEOUT", 4.0)
+        measurer = KernelMeasurer(TARGET, threads=1, cpu="here", min_repeat_ms=1)
+        yield measurer
+        measurer.close()
+
+
+def _crash(*_: Any) -> str:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+
+def _hang(*_: Any) -> str:
+    time.sleep(60)
+    return ""
+
+
+def test_tuning_for_real(
+    tmp_path: Path, workload: ConvolutionWorkload, processor: Processor, measurer: KernelMeasurer
+) -> None:
+    log = tmp_path / "log.jsonl"
+    options = TuneOptions(trials=6, batch=6)
+    result = Tuner(processor, measurer, log, Database(), options).tune([Task("small", workload)])
+    (state,) = result.states
+    assert (state.trials, result.failed) == (6, 0)
+    assert result.gain >= 1.0
+    assert 1e-6 < state.best_seconds < 1.0
+    database, problems = Database.load([log])
+    assert not problems
+    best = database.best(workload, processor)
+    assert best is not None
+    assert state.best is not None
+    assert best.knobs == state.best.fields
+    assert len(best.seconds) == 9
+
+
+@pytest.mark.parametrize("name", ["volume", "pair"])
+def test_other_workloads_are_tuned_for_real(
+    name: str, tmp_path: Path, processor: Processor, measurer: KernelMeasurer
+) -> None:
+    import kernel_workloads  # Not above: processes that build import this module, and do not find that one.
+
+    log, workload = tmp_path / "log.jsonl", getattr(kernel_workloads, name)()
+    options = TuneOptions(trials=4, batch=4)
+    result = Tuner(processor, measurer, log, Database(), options).tune([Task("small", workload)])
+    (state,) = result.states
+    assert (state.trials, result.failed) == (4, 0)
+    database, problems = Database.load([log])
+    assert not problems
+    choice = RecordedKernels(database).choice(workload, processor, 3.0, True)
+    assert choice is not None and state.best is not None
+    assert (choice.source, choice.knobs) == ("tuned", state.best.knobs)
+
+
+def test_knobs_that_do_not_fit_are_an_error_of_their_own(
+    workload: ConvolutionWorkload, processor: Processor, measurer: KernelMeasurer
+) -> None:
+    good = Space(workload, processor).default.knobs
+    bad = ConvolutionKnobs(16, 28, 1)
+    first, second = measurer.measure(workload, [bad, good])
+    assert first.error.startswith("schedule: knobs ")
+    assert first.error.endswith("tile of 28 pixels on a run of 14")
+    assert len(second.seconds) == 3
+
+
+def test_rounds_are_run_one_after_the_other(
+    workload: ConvolutionWorkload, processor: Processor, measurer: KernelMeasurer
+) -> None:
+    knobs = [candidate.knobs for candidate in Space(workload, processor).candidates[:2]]
+    found = list(measurer.measure(workload, knobs, rounds=2))
+    assert [len(one.seconds) for one in found] == [6, 6]
+
+
+@pytest.mark.parametrize(
+    ("worker", "error"),
+    [(_crash, "build: Subprocess terminated"), (_hang, "build: longer than 4 s")],
+    ids=["crash", "hang"],
+)
+def test_a_build_that_takes_its_process_down_is_an_error(
+    worker: Any,
+    error: str,
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    measurer: KernelMeasurer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    knobs = [Space(workload, processor).default.knobs]
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "build_and_export", worker)
+        (found,) = measurer.measure(workload, knobs)
+    assert found.error == error
+    (again,) = measurer.measure(workload, knobs)
+    assert len(again.seconds) == 3
+
+
+def test_results_are_compared_with_those_of_the_default(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    measurer: KernelMeasurer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds = {
+        candidate.fields["algorithm"]: candidate.knobs for candidate in Space(workload, processor).candidates
+    }
+    assert kinds.keys() == {"direct", "winograd"}
+    assert [measurer.wrong(workload, knobs) for knobs in kinds.values()] == ["", ""]
+
+    def shifted(asked: ConvolutionWorkload, knobs: Any) -> Any:
+        """Of the same shapes, but with all padding at one side."""
+        wrong = knobs == kinds["direct"]
+        return scheduled_kernel(replace(asked, padding=(0, 0, 2, 2)) if wrong else asked, knobs)
+
+    monkeypatch.setattr(measure, "scheduled_kernel", shifted)
+    found = measurer.wrong(workload, kinds["direct"])
+    assert re.fullmatch(r"result: differs by \d\.\de[+-]\d\d of the largest, 1e-05 are allowed", found), found
+
+
+def test_what_was_built_is_removed(processor: Processor) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        measurer = KernelMeasurer(TARGET, threads=1, cpu="here")
+    folder = Path(measurer._folder.name)
+    assert folder.is_dir()
+    measurer.close()
+    assert not folder.exists()
+
+
+def test_a_tracker_that_does_not_answer(unused_port: int) -> None:
+    remote = RemoteDevice("127.0.0.1", unused_port, "board")
+    with pytest.raises(RelayLayoutError) as caught:
+        check_remote(remote)
+    assert str(caught.value) == f"no RPC tracker at 127.0.0.1:{unused_port}: Connection refused"
+
+
+@pytest.fixture
+def unused_port() -> int:
+    import socket
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

@@ -1,0 +1,1 @@
+"""From scheduled loops to LLVM: passes and operations that TVM's own code generation lacks."""

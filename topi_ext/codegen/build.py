@@ -1,0 +1,249 @@
+"""Code generation for scheduled functions: TVM's own passes, and small buffers on the stack.
+
+TVM gives the accumulators of a register tile a workspace of their own on the heap as soon as they are longer
+than 1 KB, and then their values only stay in registers where LLVM can prove that nothing else reads them.
+"""
+
+import logging
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.error import InternalError
+from tvm.ir import Call, TensorLoad, register_op_attr
+from tvm.s_tir.pipeline import default_s_tir_pipeline, finalize_host_passes
+from tvm.target import Target
+from tvm.tirx.buffer import buffer_data_pointer_type
+from tvm_ffi import structural_walk
+
+from topi_ext.codegen.bfloat16 import lower_bfloat16
+from topi_ext.codegen.byte_lookups import lower_byte_lookups
+from topi_ext.codegen.comparisons import exact_comparisons
+from topi_ext.codegen.dot_products import lower_dot_products
+from topi_ext.codegen.identities import begin_with_infinity
+from topi_ext.codegen.interleave import interleave_stores
+from topi_ext.codegen.let_bindings import flatten_bindings, inline_casts
+from topi_ext.codegen.llvm_functions import import_functions
+from topi_ext.codegen.remainders import hide_remainders
+from topi_ext.codegen.replacing import replaced, replacing
+from topi_ext.codegen.rounded_bytes import lower_rounded_bytes
+from topi_ext.processor import is_aarch64
+from topi_ext.schedule.blocks import holds
+from topi_ext.schedule.cpu.matrices import SUMS
+from topi_ext.schedule.start import START
+
+_LOG = logging.getLogger(__name__)
+
+PIPELINE = "topi_ext"
+"""For ``tvm.compile(..., tir_pipeline=PIPELINE)`` and ``relax.build(..., tir_pipeline=PIPELINE)``."""
+
+STACK_BYTES = 8 << 10
+"""Longest buffer that is kept on the stack: a register file and what a tile of Winograd holds."""
+
+_LINE_BYTES, _STACK_ALIGNMENT = 64, 16
+"""Alignment of a buffer that matrices are stored in, and what TVM gives those on the stack at most."""
+
+_KEEP = "disable_lower_builtin"
+"""TVM's annotation of allocations that are left to the code generator, which puts them on the stack."""
+
+_PROMISE = "storage_alignment"
+"""TVM's attribute of the alignment of parameters."""
+
+_VOLATILE = "tirx.volatile"
+"""TVM's annotation of allocations that are read from memory each time."""
+
+_SKIP_ASSERTS = "tirx.disable_assert"
+"""TVM's option for functions that check nothing; by itself it skips checks when LLVM's code is generated."""
+
+
+def _pipeline() -> tuple[Any, Any, Any]:
+    passes, _, finalize_device = default_s_tir_pipeline()
+
+    def lower(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
+        module = flatten_bindings()(begin_with_infinity()(module))
+        try:
+            lowered = passes(module)
+        except InternalError:
+            _LOG.debug("functions one by one", exc_info=True)
+            return _one_by_one(passes, module, context)
+        return lowered if _is_closed(lowered) else _one_by_one(passes, module, context)
+
+    return (
+        tvm.transform.module_pass(lower, 0, PIPELINE),
+        lambda: tvm.transform.Sequential(
+            [
+                # Before all else: checks of arguments are most of what the other passes would walk.
+                *([tirx.transform.SkipAssert()] if _skips_asserts() else []),
+                inline_casts(),
+                interleave_stores(),
+                lower_dot_products(),
+                lower_bfloat16(),
+                exact_comparisons(),
+                lower_rounded_bytes(),
+                lower_byte_lookups(),
+                hide_remainders(),
+                import_functions(),
+                keep_on_stack(),
+                accept_any_address(),
+                finalize_host_passes(),
+            ]
+        ),
+        finalize_device,
+    )
+
+
+def _skips_asserts() -> bool:
+    return bool(tvm.transform.PassContext.current().config.get(_SKIP_ASSERTS, False))
+
+
+def _one_by_one(
+    passes: tvm.transform.Pass, module: tvm.IRModule, context: tvm.transform.PassContext
+) -> tvm.IRModule:
+    """As ``passes`` do, but without looking for common terms in the functions in which TVM fails to.
+
+    In the scope of what an expression binds, and in a second loop, it takes variables it defines elsewhere.
+    LLVM finds common terms itself, but some later than it would have to.
+    """
+    config = {**dict(context.config), "tirx.disable_cse_tir": True}
+    lowered = tvm.IRModule({}, attrs=module.attrs, global_infos=module.global_infos)
+    for variable, function in module.functions_items():
+        single = tvm.IRModule({variable: function}, attrs=module.attrs, global_infos=module.global_infos)
+        try:
+            found = passes(single)
+        except InternalError:
+            found = None
+        if found is None or not _is_closed(found):
+            with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
+                found = passes(single)
+        lowered.update(found)
+    return lowered
+
+
+def _is_closed(module: tvm.IRModule) -> bool:
+    """Whether functions use variables only where they define them."""
+    return all(
+        tirx.analysis.verify_well_formed(function, assert_mode=False)
+        for _, function in module.functions_items()
+        if isinstance(function, tirx.PrimFunc)
+    )
+
+
+def accept_any_address() -> tvm.transform.Pass:
+    """Parameters may begin at any address that is a multiple of an element's size.
+
+    TVM promises LLVM 64 bytes, and so takes no array of numpy where it lies. Loads of vectors that are not
+    promised an alignment are as fast where they have it.
+    """
+    return replacing("accept_any_address", tirx.AttrStmt, _without_promise)
+
+
+def _without_promise(statement: tirx.AttrStmt) -> Any:
+    return statement.body if statement.attr_key == _PROMISE else statement
+
+
+def keep_on_stack() -> tvm.transform.Pass:
+    """Small allocations of constant size become local variables of their function."""
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        allocations: list[tirx.AllocBuffer] = []
+        structural_walk(func.body, (tirx.AllocBuffer, allocations.append))
+        if not allocations:
+            return func
+        loads_again = is_aarch64(func.attrs["target"])
+        # Vectors of ARM are no longer than the alignment that they have.
+        walked = [] if loads_again else _walked(func.body)
+
+        def on_allocation(allocation: tirx.AllocBuffer) -> Any:
+            kept = _kept(allocation, loads_again)
+            in_memory = kept.buffer.scope() == SUMS or holds(walked, kept.buffer)
+            return _aligned(kept) if in_memory and _KEEP in kept.annotations else kept
+
+        return replaced(func, (tirx.AllocBuffer, on_allocation))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.keep_on_stack")
+
+
+def _walked(body: Any) -> list[Any]:
+    """Buffers of scalars that loops reach one after the other: these stay in memory, others in registers.
+
+    Buffers of vectors have the alignment of their vectors.
+    """
+    found: list[Any] = []
+
+    def on_access(access: Any) -> None:
+        buffer = access.buffer if isinstance(access, tirx.BufferStore) else access.source
+        walked = buffer.dtype.lanes == 1 and not all(map(_is_constant, access.indices))
+        if walked and not holds(found, buffer):
+            found.append(buffer)
+
+    structural_walk(body, ((TensorLoad, tirx.BufferStore), on_access))
+    return found
+
+
+def _is_constant(index: Any) -> bool:
+    return isinstance(index.base if isinstance(index, tirx.Ramp) else index, int | tirx.IntImm)
+
+
+def _kept(allocation: tirx.AllocBuffer, loads_again: bool) -> tirx.AllocBuffer:
+    """``loads_again``: what sums start from is loaded for each of them instead of copied."""
+    buffer = allocation.buffer
+    size = buffer.dtype.bits * buffer.dtype.lanes // 8
+    for extent in buffer.shape:
+        if not isinstance(extent, int | tirx.IntImm):
+            return allocation
+        size *= int(extent)
+    if not 0 < size <= STACK_BYTES or buffer.scope() not in ("global", "local", START, SUMS):
+        return allocation
+    marks = {_KEEP: tirx.const(1, "int32")}
+    if loads_again and buffer.scope() == START:
+        marks[_VOLATILE] = tirx.const(1, "int32")
+    return tirx.AllocBuffer(buffer, {**allocation.annotations, **marks})
+
+
+def _aligned(allocation: tirx.AllocBuffer) -> Any:
+    """The buffer within a longer one, where a cache line begins."""
+    buffer = allocation.buffer
+    size = buffer.dtype.bits // 8
+    (extent,) = buffer.shape
+    longer = tirx.decl_buffer(
+        (extent + _LINE_BYTES // size,), str(buffer.dtype), buffer.name, scope=buffer.scope()
+    )
+    last = tirx.address_of(tirx.BufferLoad(longer, [(_LINE_BYTES - _STACK_ALIGNMENT) // size]))
+    start = tirx.call_llvm_intrin("handle", "llvm.ptrmask", last, tirx.const(-_LINE_BYTES, "int64"))
+    pointer = buffer_data_pointer_type(buffer)
+    data = Call(start.op, start.args, start.attrs, start.ty_args, ret_ty=pointer)
+    return tirx.SeqStmt(
+        [tirx.AllocBuffer(longer, allocation.annotations), tirx.DeclBuffer(buffer, data=data)]
+    )
+
+
+def unchecked() -> tvm.transform.PassContext:
+    """The current context of passes, in which functions do not check the tensors that they are called with.
+
+    For functions that are only called with what was allocated for them: checks are most of a small function's
+    machine code, and of the time that it takes to generate.
+    """
+    current = tvm.transform.PassContext.current()
+    return tvm.transform.PassContext(
+        opt_level=current.opt_level,
+        required_pass=list(current.required_pass),
+        disabled_pass=list(current.disabled_pass),
+        instruments=list(current.instruments),
+        config={**dict(current.config), _SKIP_ASSERTS: True},
+    )
+
+
+def compile_kernel(func: tirx.PrimFunc, target: Target) -> Any:
+    """A scheduled function as a runtime module, in which it is called "main"."""
+    scheduled = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
+    return tvm.compile(tvm.IRModule({"main": scheduled}), target, tir_pipeline=PIPELINE)
+
+
+# TVM would take each lane of a vector apart to round it, although LLVM has an instruction for all of them.
+register_op_attr("tirx.nearbyint", "TVectorizable", True)
+register_op_attr("tirx.isnan", "TVectorizable", True)
+
+tirx.register_tir_pipeline(PIPELINE, _pipeline)
+
+__all__ = ["PIPELINE", "compile_kernel", "keep_on_stack", "unchecked"]

@@ -1,0 +1,65 @@
+"""Looks into tables of 256 bytes, for a vector of bytes at once.
+
+An element of a table for each lane is a load for each lane, unless the processor permutes bytes: AVX512_VBMI
+chooses among 128 of them (VPERMI2B), and ARM among 64 (TBL, TBX).
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm_ffi import structural_walk
+
+from topi_ext.codegen.llvm_functions import PERMUTED_BYTES, has_permutations, permuted
+from topi_ext.codegen.replacing import replaced
+from topi_ext.codegen.scalar_operations import lanes_of
+
+_TABLE_BYTES = 256
+
+
+def lower_byte_lookups() -> tvm.transform.Pass:
+    """To be run on vectorized functions that are bound to their target."""
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        casts: list[tirx.Cast] = []
+        structural_walk(func.body, (tirx.Cast, casts.append))
+        # Most functions have no byte for a place, and to look at all that they load takes long.
+        if not any(map(_is_of_byte, casts)):
+            return func
+        target = func.attrs["target"]
+
+        def on_load(load: Any) -> Any:
+            places = _bytes_looked_up(load)
+            if places is None or not has_permutations(target, lanes_of(places)):
+                return load
+            return permuted(target, places, _parts(load.source))
+
+        return replaced(func, (TensorLoad, on_load))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_byte_lookups")
+
+
+def _bytes_looked_up(load: Any) -> Any:
+    """The bytes whose elements of a table are loaded; None where that is something else."""
+    buffer = load.source
+    if str(buffer.dtype) != "uint8" or len(buffer.shape) != 1 or len(load.indices) != 1:
+        return None
+    extent, place = buffer.shape[0], load.indices[0]
+    if not isinstance(extent, int | tirx.IntImm) or int(extent) != _TABLE_BYTES:
+        return None
+    return place.value if isinstance(place, tirx.Cast) and _is_of_byte(place) else None
+
+
+def _is_of_byte(cast: tirx.Cast) -> bool:
+    return str(cast.value.ty.dtype).partition("x")[0] == "uint8"
+
+
+def _parts(table: Any) -> list[Any]:
+    """The table, in vectors that are permuted."""
+    first = range(0, _TABLE_BYTES, PERMUTED_BYTES)
+    return [tirx.BufferLoad(table, [tirx.Ramp(place, 1, PERMUTED_BYTES)]) for place in first]
+
+
+__all__ = ["lower_byte_lookups"]

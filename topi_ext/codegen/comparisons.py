@@ -1,0 +1,71 @@
+"""Comparisons as IEEE 754 has them, where TVM's code generator has others.
+
+Two numbers differ if they are not equal, so that NaN differs from itself; LLVM is asked for "ordered and
+not equal" instead. Truth values are compared as if they were floats, which LLVM refuses. And a maximum is
+"left if it is greater, else right": with a constant on the left, as no simplification leaves it, NaN on the
+right stays NaN, on x86 by the same instruction.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from topi_ext.codegen.replacing import replaced
+from topi_ext.processor import is_aarch64
+
+_TRUTH = "bool"
+
+
+def exact_comparisons() -> tvm.transform.Pass:
+    """To be run behind everything that simplifies."""
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        rules: list[Any] = [(tirx.NE, _different), (tirx.EQ, _equal)]
+        # ARM has one instruction for the order that there is, and none for this one.
+        if not is_aarch64(func.attrs["target"]):
+            rules.append(((tirx.Max, tirx.Min), _constant_first))
+        return replaced(func, rules)
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.exact_comparisons")
+
+
+def _different(comparison: tirx.NE) -> Any:
+    if _kind(comparison.a) == _TRUTH:
+        return tirx.NE(*_numbers(comparison))
+    if "float" in _kind(comparison.a):
+        return tirx.Not(tirx.EQ(comparison.a, comparison.b))
+    return comparison
+
+
+def _equal(comparison: tirx.EQ) -> Any:
+    return tirx.EQ(*_numbers(comparison)) if _kind(comparison.a) == _TRUTH else comparison
+
+
+def _constant_first(extreme: tirx.Max | tirx.Min) -> Any:
+    if "float" not in _kind(extreme.a) or not _is_constant(extreme.b):
+        return extreme
+    return type(extreme)(extreme.b, extreme.a)
+
+
+def _numbers(comparison: tirx.NE | tirx.EQ) -> tuple[Any, Any]:
+    """Truth values as bytes."""
+    left, right = (value.astype(_with_lanes("uint8", value)) for value in (comparison.a, comparison.b))
+    return left, right
+
+
+def _with_lanes(kind: str, value: Any) -> str:
+    lanes = tvm.DataType(str(value.ty.dtype)).lanes
+    return kind if lanes == 1 else f"{kind}x{lanes}"
+
+
+def _kind(value: Any) -> str:
+    return str(value.ty.dtype).partition("x")[0]
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value.value if isinstance(value, tirx.Broadcast) else value, tirx.FloatImm)
+
+
+__all__ = ["exact_comparisons"]

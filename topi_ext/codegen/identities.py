@@ -1,0 +1,67 @@
+"""What maxima and minima begin with: infinity.
+
+TVM's schedules divide a maximum between vectors and threads where it begins with the least finite number,
+which is not the maximum of infinities, nor of nothing. So that is replaced once a function is scheduled.
+"""
+
+from math import inf
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.s_tir import SBlock
+from tvm_ffi import structural_map
+
+from topi_ext.codegen.replacing import replaced
+from topi_ext.compute.extremes import EXTREME
+
+_INIT = "_init"
+"""What the names of blocks end with that store what a reduction begins with."""
+
+
+def begin_with_infinity() -> tvm.transform.Pass:
+    """Blocks of :func:`topi_ext.compute.extremes.extreme` begin with infinity, scheduled or not."""
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        return from_infinity(func)
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.begin_with_infinity")
+
+
+def from_infinity(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with such blocks beginning with infinity."""
+    return replaced(func, (SBlock, _infinite))
+
+
+def _infinite(block: SBlock) -> SBlock:
+    if not block.name_hint.startswith(EXTREME):
+        return block
+    apart = block.name_hint.endswith(_INIT)
+    body = _without_limit(block.body) if apart else block.body
+    init = None if block.init is None else _without_limit(block.init)
+    return SBlock(
+        block.iter_vars,
+        block.reads,
+        block.writes,
+        block.name_hint,
+        body,
+        init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
+
+
+def _without_limit(statement: Any) -> Any:
+    return structural_map(statement, (tirx.BufferStore, _stores_infinity))
+
+
+def _stores_infinity(store: tirx.BufferStore) -> tirx.BufferStore:
+    if not isinstance(store.value, tirx.FloatImm):
+        return store
+    limit = inf if float(store.value.value) > 0 else -inf
+    return tirx.BufferStore(store.buffer, tirx.const(limit, str(store.value.ty.dtype)), store.indices)
+
+
+__all__ = ["begin_with_infinity", "from_infinity"]

@@ -1,0 +1,98 @@
+"""Variables bound within expressions, brought to where TVM's vectorizer can take them.
+
+It visits the factors of a product twice where they are the same for all lanes, as a scalar that is broadcast
+is, and takes the second binding of a variable for one to another value.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Op, TensorLoad
+from tvm_ffi import structural_equal, structural_map, structural_walk
+
+from topi_ext.codegen.replacing import replacing
+from topi_ext.schedule.overlap import substitute
+
+_LAZY = "prim.if_then_else"
+
+
+def flatten_bindings() -> tvm.transform.Pass:
+    """What an expression that is stored binds, it binds before it computes anything else."""
+    return replacing("flatten_bindings", tirx.BufferStore, _flattened)
+
+
+def _flattened(store: tirx.BufferStore) -> tirx.BufferStore:
+    values: dict[tirx.Var, Any] = {}
+    movable = True
+
+    def on_binding(binding: tirx.Let) -> Any:
+        nonlocal movable
+        movable = movable and structural_equal(values.setdefault(binding.var, binding.value), binding.value)
+        return binding.body
+
+    def on_call(call: Call) -> None:
+        nonlocal movable
+        # What it guards may only be read where its condition holds.
+        movable = movable and not (isinstance(call.op, Op) and call.op.name == _LAZY)
+
+    result = structural_map(store.value, (tirx.Let, on_binding))
+    structural_walk(store.value, (Call, on_call))
+    if not values or not movable:
+        return store
+    for variable in reversed(list(_in_order(values))):
+        result = tirx.Let(variable, values[variable], result)
+    return tirx.BufferStore(store.buffer, result, store.indices)
+
+
+def _in_order(values: Mapping[tirx.Var, Any]) -> Iterator[tirx.Var]:
+    """Variables, each behind those that its value uses."""
+    done: set[tirx.Var] = set()
+
+    def visit(variable: tirx.Var) -> Iterator[tirx.Var]:
+        if variable in done:
+            return
+        done.add(variable)
+        used: list[tirx.Var] = []
+        structural_walk(values[variable], (tirx.Var, used.append))
+        for other in used:
+            if other in values:
+                yield from visit(other)
+        yield variable
+
+    for variable in values:
+        yield from visit(variable)
+
+
+def inline_casts() -> tvm.transform.Pass:
+    """Floats that are made of whole numbers are not bound: TVM's analysis of what is bound fails on them."""
+    return replacing("inline_casts", tirx.SeqStmt, _without_casts)
+
+
+def _without_casts(sequence: tirx.SeqStmt) -> Any:
+    values: dict[tirx.Var, Any] = {}
+    kept = []
+    for statement in sequence.seq:
+        found = substitute(statement, values) if values else statement
+        if isinstance(found, tirx.Bind) and _is_cast(found.value):
+            values[found.var] = found.value
+        else:
+            kept.append(found)
+    if not values:
+        return sequence
+    return kept[0] if len(kept) == 1 else tirx.SeqStmt(kept)
+
+
+def _is_cast(value: Any) -> bool:
+    if "float" not in str(getattr(value.ty, "dtype", "")):
+        return False
+    casts: list[tirx.Cast] = []
+    structural_walk(value, (tirx.Cast, casts.append))
+    loads: list[Any] = []
+    structural_walk(value, (TensorLoad, loads.append))
+    # What is loaded may be overwritten before it is used.
+    return not loads and any(str(cast.value.ty.dtype).startswith(("int", "uint")) for cast in casts)
+
+
+__all__ = ["flatten_bindings", "inline_casts"]

@@ -1,0 +1,1 @@
+"""From scheduled loops to machine code of GPUs: instructions, passes that TVM lacks, and nvcc."""

@@ -1,0 +1,95 @@
+"""Asynchronous copies among the products of a turn, which no pass of TVM's knows of.
+
+TVM issues the copies of a later tile, waits for those of this turn, and multiplies: with a barrier before the
+copies, which write where the turn before has read, and one behind the wait. The second alone is enough where
+copies come behind it. They are spread among the products then: a warp that has a scheduler for itself issues
+them while its tensor cores are busy.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Op
+from tvm_ffi import structural_map
+
+from topi_ext.cuda.codegen.statements import flat, holds, is_barrier, with_body
+
+COMMIT_COPIES, WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
+
+_COPY = Op.get("tirx.s_tir.cp_async_raw")
+_MULTIPLY = Op.get("tirx.ptx_legacy.mma")
+
+
+def order_copies() -> tvm.transform.Pass:
+    """One barrier in each turn of the loop over tiles, and the copies of a later tile behind it.
+
+    Expects device functions with flat buffers whose copies are as wide as they will be. Loops of wgmma have
+    another order already.
+    """
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        return func.with_body(structural_map(func.body, (tirx.For, _ordered)))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.order_copies")
+
+
+def _ordered(loop: tirx.For) -> Any:
+    parts = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else []
+    keys = [part.attr_key if isinstance(part, tirx.AttrStmt) else "" for part in parts]
+    if keys != [COMMIT_COPIES, WAIT_FOR_COPIES]:
+        return loop
+    group, products = parts
+    copies = flat(group.body)
+    count = products.body
+    waited = flat(count.body)
+    if not is_barrier(copies[0]) or not is_barrier(waited[0]):
+        return loop
+    copies = [one for copy in copies[1:] for one in _apart(copy)]
+    commit = tirx.AttrStmt(group.node, group.attr_key, group.value, tirx.Evaluate(0))
+    body = [waited[0], *_spread(waited[1:], copies), commit]
+    # The copies of this turn are not under way yet.
+    count = tirx.AttrStmt(count.node, count.attr_key, count.value - 1, tirx.SeqStmt(body))
+    return with_body(loop, tirx.AttrStmt(products.node, products.attr_key, products.value, count))
+
+
+def _apart(statement: Any) -> list[Any]:
+    """The turns of a loop around copies one by one, where their number is known."""
+    if not isinstance(statement, tirx.For) or not isinstance(statement.extent, tirx.IntImm):
+        return [statement]
+    turns = [
+        structural_map(
+            statement.body,
+            (
+                tirx.Var,
+                lambda found, turn=turn: statement.min + turn if found.same_as(statement.loop_var) else found,
+            ),
+        )
+        for turn in range(int(statement.extent))
+    ]
+    return [one for turn in turns for part in flat(turn) for one in _apart(part)]
+
+
+def _spread(products: list[Any], copies: list[Any]) -> list[Any]:
+    """The copies evenly behind the first half of the products; all in front without tensor cores."""
+    places = [place for place, part in enumerate(products) if _multiplies(part)]
+    if not places:
+        return [*copies, *products]
+    result: list[Any] = []
+    issued = multiplied = 0
+    for part in products:
+        result.append(part)
+        if _multiplies(part):
+            multiplied += 1
+            due = min(len(copies), -(-len(copies) * 2 * multiplied // len(places)))
+            result += copies[issued:due]
+            issued = due
+    return result
+
+
+def _multiplies(statement: Any) -> bool:
+    return holds(statement, Call, lambda call: call.op.same_as(_MULTIPLY))
+
+
+__all__ = ["COMMIT_COPIES", "WAIT_FOR_COPIES", "order_copies"]

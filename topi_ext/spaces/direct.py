@@ -1,0 +1,255 @@
+"""The space of the direct convolution's knobs, with estimates by :mod:`topi_ext.spaces.direct_costs`."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from topi_ext.indexing import block_of
+from topi_ext.knobs import (
+    DTYPE_BYTES,
+    ConvolutionKnobs,
+    Order,
+    PadAt,
+    fuses_rows,
+    lanes_are_pixels,
+    may_prefetch,
+    most_steps,
+    pads_by_chunk,
+    parts_of_block,
+    tiled_channels,
+)
+from topi_ext.processor import Processor
+from topi_ext.spaces.arithmetic_costs import multiplies_long
+from topi_ext.spaces.direct_costs import (
+    chunk_count,
+    has_byte_pixels,
+    holds_data,
+    imbalance,
+    shared_line_penalty,
+    tile_cycles,
+    traffic_cycles,
+)
+from topi_ext.spaces.divisors import divisors
+from topi_ext.spaces.matrix import CONFIGURATION_CYCLES, LANES, matrix_tiles, vector_tiles
+from topi_ext.workload import ConvolutionWorkload
+
+LONG_WEIGHTS = 2
+"""Registers of weights for four sums of products of bytes to int16."""
+
+LONG_LIVE, LONG_LIVE_IN_ORDER = 9, 8
+"""Modelled: those for data and products that wait, in the second case but for one of each vector of sums."""
+
+WIDEST_ROW = 12
+"""Vectors of one pixel that are summed at once where loads are instructions of their own: as many as hide the
+latency of multiply-adds, and what a loop takes besides."""
+
+MOST_SERIAL = 4.0
+"""Kernels of one thread are worth measuring up to that many times the work from which threads should pay."""
+
+UNUSUAL_PREFETCH_PENALTY = 1.02
+"""For asking ahead where that seldom pays, or not asking where it often does."""
+
+
+def direct_knobs(
+    workload: ConvolutionWorkload, processor: Processor, like: ConvolutionKnobs | None = None
+) -> Iterator[tuple[float, ConvolutionKnobs]]:
+    """The space of the direct convolution: all knobs worth trying, each with its estimated cycles.
+
+    Of tiles of vectors, those alone that are as the one of ``like``, where it is given.
+    """
+    for tile in _tiled_loops(workload, processor, like):
+        yield from _knobs_of_tile(workload, processor, tile)
+
+
+def cheapest_direct(workload: ConvolutionWorkload, processor: Processor) -> tuple[float, ConvolutionKnobs]:
+    """The first of the least estimated cycles in :func:`direct_knobs`, without estimating all of them."""
+    best: tuple[float, int, ConvolutionKnobs] | None = None
+    tiles = enumerate(_tiled_loops(workload, processor))
+    # A tile's own cycles are the least that any order of its loops takes.
+    for place, tile in sorted(tiles, key=lambda tile: tile[1].cycles):
+        if best is not None and tile.cycles > best[0]:
+            break
+        for cycles, knobs in _knobs_of_tile(workload, processor, tile):
+            if best is None or (cycles, place) < best[:2]:
+                best = cycles, place, knobs
+    assert best is not None, "there is a tile of one vector at least"
+    return best[0], best[2]
+
+
+@dataclass(frozen=True)
+class _TiledLoops:
+    """The loops around one register tile: its knobs, and their cycles on one thread, traffic apart."""
+
+    lanes: int
+    tile_pixels: int
+    tile_channels: int
+    steps: int
+    cycles: float
+    matrix_rows: int = 0
+    tile_rows: int = 1
+
+
+def _tiled_loops(
+    workload: ConvolutionWorkload, processor: Processor, like: ConvolutionKnobs | None = None
+) -> Iterator[_TiledLoops]:
+    wanted = None if like is None else (like.lanes, like.tile_pixels, like.tile_channels)
+    lanes, channel_vectors, pixels = vector_axes(workload, processor)
+    rows = 1 if fuses_rows(workload) else int(workload.out_height)
+    if workload.paired_words:
+        for tile in vector_tiles(workload, processor, lanes, pixels, channel_vectors):
+            across = math.ceil(pixels / tile.pixels) * math.ceil(channel_vectors / tile.vectors)
+            cycles = tile.cycles * workload.planes * across * rows
+            yield _TiledLoops(lanes, tile.pixels, tile.vectors, tile.steps, cycles, tile.matrix_rows)
+        return
+    for width in _vector_lengths(workload, processor, lanes):
+        for tile_pixels, tile_channels in _register_tiles(
+            workload, processor, width, channel_vectors, pixels
+        ):
+            if wanted not in (None, (width, tile_pixels, tile_channels)):
+                continue
+            steps = _steps(workload, processor, width, tile_pixels, tile_channels)
+            cycles = tile_cycles(workload, processor, width, tile_pixels, tile_channels, steps)
+            tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
+            cycles *= workload.planes * tiles * rows * parts_of_block(workload, width)
+            yield _TiledLoops(width, tile_pixels, tile_channels, steps, cycles)
+    if lanes != LANES:
+        return
+    for tile in matrix_tiles(workload, processor, pixels, channel_vectors):
+        across = math.ceil(pixels / tile.pixels) * math.ceil(channel_vectors / tile.vectors)
+        cycles = tile.cycles * workload.planes * across * math.ceil(rows / tile.rows)
+        yield _TiledLoops(lanes, tile.pixels, tile.vectors, tile.steps, cycles, tile.matrix_rows, tile.rows)
+
+
+def _vector_lengths(workload: ConvolutionWorkload, processor: Processor, lanes: int) -> list[int]:
+    """``lanes``, and for depthwise convolutions of longer blocks of channels those of one register."""
+    native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
+    blocked = block_of(workload.out_layout, "C") == lanes and lanes % native == 0
+    parts = workload.is_depthwise and blocked and not workload.padded_lanes and not processor.memory_operands
+    return [lanes, native] if parts and lanes > native else [lanes]
+
+
+def _knobs_of_tile(
+    workload: ConvolutionWorkload, processor: Processor, tile: _TiledLoops
+) -> Iterator[tuple[float, ConvolutionKnobs]]:
+    _, channel_vectors, pixels = vector_axes(workload, processor)
+    for order, chunk_rows, pad_at in _orders(workload, tile):
+        knobs = ConvolutionKnobs(
+            tile.lanes,
+            tile.tile_pixels,
+            tile.tile_channels,
+            order,
+            chunk_rows,
+            pad_at,
+            processor.prefetch,
+            steps=tile.steps,
+            matrix_rows=tile.matrix_rows,
+            tile_rows=tile.tile_rows,
+        )
+        cost = tile.cycles * imbalance(workload, processor, knobs, pixels, channel_vectors)
+        cost *= shared_line_penalty(workload, processor, knobs)
+        cost += traffic_cycles(workload, processor, knobs)
+        if tile.matrix_rows and not workload.paired_words:
+            cost += CONFIGURATION_CYCLES * chunk_count(workload, knobs, pixels, channel_vectors)
+        cost += processor.threads * processor.launch_cycles
+        if processor.prefetch and may_prefetch(workload, knobs):
+            knobs = replace(knobs, prefetch=processor.prefetch_again)
+            yield cost * UNUSUAL_PREFETCH_PENALTY, replace(knobs, prefetch=not knobs.prefetch)
+        yield cost, knobs
+        if order == "channels" and chunk_rows == 1 and tile.cycles < MOST_SERIAL * processor.parallel_cycles:
+            alone = replace(knobs, parallel=False)
+            yield processor.threads * (tile.cycles + traffic_cycles(workload, processor, alone)), alone
+
+
+def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
+    """Lanes of a vector, and whole vectors along the channel axis and along the pixels of a row.
+
+    Where an axis holds a remainder, its last tile overlaps the one before, so a tile may be as long
+    as the whole vectors but no longer.
+    """
+    native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
+    row = int(workload.out_width)
+    if fuses_rows(workload):
+        row *= int(workload.out_height)
+    if lanes_are_pixels(workload):
+        lanes = min(native, 1 << (row.bit_length() - 1))
+        return lanes, workload.out_channels, row // lanes
+    block = block_of(workload.out_layout, "C")
+    if block > 1:
+        return block, workload.out_channels // block, row
+    packed = block_of(workload.kernel_layout, "O")
+    channels = tiled_channels(workload)
+    if workload.padded_lanes:
+        return packed, workload.groups * (channels // packed), row
+    lanes = packed if packed > 1 else min(native, 1 << (channels.bit_length() - 1))
+    return lanes, workload.out_channels // channels * (channels // lanes), row
+
+
+def _register_tiles(
+    workload: ConvolutionWorkload, processor: Processor, lanes: int, channel_vectors: int, pixels: int
+) -> list[tuple[int, int]]:
+    """Tiles whose accumulators and operands fit the register file together."""
+    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    group_vectors = 1 if workload.is_depthwise else max(1, channel_vectors // workload.groups)
+    tiles = []
+    widest = WIDEST_ROW if pixels == 1 and not processor.memory_operands else 4
+    for tile_channels, tile_pixels in itertools.product(range(1, widest + 1), range(1, 29)):
+        if tile_channels > group_vectors or tile_pixels > pixels:
+            continue
+        accumulators = tile_channels * tile_pixels * registers
+        streams = tile_channels * registers
+        in_flight = processor.registers_in_flight
+        # One vector of channels lets the compiler broadcast from memory inside the multiply-add.
+        operands = streams + 1 if streams > 1 else 3
+        if lanes_are_pixels(workload):
+            operands = streams + tile_pixels
+        elif workload.is_depthwise and not processor.memory_operands:
+            operands = streams + accumulators
+        elif multiplies_long(workload, processor):
+            # For a core that executes in order the compiler multiplies all, and then adds.
+            waiting = LONG_LIVE_IN_ORDER + accumulators if in_flight else LONG_LIVE
+            operands, in_flight = LONG_WEIGHTS * streams + waiting, 0
+        if accumulators + operands + in_flight <= processor.vector_registers:
+            tiles.append((tile_pixels, tile_channels))
+    return tiles or [(1, 1)]
+
+
+def _steps(
+    workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
+) -> int:
+    """Channels of the data to load at once, or words, where multiply-adds read lanes of registers."""
+    if processor.memory_operands or multiplies_long(workload, processor):
+        return 1
+    if workload.word_axis and not processor.registers_in_flight:
+        # Others start a load beside every dot product.
+        return 1
+    if not holds_data(workload, processor, lanes, tile_pixels, tile_channels):
+        return 1
+    return most_steps(workload, tile_pixels)
+
+
+def _orders(workload: ConvolutionWorkload, loops: _TiledLoops) -> list[tuple[Order, int, PadAt]]:
+    lanes, tile_pixels = loops.lanes, loops.tile_pixels
+    if fuses_rows(workload):
+        # Of single pixels: those of NCHW that fill no vector need a tile as well.
+        step = tile_pixels * lanes if lanes_are_pixels(workload) else tile_pixels
+        run = int(workload.out_height) * int(workload.out_width)
+        chunks = math.ceil(run / step)
+        pad_at: PadAt = "chunk" if workload.is_copied and run % step == 0 else "stage"
+        return [("channels", 1, "stage"), *(("pixels", rows, pad_at) for rows in divisors(chunks))]
+    if "H" not in workload.out_layout:
+        return [("channels", 1, "stage")]
+    height = math.ceil(int(workload.out_height) / loops.tile_rows)
+    copied = workload.is_copied and int(workload.out_height) % loops.tile_rows == 0
+    if workload.is_depthwise:
+        tile = loops.tile_channels * (1 if lanes_are_pixels(workload) else lanes)
+        chunked = copied and pads_by_chunk(workload, tile)
+        by_channels: list[tuple[Order, int, PadAt]] = [
+            ("channels", rows, "chunk" if chunked else "stage") for rows in divisors(height)
+        ]
+        if has_byte_pixels(workload):
+            # The channels of a cache line are not for several threads.
+            return [("pixels", rows, pad_at) for _, rows, pad_at in by_channels]
+        return by_channels
+    orders: list[tuple[Order, int, PadAt]] = [("channels", 1, "stage")]
+    return orders + [("pixels", rows, "chunk" if copied else "stage") for rows in divisors(height)]

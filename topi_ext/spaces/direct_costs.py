@@ -1,0 +1,297 @@
+"""What knobs of the direct convolution are estimated to cost.
+
+The estimate adds cycles of the inner loop (bounded by multiply-accumulate throughput, by loads and by
+the latency of the accumulators), the share of work that overlapping tail tiles repeat, the balance
+between threads, and the traffic to the level-2 cache. :mod:`topi_ext.spaces.direct` puts these together.
+"""
+
+import math
+from collections import Counter
+
+from topi_ext.indexing import block_of, physical_axes
+from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, fuses_rows, lanes_are_pixels, met_share
+from topi_ext.processor import LINE_BYTES, Processor
+from topi_ext.spaces.arithmetic_costs import multiplies_long, step_costs
+from topi_ext.workload import BYTES, PLANES, ConvolutionWorkload
+
+SHARED_LINE_PENALTY = 4.0
+"""Measured: 24 channels of NHWC split between two threads take 3 to 5 times as long."""
+
+STREAM_PENALTY = 0.06
+"""Measured: tiles of two vectors of channels come closest to their estimate; with one, every multiply-add
+reads memory, and with more, the streams of weights compete for cache sets."""
+
+LONG_STREAMS = 4
+"""Modelled: as many are best where bytes are multiplied to int16, since each pixel is loaded into all lanes
+twice.
+"""
+
+IN_ORDER_LOAD_CYCLES = 0.5
+"""Modelled: what a load takes of such a loop on a core that executes in order, beside the products."""
+
+CACHED_BYTES = 128 << 10
+"""Weights up to this size stay in the level-2 cache from one run of a network to the next."""
+
+CACHED_BYTES_PER_CYCLE = 32.0
+
+L2_CYCLES_PER_VECTOR = 2.0
+"""Measured on 512 channels of 3 taps in tiles of 3 pixels and 4 vectors of channels: 2.2."""
+
+MOST_UNROLLED = 4
+"""Longest row of a kernel that the compiler unrolls."""
+
+SPILL_CYCLES = 0.5
+"""Measured: what each register too few costs a step of first layers."""
+
+AGAIN_BYTES_PER_CYCLE = 16.0
+"""From the last-level cache for each thread, where weights come again and again in the same order."""
+
+KEPT_SHARE = 0.8
+"""Of the level-2 cache, what weights may fill and stay from one tile of pixels to the next."""
+
+LOOP_CYCLES = 0.5
+"""Modelled: what counting and the addresses take of a loop whose multiply-adds read lanes of registers."""
+
+SINGLE_LOADS_PENALTY = 1.04
+"""Modelled: such loops where the registers do not hold the data as vectors, so that elements are loaded."""
+
+BYTE_PIXELS_PENALTY = 2.0
+"""Depthwise convolutions of bytes with channels last, whose vectors are quarters of cache lines: measured 1.1
+to 1.7, and as the estimates of all depthwise convolutions are low, this chooses the faster networks."""
+
+PIXEL_LANE_PENALTY = 2.0
+"""Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
+
+
+def tile_cycles(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    lanes: int,
+    tile_pixels: int,
+    tile_channels: int,
+    steps_at_once: int,
+) -> float:
+    """Cycles of one register tile over its whole reduction, with the work around the loop."""
+    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    accumulators = tile_pixels * tile_channels * registers
+    is_long = multiplies_long(workload, processor)
+    loads: float
+    if lanes_are_pixels(workload):
+        # Most vectors of a row start inside a cache line and are read as two.
+        loads = 2 * tile_pixels * registers + tile_channels
+        if workload.strides[1] > 1:
+            loads = tile_pixels * lanes + tile_channels
+    elif workload.is_depthwise:
+        loads = tile_pixels * tile_channels * registers + tile_channels * registers
+    elif is_long:
+        loads = 2 * (tile_pixels + tile_channels * registers)
+    else:
+        loads = tile_pixels / steps_at_once + tile_channels * registers
+    steps = tile_steps(workload, tile_pixels)
+    costs = step_costs(workload, processor, accumulators)
+    cycles = max(costs.cycles, loads / processor.loads_per_cycle, costs.latency)
+    if is_long and processor.registers_in_flight:
+        cycles += IN_ORDER_LOAD_CYCLES * loads
+    if lanes_are_pixels(workload):
+        cycles *= PIXEL_LANE_PENALTY
+    elif workload.is_depthwise and workload.kernel[1] > 1:
+        # The compiler keeps data that several taps share, beside the accumulators.
+        cycles += max(0, 2 * accumulators + tile_channels * registers - processor.vector_registers)
+    elif not workload.is_depthwise:
+        best = LONG_STREAMS if is_long else 2
+        cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - best)
+        again = tile_pixels > 1 and processor.memory_operands
+        if again and outgrow_l1(workload, processor, lanes * tile_channels):
+            cycles = max(cycles, L2_CYCLES_PER_VECTOR * tile_channels * registers)
+        live = accumulators + tile_channels * registers + costs.registers
+        live += _shared_pixels(workload, tile_pixels)
+        cycles += SPILL_CYCLES * max(0, live - processor.vector_registers)
+        if not processor.memory_operands and not workload.word_axis:
+            at_once = max(steps_at_once, block_of(workload.data_layout, "C"))
+            cycles += LOOP_CYCLES / at_once
+            if at_once > 1 and not holds_data(workload, processor, lanes, tile_pixels, tile_channels):
+                cycles *= SINGLE_LOADS_PENALTY
+    return (steps * cycles + around_tile(accumulators)) * (
+        BYTE_PIXELS_PENALTY if has_byte_pixels(workload) else 1.0
+    )
+
+
+def tile_steps(workload: ConvolutionWorkload, tile_pixels: int) -> float:
+    """Elements of the data, or words, that the results of each pixel of a tile are sums of, in the mean."""
+    taps = workload.taps * met_share(workload, 0)
+    if workload.depth:
+        taps *= met_share(workload, PLANES)
+    if not lanes_are_pixels(workload):
+        taps *= met_share(workload, 1, tile_pixels)
+    return workload.group_in_channels * taps / workload.word
+
+
+def around_tile(accumulators: int) -> float:
+    """Cycles of storing a tile, loading the epilogue's operands, and filling the pipeline again."""
+    return 12 + 2.0 * accumulators
+
+
+def holds_data(
+    workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
+) -> bool:
+    """Do the registers of a tile hold a vector of the data for each pixel, too?"""
+    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    streams = tile_channels * registers
+    needed = tile_pixels * streams + streams + tile_pixels
+    return needed + processor.registers_in_flight <= processor.vector_registers
+
+
+def outgrow_l1(workload: ConvolutionWorkload, processor: Processor, channels: int) -> bool:
+    """Whether the weights of a tile of so many channels come from the level-2 cache for every tile."""
+    taps = workload.group_in_channels * workload.taps
+    return taps * channels * DTYPE_BYTES[workload.weight_dtype] > processor.l1_bytes // 2
+
+
+def has_byte_pixels(workload: ConvolutionWorkload) -> bool:
+    """Is it depthwise, of bytes whose channels are not in blocks?"""
+    return workload.is_depthwise and workload.dtype in BYTES and workload.data_layout == "NHWC"
+
+
+def _shared_pixels(workload: ConvolutionWorkload, tile_pixels: int) -> int:
+    """Elements (or words) of the data that the compiler keeps broadcast: those that several taps meet."""
+    word = workload.word if workload.word_axis == "W" else 1
+    taps, stride, step = workload.kernel[1] // word, workload.strides[1], workload.dilation[1] * word
+    if physical_axes(workload.data_layout)[-1] != ("W", 0) or taps > MOST_UNROLLED:
+        return 0
+    met = Counter(pixel * stride + tap * step for pixel in range(tile_pixels) for tap in range(taps))
+    return sum(times > 1 for times in met.values())
+
+
+def shared_line_penalty(
+    workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs
+) -> float:
+    """How much longer a kernel takes for cache lines of NHWC that two threads write, splitting its channels.
+
+    A thread takes neighbouring channels of an image, so that two of them meet once in the lines of a pixel.
+    """
+    if knobs.order != "channels" or workload.out_layout not in ("NHWC", "NWC") or processor.threads == 1:
+        return 1.0
+    size = DTYPE_BYTES[workload.out_dtype]
+    tile = knobs.lanes * knobs.tile_channels
+    whole = tile * size % LINE_BYTES == 0 and workload.out_channels * size % LINE_BYTES == 0
+    images = workload.batch if isinstance(workload.batch, int) else 1
+    if whole or tile >= workload.out_channels or images % processor.threads == 0:
+        return 1.0
+    share = min(1.0, (processor.threads - 1) * LINE_BYTES / (workload.out_channels * size))
+    return 1.0 + (SHARED_LINE_PENALTY - 1.0) * share
+
+
+def imbalance(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    knobs: ConvolutionKnobs,
+    pixels: int,
+    channel_vectors: int,
+) -> float:
+    """How much longer the busiest thread works than an even share."""
+    if not knobs.parallel:
+        return float(processor.threads)
+    chunks = chunk_count(workload, knobs, pixels, channel_vectors)
+    threads = processor.threads
+    return math.ceil(chunks / threads) * threads / chunks
+
+
+def chunk_count(
+    workload: ConvolutionWorkload, knobs: ConvolutionKnobs, pixels: int, channel_vectors: int
+) -> int:
+    """Turns of the parallel loop."""
+    if fuses_rows(workload):
+        rows = math.ceil(pixels / knobs.tile_pixels)
+    else:
+        rows = math.ceil(int(workload.out_height) / knobs.tile_rows)
+    chunks = workload.planes * math.ceil(rows / knobs.rows)
+    return chunks * (math.ceil(channel_vectors / knobs.tile_channels) if knobs.order == "channels" else 1)
+
+
+def traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
+    """Cycles spent on weights and rows that come from beyond the level-2 cache, and on padding."""
+    size = DTYPE_BYTES[workload.dtype]
+    batch = workload.batch if isinstance(workload.batch, int) else 1
+    image = workload.in_channels * int(workload.in_height) * int(workload.in_width) * size
+    image *= workload.depth[0] if workload.depth else 1
+    weights = workload.out_channels * workload.group_in_channels * workload.taps * size
+    half_l2 = processor.l2_bytes // 2
+    bytes_per_cycle = 8.0
+    padding = _copy_cycles(workload, processor, knobs, image * batch) if workload.is_copied else 0.0
+    if workload.is_depthwise:
+        return padding
+    if "H" in workload.out_layout:
+        # Weights come from memory once, whatever the order; few of them stay in the cache.
+        padding += weights / (bytes_per_cycle if weights >= CACHED_BYTES else CACHED_BYTES_PER_CYCLE)
+    channels = knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
+    passes = max(1, workload.out_channels // channels)
+    read = image * _read_share(workload)
+    if knobs.order == "channels":
+        again = read * batch * (passes - 1) if read > half_l2 else 0
+        return padding + again / bytes_per_cycle + _panels_again(workload, processor, knobs, passes)
+    if fuses_rows(workload):
+        run = int(workload.out_height) * int(workload.out_width)
+        chunks = math.ceil(run / (knobs.tile_pixels * knobs.rows))
+    else:
+        chunks = math.ceil(int(workload.out_height) / (knobs.rows * knobs.tile_rows))
+    again = weights * max(workload.planes * chunks, processor.threads) if weights > half_l2 else 0
+    window = read * workload.depth[1] / workload.depth[0] if workload.depth else read
+    if window / chunks > half_l2:
+        # Every tile of channels goes through the rows of its chunk, in each of the planes that it meets.
+        again += window * workload.planes * (passes - 1)
+    return padding + again / AGAIN_BYTES_PER_CYCLE
+
+
+def _copy_cycles(
+    workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs, image_bytes: int
+) -> float:
+    """Cycles spent on copying the images with their border, in the dtype that is multiplied."""
+    size = DTYPE_BYTES[workload.dtype]
+    wide = DTYPE_BYTES[workload.weight_dtype] // size
+    copied = float(image_bytes * wide)
+    if knobs.pad_at != "chunk":
+        return copied / 8 + (processor.threads * processor.launch_cycles if knobs.parallel else 0)
+    reach = (workload.kernel[0] - 1) * workload.dilation[0] + 1
+    rows = knobs.rows * knobs.tile_rows
+    needed = (rows - 1) * workload.strides[0] + reach
+    copied *= needed / (rows * workload.strides[0])
+    chunk = needed * int(workload.in_width) * workload.in_channels * size * wide
+    if workload.depth:
+        # The planes that a plane of the result needs are copied for it alone.
+        copied *= workload.depth[1] / workload.depth[2]
+        chunk *= workload.depth[1]
+    if workload.is_depthwise and knobs.order == "channels":
+        chunk = chunk * knobs.lanes // workload.in_channels
+    # A chunk that stays in the cache is read back for free; a longer one is not.
+    copied *= 1 if chunk <= processor.l2_bytes // 2 else 4
+    return copied / 32
+
+
+def _read_share(workload: ConvolutionWorkload) -> float:
+    """The share of an image's cache lines that kernels shorter than their strides read."""
+    rows, columns = (
+        min(1.0, ((taps - 1) * dilation + 1) / stride)
+        for _, taps, stride, _, _, dilation in (workload.along(0), workload.along(1))
+    )
+    block, innermost = block_of(workload.data_layout, "C"), physical_axes(workload.data_layout)[-1]
+    run = block if block > 1 else workload.in_channels if innermost == ("C", 0) else 1
+    lines = run * DTYPE_BYTES[workload.dtype] >= LINE_BYTES
+    return rows * columns if lines else rows
+
+
+def _panels_again(
+    workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs, passes: int
+) -> float:
+    """Cycles spent on the weights of a tile's channels where they do not stay in the level-2 cache.
+
+    Every tile of pixels then reads them from beyond it: a product that sums thousands of channels is faster
+    with tiles of fewer channels.
+    """
+    channels = knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
+    panel = workload.group_in_channels * workload.taps * channels * DTYPE_BYTES[workload.dtype]
+    if panel <= KEPT_SHARE * processor.l2_bytes:
+        return 0.0
+    batch = workload.batch if isinstance(workload.batch, int) else 1
+    pixels = batch * int(workload.out_height) * int(workload.out_width)
+    turns = math.ceil(pixels / (knobs.tile_pixels * (knobs.lanes if lanes_are_pixels(workload) else 1)))
+    return panel * (turns - 1) * passes / AGAIN_BYTES_PER_CYCLE

@@ -1,0 +1,42 @@
+"""The knobs of a depthwise convolution and the pointwise one of its result in one kernel, and their costs."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
+from topi_ext.processor import Processor
+from topi_ext.spaces.direct import direct_knobs, vector_axes
+from topi_ext.spaces.direct_costs import imbalance
+from topi_ext.workload import SeparableWorkload
+
+COPIED_BYTES_PER_CYCLE = 32.0
+
+
+def separable_knobs(
+    workload: SeparableWorkload, processor: Processor
+) -> Iterator[tuple[float, ConvolutionKnobs]]:
+    """All knobs worth trying, each with its estimated cycles; the knobs are those of the pointwise part.
+
+    A chunk is so many rows of the result. What the chunk needs of the depthwise convolution is computed into
+    a buffer of its own, which the level-2 cache should hold.
+    """
+    first = workload.depthwise
+    launch = processor.threads * processor.launch_cycles
+    alone = min(cycles for cycles, knobs in direct_knobs(first, processor) if knobs.parallel) - launch
+    _, channel_vectors, pixels = vector_axes(workload, processor)
+    pixel = workload.in_channels * DTYPE_BYTES[workload.dtype]
+    row = pixel * int(workload.in_width)
+    reach = (first.kernel[0] - 1) * first.dilation[0] + 1
+    for cycles, knobs in direct_knobs(workload, processor):
+        if knobs.order != "pixels":
+            continue
+        found = replace(knobs, pad_at="chunk")
+        made = alone * imbalance(workload, processor, found, pixels, channel_vectors)
+        # Rows of the image that neighbouring chunks need are copied, with their border, by both.
+        shared = max(0, reach - first.strides[0]) * (int(workload.out_height) // knobs.rows - 1)
+        copied = shared * pixel * int(first.in_width) * workload.planes / COPIED_BYTES_PER_CYCLE
+        spilled = row * int(workload.out_height) if row * knobs.rows > processor.l2_bytes // 2 else 0
+        yield cycles + made + copied + 2 * spilled / processor.cache_bytes_per_cycle, found
+
+
+__all__ = ["separable_knobs"]

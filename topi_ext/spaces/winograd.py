@@ -1,0 +1,271 @@
+"""The space of the Winograd convolution's knobs, each with an estimate of its cost."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import get_args
+
+from topi_ext.indexing import block_of
+from topi_ext.knobs import (
+    DTYPE_BYTES,
+    Order,
+    PadAt,
+    WinogradKnobs,
+    strip_of,
+    suits_winograd,
+    winograd_tile_sizes,
+    winograd_tiles,
+)
+from topi_ext.processor import Processor
+from topi_ext.spaces.arithmetic_costs import step_costs
+from topi_ext.spaces.direct_costs import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
+from topi_ext.spaces.divisors import divisors
+from topi_ext.spaces.usual_sizes import SCALES
+from topi_ext.winograd import tile_grid
+from topi_ext.workload import ConvolutionWorkload
+
+SUM_BYTES = 4
+"""Of a product or a result: float32, or int32."""
+
+SMALLEST_VECTOR = 4
+"""Channels with a smaller power of two in them make no vectors worth transforming."""
+
+DATA_CYCLES = {2: 40.0, 4: 120.0}
+RESULT_CYCLES = {2: 30.0, 4: 100.0}
+"""Cycles to transform one vector register of channels of one tile, by the size of the tile."""
+
+LAST_CACHE_BYTES = 16 << 20
+"""Of the last cache what one kernel may count on."""
+
+REGION_CYCLES = 16000.0
+"""Handing work to all threads and waiting for the last."""
+
+ANY_SIZE_CHUNKS = (2, 4, 6, 7, 8, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
+"""Tiles of a chunk, where the number of all is not known: what register tiles divide."""
+
+OVERLAP = 0.75
+"""Share of the shorter of fetching weights and multiplying that the longer one hides."""
+
+
+@dataclass(frozen=True)
+class WinogradLoops:
+    """Cycles of the loops: of one step of the products, and of one tile's vector of either transform."""
+
+    step: float
+    data: float
+    result: float
+
+
+def winograd_knobs(
+    workload: ConvolutionWorkload, processor: Processor
+) -> Iterator[tuple[float, WinogradKnobs]]:
+    """All knobs worth trying, each with its estimated cycles over all threads; none if it does not suit."""
+    if not suits_winograd(workload) or not all(
+        isinstance(extent, int) for extent in (workload.in_height, workload.in_width)
+    ):
+        return
+    for tile in winograd_tile_sizes(workload):
+        rows, columns = winograd_tiles(workload, tile)
+        pad_at: PadAt = "chunk" if has_border(workload, tile) else "stage"
+        for count in divisors(rows):
+            yield from _chunked(workload, processor, tile, columns * count, "pixels", count, pad_at)
+        yield from _chunked(workload, processor, tile, columns * rows, "channels")
+
+
+def winograd_any_size_knobs(
+    workload: ConvolutionWorkload, processor: Processor
+) -> Iterator[tuple[float, WinogradKnobs]]:
+    """Knobs for images of any size, as :func:`winograd_knobs`; ``workload`` is that of a usual one.
+
+    The cycles are what images around the usual size take on average, for as many pixels as that has.
+    """
+    if not suits_winograd(workload) or workload.depth:
+        return
+    height, width = int(workload.out_height), int(workload.out_width)
+    sizes = Counter((max(1, round(height * scale)), max(1, round(width * scale))) for scale in SCALES)
+    for tile in winograd_tile_sizes(workload):
+        # Of each size, the tiles of all images and how much its cycles count.
+        tiles = [
+            (
+                workload.planes * prod(tile_grid(*size, tile)),
+                count * height * width / prod(size) / len(SCALES),
+            )
+            for size, count in sizes.items()
+        ]
+        for order, chunk in itertools.product(get_args(Order), ANY_SIZE_CHUNKS):
+            found = [
+                [
+                    (cycles * share, knobs)
+                    for cycles, knobs in _chunked(
+                        strip_of(workload, tile, -(-number // chunk) * chunk),
+                        processor,
+                        tile,
+                        chunk,
+                        order,
+                        chunk,
+                    )
+                ]
+                for number, share in tiles
+            ]
+            for same in zip(*found, strict=True):
+                yield sum(cycles for cycles, _ in same), same[0][1]
+
+
+def _chunked(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    tile: int,
+    pixels: int,
+    order: Order,
+    rows: int = 1,
+    pad_at: PadAt = "stage",
+) -> Iterator[tuple[float, WinogradKnobs]]:
+    """The knobs of chunks of so many ``pixels``, which are tiles, each with its estimated cycles."""
+    in_lanes = _lanes(workload.in_channels, block_of(workload.data_layout, "C"), processor)
+    out_lanes = _lanes(workload.out_channels, block_of(workload.out_layout, "C"), processor)
+    if min(in_lanes, out_lanes) < SMALLEST_VECTOR:
+        return
+    vectors = workload.out_channels // out_lanes
+    for register_tile in _register_tiles(workload, pixels, vectors, out_lanes, processor):
+        knobs = WinogradKnobs(
+            tile, in_lanes, out_lanes, *register_tile, order, rows, pad_at, processor.prefetch
+        )
+        yield winograd_cycles(workload, processor, knobs), knobs
+
+
+def has_border(workload: ConvolutionWorkload, tile: int) -> bool:
+    """Whether tiles read what is no part of the image, so that it is copied with zeros around it."""
+    return bool(workload.is_padded or workload.out_height % tile or workload.out_width % tile)
+
+
+def _lanes(channels: int, block: int, processor: Processor) -> int:
+    """The layout's block, or the largest power of two in the channels that fits a vector."""
+    return block if block > 1 else min(processor.lanes(SUM_BYTES), channels & -channels)
+
+
+def _register_tiles(
+    workload: ConvolutionWorkload, pixels: int, channel_vectors: int, lanes: int, processor: Processor
+) -> list[tuple[int, int]]:
+    registers = max(1, lanes * SUM_BYTES // processor.vector_bytes)
+    tiles = []
+    for tile_pixels, tile_channels in itertools.product(divisors(pixels), divisors(channel_vectors)):
+        streams = tile_channels * registers
+        operands = streams + 1 if streams > 1 else 2
+        operands += step_costs(workload, processor, 1).registers
+        if streams <= 4 and tile_pixels * streams + operands <= processor.vector_registers:
+            tiles.append((tile_pixels, tile_channels))
+    # Few accumulators wait for each other.
+    fullest = max((first * second for first, second in tiles), default=0)
+    return [(first, second) for first, second in tiles if 4 * first * second >= fullest]
+
+
+def winograd_cycles(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    knobs: WinogradKnobs,
+    loops: WinogradLoops | None = None,
+) -> float:
+    """Cycles over all threads; ``loops`` are those of the compiled kernel, else estimated."""
+    rows, columns = winograd_tiles(workload, knobs.tile)
+    batch, threads = workload.planes, processor.threads
+    tiles = batch * rows * columns
+    extent = knobs.tile + 2
+    registers = max(1, knobs.out_lanes * SUM_BYTES // processor.vector_bytes)
+    accumulators = knobs.tile_pixels * knobs.tile_channels * registers
+    loops = loops or _estimated_loops(workload, processor, knobs)
+    products = tiles / knobs.tile_pixels * workload.out_channels / (knobs.out_lanes * knobs.tile_channels)
+    steps = workload.summed_planes // workload.word
+    multiply = extent**2 * products * (steps * loops.step + 12 + 2 * accumulators)
+    data_bytes = DTYPE_BYTES[workload.dtype]
+    in_vectors = tiles * workload.summed_planes * data_bytes / processor.vector_bytes
+    out_vectors = tiles * workload.out_channels * SUM_BYTES / processor.vector_bytes
+    narrow = max(1.0, processor.lanes(data_bytes) / knobs.in_lanes)
+    transform = in_vectors * loops.data * narrow + out_vectors * loops.result
+    chunks = batch * (
+        rows // knobs.rows
+        if knobs.order == "pixels"
+        else workload.out_channels // (knobs.out_lanes * knobs.tile_channels)
+    )
+    imbalance = -(-chunks // threads) * threads / chunks
+    # Weights and tiles are fetched ahead while the products are computed.
+    fetch = _weight_cycles(workload, processor, knobs, chunks) + _again(
+        workload, processor, knobs, tiles, chunks
+    )
+    multiply *= imbalance
+    busy = max(multiply, fetch) + (1 - OVERLAP) * min(multiply, fetch)
+    return transform * imbalance + busy + _traffic(workload, processor, knobs, tiles, chunks)
+
+
+def _estimated_loops(
+    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs
+) -> WinogradLoops:
+    streams = knobs.tile_channels * max(1, knobs.out_lanes * SUM_BYTES // processor.vector_bytes)
+    costs = step_costs(workload, processor, knobs.tile_pixels * streams)
+    step = max(costs.cycles, (knobs.tile_pixels + streams) / processor.loads_per_cycle, costs.latency)
+    step *= 1.0 + STREAM_PENALTY * abs(streams - 2)
+    if workload.summed_planes // workload.word * streams * processor.vector_bytes > processor.l1_bytes // 2:
+        # The weights of the tile come from the level-2 cache each time.
+        step = max(step, L2_CYCLES_PER_VECTOR * streams)
+    return WinogradLoops(step, DATA_CYCLES[knobs.tile], RESULT_CYCLES[knobs.tile])
+
+
+def _weight_cycles(
+    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, chunks: int
+) -> float:
+    """Cycles to bring the transformed weights from beyond the level-2 cache."""
+    places = (knobs.tile + 2) ** 2 * DTYPE_BYTES[workload.dtype]
+    weights = places * workload.summed_planes * workload.out_channels
+    again = chunks - 1 if knobs.order == "pixels" and weights > processor.l2_bytes // 2 else 0
+    return weights / processor.memory_bytes_per_cycle + weights * again / processor.cache_bytes_per_cycle
+
+
+def _traffic(
+    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, tiles: int, chunks: int
+) -> float:
+    """Cycles for activations that come from beyond the level-2 cache, and for entering parallel regions."""
+    places = (knobs.tile + 2) ** 2
+    spread = places * tiles * workload.summed_planes * DTYPE_BYTES[workload.dtype]
+    products = places * tiles * workload.out_channels * SUM_BYTES
+    planes = int(workload.out_depth) * int(workload.in_height) * int(workload.in_width)
+    planes *= DTYPE_BYTES[workload.data_dtype]
+    cycles = REGION_CYCLES
+    bordered = has_border(workload, knobs.tile)
+    if bordered and knobs.pad_at == "stage":
+        cycles += REGION_CYCLES + planes * workload.in_channels / processor.cache_bytes_per_cycle
+    elif bordered:
+        rows = knobs.rows * knobs.tile
+        padded = planes * workload.summed_planes
+        cycles += padded / processor.cache_bytes_per_cycle / 4 * (rows + 2) / rows
+    if knobs.order == "pixels":
+        chunk = (spread + products) / chunks
+        if chunk > processor.l2_bytes:
+            # All threads have a chunk of their own at once.
+            cycles += 2 * chunk * chunks / _rate(processor, chunk * min(chunks, processor.threads))
+        return cycles
+    if products / chunks > processor.l2_bytes // 2:
+        cycles += 2 * products / processor.cache_bytes_per_cycle
+    # One thread writes what the others read first: it moves from one's cache to the other's.
+    return cycles + REGION_CYCLES + 2 * spread / _rate(processor, spread)
+
+
+def _again(
+    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, tiles: int, chunks: int
+) -> float:
+    """Cycles to read the transformed image once for each chunk of output channels."""
+    if knobs.order == "pixels":
+        return 0.0
+    spread = (knobs.tile + 2) ** 2 * DTYPE_BYTES[workload.dtype] * tiles * workload.summed_planes
+    passes = chunks if spread > processor.l2_bytes // 2 else processor.threads
+    return spread * passes / _rate(processor, spread)
+
+
+def _rate(processor: Processor, size: float) -> float:
+    """Bytes per cycle of so many that are written and then read."""
+    if size > LAST_CACHE_BYTES:
+        return processor.memory_bytes_per_cycle / 2
+    return processor.cache_bytes_per_cycle
+
+
+__all__ = ["WinogradLoops", "winograd_any_size_knobs", "winograd_cycles", "winograd_knobs"]

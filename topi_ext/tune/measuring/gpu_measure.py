@@ -1,0 +1,176 @@
+"""Measuring kernels of a GPU: built by nvcc in worker processes, run on this machine's or on machines that a
+tracker lends.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from tvm import tirx
+from tvm.target import Target
+
+from topi_ext.cuda.codegen.nvcc import find_compiler
+from topi_ext.cuda.kernel import Convolution, Knobs
+from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.workload import NhwcConvolution
+from topi_ext.errors import CudaError, RelayLayoutError
+from topi_ext.messages import last_line
+from topi_ext.processor import architecture_of
+from topi_ext.tune.measuring import gpu_workers, product_check
+from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
+from topi_ext.tune.measuring.builders import Built, Runner, builder_pool, built, finished, measured
+from topi_ext.tune.measuring.gpu_process import GpuProcess
+from topi_ext.tune.measuring.library import Library
+from topi_ext.tune.measuring.measurement import Measurement
+from topi_ext.tune.measuring.needs import Needs
+from topi_ext.tune.measuring.tracker import RemoteDevice
+from topi_ext.tune.records.record import WRONG
+
+REPEATS = 3
+MIN_REPEAT_MS = 10
+BUILD_TIMEOUT = 120.0
+RUN_TIMEOUT = 20.0
+"""Seconds for one kernel."""
+
+
+class GpuMeasurer:
+    """Measures on this machine's first GPU, or on the machines of ``remote``, as many at once as it lends."""
+
+    def __init__(
+        self,
+        multiprocessor: Multiprocessor,
+        *,
+        cpu: str,
+        link: Sequence[str] = (),
+        remote: RemoteDevice | None = None,
+        builders: int = 1,
+        repeats: int = REPEATS,
+        min_repeat_ms: int = MIN_REPEAT_MS,
+        tell: Callable[[str], None] = lambda line: None,
+        watch: Callable[[BoardEvent], None] = lambda event: None,
+    ) -> None:
+        """``cpu`` is the model of the GPU.
+
+        The rest is as for :class:`topi_ext.tune.measuring.measure.KernelMeasurer`.
+
+        CudaError without a compiler, RelayLayoutError where the tracker does not answer, has no such machine,
+        or a package is missing.
+        """
+        if find_compiler() is None:
+            raise CudaError("tuning needs nvcc or NVRTC; install the CUDA toolkit or relay-layout[nvrtc]")
+        self.cpu = cpu
+        self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
+        self._libraries: dict[gpu_workers.Product, Library] = {}
+        self._coming: dict[gpu_workers.Product, Any] = {}
+        self._build_one = partial(gpu_workers.build, self._folder.name, tuple(link), multiprocessor.arch)
+        try:
+            self._pool = builder_pool(builders, BUILD_TIMEOUT)
+            self._here: GpuProcess | None = None
+            self._runner: Runner
+            if remote is None:
+                self._here = GpuProcess()
+                self._runner = _LocalRunner(self._here, repeats, min_repeat_ms)
+            else:
+                self._runner = BoardRunner(
+                    remote,
+                    threads=multiprocessor.threads,
+                    repeats=repeats,
+                    min_repeat_ms=min_repeat_ms,
+                    limit=RUN_TIMEOUT,
+                    needs=Needs(architecture_of(Target("llvm"))),
+                    tell=tell,
+                    watch=watch,
+                )
+        except ImportError as error:
+            raise RelayLayoutError(
+                f"tuning needs the package {error.name}: pip install 'relay-layout[tune]'"
+            ) from None
+
+    def measure(
+        self, workload: Convolution, knobs: Sequence[Knobs], rounds: int = 1
+    ) -> Iterator[Measurement]:
+        """As :meth:`topi_ext.tune.measuring.measurement.Measurer.measure`."""
+        return measured(self._runner, self._products([(workload, one) for one in knobs]), rounds)
+
+    def build_ahead(self, workload: Convolution, knobs: Sequence[Knobs]) -> None:
+        """Begin to build what :meth:`measure` will be asked for next: while a GPU runs kernels, cores have
+        nothing else to do.
+        """
+        for product in [(workload, one) for one in knobs]:
+            if product not in self._libraries and product not in self._coming:
+                self._coming[product] = self._pool.submit(self._build_one, product)
+
+    def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
+        """As :meth:`topi_ext.tune.measuring.measurement.Measurer.measure_functions`."""
+        return measured(self._runner, self._build(functions), rounds)
+
+    def wrong(self, workload: Convolution, knobs: Knobs) -> str:
+        """What is wrong with a kernel's result on this machine; of another one's results nothing is said."""
+        if self._here is None:
+            return ""
+        ((library, _),) = self._products([(workload, knobs)])
+        if library is None:
+            return ""  # It was built and run before: a machine that is busy says nothing of its result.
+        try:
+            error = self._here.ask(gpu_workers.error_here, library, workload, knobs, limit=RUN_TIMEOUT)
+        except TimeoutError:
+            return ""
+        except Exception as failure:
+            return f"{WRONG}{last_line(str(failure))}"
+        return judgement(workload, knobs, error)
+
+    def close(self) -> None:
+        """End the processes and remove what was built."""
+        for future in self._coming.values():
+            future.cancel()
+        self._pool.shutdown(wait=False)
+        self._runner.close()
+        self._folder.cleanup()
+
+    def _products(self, products: Sequence[gpu_workers.Product]) -> list[Built]:
+        """Each is built once: the best are run again and checked later, and nvcc takes seconds."""
+        missing = [product for product in dict.fromkeys(products) if product not in self._libraries]
+        coming = {product: self._coming.pop(product) for product in missing if product in self._coming}
+        rest = [product for product in missing if product not in coming]
+        found = dict(zip(rest, self._build(rest), strict=True))
+        found |= {product: finished(future, BUILD_TIMEOUT) for product, future in coming.items()}
+        self._libraries |= {product: library for product, (library, _) in found.items() if library}
+        return [found.get(product) or (self._libraries[product], "") for product in products]
+
+    def _build(self, jobs: Sequence[gpu_workers.Job]) -> list[Built]:
+        return built(self._pool, self._build_one, jobs, BUILD_TIMEOUT)
+
+
+def judgement(workload: NhwcConvolution, knobs: Knobs, error: float) -> str:
+    """What is wrong with a result that is so far from what it should be; empty where rounding explains it."""
+    allowed = product_check.allowed_error(workload, knobs)
+    if error <= allowed:
+        return ""
+    return f"{WRONG}differs by {error:.1e} of the largest, {allowed:.0e} are allowed"
+
+
+class _LocalRunner:
+    """Runs kernels here, one after the other."""
+
+    def __init__(self, process: GpuProcess, repeats: int, min_repeat_ms: int) -> None:
+        self._process = process
+        self._options = repeats, min_repeat_ms
+
+    def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
+        """One measurement for each kernel in order, each as soon as it is there."""
+        for kernel in kernels:
+            try:
+                times = self._process.ask(gpu_workers.run_here, kernel, *self._options, limit=RUN_TIMEOUT)
+                yield Measurement(tuple(times))
+            except TimeoutError:
+                yield Measurement((), f"run: longer than {RUN_TIMEOUT:.0f} s")
+            except Exception as error:
+                yield Measurement((), f"run: {last_line(str(error))}")
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.close()
+
+
+__all__ = ["GpuMeasurer", "judgement"]

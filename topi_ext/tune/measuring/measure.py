@@ -1,0 +1,204 @@
+"""Measuring kernels: built in worker processes, run here by MetaSchedule's runner or on boards over RPC.
+
+A kernel that crashes, hangs or does not compile costs a worker and becomes an error text.
+"""
+
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from topi_ext.capabilities import capabilities
+from topi_ext.errors import RelayLayoutError
+from topi_ext.kernel import scheduled_kernel
+from topi_ext.messages import last_line
+from topi_ext.processor import architecture_of, processor_of
+from topi_ext.tune.measuring import workers
+from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance
+from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
+from topi_ext.tune.measuring.builders import Built, Runner, builder_pool, built, measured
+from topi_ext.tune.measuring.library import Library
+from topi_ext.tune.measuring.measurement import Measurement
+from topi_ext.tune.measuring.needs import Needs
+from topi_ext.tune.measuring.tracker import RemoteDevice
+from topi_ext.tune.records.record import WRONG
+from topi_ext.workload import ConvolutionWorkload
+
+REPEATS = 3
+MIN_REPEAT_MS = 30
+BUILD_TIMEOUT = 30.0
+RUN_TIMEOUT = 20.0
+"""Seconds for one kernel."""
+
+
+class KernelMeasurer:
+    """Measures on this machine, or on the machines of ``remote``, as many at once as it lends."""
+
+    def __init__(
+        self,
+        target: tvm.target.Target,
+        *,
+        threads: int,
+        cpu: str,
+        link: Sequence[str] = (),
+        remote: RemoteDevice | None = None,
+        features: Collection[str] = (),
+        builders: int = 1,
+        repeats: int = REPEATS,
+        min_repeat_ms: int = MIN_REPEAT_MS,
+        tell: Callable[[str], None] = lambda line: None,
+        watch: Callable[[BoardEvent], None] = lambda event: None,
+    ) -> None:
+        """``link`` is the compiler driver that links for the machine that runs the kernels.
+
+        Without one, that machine links for itself. Remote machines are asked for the CPU ``features`` of the
+        target, by LLVM's names. ``tell`` is called with a line where a machine is unfit, lost or waited for,
+        ``watch`` with all that remote machines do. RelayLayoutError where the tracker does not answer, has no
+        such machine, or a package is missing, and where nothing can be linked.
+        """
+        self.cpu = cpu
+        self._target = target
+        self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
+        try:
+            self._pool = builder_pool(builders, BUILD_TIMEOUT)
+            self._link = tuple(link)
+            self._runner: Runner
+            if remote is None:
+                self._runner = _LocalRunner(threads, repeats, min_repeat_ms)
+            else:
+                self._runner = BoardRunner(
+                    remote,
+                    threads=threads,
+                    repeats=repeats,
+                    min_repeat_ms=min_repeat_ms,
+                    limit=RUN_TIMEOUT,
+                    needs=Needs(architecture_of(target), frozenset(features), self._probe()),
+                    tell=tell,
+                    watch=watch,
+                )
+        except ImportError as error:
+            raise RelayLayoutError(
+                f"tuning needs the package {error.name}: pip install 'relay-layout[tune]'"
+            ) from None
+        self._remote = remote
+
+    def _probe(self) -> Library | None:
+        """What remote machines load to tell their features; None for a target of whose they cannot."""
+        function = capabilities(self._target)
+        if function is None:
+            return None
+        ((library, error),) = self._build([function])
+        if library is None:
+            raise RelayLayoutError(f"no library can be built for the target: {error}")
+        return library
+
+    def measure(
+        self, workload: ConvolutionWorkload, knobs: Sequence[Any], rounds: int = 1
+    ) -> Iterator[Measurement]:
+        """As :meth:`Measurer.measure`; RelayLayoutError where the remote machine is gone."""
+        jobs: list[tirx.PrimFunc | str] = []
+        for one in knobs:
+            try:
+                jobs.append(scheduled_kernel(workload, one))
+            except (RelayLayoutError, RuntimeError) as error:
+                jobs.append(f"schedule: {last_line(str(error))}")
+        return self._measure(jobs, rounds)
+
+    def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
+        """As :meth:`Measurer.measure_functions`; RelayLayoutError where the remote machine is gone."""
+        return self._measure(functions, rounds)
+
+    def _measure(self, jobs: Sequence[tirx.PrimFunc | str], rounds: int) -> Iterator[Measurement]:
+        """Of scheduled functions; of what is an error already, that."""
+        return measured(self._runner, self._build(jobs), rounds)
+
+    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+        """As :meth:`Measurer.wrong`, on this machine alone: of another one's results nothing is said."""
+        from tvm.support.popen_pool import StatusKind
+
+        reference = reference_knobs(workload, processor_of(self._target))
+        if self._remote is not None or knobs == reference:
+            return ""
+        both = [knobs, reference]
+        outcomes = self._build([scheduled_kernel(workload, one) for one in both])
+        kernels = [
+            Kernel(library.path, one) for (library, _), one in zip(outcomes, both, strict=True) if library
+        ]
+        if len(kernels) < len(both):
+            return ""  # It was built and run before: a machine that is busy says nothing of its result.
+        compare = partial(_difference, workload)
+        (result,) = self._pool.map_with_error_catching(compare, [kernels])
+        if result.status == StatusKind.TIMEOUT:
+            return ""
+        if result.status != StatusKind.COMPLETE:
+            return f"{WRONG}{last_line(str(result.value))}"
+        allowed = tolerance(workload, knobs)
+        if result.value <= allowed:
+            return ""
+        return f"{WRONG}differs by {result.value:.1e} of the largest, {allowed:.0e} are allowed"
+
+    def close(self) -> None:
+        """End the processes and remove what was built."""
+        self._pool.shutdown(wait=False)
+        self._runner.close()
+        self._folder.cleanup()
+
+    def _build(self, jobs: Sequence[tirx.PrimFunc | str]) -> list[Built]:
+        """All are built before any is run."""
+        build = partial(workers.build_and_export, self._folder.name, self._link)
+        return built(self._pool, partial(_library, build, self._target), jobs, BUILD_TIMEOUT)
+
+
+def _difference(workload: ConvolutionWorkload, kernels: Sequence[Kernel]) -> float:
+    return difference(workload, *kernels)
+
+
+def _library(build: Any, target: Any, function: tirx.PrimFunc) -> Library:
+    path = str(build(workers.named(function), target))
+    return Library(path, [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in function.params])
+
+
+class _LocalRunner:
+    """Runs kernels here, one after the other in one process, which a kernel that hangs or crashes costs."""
+
+    def __init__(self, threads: int, repeats: int, min_repeat_ms: int) -> None:
+        from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner
+
+        config = EvaluatorConfig(
+            number=1, repeat=repeats, min_repeat_ms=min_repeat_ms, enable_cpu_cache_flush=False
+        )
+        self._runner = LocalRunner(
+            timeout_sec=RUN_TIMEOUT,
+            evaluator_config=config,
+            f_run_evaluator=workers.run_here,
+            initializer=partial(workers.prepare_worker, threads),
+        )
+
+    def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
+        """One measurement for each kernel in order, each as soon as it is there."""
+        from tvm.s_tir.meta_schedule.arg_info import TensorInfo
+        from tvm.s_tir.meta_schedule.runner import RunnerInput
+
+        for kernel in kernels:
+            information = [TensorInfo(dtype, shape) for shape, dtype in kernel.arguments]
+            (future,) = self._runner.run([RunnerInput(kernel.path, "cpu", information)])
+            result = future.result()
+            text = "" if result.error_msg is None else str(result.error_msg)
+            if "Timeout, killed" in text:
+                yield Measurement((), f"run: longer than {RUN_TIMEOUT:.0f} s")
+            elif text:
+                yield Measurement((), f"run: {last_line(text)}")
+            else:
+                yield Measurement(tuple(float(value) for value in result.run_secs))
+
+    def close(self) -> None:
+        """End the process, where the runner keeps one."""
+        pool = getattr(self._runner, "pool", None)
+        if pool is not None:
+            pool.shutdown(wait=False)
+
+
+__all__ = ["KernelMeasurer"]

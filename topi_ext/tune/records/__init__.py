@@ -1,0 +1,1 @@
+"""Records of measured kernels: as they are written, read, ranked and looked up."""
