@@ -46,7 +46,7 @@ _SHORTEST = 7
 
 @dataclass(frozen=True)
 class MatrixTile:
-    """``matrix_rows`` and ``steps`` as in knobs, ``rows`` by ``pixels`` by ``vectors`` of 16 channels.
+    """``matrix_rows`` and ``steps`` as in knobs, ``rows`` by ``pixels`` by ``vectors`` of channels.
 
     ``cycles``: those of the tile, its whole reduction included.
     """
