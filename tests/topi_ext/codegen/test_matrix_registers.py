@@ -273,7 +273,7 @@ def test_records_hold_the_knobs() -> None:
 @runs_here
 def test_kernels_are_measured_by_processes_that_may_use_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux ends a process that uses the registers and has not asked."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[3]))
     measurer = KernelMeasurer(TARGET, threads=2, cpu="here", min_repeat_ms=1)
     try:
         form, chosen = integer_form(SMALL), knobs(7, 2, 7, 16, tile_rows=2)

@@ -24,7 +24,7 @@ from topi_ext.tune.measuring.gpu_measure import GpuMeasurer, judgement
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.space import Space
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SM_90 = MULTIPROCESSORS["sm_90"]
 HALF = GemmConvolution(1, 14, 14, 64, 48, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, "float16")
 WORKLOADS = [

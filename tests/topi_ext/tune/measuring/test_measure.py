@@ -26,7 +26,7 @@ from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneOptions, Tuner
 from topi_ext.workload import ConvolutionWorkload
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 TARGET = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1})
 
 

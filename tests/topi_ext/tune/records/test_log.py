@@ -17,7 +17,7 @@ from topi_ext.tune.records.record import TuningRecord
 
 MakeRecord = Callable[..., TuningRecord]
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 APPENDER = """
 import os
