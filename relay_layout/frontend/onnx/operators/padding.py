@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.beyond_edges import read_beyond
 from relay_layout.frontend.extent_arithmetic import greatest, least, same, simplify
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.windows import Window, window
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, extents, shape_of, written
+from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 
 _MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
@@ -35,7 +36,9 @@ def pad(node: Node) -> Value:
         _check_reflections(node, shape_of(data), (before, after))
     for axis, widths in enumerate(zip(before, after, strict=True)):
         if not is_static(widths):
-            data = node.emit(_read_beyond(node, data, axis, *widths, mode), "padded")
+            extent = shape_of(data)[axis]
+            bounds = [node.plain(simplify(bound)) for bound in (0 - widths[0], extent + widths[1])]
+            data = node.emit(read_beyond(node.emit, data, axis, bounds, _MODES[mode]), "padded")
             before[axis] = after[axis] = 0
     return _padded_by_numbers(data, before, after, _MODES[mode], 0)
 
@@ -161,23 +164,6 @@ def _joined(node: Node, data: Any, axis: int, before: Extent, after: Extent, val
         return [node.emit(relax.op.full(around, filling, dtype_of(data)), "side")]
 
     return relax.op.concat([*side(before), data, *side(after)], axis)
-
-
-def _read_beyond(node: Node, data: Any, axis: int, before: Extent, after: Extent, mode: str) -> Any:
-    """``data`` read along an axis from before its first element to behind its last, as ``mode`` says."""
-    extent = shape_of(data)[axis]
-    begin, end = (node.plain(simplify(bound)) for bound in (0 - before, extent + after))
-    places = node.emit(relax.op.arange(begin, end, 1, "int64"), "places")
-    zero = relax.const(0, "int64")
-    count, last = (node.emit(node.expression(extents(number, "int64"))) for number in (extent, extent - 1))
-    if mode == "wrap":
-        inside = relax.op.floor_mod(places, count)
-    elif mode == "edge":
-        inside = relax.op.minimum(node.emit(relax.op.maximum(places, zero)), last)
-    else:
-        beyond = node.emit(relax.op.abs(node.emit(relax.op.subtract(last, relax.op.abs(places)))), "beyond")
-        inside = relax.op.subtract(last, beyond)
-    return relax.op.take(data, node.emit(inside, "inside"), axis, mode="clip")
 
 
 def _value(node: Node, dtype: str) -> float | int:

@@ -44,10 +44,10 @@ def _pad(node: Any, importer: Any) -> Expression:
     shape, given = shape_of(value), list(node.args[1])
     mode = node.args[2] if len(node.args) > 2 else node.kwargs.get("mode", "constant")
     fill = node.args[3] if len(node.args) > 3 else node.kwargs.get("value")
-    if shape is not None and mode == "constant" and not all(isinstance(width, int) for width in given):
-        return padded(node, importer, value, given, fill or 0.0)
-    if shape is None or not all(isinstance(width, int) for width in given):
-        raise ModelError(f"node '{node.name}': padding by widths that are not known is not supported")
+    if shape is not None and not all(isinstance(width, int) for width in given):
+        return padded(node, importer, value, given, mode, fill or 0.0)
+    if shape is None:
+        raise ModelError(f"node '{node.name}': padding a tensor of unknown shape is not supported")
     before, after = [0] * len(shape), [0] * len(shape)
     for place in range(len(given) // 2):
         before[-1 - place], after[-1 - place] = given[2 * place : 2 * place + 2]

@@ -8,6 +8,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.beyond_edges import read_beyond
 from relay_layout.frontend.ranking import best_elements
 from relay_layout.frontend.torch.operators.counted import counts_of
 from relay_layout.frontend.torch.operators.indexing import argument, is_negative
@@ -114,24 +115,32 @@ def _reshape(node: Any, importer: Any) -> Expression:
     return importer._emit_torch_reshape(data, size)
 
 
-def padded(node: Any, importer: Any, value: Expression, given: list[Any], fill: float) -> Expression:
-    """``value`` between as many numbers as ``given`` says, the last dimension first; none are cut."""
+def padded(
+    node: Any, importer: Any, value: Expression, given: list[Any], mode: str, fill: float
+) -> Expression:
+    """``value`` with as much around it as ``given`` says, the last dimension first; nothing is cut.
+
+    That is ``fill`` in the ``mode`` "constant", else elements of ``value``.
+    """
     emit = importer.block_builder.emit
     for place in range(len(given) // 2):
         if any(is_negative(width) for width in given[2 * place : 2 * place + 2]):
             raise ModelError(f"node '{node.name}': cutting by widths that are not known is not supported")
-        before, after = (importer.env.get(width, width) for width in given[2 * place : 2 * place + 2])
+        widths = [importer.env.get(width, width) for width in given[2 * place : 2 * place + 2]]
         shape = list(shape_of(value) or ())
         axis = len(shape) - 1 - place
-        parts = [value]
-        for width, at in ((before, 0), (after, len(parts) + 1)):
-            if isinstance(width, int) and width == 0:
-                continue
+        if all(isinstance(width, int) and width == 0 for width in widths):
+            continue
+        if mode != "constant":
+            bounds = (0 - widths[0], shape[axis] + widths[1])
+            value = emit(read_beyond(emit, value, axis, bounds, mode))
+            continue
+        sides = []
+        for width in widths:
             extents = [width if own == axis else extent for own, extent in enumerate(shape)]
             filler = relax.op.full(relax.ShapeExpr(extents), relax.const(fill, dtype_of(value)))
-            parts.insert(at, emit(filler))
-        if len(parts) > 1:
-            value = emit(relax.op.concat(parts, axis))
+            sides.append([] if isinstance(width, int) and width == 0 else [emit(filler)])
+        value = emit(relax.op.concat([*sides[0], value, *sides[1]], axis))
     return value
 
 

@@ -86,6 +86,12 @@ OF_IMAGES: dict[str, Function] = {
     "to a size": lambda x: functional.interpolate(x, size=(20, 30)),
     "padded to eights": lambda x: functional.pad(x, (0, -x.shape[3] % 8, 0, -x.shape[2] % 8), value=0.5),
     "padded before": lambda x: functional.pad(x, (x.shape[2] // 4, 1)),
+    "reflected to eights": lambda x: functional.pad(x, (0, -x.shape[3] % 8, 0, -x.shape[2] % 8), "reflect"),
+    "reflected on both sides": lambda x: functional.pad(
+        x, (x.shape[3] // 4, 1, 2, x.shape[2] // 3), "reflect"
+    ),
+    "the edge to eights": lambda x: functional.pad(x, (1, -x.shape[3] % 8, 0, -x.shape[2] % 8), "replicate"),
+    "around": lambda x: functional.pad(x, (x.shape[3] // 2, 0, 0, x.shape[2]), "circular"),
     "halves": lambda x: x.chunk(2, 2)[1],
     "the best few": lambda x: x.topk(min(30, x.shape[2]), 2, largest=False)[0],
     "places of the best few": lambda x: x.topk(min(30, x.shape[3]))[1],
