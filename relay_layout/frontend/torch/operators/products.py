@@ -11,7 +11,8 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS
-from relay_layout.ir import Expression, dtype_of, shape_of
+from relay_layout.frontend.torch.operators.open_groups import convolution_by_groups
+from relay_layout.ir import Emit, Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -25,10 +26,14 @@ def _convolution(node: Any, importer: Any) -> Expression:
     if rank - 2 not in kinds:
         raise ModelError(f"node '{node.name}': a convolution of {rank} dimensions is not supported")
     if not isinstance(groups, int):
-        raise ModelError(
-            f"node '{node.name}': a convolution in an open number of groups is not supported; give the input "
-            "a fixed batch"
-        )
+        if transposed:
+            raise ModelError(
+                f"node '{node.name}': a transposed convolution in an open number of groups is not supported; "
+                "give the input a fixed batch"
+            )
+        window = (stride, padding, dilation)
+        found = convolution_by_groups(node, emit, data, weight, importer.env[groups], window)
+        return _with_bias(emit, found, bias, rank)
     convolve, data_layout, kernel_layout = kinds[rank - 2]
     found = emit(
         convolve(
@@ -44,6 +49,10 @@ def _convolution(node: Any, importer: Any) -> Expression:
             **({"output_padding": output_padding} if transposed else {}),
         )
     )
+    return _with_bias(emit, found, bias, rank)
+
+
+def _with_bias(emit: Emit, found: Expression, bias: Expression | None, rank: int) -> Expression:
     if bias is None:
         return found
     return emit(relax.op.add(found, emit(relax.op.reshape(bias, (1, -1, *[1] * (rank - 2))))))

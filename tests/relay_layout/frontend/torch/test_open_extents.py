@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,25 @@ def every_second(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def by_own_weights(x: torch.Tensor, **options: Any) -> torch.Tensor:
+    """Each image by weights that its own mean scales, as one image in as many groups."""
+    images, channels, height, width = x.shape
+    weights = torch.arange(4.0 * channels * 3 * 2).cos().reshape(1, 4, channels, 3, 2)
+    weights = (weights * x.mean((2, 3))[:, None, :, None, None]).flatten(0, 1)
+    found = functional.conv2d(
+        x.reshape(1, images * channels, height, width), weights, groups=images, **options
+    )
+    return found.reshape(images, 4, *found.shape[2:])
+
+
 OF_IMAGES: dict[str, Function] = {
+    "weights of each image": by_own_weights,
+    "weights of each image in steps": lambda x: by_own_weights(
+        x, stride=2, dilation=(1, 2), padding=(1, 0), bias=torch.ones(4).repeat(x.shape[0])
+    ),
+    "correlations": lambda x: functional.conv2d(
+        x.flatten(0, 1)[None], x[:, :, :3, :2].flatten(0, 1)[:, None], groups=x.shape[0] * x.shape[1]
+    ),
     "the second half": lambda x: x[:, :, -(x.shape[2] // 2) :],
     "without the second half": lambda x: x[:, :, : -(x.shape[2] // 2)],
     "the one in the middle": lambda x: x[:, :, -(x.shape[2] // 2)],

@@ -1,6 +1,7 @@
 """PyTorch's convolutions and matrix products in other types than float32, beside PyTorch's numbers."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,17 +55,31 @@ def test_products_of_integers(tmp_path: Path) -> None:
     assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
 
 
-def test_filters_of_each_image_need_a_fixed_batch() -> None:
-    def filtered(x: torch.Tensor) -> torch.Tensor:
-        rows, columns = x.shape[2:]
-        return F.conv2d(
-            x.reshape(1, -1, rows, columns), x[:, :, :3, :3].reshape(-1, 1, 3, 3), groups=6 * x.shape[0]
-        )
-
-    model, images = Every({"filtered": filtered}).eval(), torch.randn(2, 6, 9, 7)
-    with pytest.raises(ModelError) as raised:
-        from_torch(model, (images,), dynamic_shapes=(({0: torch.export.Dim.AUTO},),))
-    assert str(raised.value) == (
-        "node 'convolution': a convolution in an open number of groups is not supported; give the input a "
-        "fixed batch"
+def _transposed(x: torch.Tensor) -> torch.Tensor:
+    return F.conv_transpose2d(
+        x.flatten(0, 1)[None], x[:, :, :3, :3].flatten(0, 1)[:, None], groups=6 * x.shape[0]
     )
+
+
+def _by_all(x: torch.Tensor) -> torch.Tensor:
+    return F.conv2d(x.flatten(0, 1)[None], x.flatten(0, 1)[:, None], padding=1, groups=6 * x.shape[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (_transposed, "a transposed convolution in an open number of groups is not supported"),
+        (
+            _by_all,
+            "a convolution in an open number of groups, of open channels or by an open kernel, is not "
+            "supported",
+        ),
+    ],
+    ids=["transposed", "kernel"],
+)
+def test_filters_of_each_image_that_need_a_fixed_batch(function: Any, what: str) -> None:
+    model, images = Every({"filtered": function}).eval(), torch.randn(2, 6, 9, 7)
+    dynamic = (({axis: torch.export.Dim.AUTO for axis in (0, 2)},),)
+    with pytest.raises(ModelError) as raised:
+        from_torch(model, (images,), dynamic_shapes=dynamic)
+    assert str(raised.value) == f"node 'convolution': {what}; give the input a fixed batch"

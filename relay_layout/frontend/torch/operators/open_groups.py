@@ -1,0 +1,75 @@
+"""Convolutions in an open number of groups: of images of a batch, each by weights of its own.
+
+Programs write them as one image with the channels of all (modulated convolutions, correlations with a
+template, mixtures of experts). Each group is a product of its weights by the patches of its channels.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from tvm import relax
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.ir import Emit, Expression, Extent, shape_of
+
+
+def convolution_by_groups(
+    node: Any,
+    emit: Emit,
+    data: Expression,
+    weight: Expression,
+    groups: Extent,
+    window: tuple[Sequence[int], Sequence[int], Sequence[int]],
+) -> Expression:
+    """Data [N, G I, H, W] by a weight [G O, I, KH, KW], as [N, G O, OH, OW]; G is open, and so may be others.
+
+    ``window`` has strides, padding of both sides alike, and dilation. ModelError where I, O or the kernel
+    are open.
+    """
+    batch, _, *image = shape_of(data) or ()
+    outputs, inputs, *kernel = shape_of(weight) or ()
+    own = _quotient(node)
+    is_known = all(isinstance(extent, int) for extent in (inputs, *kernel))
+    if own is None or not is_known or not same(outputs, groups * own):
+        raise ModelError(
+            f"node '{node.name}': a convolution in an open number of groups, of open channels or by an open "
+            "kernel, is not supported; give the input a fixed batch"
+        )
+    strides, padding, dilation = window
+    axes = list(range(2, 2 + len(kernel)))
+    if any(padding):
+        widths = [0, 0, 0, 0, *(width for each in padding for width in (each, each))]
+        data = emit(relax.op.nn.pad(data, widths))
+    extents = [
+        simplify((extent + 2 * pad - step * (taps - 1) - 1) // stride + 1)
+        for extent, pad, step, taps, stride in zip(image, padding, dilation, kernel, strides, strict=True)
+    ]
+    parts = []
+    for tap in product(*map(range, kernel)):
+        begin = [place * step for place, step in zip(tap, dilation, strict=True)]
+        spans = zip(begin, extents, strides, strict=True)
+        end = [first + (count - 1) * stride + 1 for first, count, stride in spans]
+        parts.append(emit(relax.op.strided_slice(data, axes, begin, end, list(strides), assume_inbound=True)))
+    pixels = prod(extents[1:], start=extents[0])
+    patches = emit(relax.op.stack(parts, axis=2))
+    summed = inputs * prod(kernel)
+    found = emit(
+        relax.op.matmul(
+            emit(relax.op.reshape(weight, relax.ShapeExpr([1, groups, own, summed]))),
+            emit(relax.op.reshape(patches, relax.ShapeExpr([batch, groups, summed, pixels]))),
+        )
+    )
+    return emit(relax.op.reshape(found, relax.ShapeExpr([batch, outputs, *extents])))
+
+
+def _quotient(node: Any) -> int | None:
+    """The outputs of one group, by the example that the program was written for."""
+    outputs, count = node.args[1].meta["val"].shape[0], node.args[8].meta["val"]
+    whole, number = (int(one.node.hint) if hasattr(one, "node") else int(one) for one in (outputs, count))
+    return whole // number if number and whole % number == 0 else None
+
+
+__all__ = ["convolution_by_groups"]
