@@ -31,7 +31,7 @@ def check_versions() -> None:
             found = version(package)
         except PackageNotFoundError:
             continue
-        release = _release(found)
+        release = release_of(found)
         if release is not None and not first <= release < beyond:
             wanted = f">={_text(first)},<{_text(beyond)}"
             raise UnsupportedVersionError(
@@ -39,7 +39,7 @@ def check_versions() -> None:
             )
 
 
-def _release(text: str) -> tuple[int, ...] | None:
+def release_of(text: str) -> tuple[int, ...] | None:
     """The numbers that a version begins with; None where it begins with none."""
     numbers: list[int] = []
     for part in text.split("."):
@@ -53,4 +53,4 @@ def _text(release: tuple[int, ...]) -> str:
     return ".".join(map(str, release))
 
 
-__all__ = ["SUPPORTED", "UnsupportedVersionError", "__version__", "check_versions"]
+__all__ = ["SUPPORTED", "UnsupportedVersionError", "__version__", "check_versions", "release_of"]

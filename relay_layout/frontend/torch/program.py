@@ -19,11 +19,15 @@ from relay_layout.frontend.torch.extents import with_plain_extents, with_shapes
 from relay_layout.frontend.torch.guards import conditions
 from relay_layout.graph.border import CONDITIONS, DECLARED
 from relay_layout.ir import shape_of
+from relay_layout.versions import release_of
 
 if TYPE_CHECKING:
     import torch
 
 Shapes = Mapping[str, Sequence[int]]
+
+OLDEST = (2, 9)
+"""The first release of torch whose programs say what their open sizes must satisfy."""
 
 
 def from_torch(
@@ -53,7 +57,7 @@ def from_torch(
     Arguments that are no tensors are what they were at export, and results that are None are left out.
 
     ModelError for what cannot be read or exported, for programs that draw random numbers, for operations that
-    are not supported, and without torch.
+    are not supported, and without torch or with one before :data:`OLDEST`.
     """
     torch = _require_torch()
     label = f"model '{Path(model)}'" if isinstance(model, str | os.PathLike) else "torch program"
@@ -124,6 +128,11 @@ def _require_torch() -> Any:
         import torch
     except ImportError:
         raise ModelError("reading PyTorch programs needs torch: pip install 'relay-layout[torch]'") from None
+    if (release_of(torch.__version__) or OLDEST) < OLDEST:
+        raise ModelError(
+            f"reading PyTorch programs needs torch {'.'.join(map(str, OLDEST))} or newer, and this is "
+            f"{torch.__version__}: pip install 'relay-layout[torch]'"
+        )
     return torch
 
 

@@ -423,3 +423,14 @@ def test_all_built_in_networks(
 ) -> None:
     image_size = 107 if name == "inception_v3" else 64
     round_trip(name, memory_format, tmp_path, batch=batch, width=0.25, classes=10, image_size=image_size)
+
+
+@pytest.mark.parametrize("version", ["2.8.0", "2.6.0+cu124"])
+def test_older_versions_of_torch_are_refused(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", version)
+    with pytest.raises(ModelError) as raised:
+        relay_layout.from_torch(nn.ReLU().eval(), (torch.ones(1),))
+    assert str(raised.value) == (
+        f"reading PyTorch programs needs torch 2.9 or newer, and this is {version}: "
+        "pip install 'relay-layout[torch]'"
+    )
