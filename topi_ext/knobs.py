@@ -228,20 +228,25 @@ def pairs_pixels(workload: ConvolutionWorkload) -> bool:
     if physical_axes(workload.data_layout)[-1][0] != "C":
         return False
     run = height * width if fuses_rows(workload) else width
-    lanes = block_of(workload.out_layout, "C") if block_of(workload.out_layout, "C") > 1 else DATA_LANES
+    block = block_of(workload.out_layout, "C")
     return (
         workload.groups == 1
         and run >= matrix_vectors.ROWS
-        and lanes % DATA_LANES == 0
+        and (block == 1 or block % DATA_LANES == 0)
         and workload.out_channels >= DATA_LANES
         and not lanes_are_pixels(workload)
     )
 
 
+def channel_run(workload: ConvolutionWorkload) -> int:
+    """Channels of one pixel that lie side by side in data whose channels are innermost."""
+    block = block_of(workload.data_layout, "C")
+    return block if block > 1 else workload.in_channels
+
+
 def pair_steps(workload: ConvolutionWorkload) -> tuple[int, ...]:
     """Words that a step of products of matrices may take: of one matrix of each two pixels, or of two."""
-    block = block_of(workload.data_layout, "C")
-    words = (block if block > 1 else workload.in_channels) // workload.word
+    words = channel_run(workload) // workload.word
     return tuple(steps for steps in (matrix_vectors.WORDS, 2 * matrix_vectors.WORDS) if words % steps == 0)
 
 
@@ -418,7 +423,7 @@ def most_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
     """
     block = block_of(workload.data_layout, "C")
     if workload.dtype in BYTES and workload.word_axis == "I":
-        words = (block if block > 1 else workload.in_channels) // workload.word
+        words = channel_run(workload) // workload.word
         steps = math.gcd(words, DATA_LANES)
     elif workload.dtype == workload.weight_dtype == workload.out_dtype == "float32" and block == 1:
         steps = DATA_LANES if workload.in_channels % DATA_LANES == 0 else 1

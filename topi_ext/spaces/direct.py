@@ -93,15 +93,26 @@ class _TiledLoops:
 def _tiled_loops(
     workload: ConvolutionWorkload, processor: Processor, like: ConvolutionKnobs | None = None
 ) -> Iterator[_TiledLoops]:
-    wanted = None if like is None else (like.lanes, like.tile_pixels, like.tile_channels)
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
     rows = 1 if fuses_rows(workload) else int(workload.out_height)
     if workload.paired_words:
-        for tile in vector_tiles(workload, processor, lanes, pixels, channel_vectors):
-            across = math.ceil(pixels / tile.pixels) * math.ceil(channel_vectors / tile.vectors)
-            cycles = tile.cycles * workload.planes * across * rows
-            yield _TiledLoops(lanes, tile.pixels, tile.vectors, tile.steps, cycles, tile.matrix_rows)
-        return
+        matrices = vector_tiles(workload, processor, lanes, pixels, channel_vectors)
+    else:
+        yield from _vector_loops(workload, processor, like)
+        matrices = matrix_tiles(workload, processor, pixels, channel_vectors) if lanes == LANES else iter(())
+    for tile in matrices:
+        across = math.ceil(pixels / tile.pixels) * math.ceil(channel_vectors / tile.vectors)
+        cycles = tile.cycles * workload.planes * across * math.ceil(rows / tile.rows)
+        yield _TiledLoops(lanes, tile.pixels, tile.vectors, tile.steps, cycles, tile.matrix_rows, tile.rows)
+
+
+def _vector_loops(
+    workload: ConvolutionWorkload, processor: Processor, like: ConvolutionKnobs | None
+) -> Iterator[_TiledLoops]:
+    """Those of tiles of vectors."""
+    wanted = None if like is None else (like.lanes, like.tile_pixels, like.tile_channels)
+    lanes, channel_vectors, pixels = vector_axes(workload, processor)
+    rows = 1 if fuses_rows(workload) else int(workload.out_height)
     for width in _vector_lengths(workload, processor, lanes):
         for tile_pixels, tile_channels in _register_tiles(
             workload, processor, width, channel_vectors, pixels
@@ -113,12 +124,6 @@ def _tiled_loops(
             tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
             cycles *= workload.planes * tiles * rows * parts_of_block(workload, width)
             yield _TiledLoops(width, tile_pixels, tile_channels, steps, cycles)
-    if lanes != LANES:
-        return
-    for tile in matrix_tiles(workload, processor, pixels, channel_vectors):
-        across = math.ceil(pixels / tile.pixels) * math.ceil(channel_vectors / tile.vectors)
-        cycles = tile.cycles * workload.planes * across * math.ceil(rows / tile.rows)
-        yield _TiledLoops(lanes, tile.pixels, tile.vectors, tile.steps, cycles, tile.matrix_rows, tile.rows)
 
 
 def _vector_lengths(workload: ConvolutionWorkload, processor: Processor, lanes: int) -> list[int]:

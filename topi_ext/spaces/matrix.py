@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from topi_ext.codegen import matrix_vectors
 from topi_ext.codegen.matrix_registers import ROW_BYTES, ROWS, registers_held
-from topi_ext.indexing import WORD_BYTES, block_of
-from topi_ext.knobs import fuses_rows, pair_steps, suits_matrices
+from topi_ext.indexing import WORD_BYTES
+from topi_ext.knobs import channel_run, fuses_rows, pair_steps, suits_matrices
 from topi_ext.processor import Processor
 from topi_ext.spaces.direct_costs import (
     IN_ORDER_LOAD_CYCLES,
@@ -131,9 +131,7 @@ class _VectorTile:
     def is_side_by_side(self) -> bool:
         """Are the two rows of a matrix one run in memory?"""
         workload = self.workload
-        block = block_of(workload.data_layout, "C")
-        row = (block if block > 1 else workload.in_channels) * workload.strides[1]
-        return row == matrix_vectors.WORDS * workload.word
+        return channel_run(workload) * workload.strides[1] == matrix_vectors.WORDS * workload.word
 
     def cycles(self, processor: Processor) -> float:
         """Those of the whole reduction and of what is around it."""
