@@ -23,3 +23,10 @@ def boards(root: BoardRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with Boards(root, 2, tmp_path_factory.mktemp("boards")) as running:
         yield running
     assert running.groups() == []
+
+
+@pytest.fixture(scope="session")
+def newest(root: BoardRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boards]:
+    """A board with every instruction that can be emulated."""
+    with Boards(root, 1, tmp_path_factory.mktemp("newest"), key="newest", cpu="max") as running:
+        yield running

@@ -1,6 +1,5 @@
 """Convolutions in bfloat16 on an emulated board that multiplies it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from tests.board.networks import (
     random_convolution,
     seeds_of_matrices,
 )
-from tests.board.root import BoardRoot
 from tests.board.servers import Boards
 
 SEEDS = sorted({*seeds_of_matrices(10, inputs=4), *range(6)})
@@ -23,13 +21,6 @@ TOLERANCE = 2e-2
 
 EXACT = 1e-5
 """What is closer to float32 was not rounded."""
-
-
-@pytest.fixture(scope="module")
-def newest(root: BoardRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boards]:
-    """A board with every instruction that can be emulated."""
-    with Boards(root, 1, tmp_path_factory.mktemp("newest"), key="newest", cpu="max") as running:
-        yield running
 
 
 @pytest.mark.parametrize("layout", ["NHWC", pytest.param("NCHW8c", marks=pytest.mark.slow)])

@@ -1,6 +1,5 @@
 """A small network compiled for every core that has a name runs on a board that emulates all of them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ from relay_layout.models import build
 from relay_layout.runtime.remote import open_session
 from relay_layout.targets.arm import ARM_BOARDS
 from tests.board.networks import TOLERANCE, by_onnx_runtime, exported, largest_error
-from tests.board.root import BoardRoot
 from tests.board.servers import Boards
 
 pytest.importorskip("onnxruntime")
@@ -28,16 +26,9 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def able(root: BoardRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boards]:
-    """A board with all that qemu can emulate."""
-    with Boards(root, 1, tmp_path_factory.mktemp("able"), cpu="max") as running:
-        yield running
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "precision", "tolerance"), CASES)
-def test_cores(able: Boards, tmp_path: Path, target: str, precision: str, tolerance: float) -> None:
+def test_cores(newest: Boards, tmp_path: Path, target: str, precision: str, tolerance: float) -> None:
     network = build("mobilenet_v2", image_size=32, width=0.25)
     image = np.random.default_rng(7).standard_normal((1, 3, 32, 32), dtype="float32")
     model = exported(network, precision, tmp_path)
@@ -45,5 +36,5 @@ def test_cores(able: Boards, tmp_path: Path, target: str, precision: str, tolera
     path = tmp_path / "network.rla"
     relay_layout.compile(model, target=target, threads=1).save(path)
     inputs = {"input": image.astype("float16" if precision == "float16" else "float32")}
-    outputs = open_session(path, able.remote, seconds=120).run(inputs)
+    outputs = open_session(path, newest.remote, seconds=120).run(inputs)
     assert largest_error(outputs, by_onnx_runtime(reference, image)) <= tolerance

@@ -1,6 +1,5 @@
 """Integer convolutions on emulated boards: ARM's instruction sets give the same numbers to the bit."""
 
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -8,19 +7,11 @@ import numpy as np
 import pytest
 
 from tests.board.networks import TARGET, integers_module, on_board, random_convolution, seeds_of_matrices
-from tests.board.root import BoardRoot
 from tests.board.servers import Boards
 
 SEEDS = range(16)
 OF_MATRICES = sorted({*seeds_of_matrices(12, inputs=8), *range(4)})
 """Where the target multiplies matrices."""
-
-
-@pytest.fixture(scope="module")
-def newest(root: BoardRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boards]:
-    """A board with every instruction that can be emulated."""
-    with Boards(root, 1, tmp_path_factory.mktemp("newest"), key="newest", cpu="max") as running:
-        yield running
 
 
 IN_ORDER = "aarch64-cortex-a55"
