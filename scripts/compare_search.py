@@ -24,7 +24,7 @@ from relay_layout.tuning.measurers import local_measurer
 from relay_layout.tuning.tasks import as_tasks, describe
 from topi_ext.tune.comparison import COVERAGE, GOOD, Comparison, compare, replays
 from topi_ext.tune.records.database import Database
-from topi_ext.tune.records.log import load
+from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.records.record import TuningRecord
 from topi_ext.tune.search import ModelSearch, RandomSearch
 from topi_ext.tune.tuner import TuneOptions, TuneProgress, Tuner
@@ -102,7 +102,7 @@ def measure(log: Path, target: CpuTarget, time_limit: float) -> None:
     )
     measurer = local_measurer(target)
     try:
-        tuner = Tuner(target.processor, measurer, log, database, everything, progress=show)
+        tuner = Tuner(target.processor, measurer, appender(log), database, everything, progress=show)
         tuner.tune(as_tasks(dict.fromkeys(WORKLOADS, 1)))
     finally:
         measurer.close()

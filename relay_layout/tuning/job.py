@@ -19,7 +19,7 @@ from relay_layout.tuning.turns import Turns, with_transforms
 from relay_layout.versions import __version__
 from topi_ext.tune.measuring.measurement import Measurer
 from topi_ext.tune.records.database import Database
-from topi_ext.tune.records.log import Problem
+from topi_ext.tune.records.log import Problem, appender
 from topi_ext.tune.records.record import Origin
 from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress
 from topi_ext.tune.tuner import TuneOptions, TuneProgress, Tuner, summary
@@ -103,10 +103,11 @@ class Tuning:
         job, target = self.job, self.target
         self.database.cpu = measurer.cpu
         versions = {"relay_layout": __version__, "tvm": str(tvm.__version__)}
+        keep = appender(job.log)
         transforms = TransformMeasurer(
             target.machine,
             measurer,
-            job.log,
+            keep,
             self.database,
             partial(transform_function, target),
             progress=listener.transform,
@@ -116,7 +117,7 @@ class Tuning:
         tuner = Tuner(
             target.machine,
             measurer,
-            job.log,
+            keep,
             self.database,
             self._options(),
             progress=listener.kernel,

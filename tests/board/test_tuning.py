@@ -18,7 +18,7 @@ from topi_ext.tune.measuring import boards as board_runner
 from topi_ext.tune.measuring import measure
 from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.records.database import Database
-from topi_ext.tune.records.log import load
+from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.records.record import knobs_key
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
@@ -100,7 +100,7 @@ def test_losing_a_board_while_tuning_costs_nothing(
 
     log = tmp_path / "log.jsonl"
     options = TuneOptions(trials=TRIALS, batch=TRIALS, strategy="random")
-    tuner = Tuner(processor_of(TARGET), measurer, log, Database(), options, progress=lose_once)
+    tuner = Tuner(processor_of(TARGET), measurer, appender(log), Database(), options, progress=lose_once)
     try:
         result = tuner.tune([Task("small", WORKLOAD)])
     finally:

@@ -4,14 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from pathlib import Path
 
 from tvm import tirx
 
 from topi_ext.family import Machine
 from topi_ext.tune.measuring.measurement import Measurement, Measurer
 from topi_ext.tune.records.database import Database
-from topi_ext.tune.records.log import append
 from topi_ext.tune.records.record import TransformRecord, utc_now
 from topi_ext.workload import TransformWorkload
 
@@ -32,14 +30,14 @@ class TransformProgress:
 
 @dataclass
 class TransformMeasurer:
-    """Measures transforms and writes each to ``log`` at once; ``stop`` is asked between them.
+    """Measures transforms and gives each to ``keep`` at once; ``stop`` is asked between them.
 
     ``function_of`` gives the scheduled function that compilation runs for a transform.
     """
 
     processor: Machine
     measurer: Measurer
-    log: Path
+    keep: Callable[[TransformRecord], None]
     database: Database
     function_of: Callable[[TransformWorkload], tirx.PrimFunc]
     progress: Callable[[TransformProgress], None] = lambda _: None
@@ -54,7 +52,7 @@ class TransformMeasurer:
     def measure(self, workloads: Sequence[TransformWorkload], time_limit: float = inf) -> int:
         """Measure what is not known yet, for as long as ``stop`` and so many seconds allow; how many.
 
-        OSError where the log cannot be written; RelayLayoutError where the machine to measure on is gone.
+        Raises what ``keep`` raises; RelayLayoutError where the machine to measure on is gone.
         """
         end = self.clock() + time_limit
         left = [workload for workload in workloads if not self.is_known(workload)]
@@ -86,7 +84,7 @@ class TransformMeasurer:
             time=utc_now(),
             versions=self.versions,
         )
-        append(self.log, record)
+        self.keep(record)
         self.database.add(record)
 
 

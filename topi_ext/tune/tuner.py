@@ -5,13 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from pathlib import Path
 from typing import Any
 
 from topi_ext.family import Machine
 from topi_ext.tune.measuring.measurement import Measurement, Measurer
 from topi_ext.tune.records.database import Database
-from topi_ext.tune.records.log import append
 from topi_ext.tune.records.record import Origin, TuningRecord, utc_now
 from topi_ext.tune.space import Candidate
 from topi_ext.tune.task import Task, TaskState, known_samples
@@ -90,9 +88,9 @@ _Batch = tuple[TaskState, list[Candidate]]
 
 @dataclass
 class Tuner:
-    """Measures kernels and writes every trial to ``log`` at once.
+    """Measures kernels and gives every trial to ``keep`` at once, which writes it to a log.
 
-    ``database`` holds what is known already, e.g. what ``log`` holds: trials of this machine count, all
+    ``database`` holds what is known already, e.g. what the log holds: trials of this machine count, all
     others are starting points. ``stop`` is asked between trials. ``origin`` is that of the measurer's times.
     ``build_ahead`` begins to build the kernels of a task while those of another run; without it nothing is
     built then, as on processors, which would disturb what they measure.
@@ -100,7 +98,7 @@ class Tuner:
 
     processor: Machine
     measurer: Measurer
-    log: Path
+    keep: Callable[[TuningRecord], None]
     database: Database = field(default_factory=Database)
     options: TuneOptions = field(default_factory=TuneOptions)
     progress: Callable[[TuneProgress], None] = lambda _: None
@@ -113,7 +111,7 @@ class Tuner:
     def tune(self, tasks: Sequence[Task]) -> TuneResult:
         """Tune until nothing is left to try, the time is over, or ``stop`` says so.
 
-        OSError where the log cannot be written; RelayLayoutError where the machine to measure on is gone.
+        Raises what ``keep`` raises; RelayLayoutError where the machine to measure on is gone.
         """
         options = self.options
         workloads = [task.workload for task in tasks]
@@ -253,7 +251,7 @@ class Tuner:
             time=utc_now(),
             versions=self.versions,
         )
-        append(self.log, record)
+        self.keep(record)
         self.database.add(record)
         state.tell(candidate, record)
         result.measured += 1

@@ -39,7 +39,7 @@ def told(state):
 
 database, problems = Database.load([log] if log.exists() else [])
 options = TuneOptions(trials=trials, patience=10000, strategy="random")
-tuner = Tuner(processor, MadeUp(seconds), log, database, options, progress=told)
+tuner = Tuner(processor, MadeUp(seconds), appender(log), database, options, progress=told)
 print("ready", flush=True)
 tasks = [Task(str(size), square(64, size)) for size in range(48, 60, 2)]
 result = tuner.tune(tasks)

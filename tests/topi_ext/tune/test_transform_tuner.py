@@ -10,7 +10,7 @@ from tvm import te
 from topi_ext.processor import Processor
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.records.database import Database
-from topi_ext.tune.records.log import load
+from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress
 from topi_ext.workload import TransformWorkload
 
@@ -53,7 +53,7 @@ def log(tmp_path: Path) -> Path:
 
 def transforms(processor: Processor, measurer: Any, log: Path, **fields: Any) -> TransformMeasurer:
     records, _ = load([log]) if log.exists() else ([], [])
-    return TransformMeasurer(processor, measurer, log, Database(records), function_of, **fields)
+    return TransformMeasurer(processor, measurer, appender(log), Database(records), function_of, **fields)
 
 
 def test_each_is_on_record_at_once(processor: Processor, measurer: MadeUp, log: Path) -> None:

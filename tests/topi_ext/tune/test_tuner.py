@@ -10,7 +10,7 @@ import pytest
 
 from topi_ext.processor import Processor
 from topi_ext.tune.records.database import Database
-from topi_ext.tune.records.log import load
+from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.records.record import TuningRecord, knobs_key
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task, TaskState, known_samples
@@ -34,7 +34,7 @@ def task(workload: ConvolutionWorkload) -> Task:
 
 def tune(processor: Processor, measurer: MadeUp, log: Path, *tasks: Task, **options: Any) -> TuneResult:
     records, _ = load([log]) if log.exists() else ([], [])
-    tuner = Tuner(processor, measurer, log, Database(records), TuneOptions(**options))
+    tuner = Tuner(processor, measurer, appender(log), Database(records), TuneOptions(**options))
     return tuner.tune(tasks)
 
 
@@ -141,7 +141,7 @@ def test_trials_of_another_machine_are_starting_points(
     space = Space(task.workload, processor)
     chosen = space.candidates[-1]
     database = Database([make_record(1e-6, knobs=dict(chosen.fields), cpu="another")])
-    Tuner(processor, measurer, log, database, TuneOptions(trials=2)).tune([task])
+    Tuner(processor, measurer, appender(log), database, TuneOptions(trials=2)).tune([task])
     records, _ = load([log])
     assert [record.knobs for record in records[:2]] == [space.default.fields, chosen.fields]
 
@@ -152,7 +152,7 @@ def test_inherited_knobs_are_tried_early(
     space = Space(task.workload, processor)
     chosen = space.candidates[-2]
     inherited = make_record(1e-6, knobs=dict(chosen.fields), origin="inherited", threads=0)
-    Tuner(processor, measurer, log, Database([inherited]), TuneOptions(trials=2)).tune([task])
+    Tuner(processor, measurer, appender(log), Database([inherited]), TuneOptions(trials=2)).tune([task])
     records, _ = load([log])
     assert chosen.fields in [record.knobs for record in records[:2]]
 
@@ -169,7 +169,7 @@ def test_the_best_knobs_of_other_processors_are_tried_early(
         make_record(1e-6, knobs=dict(near.fields), processor="two", cpu="test machine"),
         make_record(1e-6, knobs=dict(near.fields) | {"tile_pixels": 1000}, processor="three"),
     ]
-    Tuner(processor, measurer, log, Database(elsewhere), TuneOptions(trials=3)).tune([task])
+    Tuner(processor, measurer, appender(log), Database(elsewhere), TuneOptions(trials=3)).tune([task])
     records, _ = load([log])
     assert [record.knobs for record in records[:3]] == [space.default.fields, near.fields, far.fields]
 
@@ -212,7 +212,9 @@ def test_all_tasks_get_a_first_batch_then_the_promising_ones(
     ]
     seen: list[str] = []
     options = TuneOptions(trials=24, batch=4, patience=100)
-    tuner = Tuner(processor, measurer, log, Database(), options, lambda state: seen.append(state.name))
+    tuner = Tuner(
+        processor, measurer, appender(log), Database(), options, lambda state: seen.append(state.name)
+    )
     tuner.tune(tasks)
     firsts = list(dict.fromkeys(seen))
     assert firsts == ["heavy", "medium", "light"]
@@ -228,7 +230,7 @@ def test_progress_tells_where_it_stands(
     tuner = Tuner(
         processor,
         measurer,
-        log,
+        appender(log),
         options=TuneOptions(trials=6),
         progress=states.append,
         clock=lambda: float(next(ticks)),
@@ -257,7 +259,7 @@ def test_a_time_limit_leaves_time_to_confirm(
 
     tasks = [Task("a", squares(32, 14)), Task("b", squares(64, 14))]
     options = TuneOptions(trials=1000, patience=1000, time_limit=60.0, batch=4)
-    tuner = Tuner(processor, measurer, log, Database(), options, advance, clock=clock)
+    tuner = Tuner(processor, measurer, appender(log), Database(), options, advance, clock=clock)
     result = tuner.tune(tasks)
     assert result.ended == "time limit"
     assert result.seconds <= 60.0
@@ -271,7 +273,7 @@ def test_a_stop_keeps_what_was_measured(
     tuner = Tuner(
         processor,
         measurer,
-        log,
+        appender(log),
         options=TuneOptions(trials=100),
         progress=lambda state: counts.append(state.trials),
         stop=lambda: len(counts) >= 5,
@@ -285,7 +287,7 @@ def test_a_stop_keeps_what_was_measured(
 def test_a_failure_while_stopping_is_not_the_kernels(
     processor: Processor, measurer_of: type[MadeUp], log: Path, task: Task
 ) -> None:
-    tuner = Tuner(processor, measurer_of(lambda knobs: inf), log, stop=lambda: True)
+    tuner = Tuner(processor, measurer_of(lambda knobs: inf), appender(log), stop=lambda: True)
     result = tuner.tune([task])
     assert (result.ended, result.measured) == ("interrupted", 0)
     assert not log.exists()

@@ -2,8 +2,9 @@
 
 import os
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -54,6 +55,11 @@ def append(path: Path, record: Record) -> None:
         raise
     finally:
         os.close(descriptor)
+
+
+def appender(path: Path) -> Callable[[Record], None]:
+    """What adds a record to that log, as :func:`append`."""
+    return partial(append, path)
 
 
 def read(path: Path) -> Iterator[Record | Problem]:
@@ -137,4 +143,4 @@ def _skip_line(file: BinaryIO, line: bytes) -> None:
         line = file.readline(LONGEST_LINE)
 
 
-__all__ = ["LONGEST_LINE", "Problem", "append", "load", "merged", "read", "write"]
+__all__ = ["LONGEST_LINE", "Problem", "append", "appender", "load", "merged", "read", "write"]

@@ -20,6 +20,7 @@ from topi_ext.tune.measuring import measure, workers
 from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
 from topi_ext.tune.records.database import Database
+from topi_ext.tune.records.log import appender
 from topi_ext.tune.records.recorded import RecordedKernels
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
@@ -61,7 +62,7 @@ def test_tuning_for_real(
 ) -> None:
     log = tmp_path / "log.jsonl"
     options = TuneOptions(trials=6, batch=6)
-    result = Tuner(processor, measurer, log, Database(), options).tune([Task("small", workload)])
+    result = Tuner(processor, measurer, appender(log), Database(), options).tune([Task("small", workload)])
     (state,) = result.states
     assert (state.trials, result.failed) == (6, 0)
     assert result.gain >= 1.0
@@ -83,7 +84,7 @@ def test_other_workloads_are_tuned_for_real(
 
     log, workload = tmp_path / "log.jsonl", getattr(kernel_workloads, name)()
     options = TuneOptions(trials=4, batch=4)
-    result = Tuner(processor, measurer, log, Database(), options).tune([Task("small", workload)])
+    result = Tuner(processor, measurer, appender(log), Database(), options).tune([Task("small", workload)])
     (state,) = result.states
     assert (state.trials, result.failed) == (4, 0)
     database, problems = Database.load([log])

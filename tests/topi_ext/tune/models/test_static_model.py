@@ -17,7 +17,7 @@ from topi_ext.tune.measuring.workers import build, named
 from topi_ext.tune.models.assembly import Loop, hot_loop
 from topi_ext.tune.models.static_model import KernelModel
 from topi_ext.tune.records.database import Database
-from topi_ext.tune.records.log import load
+from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneOptions, Tuner
 from topi_ext.word_forms import bfloat16_form, bfloat16_forms, integer_form, integer_forms
@@ -314,7 +314,7 @@ def tune(tmp_path: Path) -> Callable[[int], Any]:
         tuner = Tuner(
             core,
             KernelModel(TARGETS["cortex-a76"], core, 2.0),
-            log,
+            appender(log),
             Database(records),
             TuneOptions(trials=trials, strategy="tiles"),
             origin="modelled",
