@@ -24,9 +24,9 @@ SEARCH = (
     ),
     option(
         "--strategy",
-        choices=("model", "random", "exhaustive", "tiles"),
-        help="what to measure next: what a learned model predicts (the default), at random, everything, or "
-        "the best of each register tile (the default of --modelled)",
+        choices=("model", "genetic", "random", "exhaustive", "tiles"),
+        help="what to measure next: what a learned model predicts (the default), children of the fastest, "
+        "kernels at random, everything, or the best of each register tile (the default of --modelled)",
     ),
     option(
         "--tasks",

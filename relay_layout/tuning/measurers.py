@@ -26,7 +26,7 @@ class _Measuring(Protocol):
         """Kernels to build at a time, at least."""
         ...
 
-    def here(self) -> "Measurer":
+    def here(self, **options: Any) -> "Measurer":
         """Measures on this machine; TargetError where it cannot run what is built for the target."""
         ...
 
@@ -43,7 +43,7 @@ class _CpuMeasuring:
     def least_batch(self) -> int:
         return 1
 
-    def here(self) -> "Measurer":
+    def here(self, **options: Any) -> "Measurer":
         from relay_layout.artifact import obstacle_here
         from relay_layout.lower.library.link import link_command
         from topi_ext.tune.measuring.measure import KernelMeasurer
@@ -61,7 +61,7 @@ class _CpuMeasuring:
             threads=target.threads,
             cpu=host.cpu_model(),
             link=link_command(),
-            builders=host.cpu_count(),
+            **{"builders": host.cpu_count(), **options},
         )
 
     def elsewhere(self, **options: Any) -> "Measurer":
@@ -80,7 +80,7 @@ class _CudaMeasuring:
         """One for each core: nvcc takes seconds for a kernel, the GPU no time at all."""
         return host.cpu_count()
 
-    def here(self) -> "Measurer":
+    def here(self, **options: Any) -> "Measurer":
         from relay_layout.lower.library.link import link_command
         from topi_ext.tune.measuring.gpu_measure import GpuMeasurer
 
@@ -101,7 +101,7 @@ class _CudaMeasuring:
             cpu=str(tvm.cuda(0).device_name or arch),
             link=link_command(),
             # One core launches kernels while others build.
-            builders=max(1, host.cpu_count() - 1),
+            **{"builders": max(1, host.cpu_count() - 1), **options},
         )
 
     def elsewhere(self, **options: Any) -> "Measurer":
@@ -114,9 +114,12 @@ def _measuring(target: BuildTarget) -> _Measuring:
     return _CudaMeasuring(target) if isinstance(target, CudaTarget) else _CpuMeasuring(require_cpu(target))
 
 
-def local_measurer(target: BuildTarget) -> "Measurer":
-    """Measures on this machine; an error where it cannot run what is built for the target."""
-    return _measuring(target).here()
+def local_measurer(target: BuildTarget, **options: Any) -> "Measurer":
+    """Measures on this machine; an error where it cannot run what is built for the target.
+
+    ``options`` are the measurer's own, such as ``builders``, the processes that compile.
+    """
+    return _measuring(target).here(**options)
 
 
 def remote_measurer(
@@ -125,18 +128,22 @@ def remote_measurer(
     *,
     tell: Callable[[str], None],
     watch: "Callable[[BoardEvent], None]" = lambda event: None,
-    builders: int | None = None,
+    **options: Any,
 ) -> "Measurer":
-    """Measures on all machines of the key; ``builders`` processes compile here, by default one per core."""
+    """Measures on all machines of the key.
+
+    ``options`` are the measurer's own, such as ``builders``, the processes that compile here: by default one
+    per core.
+    """
     from relay_layout.lower.library.link import link_command
 
     return _measuring(target).elsewhere(
         cpu=f"rpc:{remote.key}",
         link=link_command(target.foreign_machine),
         remote=remote,
-        builders=builders or host.cpu_count(),
         tell=tell,
         watch=watch,
+        **{"builders": host.cpu_count(), **options},
     )
 
 

@@ -15,8 +15,7 @@ from relay_layout.tuning.measurers import remote_measurer
 from tests.board.servers import Boards
 from topi_ext.processor import processor_of
 from topi_ext.tune.measuring import boards as board_runner
-from topi_ext.tune.measuring import measure
-from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring.measure import KernelMeasurer, Timing
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.records.record import knobs_key
@@ -55,9 +54,6 @@ def told() -> list[str]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
-    # Emulated boards are slow where the machine is busy.
-    monkeypatch.setattr(measure, "RUN_TIMEOUT", 30.0)
-    monkeypatch.setattr(measure, "BUILD_TIMEOUT", 120.0)
     monkeypatch.setattr(board_runner, "_GRACE", 3.0)
 
 
@@ -70,8 +66,8 @@ def measurer(boards: Boards, told: list[str], patient: None) -> Iterator[KernelM
         cpu="rpc:emulated",
         link=link_command("aarch64"),
         remote=boards.remote,
-        repeats=1,
-        min_repeat_ms=1,
+        # Emulated boards are slow where the machine is busy.
+        timing=Timing(1, 1, build_timeout=120.0, run_timeout=30.0),
         tell=told.append,
     )
     with closing(measurer):

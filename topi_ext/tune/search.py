@@ -5,7 +5,7 @@ were not proposed before, :meth:`Strategy.tell` says how long they took.
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil, inf
 from typing import Protocol
 
@@ -23,6 +23,12 @@ GROUPS = 12
 BEST_GROUPS = 2
 """Of :class:`TileSearch`: groups to know before members of the best are tried, and how many are the best."""
 
+
+POPULATION = 24
+MUTATION = 0.1
+CROSSINGS = 8
+"""Of :class:`GeneticSearch`: how many of the fastest have children, the chance of each knob of a child to
+be the one that is another value than its parents', and how many children to draw for each that is wanted."""
 
 _AROUND_A_TILE = ("order", "rows", "pad_at")
 """Knobs of the loops around a register tile."""
@@ -68,6 +74,9 @@ class _Remaining:
 
     def all(self) -> list[Candidate]:
         return list(self._left.values())
+
+    def shuffled(self, chance: random.Random) -> list[Candidate]:
+        return chance.sample(self.all(), len(self))
 
 
 class _InOrder:
@@ -127,8 +136,9 @@ class ModelSearch:
             nearby.sort(key=lambda candidate: place[candidate.key])
             batch += self._remaining.take(nearby, around)
         batch += self._remaining.take(predicted, count - explored - len(batch))
-        for draw in (self._by_estimate, self._by_chance):
-            batch += self._remaining.take(draw(), ceil((count - len(batch)) / 2))
+        batch += self._remaining.take(self._by_estimate(), ceil((count - len(batch)) / 2))
+        drawn = self._remaining.shuffled(self._random)
+        batch += self._remaining.take(drawn, ceil((count - len(batch)) / 2))
         return batch + self._remaining.take(predicted, count - len(batch))
 
     def tell(self, candidate: Candidate, seconds: float) -> None:
@@ -148,10 +158,6 @@ class ModelSearch:
     def _by_estimate(self) -> list[Candidate]:
         """Those left that look fast by their estimate: it sees what no trial has shown yet."""
         return sorted(self._remaining.all(), key=lambda candidate: candidate.cycles)
-
-    def _by_chance(self) -> list[Candidate]:
-        left = self._remaining.all()
-        return self._random.sample(left, len(left))
 
 
 class TileSearch:
@@ -186,6 +192,51 @@ class TileSearch:
         self._best[tile] = min(seconds, self._best.get(tile, inf))
 
 
+class GeneticSearch:
+    """Children of the fastest candidates: of each knob the value of one of two parents, or a mutation.
+
+    The first are drawn at random, and so are those that crossing gives no new candidate for. The same seed
+    and the same times give the same proposals.
+    """
+
+    def __init__(self, space: Space, *, seed: int = 0) -> None:
+        self._space = space
+        self._remaining = _Remaining(space.candidates)
+        self._random = random.Random(seed)
+        self._told: dict[str, tuple[float, Candidate]] = {}
+
+    def propose(self, count: int) -> list[Candidate]:
+        """Children once enough is known, others at random."""
+        batch: list[Candidate] = []
+        if len(self._told) >= min(POPULATION, len(self._space)):
+            fastest = sorted(self._told.values(), key=lambda told: told[0])[:POPULATION]
+            parents = [candidate for seconds, candidate in fastest if seconds < inf]
+            weights = [1 / seconds for seconds, _ in fastest if seconds < inf]
+            batch = self._remaining.take(self._children(parents, weights, CROSSINGS * count), count)
+        return batch + self._remaining.take(self._remaining.shuffled(self._random), count - len(batch))
+
+    def tell(self, candidate: Candidate, seconds: float) -> None:
+        """The faster it is, the likelier it has children."""
+        self._remaining.discard(candidate)
+        self._told[candidate.key] = seconds, candidate
+
+    def _children(
+        self, parents: Sequence[Candidate], weights: Sequence[float], count: int
+    ) -> Iterator[Candidate]:
+        for _ in range(count if parents else 0):
+            one, other = self._random.choices(parents, weights, k=2)
+            child = dict(one.fields)
+            if other.fields.keys() == child.keys():
+                child = {
+                    name: self._random.choice((value, other.fields[name])) for name, value in child.items()
+                }
+            found = self._space.find(child)
+            if found is not None and self._random.random() < MUTATION * len(child):
+                found = self._random.choice(self._space.neighbours(found) or [found])
+            if found is not None:
+                yield found
+
+
 def _tile_of(candidate: Candidate) -> str:
     return knobs_key({name: value for name, value in candidate.fields.items() if name not in _AROUND_A_TILE})
 
@@ -194,6 +245,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "model": ModelSearch,
     "random": RandomSearch,
     "exhaustive": ExhaustiveSearch,
+    "genetic": GeneticSearch,
     "tiles": TileSearch,
 }
 """By the names of the command line; each takes a space and a seed."""
@@ -203,6 +255,7 @@ __all__ = [
     "NEIGHBOURHOOD",
     "STRATEGIES",
     "ExhaustiveSearch",
+    "GeneticSearch",
     "ModelSearch",
     "RandomSearch",
     "Strategy",

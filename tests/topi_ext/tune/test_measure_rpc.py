@@ -27,10 +27,10 @@ from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.processor import architecture_of, processor_of
-from topi_ext.tune.measuring import boards, measure, workers
+from topi_ext.tune.measuring import boards, workers
 from topi_ext.tune.measuring.boards import BoardRunner, Library
 from topi_ext.tune.measuring.gpu_measure import GpuMeasurer
-from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring.measure import KernelMeasurer, Timing
 from topi_ext.tune.measuring.needs import Needs
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
 from topi_ext.tune.space import Space
@@ -168,14 +168,13 @@ def test_kernels_run_on_the_machine_that_is_lent_until_it_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr(measure, "RUN_TIMEOUT", 5.0)
     port = board.tracker.port
     measurer = KernelMeasurer(
         TARGET,
         threads=1,
         cpu="rpc:board",
         remote=RemoteDevice("127.0.0.1", port, "board", wait=10.0),
-        min_repeat_ms=1,
+        timing=Timing(min_repeat_ms=1, run_timeout=5.0),
     )
     with closing(measurer):
         knobs = [candidate.knobs for candidate in Space(workload, processor_of(TARGET)).candidates[:2]]
@@ -220,7 +219,7 @@ def test_a_machine_that_stops_before_its_memory_is_freed(
             RemoteDevice("127.0.0.1", tracker.port, "board", wait=5.0),
             threads=1,
             repeats=1,
-            min_repeat_ms=1,
+            timing=Timing(min_repeat_ms=1, run_timeout=5.0),
             limit=5.0,
             needs=Needs(architecture_of(TARGET)),
             tell=told.append,

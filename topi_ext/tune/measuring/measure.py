@@ -5,6 +5,7 @@ A kernel that crashes, hangs or does not compile costs a worker and becomes an e
 
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,11 +28,21 @@ from topi_ext.tune.measuring.tracker import RemoteDevice
 from topi_ext.tune.records.record import WRONG
 from topi_ext.workload import ConvolutionWorkload
 
-REPEATS = 3
-MIN_REPEAT_MS = 30
-BUILD_TIMEOUT = 30.0
-RUN_TIMEOUT = 20.0
-"""Seconds for one kernel."""
+
+@dataclass(frozen=True)
+class Timing:
+    """How a kernel is timed: ``repeats`` times, each of calls that take ``min_repeat_ms`` together.
+
+    ``build_timeout`` and ``run_timeout`` are the seconds that building and running one may take.
+    """
+
+    repeats: int = 3
+    min_repeat_ms: int = 30
+    build_timeout: float = 30.0
+    run_timeout: float = 20.0
+
+
+USUAL = Timing()
 
 
 class KernelMeasurer:
@@ -47,8 +58,7 @@ class KernelMeasurer:
         remote: RemoteDevice | None = None,
         features: Collection[str] = (),
         builders: int = 1,
-        repeats: int = REPEATS,
-        min_repeat_ms: int = MIN_REPEAT_MS,
+        timing: Timing = USUAL,
         tell: Callable[[str], None] = lambda line: None,
         watch: Callable[[BoardEvent], None] = lambda event: None,
     ) -> None:
@@ -61,20 +71,21 @@ class KernelMeasurer:
         """
         self.cpu = cpu
         self._target = target
+        self._timing = timing
         self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
         try:
-            self._pool = builder_pool(builders, BUILD_TIMEOUT)
+            self._pool = builder_pool(builders, timing.build_timeout)
             self._link = tuple(link)
             self._runner: Runner
             if remote is None:
-                self._runner = _LocalRunner(threads, repeats, min_repeat_ms)
+                self._runner = _LocalRunner(threads, timing)
             else:
                 self._runner = BoardRunner(
                     remote,
                     threads=threads,
-                    repeats=repeats,
-                    min_repeat_ms=min_repeat_ms,
-                    limit=RUN_TIMEOUT,
+                    repeats=timing.repeats,
+                    min_repeat_ms=timing.min_repeat_ms,
+                    limit=timing.run_timeout,
                     needs=Needs(architecture_of(target), frozenset(features), self._probe()),
                     tell=tell,
                     watch=watch,
@@ -149,7 +160,7 @@ class KernelMeasurer:
     def _build(self, jobs: Sequence[tirx.PrimFunc | str]) -> list[Built]:
         """All are built before any is run."""
         build = partial(workers.build_and_export, self._folder.name, self._link)
-        return built(self._pool, partial(_library, build, self._target), jobs, BUILD_TIMEOUT)
+        return built(self._pool, partial(_library, build, self._target), jobs, self._timing.build_timeout)
 
 
 def _difference(workload: ConvolutionWorkload, kernels: Sequence[Kernel]) -> float:
@@ -164,14 +175,18 @@ def _library(build: Any, target: Any, function: tirx.PrimFunc) -> Library:
 class _LocalRunner:
     """Runs kernels here, one after the other in one process, which a kernel that hangs or crashes costs."""
 
-    def __init__(self, threads: int, repeats: int, min_repeat_ms: int) -> None:
+    def __init__(self, threads: int, timing: Timing) -> None:
         from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner
 
         config = EvaluatorConfig(
-            number=1, repeat=repeats, min_repeat_ms=min_repeat_ms, enable_cpu_cache_flush=False
+            number=1,
+            repeat=timing.repeats,
+            min_repeat_ms=timing.min_repeat_ms,
+            enable_cpu_cache_flush=False,
         )
+        self._limit = timing.run_timeout
         self._runner = LocalRunner(
-            timeout_sec=RUN_TIMEOUT,
+            timeout_sec=self._limit,
             evaluator_config=config,
             f_run_evaluator=workers.run_here,
             initializer=partial(workers.prepare_worker, threads),
@@ -188,7 +203,7 @@ class _LocalRunner:
             result = future.result()
             text = "" if result.error_msg is None else str(result.error_msg)
             if "Timeout, killed" in text:
-                yield Measurement((), f"run: longer than {RUN_TIMEOUT:.0f} s")
+                yield Measurement((), f"run: longer than {self._limit:.0f} s")
             elif text:
                 yield Measurement((), f"run: {last_line(text)}")
             else:
@@ -201,4 +216,4 @@ class _LocalRunner:
             pool.shutdown(wait=False)
 
 
-__all__ = ["KernelMeasurer"]
+__all__ = ["USUAL", "KernelMeasurer", "Timing"]

@@ -17,7 +17,7 @@ from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune.measuring import measure, workers
-from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring.measure import KernelMeasurer, Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender
@@ -42,7 +42,7 @@ def measurer() -> Iterator[KernelMeasurer]:
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.setattr(measure, "RUN_TIMEOUT", 5.0)
         patch.setattr(measure, "BUILD_TIMEOUT", 4.0)
-        measurer = KernelMeasurer(TARGET, threads=1, cpu="here", min_repeat_ms=1)
+        measurer = KernelMeasurer(TARGET, threads=1, cpu="here", timing=Timing(min_repeat_ms=1))
         yield measurer
         measurer.close()
 
