@@ -219,7 +219,7 @@ def test_a_machine_that_stops_before_its_memory_is_freed(
             RemoteDevice("127.0.0.1", tracker.port, "board", wait=5.0),
             threads=1,
             repeats=1,
-            timing=Timing(min_repeat_ms=1, run_timeout=5.0),
+            min_repeat_ms=1,
             limit=5.0,
             needs=Needs(architecture_of(TARGET)),
             tell=told.append,

@@ -40,9 +40,9 @@ def processor() -> Processor:
 def measurer() -> Iterator[KernelMeasurer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setattr(measure, "RUN_TIMEOUT", 5.0)
-        patch.setattr(measure, "BUILD_TIMEOUT", 4.0)
-        measurer = KernelMeasurer(TARGET, threads=1, cpu="here", timing=Timing(min_repeat_ms=1))
+        measurer = KernelMeasurer(
+            TARGET, threads=1, cpu="here", timing=Timing(min_repeat_ms=1, build_timeout=4.0, run_timeout=5.0)
+        )
         yield measurer
         measurer.close()
 
