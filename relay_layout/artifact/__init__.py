@@ -4,7 +4,7 @@ Needs numpy alone, so an artifact can be inspected where no TVM is installed.
 """
 
 from relay_layout.artifact.conditions import Condition
-from relay_layout.artifact.container import Artifact, read_artifact, write_artifact
+from relay_layout.artifact.container import Artifact, is_artifact, read_artifact, write_artifact
 from relay_layout.artifact.manifest import Build, Manifest, Producer, Section, WeightEntry
 from relay_layout.artifact.placement import Content
 from relay_layout.artifact.quantization import Quantization
@@ -25,6 +25,7 @@ __all__ = [
     "check_inputs",
     "check_runnable",
     "choose_target",
+    "is_artifact",
     "obstacle_here",
     "read_artifact",
     "write_artifact",

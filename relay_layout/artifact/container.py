@@ -133,6 +133,12 @@ def read_artifact(path: FilePath, *, verify: bool = True) -> Artifact:
     return Artifact(os.fspath(path), manifest, tuple(contents))
 
 
+def is_artifact(path: FilePath) -> bool:
+    """Whether a file begins as artifacts do. OSError where it cannot be read."""
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def _view(data: memoryview, section: Section, entry: WeightEntry) -> Array:
     kind = np.dtype(entry.dtype).newbyteorder("<")
     array: Array = np.ndarray(entry.shape, kind, buffer=data, offset=section.offset + entry.offset)

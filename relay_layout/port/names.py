@@ -13,7 +13,10 @@ _MOVED = {
     "tvm._ffi.register_func": "tvm.register_global_func",
     "tvm._ffi.register_object": "tvm.register_object",
     "tvm.arith": "tvm.sym",
-    "tvm.autotvm.apply_history_best": f"{RELAY}.autotvm.apply_history_best",
+    "tvm.autotvm": f"{RELAY}.autotvm",
+    "tvm.autotvm.measure.measure_methods": f"{RELAY}.autotvm.measure",
+    "tvm.autotvm.task.task": f"{RELAY}.autotvm.task",
+    "tvm.autotvm.task.relay_integration": f"{RELAY}.autotvm.task",
     "tvm.cl": "tvm.opencl",
     "tvm.compute": "tvm.te.compute",
     "tvm.context": "tvm.device",
@@ -115,7 +118,10 @@ _TARGETS = {
     '{"kind": "opencl", "device": "mali"}': ["adreno", "bifrost", "intel_graphics", "mali"],
     '{"kind": "rocm", "mcpu": "gfx900"}': ["rocm"],
 }
-_TUNE = "AutoTVM is gone from TVM; tune with relay-layout tune"
+_TEMPLATES = (
+    "kernels and their knobs are relay-layout's own; leave the line out, and take tasks from "
+    "autotvm.task.extract_from_program"
+)
 _REWRITE = "Relay's expression rewriters are gone; rewrite the module with tvm.relax.PyExprMutator"
 _TE_SCHEDULE = "TE schedules are gone from TVM; use tvm.s_tir.Schedule on te.create_prim_func"
 _BYOC = "external code generators are gone; leave the line out, relay-layout has kernels of its own"
@@ -133,7 +139,9 @@ _GONE = {
     "tvm._ffi.base.TVMError": _ERROR,
     "tvm._ffi": "TVM's foreign functions moved to the package tvm_ffi",
     "tvm.auto_scheduler": "the auto-scheduler is gone from TVM; tune with relay-layout tune",
-    "tvm.autotvm": _TUNE,
+    "tvm.autotvm": _TEMPLATES,
+    "tvm.autotvm.feature": "features of kernels are relay-layout's own; leave the line out",
+    "tvm.autotvm.tophub": "the package has logs in TopHub's place; leave the line out",
     "tvm.contrib.debugger": "the debug executor is gone; print the module, or time it with relay-layout run",
     "tvm.contrib.pipeline_executor": "the pipeline executor is gone; build the parts one by one",
     "tvm.contrib.pipeline_executor_build": "the pipeline executor is gone; build the parts one by one",

@@ -17,7 +17,7 @@ from relay_layout.compiler import compile as compile_module
 from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
 from relay_layout.ir import constant, dtype_of, function_attributes, shape_of, with_main
-from relay_layout.relay.build_targets import build_target
+from relay_layout.relay.build_targets import asked_threads, build_target
 from relay_layout.relay.callbacks import ALTER
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.graph_executor import GraphModule, OutputTensor, RuntimeModule, check_device
@@ -28,6 +28,7 @@ from relay_layout.relay.visitors import bind
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.runtime.cpu import aligned
 from relay_layout.runtime.session import Session
+from relay_layout.targets import BuildTarget
 
 
 class GraphExecutorFactoryModule:
@@ -51,7 +52,7 @@ class GraphExecutorFactoryModule:
 
     def _create(self, *devices: Any) -> RuntimeModule:
         check_device(devices)
-        return RuntimeModule(Session(self.artifact), self._bound)
+        return RuntimeModule(Session(self.artifact, threads=asked_threads()), self._bound)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.get_graph_json(), self.get_lib(), self.get_params()))
@@ -157,13 +158,7 @@ def build(
     resolved = build_target(target)
     module, bound = bind_params(as_module(ir_mod), params)
     _check_results(module)
-    layout = "none"
-    if _alters_layouts():
-        layout = "auto"
-        if ALTER:
-            with resolved.tvm_target:
-                module = AlterOpLayout()(canonicalize(module))
-            layout = "none"
+    module, layout = altered(module, resolved)
     compiled = compile_module(module, target=resolved, desired_layout=layout)
     contents = tuple(
         replace(content, weights={name: _copied(array) for name, array in content.weights.items()})
@@ -171,6 +166,16 @@ def build(
     )
     artifact = Artifact(mod_name, compiled.manifest, contents)
     return GraphExecutorFactoryModule(artifact, mod_name, bound)
+
+
+def altered(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.IRModule, str]:
+    """The module as callbacks of AlterOpLayout altered it, and the ``desired_layout`` to compile it with."""
+    if not _alters_layouts():
+        return module, "none"
+    if not ALTER:
+        return module, "auto"
+    with target.tvm_target:
+        return AlterOpLayout()(canonicalize(module)), "none"
 
 
 def optimize(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import tvm
 
 from relay_layout.errors import TargetError
-from relay_layout.relay.autotvm import logs_applied
+from relay_layout.relay.history import logs_applied
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.target_strings import READ, description_of, is_target_string
 
@@ -19,8 +20,9 @@ _KINDS = ("c", "cuda", "hexagon", "metal", "nvptx", "opencl", "rocm", "vulkan", 
 def build_target(target: Any) -> BuildTarget:
     """The target of a text such as ``"llvm -mcpu=core-avx2"``, a TVM target, a list or dictionary of one.
 
-    ``"llvm"`` alone, and None without a target in scope, are this machine. Its kernels are also those of
-    :func:`relay_layout.relay.autotvm.apply_history_best`. TargetError for what cannot be built for.
+    ``"llvm"`` alone, and None without a target in scope, are this machine, with :func:`asked_threads`. Its
+    kernels are also those of :func:`relay_layout.relay.history.apply_history_best`. TargetError for what
+    cannot be built for.
     """
     if target is None:
         target = tvm.target.Target.current(allow_none=True) or "llvm"
@@ -51,8 +53,20 @@ def _from_text(text: str) -> BuildTarget:
     return _resolved(description if len(description) > 1 else "native")
 
 
+def asked_threads() -> int | None:
+    """``$TVM_NUM_THREADS``, the threads that TVM runs networks on here; None for one on each core.
+
+    TargetError for what is no number.
+    """
+    text = os.environ.get("TVM_NUM_THREADS", "")
+    if text and not (text.isdecimal() and int(text)):
+        raise TargetError(f"TVM_NUM_THREADS is {text!r}; set it to a whole number from 1 on, or unset it")
+    return int(text) if text else None
+
+
 def _resolved(target: Any) -> BuildTarget:
-    return resolve_target(target, tuning_records=logs_applied())
+    threads = asked_threads() if target == "native" else None
+    return resolve_target(target, threads=threads, tuning_records=logs_applied())
 
 
 def _with_triple(triple: str) -> BuildTarget:

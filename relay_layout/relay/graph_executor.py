@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import tvm
@@ -14,7 +14,6 @@ from tvm.runtime.module import BenchmarkResult
 from relay_layout.artifact import TensorSpec
 from relay_layout.errors import InputError, TargetError
 from relay_layout.relay.params import as_array, load_param_dict
-from relay_layout.runtime.session import Session
 
 _FUNCTIONS = (
     "get_input",
@@ -75,6 +74,21 @@ class OutputTensor:
     __class__ = property(_shown_class)
 
 
+class RunsNetwork(Protocol):
+    """A network that is loaded, here or on a board."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def feed(self, inputs: Mapping[str, Any]) -> None:
+        """Check the inputs and keep them for :meth:`execute`."""
+        ...
+
+    def execute(self) -> list[np.ndarray]:
+        """The outputs of the inputs fed last."""
+        ...
+
+
 class RuntimeModule:
     """One network ready to run: inputs that were set, and the outputs of the last run.
 
@@ -82,7 +96,7 @@ class RuntimeModule:
     allowed and does nothing.
     """
 
-    def __init__(self, session: Session, bound: Mapping[str, np.ndarray] | None = None) -> None:
+    def __init__(self, session: RunsNetwork, bound: Mapping[str, np.ndarray] | None = None) -> None:
         self.session = session
         self._bound = bound or {}
         self._specs = {spec.name: spec for spec in session.inputs}
@@ -184,7 +198,7 @@ class RuntimeModule:
         Each of ``repeat`` results is the mean of ``number`` calls, or of as many more as take
         ``min_repeat_ms`` together. Options of TVM's that concern cooling down are ignored.
         """
-        check_device(dev)
+        self.check_device(dev)
         del options
         function = self[func_name]
 
@@ -195,6 +209,10 @@ class RuntimeModule:
             )
 
         return measure
+
+    def check_device(self, device: Any) -> None:
+        """TargetError for another device than the one that it runs on, as :func:`check_device`."""
+        check_device(device)
 
     def _spec(self, key: int | str) -> TensorSpec:
         names = list(self._specs)
@@ -263,7 +281,7 @@ class GraphModule:
 
         Inputs may be given by name. With ``end_to_end`` setting inputs and copying outputs count as well.
         """
-        check_device(device)
+        self.module.check_device(device)
         for name in ("limit_zero_time_iterations", "cooldown_interval_ms", "repeats_to_cooldown"):
             kwargs.pop(name, None)
         self.set_input(**kwargs)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from topi_ext.capabilities import CAPABILITIES, architecture_told, features_told
 from topi_ext.tune.measuring.tracker import RemoteDevice, borrow
 
 _STORED = "stored_main"
+_NUMBERS = count()
 
 
 class RemoteSession:
@@ -37,19 +39,18 @@ class RemoteSession:
         """
         self._device = connection.cpu(0)
         fitting = _fitting(artifact, normalize_architecture(architecture_told(connection)), target)
-        library = _load(connection, fitting[0][1], "first.so")
+        library = _load(connection, fitting[0][1])
         features = _features(library, self._device)
         build, content = _runnable(artifact, fitting, features)
         if content is not fitting[0][1]:
-            # Under another name: the first library is loaded, and its file must stay as it is.
-            library = _load(connection, content, "chosen.so")
+            library = _load(connection, content)
         self.target = build.name
         self.inputs: tuple[TensorSpec, ...] = artifact.manifest.inputs
         self.outputs: tuple[TensorSpec, ...] = artifact.manifest.outputs
         self._conditions = artifact.manifest.conditions
-        count = threads or build.num_threads_hint
-        if count is not None and not set_own_threads(library, count):
-            connection.get_function("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
+        used = threads or build.num_threads_hint
+        if used is not None and not set_own_threads(library, used):
+            connection.get_function("runtime.config_threadpool")(WORKER_GROUP_BIG, used)
         self._machine = relax.VirtualMachine(library, self._device)
         self._size = connection.get_function("ffi.ArraySize")
         self._item = connection.get_function("ffi.ArrayGetItem")
@@ -60,18 +61,30 @@ class RemoteSession:
 
         Raises :class:`InputError` naming the input where a shape, a dtype or a name is wrong.
         """
-        self._store(inputs)
-        arrays = [tensor.numpy() for tensor in self._fields(self._machine[_STORED]())]
-        return dict(zip([spec.name for spec in self.outputs], arrays, strict=True))
+        self.feed(inputs)
+        return dict(zip([spec.name for spec in self.outputs], self.execute(), strict=True))
 
     def seconds(self, inputs: Mapping[str, np.ndarray], repeat: int) -> list[float]:
         """Times of ``repeat`` calls on the machine itself, after one that does not count."""
-        self._store(inputs)
-        evaluate = self._machine.time_evaluator(_STORED, self._device, number=1, repeat=repeat)
+        self.feed(inputs)
+        return self.times(1, repeat)
+
+    def execute(self) -> list[np.ndarray]:
+        """The outputs of the inputs fed last, in the model's order."""
+        return [tensor.numpy() for tensor in self._fields(self._machine[_STORED]())]
+
+    def times(self, number: int, repeat: int, min_repeat_ms: float = 0) -> list[float]:
+        """Times in seconds on the machine itself, on the inputs fed last, after a call that does not count.
+
+        Each of ``repeat`` is the mean of ``number`` calls, or of as many as take ``min_repeat_ms``.
+        """
+        evaluate = self._machine.time_evaluator(
+            _STORED, self._device, number=number, repeat=repeat, min_repeat_ms=int(min_repeat_ms)
+        )
         return [float(time) for time in evaluate().results]
 
-    def _store(self, inputs: Mapping[str, np.ndarray]) -> None:
-        """Send the inputs and keep them and the weights as arguments of a function of its own."""
+    def feed(self, inputs: Mapping[str, np.ndarray]) -> None:
+        """Check the inputs, send them, and keep them and the weights as a function's arguments there."""
         accepted = check_inputs(self.inputs, inputs, self._conditions)
         tensors = [self._send(array) for array in accepted.values()]
         self._machine.save_function(ALONE, _STORED, *tensors, *self._weights)
@@ -102,7 +115,9 @@ def open_session(
     return RemoteSession(artifact, borrow(remote, seconds), threads=threads, target=target)
 
 
-def _load(connection: Any, content: Content, name: str) -> Any:
+def _load(connection: Any, content: Content) -> Any:
+    # The file of a library that is loaded must stay as it is.
+    name = f"network{next(_NUMBERS)}.so"
     connection.upload(bytearray(content.library), name)
     return connection.load_module(name)
 

@@ -14,7 +14,11 @@ from relay_layout import relay
             "export the model to ONNX or TensorFlow Lite; use relay.frontend.from_onnx or from_tflite",
         ),
         ("quantize", "quantize the model before it is imported, as with onnxruntime.quantization"),
-        ("autotvm.LocalRunner", "AutoTVM is gone from TVM; tune with relay-layout tune"),
+        (
+            "autotvm.get_config",
+            "kernels and their knobs are relay-layout's own; leave the line out, and take tasks from "
+            "autotvm.task.extract_from_program",
+        ),
         ("testing.lstm", "it is one of TVM's own test helpers; relay_layout.models has networks"),
         ("op.register_pattern", "what is fused follows from what an operator computes; leave the line out"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from relay_layout import relay
 from relay_layout.errors import InputError
 from relay_layout.relay import build_targets
-from relay_layout.relay.autotvm import apply_history_best, logs_applied
+from relay_layout.relay.history import apply_history_best, logs_applied
 
 
 def test_the_innermost_logs_hold() -> None:
@@ -24,7 +24,7 @@ def test_the_innermost_logs_hold() -> None:
 def test_targets_take_the_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def resolve(target: object, *, tuning_records: Sequence[object]) -> None:
+    def resolve(target: object, *, threads: int | None, tuning_records: Sequence[object]) -> None:
         seen.append((target, tuning_records))
 
     monkeypatch.setattr(build_targets, "resolve_target", resolve)

@@ -1,4 +1,4 @@
-"""``autotvm.apply_history_best``: the kernels that ``relay-layout tune`` found, for ``relay.build``."""
+"""The logs of tuning that ``relay.build`` chooses kernels from."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from relay_layout.relay.missing import refuser
-
 _LOGS: ContextVar[tuple[str | os.PathLike[str], ...]] = ContextVar("relay_layout_tuning_logs", default=())
-
-__getattr__ = refuser(__name__, "tvm.autotvm")
 
 
 @contextmanager
@@ -20,9 +16,9 @@ def apply_history_best(
 ) -> Iterator[None]:
     """Within it ``relay.build`` takes the fastest kernels of these logs, beside the package's own.
 
-    Logs are those of ``relay-layout tune``; what AutoTVM wrote says nothing of kernels here, and becomes
-    starting points by ``relay-layout import-log``. The innermost holds. InputError by ``relay.build`` for
-    what is no log.
+    Logs are those of :mod:`relay_layout.relay.autotvm` and of ``relay-layout tune``; what AutoTVM wrote says
+    nothing of kernels here, and becomes starting points by ``relay-layout import-log``. The innermost holds.
+    InputError by ``relay.build`` for what is no log.
     """
     logs = () if records is None else (records,) if isinstance(records, str | os.PathLike) else tuple(records)
     token = _LOGS.set(logs)
@@ -37,4 +33,4 @@ def logs_applied() -> tuple[str | os.PathLike[str], ...]:
     return _LOGS.get()
 
 
-__all__ = ["apply_history_best"]
+__all__ = ["apply_history_best", "logs_applied"]
