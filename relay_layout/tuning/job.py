@@ -124,7 +124,6 @@ class Tuning:
             stop=listener.stop,
             versions=versions,
             origin=job.origin,
-            build_ahead=getattr(measurer, "build_ahead", None),
         )
         turns = Turns(
             target,

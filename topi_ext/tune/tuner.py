@@ -92,8 +92,6 @@ class Tuner:
 
     ``database`` holds what is known already, e.g. what the log holds: trials of this machine count, all
     others are starting points. ``stop`` is asked between trials. ``origin`` is that of the measurer's times.
-    ``build_ahead`` begins to build the kernels of a task while those of another run; without it nothing is
-    built then, as on processors, which would disturb what they measure.
     """
 
     processor: Machine
@@ -106,7 +104,6 @@ class Tuner:
     versions: dict[str, str] = field(default_factory=dict)
     origin: Origin = "measured"
     clock: Callable[[], float] = time.monotonic
-    build_ahead: Callable[[Any, Sequence[Any]], None] | None = None
 
     def tune(self, tasks: Sequence[Task]) -> TuneResult:
         """Tune until nothing is left to try, the time is over, or ``stop`` says so.
@@ -177,10 +174,10 @@ class Tuner:
         knobs = [candidate.knobs for candidate in batch]
         measurements = self.measurer.measure(state.task.workload, knobs)
         coming = None
-        if self.build_ahead is not None:
+        if self.measurer.builds_ahead:
             coming = self._proposed([other for other in result.states if other is not state])
-        if self.build_ahead is not None and coming is not None:
-            self.build_ahead(coming[0].task.workload, [candidate.knobs for candidate in coming[1]])
+        if coming is not None:
+            self.measurer.build_ahead(coming[0].task.workload, [candidate.knobs for candidate in coming[1]])
         before: float | None = None
         for candidate, measurement in zip(batch, measurements, strict=False):
             # The first may have waited for all to be built.
@@ -264,6 +261,8 @@ class Tuner:
             if not other.finished
         )
         elapsed = self.clock() - start
+        # What was lost with its board is not measured: of how long a kernel takes nothing may be known yet.
+        each = elapsed / result.measured if result.measured else inf
         return TuneProgress(
             task=result.states.index(state) + 1,
             tasks=len(result.states),
@@ -272,7 +271,7 @@ class Tuner:
             trials_left=left,
             gigaflops=2e-9 * state.task.workload.macs / state.best_seconds,
             gain=result.gain,
-            seconds_left=min(elapsed / result.measured * left, self.options.time_limit - elapsed),
+            seconds_left=min(each * left, self.options.time_limit - elapsed),
             finished=sum(other.finished for other in result.states),
         )
 

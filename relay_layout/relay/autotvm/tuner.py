@@ -124,7 +124,6 @@ class Tuner:
                     strategy=self.strategy,
                 ),
                 versions={"relay_layout": __version__, "tvm": str(tvm.__version__)},
-                build_ahead=getattr(measurer, "build_ahead", None),
             )
             search.tune([KernelTask(self.task.name, self.task.workload, self.task.weight)])
         for callback in callbacks:

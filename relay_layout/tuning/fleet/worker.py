@@ -74,6 +74,13 @@ class _Announced:
     def cpu(self, name: str) -> None:
         self.measurer.cpu = name
 
+    @property
+    def builds_ahead(self) -> bool:
+        return self.measurer.builds_ahead
+
+    def build_ahead(self, workload: Any, knobs: Sequence[Any]) -> None:
+        self.measurer.build_ahead(workload, knobs)
+
     def measure(
         self, workload: ConvolutionWorkload, knobs: Sequence[Any], rounds: int = 1
     ) -> Iterator[Measurement]:

@@ -8,9 +8,11 @@ import pytest
 
 from relay_layout.cli.main import main
 
-SCRIPT = "import tvm\nfrom tvm import relay, autotvm  # both\nx = relay.var('x')\n"
-PORTED = "import tvm\nfrom relay_layout import relay\nfrom tvm import autotvm  # both\nx = relay.var('x')\n"
-NOTE = "script.py:2:24: tvm.autotvm: AutoTVM is gone from TVM; tune with relay-layout tune"
+SCRIPT = "import tvm\nfrom tvm import relay, auto_scheduler  # both\nx = relay.var('x')\n"
+PORTED = (
+    "import tvm\nfrom relay_layout import relay\nfrom tvm import auto_scheduler  # both\nx = relay.var('x')\n"
+)
+NOTE = "script.py:2:24: tvm.auto_scheduler: the auto-scheduler is gone from TVM; tune with relay-layout tune"
 SUMMARY = "1 line changed, 1 could not be carried"
 REPORT = {
     "changed": 1,
@@ -18,8 +20,8 @@ REPORT = {
         {
             "line": 2,
             "column": 24,
-            "name": "tvm.autotvm",
-            "reason": "AutoTVM is gone from TVM; tune with relay-layout tune",
+            "name": "tvm.auto_scheduler",
+            "reason": "the auto-scheduler is gone from TVM; tune with relay-layout tune",
         }
     ],
 }

@@ -60,6 +60,7 @@ COMMAND = [
 
 class MadeUp:
     cpu = "test machine"
+    builds_ahead = False
 
     def __init__(self) -> None:
         self.runs = 0

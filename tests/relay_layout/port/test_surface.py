@@ -49,6 +49,10 @@ def test_a_name(name: str, there: bool) -> None:
         "tvm.relay.transform.SimplifyExpr",
         "tvm.relay.build_module.bind_params_by_name",
         "tvm.autotvm.apply_history_best",
+        "tvm.autotvm.graph_tuner.DPTuner",
+        "tvm.autotvm.measure.measure_methods.request_remote",
+        "tvm.autotvm.task.extract_from_program",
+        "tvm.autotvm.tuner.XGBTuner",
         "tvm.contrib.graph_executor.GraphModule",
         "tvm.parser.fromtext",
         "tvm.parser.parse",
@@ -68,7 +72,7 @@ def test_what_scripts_use_most_is_there_today(old: str) -> None:
 @pytest.mark.parametrize(
     ("old", "advice"),
     [
-        ("tvm.autotvm.task.create", "relay-layout tune"),
+        ("tvm.autotvm.task.create", "autotvm.task.extract_from_program"),
         ("tvm.auto_scheduler", "relay-layout tune"),
         ("tvm.relay.frontend.from_keras", "relay.frontend.from_onnx"),
         ("tvm.relay.transform.ToMixedPrecision", "precision="),

@@ -19,6 +19,7 @@ class Slow:
     """A machine on which every kernel takes a second."""
 
     cpu = "slow"
+    builds_ahead = False
 
     def measure(self, workload: Any, knobs: Sequence[Any], rounds: int = 1) -> Iterator[Measurement]:
         return iter([Measurement((1.0,) * 3 * rounds) for _ in knobs])

@@ -113,6 +113,7 @@ class MadeUp:
     """
 
     cpu = "test machine"
+    builds_ahead = False
 
     def __init__(self, seconds: Callable[[dict[str, Any]], float] = made_up_seconds) -> None:
         self.counts: dict[str, int] = {}

@@ -17,6 +17,7 @@ from topi_ext.workload import TransformWorkload
 
 class MadeUp:
     cpu = "test machine"
+    builds_ahead = False
 
     def __init__(self) -> None:
         self.measured: list[int] = []

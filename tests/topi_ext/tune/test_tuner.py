@@ -1,6 +1,6 @@
 """The tuner: order of tasks, resuming, confirming, ending."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from topi_ext.processor import Processor
+from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.records.record import TuningRecord, knobs_key
@@ -324,3 +325,42 @@ def test_gain_is_expected_where_there_is_much_to_gain(
     gains = [state.expected_gain() for state in states]
     assert gains == sorted(gains)
     assert gains[0] < gains[1] < gains[2] < 1e9
+
+
+def test_kernels_that_lose_every_machine_are_left_out(
+    processor: Processor, log: Path, task: Task, measurer_of: type[MadeUp]
+) -> None:
+    class Losing(measurer_of):
+        def measure(self, workload: Any, knobs: Sequence[Any], rounds: int = 1) -> Iterator[Measurement]:
+            for _ in knobs:
+                yield Measurement((), lost=True)
+
+    told: list[TuneProgress] = []
+    options = TuneOptions(trials=2, batch=2, time_limit=60.0)
+    tuner = Tuner(processor, Losing(), appender(log), Database(), options, told.append, lambda: len(told) > 1)
+    result = tuner.tune([task])
+    assert result.measured == 0 and result.lost >= 2
+    assert 0 < told[0].seconds_left <= 60
+    assert not log.exists()
+
+
+def test_kernels_of_the_next_task_are_built_while_others_run(
+    processor: Processor, log: Path, squares: Squares, measurer_of: type[MadeUp]
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    class Ahead(measurer_of):
+        builds_ahead = True
+
+        def measure(self, workload: Any, knobs: Sequence[Any], rounds: int = 1) -> Iterator[Measurement]:
+            asked.append(("measure", workload.in_channels))
+            return super().measure(workload, knobs, rounds)
+
+        def build_ahead(self, workload: Any, knobs: Sequence[Any]) -> None:
+            asked.append(("build", workload.in_channels))
+
+    tuner = Tuner(processor, Ahead(), appender(log), Database(), TuneOptions(trials=4, batch=4))
+    tuner.tune([Task("large", squares(64, 14)), Task("small", squares(32, 14))])
+    first = asked.index(("measure", 64))
+    assert asked[first + 1] == ("build", 32)
+    assert ("measure", 32) in asked[first + 2 :]

@@ -37,6 +37,8 @@ RUN_TIMEOUT = 20.0
 class GpuMeasurer:
     """Measures on this machine's first GPU, or on the machines of ``remote``, as many at once as it lends."""
 
+    builds_ahead = True
+
     def __init__(
         self,
         multiprocessor: Multiprocessor,

@@ -48,6 +48,8 @@ USUAL = Timing()
 class KernelMeasurer:
     """Measures on this machine, or on the machines of ``remote``, as many at once as it lends."""
 
+    builds_ahead = False
+
     def __init__(
         self,
         target: tvm.target.Target,
@@ -117,6 +119,9 @@ class KernelMeasurer:
             except (RelayLayoutError, RuntimeError) as error:
                 jobs.append(f"schedule: {last_line(str(error))}")
         return self._measure(jobs, rounds)
+
+    def build_ahead(self, workload: ConvolutionWorkload, knobs: Sequence[Any]) -> None:
+        """Not asked for."""
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
         """As :meth:`Measurer.measure_functions`; RelayLayoutError where the remote machine is gone."""

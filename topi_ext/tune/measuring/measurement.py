@@ -25,6 +25,14 @@ class Measurer(Protocol):
     cpu: str
     """The model of the machine that runs them."""
 
+    @property
+    def builds_ahead(self) -> bool:
+        """Whether kernels of one task may be built while those of another run.
+
+        On a processor that would disturb what is measured.
+        """
+        ...
+
     def measure(self, workload: Any, knobs: Sequence[Any], rounds: int = 1) -> Iterator[Measurement]:
         """One measurement for each of ``knobs`` in order, each as soon as it is there.
 
@@ -35,6 +43,10 @@ class Measurer(Protocol):
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
         """The same for scheduled functions of one tensor each that is read, and one that is written."""
+        ...
+
+    def build_ahead(self, workload: Any, knobs: Sequence[Any]) -> None:
+        """Begin to build what :meth:`measure` will be asked for next; asked of those that build ahead."""
         ...
 
     def wrong(self, workload: Any, knobs: Any) -> str:

@@ -52,6 +52,8 @@ class KernelModel:
     no scheduling model of the processor.
     """
 
+    builds_ahead = False
+
     def __init__(self, target: tvm.target.Target, processor: Processor, gigahertz: float) -> None:
         if not processor.scheduling_model:
             raise RelayLayoutError(
@@ -74,6 +76,9 @@ class KernelModel:
                 yield Measurement((self.seconds(workload, one),))
             except (RelayLayoutError, RuntimeError) as error:
                 yield Measurement((), f"model: {last_line(str(error))}")
+
+    def build_ahead(self, workload: ConvolutionWorkload, knobs: Sequence[Any]) -> None:
+        """Not asked for."""
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
         """Errors: there is a model of convolutions alone."""

@@ -33,6 +33,7 @@ class MadeUp:
     """Times that depend on the knobs alone; kernels in ``broken`` fail."""
 
     cpu = "test machine"
+    builds_ahead = False
 
     def __init__(self) -> None:
         self.broken: set[str] = set()
