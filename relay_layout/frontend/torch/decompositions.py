@@ -1,6 +1,7 @@
 """Programs of PyTorch by operations that have converters."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -43,6 +44,8 @@ _WHOLE = (
     *(getattr(torch.ops.aten, name.removesuffix(".vec")).vec for name in resizing.CONVERTERS),
 )
 """Operations that are not to be taken apart: into index arithmetic, or into reshapes that fix the layout."""
+
+_DROPOUTS = (torch.ops.aten.dropout.default, torch.ops.aten.feature_dropout.default)
 
 _MOST_ROUNDS = 8
 """How often what operations are taken apart into is taken apart again."""
@@ -96,7 +99,28 @@ def _by(program: Any, table: Mapping[Any, Rule]) -> Any:
     try:
         return retraced(program, table)
     except Unsuited:
-        return program.run_decompositions(dict(table))
+        with _dropouts_of_no_effect(program):
+            return program.run_decompositions(dict(table))
+
+
+@contextmanager
+def _dropouts_of_no_effect(program: Any) -> Iterator[None]:
+    """Those of inference are their operand, of which PyTorch's decompositions make a copy.
+
+    A change of one would not be seen by way of the other.
+    """
+    changed = [
+        (node, node.target, node.args)
+        for node in program.graph.nodes
+        if node.op == "call_function" and node.target in _DROPOUTS and node.args[2] is False
+    ]
+    for node, _, arguments in changed:
+        node.target, node.args = torch.ops.aten.alias.default, arguments[:1]
+    try:
+        yield
+    finally:
+        for node, target, arguments in changed:
+            node.target, node.args = target, arguments
 
 
 def _with_rules(table: Mapping[Any, Rule]) -> dict[Any, Rule]:

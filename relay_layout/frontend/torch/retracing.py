@@ -171,6 +171,8 @@ def _in_place(nodes: list[Any]) -> dict[Any, Any]:
             alike = shared[source] | shared[node]
             shared.update(dict.fromkeys(alike, alike))
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+            if not isinstance(node.meta.get("val"), torch.Tensor):
+                raise Unsuited  # such as of a list of tensors
             written[node] = _giving(node.target)
             others = shared[node] - {node, node.args[0]}
             if any(one.op == "placeholder" for one in shared[node]) or any(
