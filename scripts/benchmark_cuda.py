@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 import tvm
 
-from relay_layout.bench import cuda_measure
-from relay_layout.bench.cuda_bars import LAYER_BATCH, TOLERANCES, Seen, bars
-from relay_layout.bench.cuda_layers import LayerTime, layers, peak_share
-from relay_layout.bench.cuda_peers import COMPILED, DTYPES, GRAPH, OURS, PEERS
-from relay_layout.bench.cuda_prepare import Case, Prepared, target_of
-from relay_layout.bench.layers_results import geometric_mean
+from relay_layout.bench.cuda import measure as cuda_measure
+from relay_layout.bench.cuda.bars import LAYER_BATCH, TOLERANCES, Seen, bars
+from relay_layout.bench.cuda.layers import LayerTime, layers, peak_share
+from relay_layout.bench.cuda.peers import COMPILED, DTYPES, GRAPH, OURS, PEERS
+from relay_layout.bench.cuda.prepare import Case, Prepared, target_of
+from relay_layout.bench.layers.results import geometric_mean
 from relay_layout.cli.tune import format_report, progress_line
 from relay_layout.cli.values import positive
 from relay_layout.errors import TargetError
@@ -255,7 +255,7 @@ class _Run:
         self.prepared.close()
 
     def _measured(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function of :mod:`relay_layout.bench.cuda_measure` returns in the GPU's process."""
+        """What a function of :mod:`relay_layout.bench.cuda.measure` returns in the GPU's process."""
         most = COMPILED_SECONDS if self.options.torch_compile else LINE_SECONDS
         limit = min(most, self.results.seconds_left)
         try:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay_layout.bench.layers import LayerMeasurer, algorithm
-from relay_layout.bench.layers_peers import DTYPE
-from relay_layout.bench.layers_results import geometric_mean
-from relay_layout.bench.layers_table import knobs_text
+from relay_layout.bench.layers.measurer import LayerMeasurer
+from relay_layout.bench.layers.peers import DTYPE
+from relay_layout.bench.layers.results import algorithm, geometric_mean
+from relay_layout.bench.layers.table import knobs_text
 from relay_layout.cli.main import Printed, guarded
 from relay_layout.cli.output import note, table
 from relay_layout.errors import InputError

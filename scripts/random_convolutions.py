@@ -15,9 +15,9 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_layout.bench.layers import LayerMeasurer, LayerTimes, algorithm
-from relay_layout.bench.layers_results import geometric_mean, is_noisy
-from relay_layout.bench.layers_table import calls_text, knobs_text
+from relay_layout.bench.layers.measurer import LayerMeasurer, LayerTimes
+from relay_layout.bench.layers.results import algorithm, geometric_mean, is_noisy
+from relay_layout.bench.layers.table import calls_text, knobs_text
 from relay_layout.cli.output import note, table
 from relay_layout.graph import build_graph
 from relay_layout.layout.transform import apply

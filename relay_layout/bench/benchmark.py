@@ -14,7 +14,6 @@ import numpy as np
 
 from relay_layout.bench.compare import QUANTIZED_TOLERANCE, TOLERANCE, relative_error
 from relay_layout.bench.machine import describe_machine
-from relay_layout.bench.measure import measure_interleaved, summarize
 from relay_layout.bench.model_file import (
     fix_input_shapes,
     is_quantized,
@@ -30,7 +29,8 @@ from relay_layout.bench.results import (
     geometric_mean_of_ratios,
     ratios,
 )
-from relay_layout.bench.worker_process import PeerError, WorkerProcess
+from relay_layout.bench.workers.measure import measure_interleaved, summarize
+from relay_layout.bench.workers.process import PeerError, WorkerProcess
 
 Array = np.ndarray[Any, Any]
 
@@ -64,21 +64,17 @@ def run_bench(
 ) -> BenchResult:
     """Measure relay-layout and its peers on every model.
 
-    :param models: label and ONNX file of each.
-    :param peers: names from :data:`PEERS`, or `package.module:attribute`; all of them if None.
-        relay-layout is always measured.
-    :param threads: for every peer alike.
-    :param seconds: running time to spend on each peer and model.
-    :param ours: compiles a model to an artifact; without it the worker compiles the ONNX file itself.
-    :param input_shapes: shapes by input name, for models that leave dimensions open.
-    :param tolerance: by which outputs of the same network may differ, relative to the largest.
-    :param any_size: give the peers networks that take images of any number and size, and measure them on
-        images of the shapes that there are.
-    :param require_peers: raise if a peer's package is missing, instead of reporting it.
-    :param measured: called after each model with the result so far.
-    :raises InputError: an unknown peer, or a model with open dimensions.
-    :raises ModelError: a model that cannot be read.
-    :raises PeerUnavailable: see `require_peers`.
+    ``models`` are label and ONNX file of each; ``input_shapes``, by input name, are for those that leave
+    dimensions open. ``peers`` are names from :data:`PEERS`, or `package.module:attribute`; all if None.
+    relay-layout is always measured: ``ours`` compiles a model to an artifact, without it the worker compiles
+    the ONNX file itself. Every peer has so many ``threads``, and ``seconds`` of running time on each model.
+    Outputs of the same network may differ by ``tolerance``, relative to the largest. With ``any_size`` the
+    peers get networks that take images of any number and size, and are measured on images of the shapes that
+    there are. ``measured`` is called after each model with the result so far.
+
+    Raises InputError for an unknown peer or a model with open dimensions, ModelError for a model that cannot
+    be read, and with ``require_peers`` PeerUnavailable where a peer's package is missing, which is reported
+    otherwise.
     """
     wanted = list(dict.fromkeys([OURS, *(PEERS if peers is None else peers)]))
     missing = {name: hint for name in wanted if (hint := find_peer(name).missing()) is not None}

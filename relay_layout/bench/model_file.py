@@ -22,8 +22,8 @@ def fix_input_shapes(onnx_path: Path, input_shapes: Mapping[str, Sequence[int]],
 
     Dimensions come from `input_shapes`; a batch that is left open becomes 1.
 
-    :raises ModelError: the file cannot be read.
-    :raises InputError: a dimension other than the batch is open, or a given shape does not fit.
+    Raises ModelError where the file cannot be read, and InputError where a dimension other than the batch is
+    open, or a given shape does not fit.
     """
     import onnx
 
@@ -58,8 +58,7 @@ IMAGE_AXES = {0: "batch", 2: "height", 3: "width"}
 def open_images(onnx_path: Path, directory: Path) -> Path:
     """A copy in `directory` of a model that takes images of any number and size.
 
-    :raises ModelError: the file cannot be read.
-    :raises InputError: no input is an image.
+    Raises ModelError where the file cannot be read, and InputError where no input is an image.
     """
     import onnx
 
@@ -77,10 +76,7 @@ def open_images(onnx_path: Path, directory: Path) -> Path:
 
 
 def known_shapes(onnx_path: Path) -> dict[str, list[int]]:
-    """The shapes of the inputs that have fixed ones.
-
-    :raises ModelError: the file cannot be read.
-    """
+    """The shapes of the inputs that have fixed ones; ModelError where the file cannot be read."""
     found = {value.name: _dimensions(value) for value in _graph_inputs(_load(onnx_path, with_weights=False))}
     return {name: shape for name, shape in found.items() if all(size > 0 for size in shape)}
 
@@ -91,7 +87,7 @@ def make_inputs(onnx_path: Path, seed: int = 0) -> dict[str, Array]:
     Floating point inputs are normally distributed, 8-bit ones take all values, other integers and
     booleans are 0 or 1, which is valid for indices too.
 
-    :raises ModelError: the file cannot be read, or an input is not an array of numbers.
+    Raises ModelError where the file cannot be read, or an input is not an array of numbers.
     """
     import onnx
 

@@ -61,10 +61,7 @@ class Peer(Protocol):
         """The installed version of its package."""
 
     def prepare(self, onnx_path: Path, threads: int) -> Prepared:
-        """Compile the model for this number of threads.
-
-        :raises PeerUnavailable: a package is missing.
-        """
+        """Compile the model for this number of threads; PeerUnavailable where a package is missing."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +169,7 @@ def prepare_torch(onnx_path: Path, threads: int, dtype: str = "float32") -> Prep
     """
     import torch
 
-    from relay_layout.bench.torch_onnx import convert, to_channels_last
+    from relay_layout.bench.onnx_to_torch.module import convert, to_channels_last
 
     torch.set_num_threads(threads)
     kind = getattr(torch, dtype)
@@ -265,7 +262,7 @@ bfloat16."""
 def find_peer(name: str) -> Peer:
     """A peer of the table, of :data:`VARIANTS`, or one of the caller's own, `package.module:attribute`.
 
-    :raises InputError: there is none of this name.
+    Raises InputError where there is none of this name.
     """
     if name in PEERS or name in VARIANTS:
         return (PEERS | VARIANTS)[name]

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from relay_layout.bench.machine import Machine
-from relay_layout.bench.measure import Summary
 from relay_layout.bench.peers import OURS
+from relay_layout.bench.workers.measure import Summary
 
 
 class PeerResult(Summary):

@@ -130,9 +130,9 @@ def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None
         raise InputError("--any-size is for whole models; leave out --layers")
     if arguments.precision != "fp32":
         raise InputError("--layers compares in float32; leave out --precision")
-    from relay_layout.bench.layers import run_layers
-    from relay_layout.bench.layers_results import failed
-    from relay_layout.bench.layers_table import format_layers
+    from relay_layout.bench.layers.results import failed
+    from relay_layout.bench.layers.run import run_layers
+    from relay_layout.bench.layers.table import format_layers
     from relay_layout.targets import require_cpu, resolve_target
 
     result = run_layers(

@@ -127,7 +127,7 @@ def _agreement(report: Mapping[str, Any]) -> str:
 
 
 def _run_in_new_process(artifact: Path, inputs: Path, outputs: Path, threads: int) -> None:
-    from relay_layout.bench.worker_process import worker_environment
+    from relay_layout.bench.workers.process import worker_environment
 
     command = [sys.executable, "-m", "relay_layout", "run", str(artifact), "--json", "--repeat", "1"]
     command += ["--inputs", str(inputs), "--outputs", str(outputs), "--threads", str(threads)]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from relay_layout.bench.layers_peak import CHAINS, STEPS, peak_kernel, peak_operations
+from relay_layout.bench.layers.peak import CHAINS, STEPS, peak_kernel, peak_operations
 from relay_layout.bench.machine import describe_machine
 from relay_layout.errors import InputError
 from relay_layout.runtime.session import Session, set_threads

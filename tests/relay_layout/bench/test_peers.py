@@ -70,7 +70,7 @@ def test_find_peer() -> None:
 
 def test_the_package_imports_no_runtime() -> None:
     script = (
-        "import sys, relay_layout; before = set(sys.modules); import relay_layout.bench.worker; "
+        "import sys, relay_layout; before = set(sys.modules); import relay_layout.bench.workers.worker; "
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}; "
         "print(sorted(new & {'onnx', 'onnxruntime', 'openvino', 'torch', 'tvm'}))"
     )

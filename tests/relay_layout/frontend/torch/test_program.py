@@ -16,7 +16,7 @@ from torch import nn  # noqa: E402
 
 import relay_layout  # noqa: E402
 from relay_layout import models  # noqa: E402
-from relay_layout.bench.torch_onnx import convert  # noqa: E402
+from relay_layout.bench.onnx_to_torch.module import convert  # noqa: E402
 from relay_layout.dim_orders import order_asked  # noqa: E402
 from relay_layout.errors import InputError, ModelError  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import assert_agrees, session_of  # noqa: E402

@@ -17,7 +17,7 @@ from tvm import relax  # noqa: E402
 import relay_layout  # noqa: E402
 from relay_layout import models  # noqa: E402
 from relay_layout.artifact import Quantization  # noqa: E402
-from relay_layout.bench.torch_onnx import convert  # noqa: E402
+from relay_layout.bench.onnx_to_torch.module import convert  # noqa: E402
 from relay_layout.errors import ModelError  # noqa: E402
 from relay_layout.ir import dtype_of, operator_name  # noqa: E402
 from relay_layout.rewrite.canonicalize import canonicalize  # noqa: E402

@@ -1,0 +1,1 @@
+"""Networks and layers on a GPU, beside torch and cuDNN."""

@@ -1,0 +1,1 @@
+"""Single layers of networks beside oneDNN and the multiply-add peak."""

@@ -1,0 +1,1 @@
+"""Processes that run one peer each, and measuring them in turns."""
