@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import TimeoutError  # Python 3.10 has two.
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,6 @@ from relay_layout.bench.cuda.bars import LAYER_BATCH, TOLERANCES, Seen, bars
 from relay_layout.bench.cuda.layers import LayerTime, layers, peak_share
 from relay_layout.bench.cuda.peers import COMPILED, DTYPES, GRAPH, OURS, PEERS
 from relay_layout.bench.cuda.prepare import Case, Prepared, target_of
-from relay_layout.bench.layers.results import geometric_mean
 from relay_layout.cli.tune import format_report, progress_line
 from relay_layout.cli.values import positive
 from relay_layout.errors import TargetError

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 
 from relay_layout.bench.layers.measurer import LayerMeasurer
 from relay_layout.bench.layers.peers import DTYPE
-from relay_layout.bench.layers.results import algorithm, geometric_mean
+from relay_layout.bench.layers.results import algorithm
 from relay_layout.bench.layers.table import knobs_text
 from relay_layout.cli.main import Printed, guarded
 from relay_layout.cli.output import note, table

@@ -10,13 +10,14 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 import numpy as np
 import tvm
 from tvm import relax
 
 from relay_layout.bench.layers.measurer import LayerMeasurer, LayerTimes
-from relay_layout.bench.layers.results import algorithm, geometric_mean, is_noisy
+from relay_layout.bench.layers.results import algorithm, is_noisy
 from relay_layout.bench.layers.table import calls_text, knobs_text
 from relay_layout.cli.output import note, table
 from relay_layout.graph import build_graph

@@ -37,6 +37,9 @@ FOUNDATIONS = {
 }
 """All that the folders at the bottom import beside their own modules."""
 
+APART = {"relay_layout.runtime": ("relay_layout.bench",)}
+"""Folders that a folder imports nothing of."""
+
 ENTRY_POINTS = ("relay_layout.__main__",)
 """The modules of relay_layout outside of its command line that may import it."""
 
@@ -130,6 +133,19 @@ def test_a_folder_at_the_bottom_stands_on_those_below_it_alone(folder: str) -> N
         for name in names
         if f"{module}.".startswith(f"{folder}.")
         and not any(f"{name}.".startswith(f"{below}.") for below in allowed)
+    ]
+    assert any(f"{module}.".startswith(f"{folder}.") for module in project())
+    fail_for("an import in the wrong direction", wrong)
+
+
+@pytest.mark.parametrize("folder", APART)
+def test_a_folder_knows_nothing_of_those_it_is_apart_from(folder: str) -> None:
+    wrong = [
+        f"{module} -> {name}"
+        for module, names in project().items()
+        for name in names
+        if f"{module}.".startswith(f"{folder}.")
+        and any(f"{name}.".startswith(f"{other}.") for other in APART[folder])
     ]
     assert any(f"{module}.".startswith(f"{folder}.") for module in project())
     fail_for("an import in the wrong direction", wrong)

@@ -117,7 +117,7 @@ def format_changes(found: list[Change], when: str) -> str:
                 each["verdict"],
             ]
         )
-    mean = math.exp(statistics.fmean(math.log(each["change"]) for each in found))
+    mean = statistics.geometric_mean(each["change"] for each in found)
     heading = f"relay-layout against {when}, ms; change: time now over time before, less the machine's"
     return f"{heading}\n{align(rows)}\ngeometric mean of the changes {mean - 1:+.1%}"
 

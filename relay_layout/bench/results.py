@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
+from statistics import geometric_mean
 from typing import TypedDict
 
 from relay_layout.bench.machine import Machine
@@ -54,9 +54,9 @@ def ratios(peers: dict[str, PeerResult]) -> dict[str, float]:
 
 def geometric_mean_of_ratios(models: Iterable[ModelResult]) -> dict[str, float]:
     """By peer; a time of outputs that are wrong is not comparable and left out."""
-    logarithms: dict[str, list[float]] = {}
+    comparable: dict[str, list[float]] = {}
     for model in models:
         for name, ratio in model["ratios"].items():
             if all(model["peers"][side]["agrees"] is not False for side in (OURS, name)):
-                logarithms.setdefault(name, []).append(math.log(ratio))
-    return {name: math.exp(sum(values) / len(values)) for name, values in logarithms.items()}
+                comparable.setdefault(name, []).append(ratio)
+    return {name: geometric_mean(values) for name, values in comparable.items()}

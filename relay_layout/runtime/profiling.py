@@ -12,17 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tvm
 
-from relay_layout.bench.layers.peak import CHAINS, STEPS, peak_kernel, peak_operations
-from relay_layout.bench.machine import describe_machine
+from relay_layout import host
 from relay_layout.errors import InputError
+from relay_layout.runtime.peak import measure_peak
 from relay_layout.runtime.session import Session, set_threads
-from relay_layout.targets import require_cpu, resolve_target
-from topi_ext.codegen.build import compile_kernel
 
 _WARM_UP_RUNS = 5
-_PEAK_RUNS = 100
 _BUILTIN = "vm.builtin."
 _GO_ON = 0
 """What an observer returns so that the call is made."""
@@ -72,7 +68,7 @@ def profile(
         statistics.median(runs),
         repeat,
         session.threads,
-        describe_machine()["cpu"],
+        host.cpu_model(),
         peak,
     )
 
@@ -112,22 +108,4 @@ def _observed(session: Session, repeat: int, now: Callable[[], int]) -> tuple[li
     return [name for name, _ in found], [round(taken, 3) for _, taken in found]
 
 
-def measure_peak(threads: int) -> float:
-    """What ``threads`` of this machine multiply and add in float32 at most, in 1e9 operations a second."""
-    target = require_cpu(resolve_target(threads=threads))
-    lanes = target.processor.lanes(4)
-    kernel = compile_kernel(peak_kernel(threads, lanes, STEPS), target.tvm_target)["main"]
-    start = np.random.default_rng(0).random((threads, CHAINS, lanes), np.float32)
-    # The sums go to one: nothing that overflows, or is too small to be a normal number.
-    arguments = [tvm.runtime.tensor(array) for array in (start, np.full(lanes, 0.5, np.float32))]
-    result = tvm.runtime.empty(start.shape, "float32")
-    set_threads(threads)
-    quickest = float("inf")
-    for _ in range(_PEAK_RUNS):
-        began = time.perf_counter()
-        kernel(*arguments, result)
-        quickest = min(quickest, time.perf_counter() - began)
-    return peak_operations(threads, lanes, STEPS) / quickest / 1e9
-
-
-__all__ = ["Profile", "measure_peak", "profile"]
+__all__ = ["Profile", "profile"]

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from relay_layout.bench.layers.results import geometric_mean
+from statistics import geometric_mean
 
 TOLERANCES = {"fp16": 2e-2, "tf32": 2e-2, "fp32": 1e-4}
 """Of the largest element of an output, by precision: float16 and TF32 round every operand to 11 bits, each

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from relay_layout.bench.compare import relative_error
-from relay_layout.bench.layers.peak import STEPS, peak_operations
 from relay_layout.bench.layers.peers import DTYPE, KERNEL, ONEDNN, logical_result, write_job
 from relay_layout.bench.peers import OURS, Array
 from relay_layout.bench.workers.measure import measure_interleaved
 from relay_layout.bench.workers.process import PeerError, WorkerProcess
+from relay_layout.runtime.peak import STEPS, peak_operations
 from relay_layout.targets import CpuTarget
 from topi_ext.chooser import KernelChooser
 from topi_ext.knobs import Knobs

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from relay_layout.bench.layers.peak import CHAINS, peak_kernel
 from relay_layout.bench.peers import Array, CallablePeer, Inputs, Prepared, Runner
 from relay_layout.layout.transform import apply
+from relay_layout.runtime.peak import peak_arguments, peak_kernel
 from topi_ext.workload import PLANES, ConvolutionWorkload
 
 DTYPE = "float32"
@@ -220,22 +220,16 @@ def _torch_dense(workload: ConvolutionWorkload, arrays: LayerArrays) -> TorchCal
 
 def prepare_peak(path: Path, threads: int) -> Prepared:
     """The kernel of :func:`peak_kernel`: the fields ``target``, ``lanes`` and ``steps`` of the job."""
-    import tvm
-
     job = _read_job(path)
     function = _load(peak_kernel(threads, job["lanes"], job["steps"]), job["target"], threads)
 
     def bind(inputs: Inputs) -> Runner:
         del inputs
-        start = np.random.default_rng(0).random((threads, CHAINS, job["lanes"]), np.float32)
-        # The sums go to one: nothing that overflows, or is too small to be a normal number.
-        factor = np.full(job["lanes"], 0.5, np.float32)
-        result = tvm.runtime.empty(start.shape, DTYPE)
-        arguments = [tvm.runtime.tensor(array) for array in (start, factor)]
-        views = [np.from_dlpack(result)]
+        arguments = peak_arguments(threads, job["lanes"])
+        views = [np.from_dlpack(arguments[-1])]
 
         def run() -> list[Array]:
-            function(*arguments, result)
+            function(*arguments)
             return views
 
         return Runner(run)

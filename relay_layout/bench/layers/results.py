@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from statistics import geometric_mean
 from typing import Any, TypedDict
 
 from relay_layout.bench.compare import TOLERANCE
@@ -141,11 +141,6 @@ def totals(rows: Sequence[LayerRow], peak_gflops: float) -> LayerTotals:
 def is_noisy(median: float | None, least: float | None) -> bool:
     """Whether calls usually took far longer than the quickest: something else kept the processors busy."""
     return median is not None and least is not None and median > NOISY * least
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Of at least one positive number."""
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def failed(result: LayersResult) -> bool:

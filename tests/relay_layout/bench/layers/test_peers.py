@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from relay_layout.bench.compare import relative_error
-from relay_layout.bench.layers.peak import CHAINS
 from relay_layout.bench.layers.peers import (
     KERNEL,
     ONEDNN,
@@ -21,6 +20,7 @@ from relay_layout.bench.layers.peers import (
     stored,
     write_job,
 )
+from relay_layout.runtime.peak import CHAINS
 from topi_ext.processor import processor_of
 from topi_ext.spaces.direct import direct_knobs
 from topi_ext.spaces.winograd import winograd_knobs
